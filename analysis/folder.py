@@ -1,0 +1,178 @@
+"""Where a store's files lie: a local folder, or a prefix of an object store. Paths are relative.
+
+Both write a file whole or not at all. The object store does so by itself (one PUT); a local
+folder by writing aside, fsync, rename, and fsync of the folder.
+"""
+
+import os
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import fs
+
+from cudnn_sweep.analysis.errors import StoreError
+
+TEMPORARY_SUFFIX = ".tmp"
+DELAYED_OPEN = "allow_delayed_open"  # pyarrow's name for sending a small object in one request
+STALE_TEMPORARY_S = (
+    3600  # no write takes an hour: older temporary files were left by a killed writer
+)
+
+
+class Folder:
+    """Files below one root of a pyarrow file system."""
+
+    is_local = False
+
+    def __init__(self, location: str, filesystem: fs.FileSystem, root: str) -> None:
+        self.location = location
+        self.filesystem = filesystem
+        self.root = root.rstrip("/")
+        self._scheme = "" if self.is_local else location.partition("://")[0] + "://"
+
+    def full(self, path: str) -> str:
+        """The path as the file system knows it."""
+        return f"{self.root}/{path}" if path else self.root
+
+    def write(self, path: str, content: pa.Buffer) -> None:
+        full = self.full(path)
+        with (
+            naming(f"write {self.shown(path)}"),
+            self.filesystem.open_output_stream(full) as stream,
+        ):
+            stream.write(content)
+
+    def read(self, path: str) -> pa.Buffer:
+        """The file's bytes; FileNotFoundError where it is gone."""
+        full = self.full(path)
+        with naming(f"read {self.shown(path)}"), self.filesystem.open_input_file(full) as stream:
+            return stream.read_buffer()
+
+    def names(self, path: str, suffix: str = "") -> list[str]:
+        """Sorted names of what lies directly in a folder; none where there is no such folder."""
+        selector = fs.FileSelector(self.full(path), allow_not_found=True)
+        with naming(f"list {self.shown(path)}"):
+            found: list[str] = [info.base_name for info in self.filesystem.get_file_info(selector)]
+        return sorted(name for name in found if name.endswith(suffix))
+
+    def rename(self, path: str, new_path: str) -> None:
+        with naming(f"rename {self.shown(path)}"):
+            self.filesystem.move(self.full(path), self.full(new_path))
+
+    def remove(self, path: str) -> None:
+        """Remove a file that another process may have removed already."""
+        try:
+            with naming(f"remove {self.shown(path)}"):
+                self.filesystem.delete_file(self.full(path))
+        except FileNotFoundError:
+            pass
+
+    def remove_stale_temporaries(self, path: str) -> None:
+        """Nothing to do: an object that was not wholly sent does not exist."""
+
+    def shown(self, path: str = "") -> str:
+        """The path as errors name it: without the credentials that a URL may hold."""
+        return f"{self._scheme}{self.full(path)}"
+
+    def url(self, path: str) -> str:
+        """The path as DuckDB knows it; what it would take for a pattern is escaped."""
+        return f"{self._scheme}{_literal(self.root)}/{path}"
+
+
+class LocalFolder(Folder):
+    """A folder of this machine; every write is on disk when it returns."""
+
+    is_local = True
+
+    def __init__(self, location: str) -> None:
+        root = str(Path(location).expanduser().absolute())
+        super().__init__(root, fs.LocalFileSystem(), root)
+
+    def write(self, path: str, content: pa.Buffer) -> None:
+        target = Path(self.full(path))
+        temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
+        with naming(f"write {target}"):
+            _make_folder(target.parent)
+            try:
+                _write_through(temporary, content)
+                temporary.replace(target)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+            _sync_folder(target.parent)
+
+    def remove_stale_temporaries(self, path: str) -> None:
+        oldest_s = time.time() - STALE_TEMPORARY_S
+        for name in self.names(path, TEMPORARY_SUFFIX):
+            temporary = Path(self.full(path), name)
+            with naming(f"remove {temporary}"):
+                if temporary.stat().st_mtime < oldest_s:
+                    temporary.unlink(missing_ok=True)
+
+
+def open_folder(location: str) -> Folder:
+    """The folder behind a path, or behind a URL that pyarrow knows (s3://, gs://, ...)."""
+    if "://" not in location:
+        return LocalFolder(location)
+    try:
+        filesystem, root = _connect(location)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise StoreError(f"results location {location!r} cannot be opened: {error}") from error
+    if isinstance(filesystem, fs.LocalFileSystem):
+        return LocalFolder(root)
+    return Folder(location, filesystem, root)
+
+
+def _connect(url: str) -> tuple[fs.FileSystem, str]:
+    if url.startswith("s3://") and DELAYED_OPEN not in url:
+        try:
+            return _connect(f"{url}{'&' if '?' in url else '?'}{DELAYED_OPEN}=true")
+        except pa.ArrowInvalid:  # a pyarrow that lacks it sends three requests
+            pass
+    filesystem, root = fs.FileSystem.from_uri(url)
+    return filesystem, root
+
+
+@contextmanager
+def naming(action: str) -> Iterator[None]:
+    """Turn a file system's error into one that names the file; a missing file stays what it is."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise StoreError(f"cannot {action}: {reason}") from error
+
+
+def _literal(path: str) -> str:
+    return re.sub(r"([*?[])", r"[\1]", path)
+
+
+def _write_through(path: Path, content: pa.Buffer) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and its missing parents, each recorded on disk in the one above it."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,83 @@
+"""The SQL that gives plain DuckDB the view `records` over a store, and the macros of the questions."""
+
+from importlib.resources import files
+
+import pyarrow as pa
+
+from cudnn_sweep.analysis.schema import arrow_schema
+from cudnn_sweep.analysis.store import Store
+
+# Of several rows for one key the highest retry counts, of these the earliest (as in progress.py).
+RECORDS_VIEW = """\
+create or replace view records as
+select * from (
+{rows}
+)
+qualify row_number() over (
+    partition by sweep_id, trial_id order by retry desc, ended_at, attempt_id
+) = 1;
+"""
+
+SQL_TYPES = {
+    pa.string(): "VARCHAR",
+    pa.bool_(): "BOOLEAN",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.timestamp("us", tz="UTC"): "TIMESTAMP WITH TIME ZONE",
+}
+
+PATTERN = "sweep=*/**/*.parquet"
+
+HTTPFS_HINT = """\
+-- Plain DuckDB reads an object store through its httpfs extension, with credentials of its own:
+-- INSTALL httpfs; LOAD httpfs;
+"""
+
+
+def prelude_sql(store: Store) -> str:
+    """Statements for plain DuckDB, after which every question runs as a prepared statement."""
+    hint = "" if store.folder.is_local else HTTPFS_HINT
+    rows = "\nunion all by name\n".join([_no_rows(), *_stored_rows(store)])
+    return hint + RECORDS_VIEW.format(rows=rows) + macros()
+
+
+def macros() -> str:
+    """The statistics, and the pairing of a block's trials, as `create or replace macro` statements."""
+    folder = files("cudnn_sweep.analysis").joinpath("prelude")
+    scripts = sorted(folder.iterdir(), key=lambda script: script.name)
+    return "\n".join(script.read_text() for script in scripts)
+
+
+def _no_rows() -> str:
+    """A select of no rows: it types every column, even where no file has it yet."""
+    columns = ",\n".join(
+        f"    null::{_sql_type(field.type)} as {field.name}" for field in arrow_schema()
+    )
+    return f"select\n{columns}\nwhere false"
+
+
+def _stored_rows(store: Store) -> list[str]:
+    """A select of what the files hold: by a pattern, unless torn files have to be left out."""
+    paths, torn = store.files(), store.torn_files()
+    whole = [store.folder.url(path) for path in paths if path not in torn]
+    if not whole:
+        return []
+    names = whole if torn else [store.folder.url(PATTERN)]
+    listed = ", ".join(_quoted(name) for name in names)
+    options = "union_by_name = true, hive_partitioning = false"
+    return [f"select * from read_parquet([{listed}], {options})"]
+
+
+def _sql_type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"{_sql_type(kind.value_type)}[]"
+    if pa.types.is_map(kind):
+        return f"MAP({_sql_type(kind.key_type)}, {_sql_type(kind.item_type)})"
+    if pa.types.is_struct(kind):
+        inner = ", ".join(f"{field.name} {_sql_type(field.type)}" for field in kind)
+        return f"STRUCT({inner})"
+    return SQL_TYPES[kind]
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

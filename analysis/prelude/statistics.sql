@@ -1,0 +1,77 @@
+-- Statistics of log ratios and of differences, one value a block. DuckDB has no t distribution.
+
+-- Pr(T > t) of Student's t for whole degrees of freedom, by the finite sums of Abramowitz and
+-- Stegun, 26.7.3 and 26.7.4. With theta = atan(t / sqrt(df)) and c = cos(theta)^2, Pr(|T| < t) is
+--     odd df:  2/pi (theta + sin(theta) cos(theta) (1 + 2/3 c (1 + 4/5 c (... (df-3)/(df-2) c))))
+--     even df: sin(theta) (1 + 1/2 c (1 + 3/4 c (... (df-3)/(df-2) c)))
+-- The brackets are evaluated from the innermost.
+create or replace macro t_brackets(c, df) as list_reduce(
+    list_prepend(1::double, list_reverse(range(2 + df % 2, df, 2))::double[]),
+    lambda bracket, k: 1 + bracket * c * (k - 1) / k
+);
+
+create or replace macro t_within(t, df) as case
+    when df = 1 then 2 / pi() * atan(t)
+    when df % 2 = 1
+        then 2 / pi() * (
+            atan(t / sqrt(df))
+            + t * sqrt(df) / (df + t * t) * t_brackets(df / (df + t * t), df)
+        )
+    else t / sqrt(df + t * t) * t_brackets(df / (df + t * t), df)
+end;
+
+create or replace macro t_above(t, df) as greatest(0.5 - t_within(t, df) / 2, 0);
+
+-- Quantiles of Student's t: z of the normal distribution, expanded in 1/df (Abramowitz and Stegun,
+-- 26.7.5), which is good to 1e-8 from 61 degrees of freedom on. Below, tables.
+create or replace macro t_expanded(z, df) as
+    z
+    + (z ** 3 + z) / (4 * df)
+    + (5 * z ** 5 + 16 * z ** 3 + 3 * z) / (96 * df ** 2)
+    + (3 * z ** 7 + 19 * z ** 5 + 17 * z ** 3 - 15 * z) / (384 * df ** 3);
+
+-- Half the width of a two-sided 90% interval, in standard errors.
+create or replace macro t_90(df) as if(df > 60, t_expanded(1.6448536269514722, df), [
+    6.31375151, 2.91998558, 2.35336343, 2.13184679, 2.01504837, 1.94318028, 1.89457861,
+    1.85954804, 1.83311293, 1.81246112, 1.79588482, 1.78228756, 1.77093340, 1.76131014,
+    1.75305036, 1.74588368, 1.73960673, 1.73406361, 1.72913281, 1.72471824, 1.72074290,
+    1.71714437, 1.71387153, 1.71088208, 1.70814076, 1.70561792, 1.70328845, 1.70113093,
+    1.69912703, 1.69726089, 1.69551878, 1.69388875, 1.69236031, 1.69092426, 1.68957246,
+    1.68829771, 1.68709362, 1.68595446, 1.68487512, 1.68385101, 1.68287800, 1.68195236,
+    1.68107070, 1.68022998, 1.67942739, 1.67866041, 1.67792672, 1.67722420, 1.67655089,
+    1.67590503, 1.67528495, 1.67468915, 1.67411624, 1.67356491, 1.67303397, 1.67252230,
+    1.67202889, 1.67155276, 1.67109303, 1.67064886
+][df]);
+
+-- Half the width of a two-sided 95% interval, in standard errors.
+create or replace macro t_95(df) as if(df > 60, t_expanded(1.959963984540054, df), [
+    12.70620474, 4.30265273, 3.18244631, 2.77644511, 2.57058184, 2.44691185, 2.36462425,
+    2.30600414, 2.26215716, 2.22813885, 2.20098516, 2.17881283, 2.16036866, 2.14478669,
+    2.13144955, 2.11990530, 2.10981558, 2.10092204, 2.09302405, 2.08596345, 2.07961384,
+    2.07387307, 2.06865761, 2.06389856, 2.05953855, 2.05552944, 2.05183052, 2.04840714,
+    2.04522964, 2.04227246, 2.03951345, 2.03693334, 2.03451530, 2.03224451, 2.03010793,
+    2.02809400, 2.02619246, 2.02439416, 2.02269092, 2.02107539, 2.01954097, 2.01808170,
+    2.01669220, 2.01536757, 2.01410339, 2.01289560, 2.01174051, 2.01063476, 2.00957524,
+    2.00855911, 2.00758377, 2.00664681, 2.00574600, 2.00487929, 2.00404478, 2.00324072,
+    2.00246546, 2.00171748, 2.00099538, 2.00029782
+][df]);
+
+-- The standard error of a mean of `x`; null below two values.
+create or replace macro standard_error(x) as stddev_samp(x) / sqrt(count(x));
+
+create or replace macro log_ratio(candidate, baseline) as
+    case when candidate > 0 and baseline > 0 then ln(candidate / baseline) end;
+
+-- p value of a mean against a minimum effect: that its true size is no more than `least`.
+create or replace macro p_of_effect(mean, se, df, least) as case
+    when df < 1 then null
+    when se = 0 then if(abs(mean) > least, 0.0, 1.0)
+    else t_above((abs(mean) - least) / se, df) + t_above((abs(mean) + least) / se, df)
+end;
+
+create or replace macro verdict(mean, se, df, adjusted_p, least) as case
+    when adjusted_p <= 0.05 and mean < 0 then 'helps'
+    when adjusted_p <= 0.05 then 'hurts'
+    when abs(mean) + t_90(df) * se < least then 'equivalent'
+    else 'inconclusive'
+end;

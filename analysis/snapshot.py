@@ -1,0 +1,84 @@
+"""The stored rows at one moment, as Arrow data that a query reads from.
+
+Loose files never change and are small: each is read once and kept, so that a launch which asks
+every few seconds reads only what is new. Parts are scanned, and only in the columns asked for.
+"""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from cudnn_sweep.analysis import parquet
+from cudnn_sweep.analysis.errors import TornFileError
+from cudnn_sweep.analysis.folder import Folder
+from cudnn_sweep.analysis.schema import arrow_schema
+
+TRIALS = "trials"  # the folder of the loose files, below a sweep's
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """Every stored row, duplicates among them, in the present schema's columns."""
+
+    loose: pa.Table
+    parts: ds.Dataset
+    torn: tuple[str, ...]
+    """Where damaged files lie, which the rows lack."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.loose.num_rows and not self.parts.count_rows()
+
+    def table(self, columns: list[str]) -> pa.Table:
+        return pa.concat_tables([self.loose.select(columns), self.parts.to_table(columns)])
+
+
+class SnapshotReader:
+    """Reads a folder's files, remembering those it has read."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._schema = _nullable(arrow_schema())
+        self._loose: dict[str, pa.Table] = {}
+        self._parts: dict[str, ds.ParquetFileFragment] = {}
+
+    def read(self, paths: list[str]) -> Snapshot:
+        """FileNotFoundError where a file is gone by now: list again."""
+        listed = set(paths)
+        torn: list[str] = []
+        loose: list[pa.Table] = []
+        parts: list[ds.ParquetFileFragment] = []
+        for path in paths:
+            try:
+                if f"/{TRIALS}/" in path:
+                    loose.append(self._row(path))
+                else:
+                    parts.append(self._part(path))
+            except TornFileError:
+                torn.append(self._folder.shown(path))
+        self._loose = {path: table for path, table in self._loose.items() if path in listed}
+        return Snapshot(loose=self._joined(loose), parts=self._scanned(parts), torn=tuple(torn))
+
+    def _row(self, path: str) -> pa.Table:
+        if path not in self._loose:
+            self._loose[path] = parquet.read(self._folder, path)
+        return self._loose[path]
+
+    def _part(self, path: str) -> ds.ParquetFileFragment:
+        if path not in self._parts:
+            self._parts[path] = parquet.open_fragment(self._folder, path)
+        return self._parts[path]
+
+    def _joined(self, tables: list[pa.Table]) -> pa.Table:
+        """Files of an older schema lack columns: those are null."""
+        every = [self._schema.empty_table(), *tables]
+        return pa.concat_tables(every, promote_options="default").select(self._schema.names)
+
+    def _scanned(self, fragments: list[ds.ParquetFileFragment]) -> ds.Dataset:
+        format_, filesystem = ds.ParquetFileFormat(), self._folder.filesystem
+        return ds.FileSystemDataset(fragments, self._schema, format_, filesystem)
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(field.name, field.type) for field in schema])

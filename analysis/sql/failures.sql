@@ -1,0 +1,35 @@
+-- Which trials did not end well, and what went wrong?
+-- $sweep_id TEXT = NULL: one sweep; all where null
+with failed as (
+    select * replace (array_to_string(input_shape, 'x') as input_shape)
+    from records
+    where status <> 'ok' and ($sweep_id is null or sweep_id = $sweep_id)
+)
+
+select
+    sweep_id,
+    status,
+    message,
+    workload,
+    problem,
+    direction,
+    input_shape,
+    regime,
+    precision,
+    layout,
+    gpu,
+    enabled,
+    benchmark,
+    benchmark_limit,
+    deterministic,
+    heuristic_mode_b,
+    plan_cache_limit,
+    replicate,
+    attempt,
+    retry,
+    host,
+    slot,
+    started_at,
+    trial_id
+from failed
+order by started_at, trial_id

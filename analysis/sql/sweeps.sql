@@ -1,0 +1,17 @@
+-- Which sweeps are stored, and how far has each one come?
+select
+    sweep_id,
+    any_value(suite) as suite,
+    min(started_at) as first_started_at,
+    max(ended_at) as last_ended_at,
+    max(plan_trials) as planned,
+    count(*) as recorded,
+    count(*) filter (where status = 'ok') as ok,
+    count(*) filter (where status <> 'ok') as failed,
+    count(*) >= max(plan_trials) as finished,
+    string_agg(distinct gpu, ', ' order by gpu) as gpu,
+    string_agg(distinct torch, ', ' order by torch) as torch,
+    string_agg(distinct cudnn::text, ', ' order by cudnn::text) as cudnn
+from records
+group by sweep_id
+order by first_started_at desc, sweep_id asc

@@ -1,0 +1,165 @@
+"""The results: Parquet files below a folder or a URL, one a finished trial, compacted in batches.
+
+    sweep=<id>/trials/<trial_id>-<attempt_id>.parquet   a trial, as soon as it has finished
+    sweep=<id>/part-<unique>.parquet                    many, once compacted
+
+Killing a writer at any moment loses nothing and repeats at most rows that readers drop by key:
+of several rows for one (sweep_id, trial_id) the highest retry counts, of these the earliest.
+"""
+
+import re
+import uuid
+
+import pyarrow as pa
+
+from cudnn_sweep.analysis import parquet
+from cudnn_sweep.analysis.errors import StoreError, TornFileError
+from cudnn_sweep.analysis.folder import Folder, open_folder
+from cudnn_sweep.analysis.progress import StoredTrial, SweepState, counting, sweep_states
+from cudnn_sweep.analysis.schema import RunRecord, to_table
+from cudnn_sweep.analysis.snapshot import TRIALS, Snapshot, SnapshotReader
+
+TORN_SUFFIX = ".torn"
+SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # ids become names of files
+LISTINGS = 5  # a compaction may remove listed files before they are read; it is over soon
+
+
+def open_store(location: str) -> "Store":
+    """The store in a local folder, or under a URL that pyarrow knows (s3://, gs://, ...)."""
+    return Store(open_folder(location))
+
+
+class Store:
+    """Reads and writes one results location. A record is durable once `write` has returned."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self._reader = SnapshotReader(folder)
+
+    @property
+    def location(self) -> str:
+        return self.folder.location
+
+    def check_writable(self) -> None:
+        """Raise StoreError where no file can be made and removed."""
+        probe = f"writable-{uuid.uuid4().hex}.tmp"
+        try:
+            self.folder.write(probe, pa.py_buffer(b"sweep"))
+            self.folder.remove(probe)
+        except (StoreError, OSError) as error:
+            raise StoreError(
+                f"results cannot be stored in {self.folder.shown()}: {error}"
+            ) from error
+
+    def write(self, record: RunRecord) -> None:
+        """Store one trial; StoreError where it could not be made durable."""
+        name = f"{_safe(record.trial_id)}-{_safe(record.attempt_id)}.parquet"
+        path = f"{_trials_folder(record.sweep_id)}/{name}"
+        self.folder.write(path, parquet.encode_row(to_table([record])))
+
+    def compact(self, sweep_id: str) -> None:
+        """Make one part of a sweep's loose files, and remove them once the part is durable."""
+        loose = {
+            path: table
+            for path in self._loose(sweep_id)
+            if (table := self._whole(path)) is not None
+        }
+        compacted = self._attempts_in_parts(sweep_id) if loose else set()
+        fresh = [table for table in loose.values() if not _attempts(table) <= compacted]
+        if fresh:
+            part = f"{_sweep_folder(sweep_id)}/part-{uuid.uuid4().hex}.parquet"
+            rows = pa.concat_tables(fresh, promote_options="default")
+            self.folder.write(part, parquet.encode(rows))
+        for path in loose:
+            self.folder.remove(path)
+        for folder in (_trials_folder(sweep_id), _sweep_folder(sweep_id)):
+            self.folder.remove_stale_temporaries(folder)
+
+    def stored_trials(self, sweep_id: str) -> dict[str, StoredTrial]:
+        """Every trial of a sweep that has a record, by trial_id."""
+        return {trial.trial_id: trial for trial in counting(self.snapshot(sweep_id))}
+
+    def sweeps(self) -> list[SweepState]:
+        """Every sweep that has a record, newest first."""
+        return sweep_states(counting(self.snapshot()))
+
+    def sweep_ids(self) -> list[str]:
+        """Sweeps that have a folder, in the order of their names."""
+        names = self.folder.names("")
+        return [name.removeprefix("sweep=") for name in names if name.startswith("sweep=")]
+
+    def snapshot(self, sweep_id: str | None = None) -> Snapshot:
+        """What is stored now, of one sweep or of all; duplicates are still in it."""
+        for _ in range(LISTINGS):
+            try:
+                return self._reader.read(self.files(sweep_id))
+            except FileNotFoundError:
+                continue
+        raise StoreError(
+            f"{self.folder.shown()}: files kept vanishing while they were read; try again"
+        )
+
+    def files(self, sweep_id: str | None = None) -> list[str]:
+        """Paths of the Parquet files, of one sweep or of all.
+
+        Loose files are listed before parts: what is compacted meanwhile is in a part by then.
+        """
+        sweep_ids = self.sweep_ids() if sweep_id is None else [sweep_id]
+        loose = [path for each in sweep_ids for path in self._loose(each)]
+        return loose + [path for each in sweep_ids for path in self._parts(each)]
+
+    def torn_files(self, sweep_id: str | None = None) -> list[str]:
+        """Paths of *.parquet files whose bytes are no Parquet that can be read."""
+        return [path for path in self.files(sweep_id) if self._is_torn(path)]
+
+    def set_aside_torn(self) -> list[str]:
+        """Rename torn files to `<name>.torn`; returns where they lie now, for the caller to say."""
+        torn = self.torn_files()
+        for path in torn:
+            self.folder.rename(path, path + TORN_SUFFIX)
+        return [self.folder.shown(path + TORN_SUFFIX) for path in torn]
+
+    def _loose(self, sweep_id: str) -> list[str]:
+        return self._parquet_files(_trials_folder(sweep_id))
+
+    def _parts(self, sweep_id: str) -> list[str]:
+        return self._parquet_files(_sweep_folder(sweep_id))
+
+    def _parquet_files(self, folder: str) -> list[str]:
+        return [f"{folder}/{name}" for name in self.folder.names(folder, ".parquet")]
+
+    def _is_torn(self, path: str) -> bool:
+        try:
+            return parquet.is_torn(self.folder, path)
+        except FileNotFoundError:  # compacted meanwhile
+            return False
+
+    def _whole(self, path: str) -> pa.Table | None:
+        """The file's rows; none where it is torn, or compacted by another process meanwhile."""
+        try:
+            return parquet.read(self.folder, path)
+        except (TornFileError, FileNotFoundError):
+            return None
+
+    def _attempts_in_parts(self, sweep_id: str) -> set[str]:
+        tables = [parquet.read(self.folder, path, ["attempt_id"]) for path in self._parts(sweep_id)]
+        return {attempt for table in tables for attempt in _attempts(table)}
+
+
+def _sweep_folder(sweep_id: str) -> str:
+    return f"sweep={_safe(sweep_id)}"
+
+
+def _trials_folder(sweep_id: str) -> str:
+    return f"{_sweep_folder(sweep_id)}/{TRIALS}"
+
+
+def _attempts(table: pa.Table) -> set[str]:
+    return set(table["attempt_id"].to_pylist())
+
+
+def _safe(name: str) -> str:
+    if not SAFE_ID.fullmatch(name):
+        allowed = "letters, digits, '_', '-' and '.', not beginning with '-' or '.'"
+        raise StoreError(f"id {name!r} cannot name a file: allowed are {allowed}")
+    return name

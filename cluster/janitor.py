@@ -1,0 +1,75 @@
+"""Ends what a local Ray leaves behind and removes its folder, however the process that started it ended.
+
+Started as a file of its own with the standard library alone (see `local_ray`), in a session of its own:
+no Ctrl-C and no SIGKILL of the sweep reaches it. It waits until its input closes, which happens when the
+sweep is done and also when it dies.
+
+    python janitor.py FOLDER
+"""
+
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+MARKER = "CUDNN_SWEEP_LOCAL_RAY"
+"""Environment variable that names the folder, given to Ray's processes and so to all that they start."""
+
+GRACE_S = 5.0  # Ray's workers were seen to end 2 s after a driver that was killed
+KILL_S = 5.0  # a process that ignores SIGKILL for so long is stuck in the kernel
+POLL_S = 0.05
+PROC = Path("/proc")  # elsewhere than on Linux, Ray's own reaper has to do
+
+
+def main(folder: Path) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    wait_for_the_end(os.getppid())
+    grace_end = time.monotonic() + GRACE_S
+    while (left := list(processes_of(folder))) and time.monotonic() < grace_end + KILL_S:
+        if time.monotonic() > grace_end:
+            for pid in left:
+                kill(pid)
+        time.sleep(POLL_S)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for_the_end(parent: int) -> None:
+    """Wait until our input closes or, where a fork of the parent keeps it open, the parent is gone."""
+    while os.getppid() == parent:
+        ready, _, _ = select.select([sys.stdin], [], [], 1)
+        if ready and not os.read(sys.stdin.fileno(), 1):
+            return
+
+
+def processes_of(folder: Path) -> Iterator[int]:
+    """Processes that carry the marker, and Ray's agents, which overwrite their environment."""
+    marker = f"{MARKER}={folder}\0".encode()
+    for process in PROC.glob("[0-9]*"):
+        try:
+            if marker in (process / "environ").read_bytes() or is_agent(process, folder):
+                yield int(process.name)
+        except OSError:
+            continue  # gone meanwhile, or another user's
+
+
+def is_agent(process: Path, folder: Path) -> bool:
+    """Named by Ray and writing to a log of this Ray: neither alone would do."""
+    if not (process / "cmdline").read_bytes().startswith(b"ray::"):
+        return False
+    return any(file.readlink().is_relative_to(folder) for file in (process / "fd").iterdir())
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

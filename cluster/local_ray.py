@@ -1,0 +1,203 @@
+"""A Ray of our own on this machine, that no other Ray notices and nobody else can use.
+
+It listens on the loopback alone where Ray can be told so, asks everyone for a token made for it, lives in a
+folder of its own, and is gone afterwards with all its processes and files: at the end of the block, after
+an exception or Ctrl-C, and when this process is killed.
+"""
+
+import logging
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cudnn_sweep.cluster import janitor
+from cudnn_sweep.cluster.errors import LocalRayError
+
+# The longest socket that Ray makes in its folder, with a process number of 7 digits.
+SOCKET = "/r/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store"
+MAX_SOCKET_BYTES = 103 if sys.platform == "darwin" else 107  # the kernel's limit
+PREFIX = "sweep-"  # mkdtemp appends 8 characters
+MAX_PARENT_BYTES = MAX_SOCKET_BYTES - len(f"/{PREFIX}12345678{SOCKET}")
+
+OBJECT_STORE_BYTES = 80_000_000  # Ray's least is 75 MiB; our records are a few KB
+STOP_TIMEOUT_S = 15.0  # the janitor needs 10 s at most
+
+SETTINGS = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Under `uv run`, Ray would copy the current folder and start every worker through uv.
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    # What Ray does on laptops that are not Linux: every port listens on 127.0.0.1.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    # Nobody reads them, and what collects them runs beside our measurements.
+    "RAY_enable_metrics_collection": "0",
+}
+# The user's, which would lead to another Ray, give away another token or change how workers start.
+REMOVED = (
+    "RAY_ADDRESS",
+    "RAY_AUTH_TOKEN",
+    "RAY_JOB_CONFIG_JSON_ENV_VAR",
+    "RAY_REDIS_ADDRESS",
+    "RAY_RUNTIME_ENV_HOOK",
+)
+LEFT_BY_RAY = ("PYTHONBREAKPOINT", "RAY_CLIENT_MODE")
+# Ray's own constants for two of the settings, which it reads only once, when it is imported.
+CONSTANTS = ("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "ENABLE_RAY_CLUSTER")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LocalRay:
+    address: str
+    """HOST:PORT, for `ray.init` in another process that has the token."""
+    token_path: Path
+    folder: Path
+    """Ray's logs and sockets, for this user alone; removed at the end."""
+
+
+@contextmanager
+def local_ray(
+    *, slots: int, gpus: int = 0, scratch: Path | None = None, log_to_driver: bool = False
+) -> Iterator[LocalRay]:
+    """Start a Ray with `slots` CPUs and `gpus` GPUs, to which this process is connected in the block.
+
+    Its folder is made in `scratch` or, if that name is too long for sockets in it, among the system's
+    temporary files. Must be entered in a thread that lives as long as the block: Linux ends Ray
+    with the thread that started it. Raises LocalRayError.
+    """
+    import ray
+
+    if slots < 1 or gpus < 0:
+        raise LocalRayError(f"found {slots} slots and {gpus} GPUs, wanted at least 1 and 0")
+    if ray.is_initialized():
+        raise LocalRayError("this process is connected to a Ray already: call ray.shutdown() first")
+    with ExitStack() as stack:
+        folder = stack.enter_context(_folder(scratch))
+        token_path = _write_token(folder)
+        settings = {**SETTINGS, "RAY_AUTH_TOKEN_PATH": str(token_path), "RAY_TMPDIR": str(folder)}
+        stack.enter_context(_ray_reads(settings))
+        stack.enter_context(_sigterm_kept())
+        address = stack.enter_context(_started(slots, gpus, folder, log_to_driver))
+        yield LocalRay(address=address, token_path=token_path, folder=folder)
+
+
+@contextmanager
+def _folder(scratch: Path | None) -> Iterator[Path]:
+    """A folder, and the janitor that removes it when we are done or dead."""
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_parent(scratch)))
+    # -I -S: without site-packages it starts in 20 ms.
+    command = [sys.executable, "-I", "-S", janitor.__file__, str(folder)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        yield folder
+    finally:
+        try:
+            process.communicate(timeout=STOP_TIMEOUT_S)  # closes its input, its sign to start
+        except subprocess.TimeoutExpired:
+            raise LocalRayError(f"{folder}: Ray's processes there do not end") from None
+
+
+def _parent(scratch: Path | None) -> Path:
+    wanted = [scratch.absolute()] if scratch is not None else []
+    for parent in (*wanted, Path(tempfile.gettempdir())):
+        if len(os.fsencode(parent)) <= MAX_PARENT_BYTES:
+            return parent
+    return Path("/tmp")
+
+
+def _write_token(folder: Path) -> Path:
+    """Make a token for this Ray alone. mkdtemp's folder keeps other users from replacing it."""
+    path = folder / "token"
+    with open(path, "x", opener=lambda name, flags: os.open(name, flags, mode=0o600)) as file:
+        file.write(secrets.token_hex(32))
+    return path
+
+
+@contextmanager
+def _ray_reads(settings: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables and have Ray, imported or not, go by them; restore all of it."""
+    from ray._private import ray_constants
+
+    before = dict(os.environ)
+    constants = {name: getattr(ray_constants, name) for name in CONSTANTS}
+    for name in REMOVED:
+        os.environ.pop(name, None)
+    os.environ.update(settings)
+    try:
+        for name in CONSTANTS:
+            setattr(ray_constants, name, False)
+        _read_environment_again()
+        yield
+    finally:
+        for name in (*settings, *REMOVED, *LEFT_BY_RAY):
+            os.environ.pop(name, None)
+            if name in before:
+                os.environ[name] = before[name]
+        for name, value in constants.items():
+            setattr(ray_constants, name, value)
+        _read_environment_again()
+
+
+def _read_environment_again() -> None:
+    """Ray's C++ half keeps its settings, and the token of the last Ray that it met."""
+    from ray._raylet import (  # type: ignore[attr-defined]
+        AuthenticationTokenLoader,
+        Config,
+    )
+
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
+
+
+@contextmanager
+def _sigterm_kept() -> Iterator[None]:
+    """Ray sets a handler that exits, which suits the block, and never takes it back."""
+    handler = signal.getsignal(signal.SIGTERM)
+    yield_to_ray = threading.current_thread() is threading.main_thread()
+    try:
+        yield
+    finally:
+        if yield_to_ray:
+            signal.signal(signal.SIGTERM, handler)
+
+
+@contextmanager
+def _started(slots: int, gpus: int, folder: Path, log_to_driver: bool) -> Iterator[str]:
+    import ray
+
+    try:
+        yield _init(slots, gpus, folder, log_to_driver)
+    finally:
+        ray.shutdown()
+
+
+def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool) -> str:
+    import ray
+
+    os.environ[janitor.MARKER] = str(folder)  # for what Ray starts now, not for children of ours
+    try:
+        ray.init(
+            address="local",
+            num_cpus=slots,
+            num_gpus=gpus,
+            object_store_memory=OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=log_to_driver,
+            logging_level=logging.WARNING,
+            _node_ip_address="127.0.0.1",
+            _temp_dir=str(
+                folder / "r"
+            ),  # Ray opens this one to everybody, the one above stays private
+        )
+    except Exception as error:  # Ray has no error class for this; its logs are gone with the folder
+        raise LocalRayError(f"Ray does not start on this machine: {error}") from error
+    finally:
+        del os.environ[janitor.MARKER]
+    return str(ray.get_runtime_context().gcs_address)

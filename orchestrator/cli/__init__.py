@@ -1,0 +1,15 @@
+"""The command line, a file a command. `--help` imports neither torch nor ray."""
+
+import typer
+
+from cudnn_sweep.orchestrator.cli.launch import launch
+from cudnn_sweep.orchestrator.cli.query import query
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+app.command()(launch)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(query)
+
+
+@app.callback()
+def sweep() -> None:
+    """Measure where PyTorch's cuDNN settings help or hurt, by how much, and when it pays back."""

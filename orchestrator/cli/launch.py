@@ -1,0 +1,67 @@
+"""`sweep launch`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+PLAIN_WIDTH = 180  # columns where the output is no terminal: tables keep their rows on a line
+
+
+def launch(
+    file: Annotated[
+        Path, typer.Argument(help="Launch file: a Ray cluster-launcher file with `metadata.sweep`.")
+    ] = Path("cluster.yaml"),
+    suite: Annotated[
+        str | None, typer.Option(help="Bundled suite or .yaml file, in place of the launch file's.")
+    ] = None,
+    results: Annotated[
+        str | None, typer.Option(help="Folder or URL, in place of the launch file's (./results).")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FIELD=VALUE", help="Narrow the plan; repeat to narrow further."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, run nothing.")] = False,
+    resume: Annotated[
+        str | None, typer.Option(metavar="SWEEP_ID", help="Resume this sweep, none other.")
+    ] = None,
+    new: Annotated[
+        bool, typer.Option("--new", help="Open a new sweep even if one is unfinished.")
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Run trials again whose process failed.")
+    ] = False,
+) -> None:
+    """Run the sweep that FILE asks for; an unfinished one is resumed.
+
+    Exit code 0: every trial is recorded, failed ones too. 1: not finished. 2: nothing was started, for
+    the reason given. 130: Ctrl-C.
+    """
+    from rich.console import Console
+
+    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
+    from cudnn_sweep.orchestrator.launch import LaunchOptions
+    from cudnn_sweep.orchestrator.launch import launch as run_launch
+    from cudnn_sweep.orchestrator.sweep_choice import Wish
+
+    if resume is not None and new:
+        raise typer.BadParameter("--resume and --new exclude each other")
+    with mistakes_exit():
+        options = LaunchOptions(
+            file=file,
+            suite=suite,
+            results=results,
+            only=tuple(_choice(text) for text in only or ()),
+            dry_run=dry_run,
+            wish=Wish(resume=resume, new=new, retry_failed=retry_failed),
+        )
+        raise typer.Exit(run_launch(options, Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)))
+
+
+def _choice(text: str) -> tuple[str, str]:
+    field, found, value = text.partition("=")
+    if not found:
+        raise typer.BadParameter(f"--only takes FIELD=VALUE, found {text!r}")
+    return field, value

@@ -1,0 +1,169 @@
+"""What a person sees while a sweep runs: a live picture at a terminal, plain lines elsewhere."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from threading import Event, Thread
+from time import monotonic
+from typing import Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+from rich.text import Text
+
+from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.verdicts import Verdict
+from cudnn_sweep.orchestrator.labels import trial_label
+from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.verdict_table import VERDICT_STYLES, ratio_text, verdict_label, verdict_text
+
+POLL_S = 0.25
+LINE_S = 5.0  # plain lines come at most so often, but for failures
+VERDICTS_S = 10.0  # a look at the results takes 0.1 s of a core, which on a CPU disturbs a trial
+VERDICTS_SHOWN = 8
+
+
+class Display(Protocol):
+    def update(self, progress: Progress, verdicts: list[Verdict]) -> None: ...
+
+
+@contextmanager
+def watch(
+    console: Console,
+    plan: Plan,
+    ask: Callable[[], Progress],
+    ask_verdicts: Callable[[], list[Verdict]],
+) -> Iterator[None]:
+    """Show how far the plan is until the block ends."""
+    ended = Event()
+
+    def follow(display: Display) -> None:
+        verdicts: list[Verdict] = []
+        asked_at = monotonic()
+        while not ended.wait(POLL_S):
+            if monotonic() - asked_at > VERDICTS_S:
+                verdicts, asked_at = _quietly(ask_verdicts, verdicts), monotonic()
+            display.update(ask(), verdicts)
+
+    with _display(console, plan) as display:
+        thread = Thread(target=follow, args=(display,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+def _quietly(ask: Callable[[], list[Verdict]], otherwise: list[Verdict]) -> list[Verdict]:
+    """A look at results that are being written may fail; the launch must not."""
+    try:
+        return ask()
+    except (StoreError, OSError):
+        return otherwise
+
+
+@contextmanager
+def _display(console: Console, plan: Plan) -> Iterator[Display]:
+    if not console.is_terminal:
+        yield PlainDisplay(console, plan)
+        return
+    live_display = LiveDisplay(plan)
+    with Live(live_display.render(), console=console, refresh_per_second=4) as live:
+        live_display.live = live
+        yield live_display
+
+
+class LiveDisplay:
+    def __init__(self, plan: Plan) -> None:
+        self.live: Live | None = None
+        self._trials = {trial.position: trial for trial in plan.trials}
+        self._began = monotonic()
+        self._bar = Bar(
+            TaskProgressColumn(), BarColumn(bar_width=40), MofNCompleteColumn(), transient=True
+        )
+        self._task = self._bar.add_task("trials", total=len(plan.trials))
+
+    def update(self, progress: Progress, verdicts: list[Verdict]) -> None:
+        assert self.live is not None
+        self._bar.update(self._task, completed=progress.recorded)
+        self.live.update(self.render(progress, verdicts))
+
+    def render(
+        self, progress: Progress | None = None, verdicts: list[Verdict] | None = None
+    ) -> RenderableType:
+        progress = progress or Progress()
+        parts: list[RenderableType] = [self._bar, self._times(progress), self._slots(progress)]
+        if verdicts:
+            parts.append(_latest(verdicts))
+        return Group(*parts)
+
+    def _times(self, progress: Progress) -> Text:
+        elapsed = monotonic() - self._began
+        text = Text(f"{_clock(elapsed)} gone")
+        if progress.recorded:
+            left = elapsed / progress.recorded * (len(self._trials) - progress.recorded)
+            text.append(f", about {_clock(left)} to go")
+        for status, count in sorted(progress.statuses.items()):
+            text.append(f"   {status} {count}", style="green" if status == "ok" else "bold red")
+        if progress.stopped:
+            text.append(f"\nNo new trial starts: {progress.stopped}", style="bold red")
+        return text
+
+    def _slots(self, progress: Progress) -> Table:
+        table = Table.grid(padding=(0, 2))
+        for slot, state in sorted(progress.slots.items()):
+            seconds = (datetime.now(UTC) - state.began_at).total_seconds()
+            doing = trial_label(self._trials[state.position])
+            table.add_row(Text(slot, style="cyan"), doing, f"{seconds:.0f} s")
+        if not progress.slots:
+            table.add_row(Text("waiting for Ray and the first process", style="dim"))
+        return table
+
+
+def _latest(verdicts: list[Verdict]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_row(Text("verdicts so far", style="bold"))
+    for verdict in verdicts[:VERDICTS_SHOWN]:
+        style = VERDICT_STYLES.get(verdict.wall_verdict, "")
+        shown = Text(verdict_text(verdict), style=style)
+        table.add_row(verdict_label(verdict), ratio_text(verdict), shown)
+    if len(verdicts) > VERDICTS_SHOWN:
+        table.add_row(Text(f"and {len(verdicts) - VERDICTS_SHOWN} more", style="dim"))
+    return table
+
+
+class PlainDisplay:
+    def __init__(self, console: Console, plan: Plan) -> None:
+        self._console = console
+        self._total = len(plan.trials)
+        self._began = self._last = monotonic()
+        self._shown = self._failures = 0
+
+    def update(self, progress: Progress, verdicts: list[Verdict]) -> None:
+        for failure in progress.failures[self._failures :]:
+            self._print(f"{failure.trial_id} {failure.status}: {failure.message}")
+        self._failures = len(progress.failures)
+        if progress.recorded == self._shown or monotonic() - self._last < LINE_S:
+            return
+        self._last, self._shown = monotonic(), progress.recorded
+        elapsed = monotonic() - self._began
+        left = elapsed / progress.recorded * (self._total - progress.recorded)
+        outcomes = ", ".join(f"{count} {status}" for status, count in progress.statuses.items())
+        self._print(
+            f"{progress.recorded}/{self._total} trials ({outcomes}), {_clock(elapsed)} gone, "
+            f"about {_clock(left)} to go"
+        )
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,23 @@
+"""The errors of this folder, and those of the others, where the command line catches them.
+
+    OrchestratorError
+    ├── SpecError          what was asked for cannot be planned
+    ├── SweepBusyError     another launch is running this sweep
+    └── ServerError        a fork server would not start or died
+"""
+
+
+class OrchestratorError(Exception):
+    """Shown by the command line without a traceback."""
+
+
+class SpecError(OrchestratorError):
+    """Says what was asked for, and what is allowed."""
+
+
+class SweepBusyError(OrchestratorError):
+    """Names the launch that holds the sweep."""
+
+
+class ServerError(OrchestratorError):
+    """Carries the server's own last output."""

@@ -1,0 +1,162 @@
+"""A launch: read what is asked, look at the machine, plan, choose the sweep, run it, report."""
+
+import os
+import secrets
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.verdicts import verdicts
+from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.orchestrator.display import watch
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.plan import Plan, make_plan, narrow
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.report import print_plan, print_summary
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.slot import survey
+from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
+from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, Wish, choose_sweep
+from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
+from cudnn_sweep.workloads.suite import SuiteSpec, expand_cells, workload_names
+from cudnn_sweep.workloads.survey import Survey
+
+DONE, UNFINISHED = 0, 1  # exit codes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaunchOptions:
+    """The command line's wishes; those that are None leave it to the launch file."""
+
+    file: Path
+    suite: str | None = None
+    results: str | None = None
+    only: tuple[tuple[str, str], ...] = ()
+    wish: Wish = Wish()
+    dry_run: bool = False
+
+
+def launch(options: LaunchOptions, console: Console) -> int:
+    """Returns the exit code: 0 every trial is recorded, 1 not so.
+
+    Raises one of the folders' errors where nothing can start.
+    """
+    spec = _read(options)
+    name, suite = choose_suite(spec, options.suite)
+    machine = _look(suite)
+    whole = _plan(name, suite, machine)
+    chosen = narrow(whole, list(options.only)) if options.only else whole
+    slots = max(1, len(machine.gpus))
+    if options.dry_run:
+        print_plan(console, chosen, slots)
+        return DONE
+    store = _open(options.results or spec.results, console)
+    choice = choose_sweep(store, whole, chosen, machine.environment, options.wish)
+    with sweep_lock(store.location, choice.plan_hash):
+        choice = choose_sweep(store, whole, chosen, machine.environment, options.wish)
+        console.print(f"Sweep {choice.sweep_id} ({choice.reason})", highlight=False)
+        session = _session(choice)
+        progress = Progress()
+        if session.plan.trials:
+            progress = _run(session, store, slots, machine, spec, console)
+        return _report(session, store, progress, options, console)
+
+
+def _read(options: LaunchOptions) -> SweepSpec:
+    file = read_launch_file(options.file, SweepSpec)
+    if file.where != "this_machine":
+        raise SpecError(
+            f"{options.file} asks for a cluster; this version runs on this machine alone: "
+            "leave out `provider` and `metadata.sweep.address`"
+        )
+    return file.sweep
+
+
+def _look(suite: SuiteSpec) -> Survey:
+    """Ask a process that is thrown away: planning imports no workload and touches no GPU."""
+    with ForkServer() as server:
+        machine = survey(server, workload_names(suite))
+    if suite.needs_cuda and machine.environment.device != "cuda":
+        raise SpecError("the suite needs CUDA (needs_cuda: true); torch finds none on this machine")
+    if len(set(machine.gpus)) > 1:
+        models = ", ".join(sorted(set(machine.gpus)))
+        raise SpecError(f"GPUs of several models: {models}; choose by CUDA_VISIBLE_DEVICES")
+    return machine
+
+
+def _plan(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
+    where = machine.environment
+    cells = expand_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
+    return make_plan(name, suite, cells)
+
+
+def _open(location: str, console: Console) -> Store:
+    store = open_store(location)
+    store.check_writable()
+    for torn in store.set_aside_torn():
+        console.print(f"[yellow]warning:[/yellow] a half-written file was set aside: {torn}")
+    return store
+
+
+def _session(choice: SweepChoice) -> Session:
+    scratch = Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}", choice.sweep_id)
+    return Session(
+        sweep_id=choice.sweep_id,
+        launch_id=f"launch-{secrets.token_hex(4)}",
+        plan=choice.todo,
+        plan_hash=choice.plan_hash,
+        plan_trials=choice.plan_trials,
+        retries=choice.retries,
+        scratch=scratch,
+        folder=Path.cwd(),
+    )
+
+
+def _run(
+    session: Session, store: Store, slots: int, machine: Survey, spec: SweepSpec, console: Console
+) -> Progress:
+    from cudnn_sweep.cluster.local_ray import local_ray
+
+    gpus = len(machine.gpus)
+    budget_s = None if spec.budget_minutes is None else spec.budget_minutes * 60
+    with local_ray(slots=slots, gpus=gpus) as ours:
+        from cudnn_sweep.orchestrator.tune_host import Host, Slots
+
+        host = Host(session, results=store.location, slots=Slots(count=slots, gpu=gpus > 0))
+        try:
+            with watch(
+                console, session.plan, host.progress, lambda: verdicts(store, session.sweep_id)
+            ):
+                host.run(ours.folder / "tune", budget_s)
+        finally:
+            progress = host.finish(_refuge(session))
+    return progress
+
+
+def _refuge(session: Session) -> Path:
+    """Where records go that the results location does not take; not under scratch, which is deleted."""
+    return Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}", f"held-{session.launch_id}")
+
+
+def _report(
+    session: Session, store: Store, progress: Progress, options: LaunchOptions, console: Console
+) -> int:
+    print_summary(console, store, session, progress, options.file)
+    if progress.held:
+        refuge = _refuge(session)
+        console.print(
+            f"\n[bold red]{progress.held} finished trials could not be stored[/bold red] in "
+            f"{store.location}: {progress.stopped}\nThey are kept in {refuge}. Make room, then:\n"
+            f"  cp -r {refuge}/. {store.location}/",
+            highlight=False,
+            soft_wrap=True,
+        )
+    complete = len(store.stored_trials(session.sweep_id)) >= session.plan_trials
+    if complete:
+        shutil.rmtree(session.scratch, ignore_errors=True)
+    return DONE if complete else UNFINISHED

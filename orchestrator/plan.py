@@ -1,0 +1,142 @@
+"""Plan: the ordered trials of a suite on one GPU model. A value: printed, stored, narrowed, run."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.workloads.cell import Cell, content_hash
+from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.suite import SuiteSpec
+
+TWIN_BLOCKS = 20  # one block in so many carries an A/A pair: a check of the verdicts on real data
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trial:
+    """One cell, one config, one replicate; of an A/A pair, `twin` says which."""
+
+    cell: Cell
+    config: CudnnConfig
+    replicate: int
+    twin: int
+    block: int
+    position: int
+    cache_generation: int
+    """Which of its cell's caches of compiled kernels it uses: the first trial there finds it empty."""
+
+    @property
+    def trial_id(self) -> str:
+        content = (asdict(self.cell), asdict(self.config), self.replicate, self.twin)
+        return content_hash(content)
+
+    @property
+    def seed(self) -> int:
+        """The same for all configs of a block: they compute the same."""
+        return int(content_hash((self.cell.cell_id, self.replicate)), 16) % 2**31
+
+    def fields(self) -> dict[str, str]:
+        """What `--only` can choose by, as text."""
+        cell = {
+            name: value
+            for name, value in asdict(self.cell).items()
+            if isinstance(value, str) and name != "gpu"
+        }
+        numbers = {"replicate": self.replicate, "twin": self.twin, "block": self.block}
+        return {
+            "trial_id": self.trial_id,
+            "cell_id": self.cell.cell_id,
+            "problem": self.cell.problem.name if self.cell.problem else "",
+            **cell,
+            **{name: str(value).lower() for name, value in asdict(self.config).items()},
+            **{name: str(value) for name, value in numbers.items()},
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    suite: str
+    measure: MeasureSpec
+    trials: tuple[Trial, ...]
+
+    @property
+    def plan_hash(self) -> str:
+        trials = [(trial.trial_id, trial.block, trial.cache_generation) for trial in self.trials]
+        return content_hash((trials, asdict(self.measure)))
+
+    def blocks(self) -> Iterator[tuple[int, list[Trial]]]:
+        for block, trials in groupby(self.trials, key=lambda trial: trial.block):
+            yield block, list(trials)
+
+    def without(self, trial_ids: set[str]) -> "Plan":
+        return replace(self, trials=tuple(t for t in self.trials if t.trial_id not in trial_ids))
+
+    def estimated_s(self, slots: int) -> float:
+        """Time to run it, roughly: budgets, and what a process costs besides."""
+        spec = self.measure
+        closed = OVERHEAD_S + spec.warmup_s + spec.steady_budget_s
+        each = [
+            closed if trial.cell.shapes().period(trial.cell.input_shape) else _open_s(spec)
+            for trial in self.trials
+        ]
+        return START_S + sum(each) / slots
+
+
+OVERHEAD_S = 0.7  # a process's start and end, cold calls, checks: seen on an H200 and on two cores
+START_S = 12.0  # Ray's start, and the first import of torch
+
+
+def _open_s(spec: MeasureSpec) -> float:
+    return OVERHEAD_S + spec.open_budget_s / 2
+
+
+def make_plan(name: str, suite: SuiteSpec, cells: list[Cell]) -> Plan:
+    """Blocks in random order, and a block's configs in random order; the same for the same content.
+
+    A cell's replicates are numbered in the order in which they run, so that those with a new compute
+    cache come first.
+    """
+    order = random.Random(content_hash([cell.cell_id for cell in cells]))
+    blocks = [cell for cell in cells for _ in range(suite.replicates)]
+    order.shuffle(blocks)
+    replicates = {cell.cell_id: 0 for cell in cells}
+    trials: list[Trial] = []
+    for block, cell in enumerate(blocks):
+        replicate = replicates[cell.cell_id]
+        replicates[cell.cell_id] += 1
+        for config, twin in _configs(suite, block, order):
+            trial = Trial(
+                cell=cell,
+                config=config,
+                replicate=replicate,
+                twin=twin,
+                block=block,
+                position=len(trials),
+                cache_generation=min(replicate, suite.new_compute_caches - 1),
+            )
+            trials.append(trial)
+    return Plan(suite=name, measure=suite.measure, trials=tuple(trials))
+
+
+def _configs(suite: SuiteSpec, block: int, order: random.Random) -> list[tuple[CudnnConfig, int]]:
+    configs = [(config, 0) for config in dict.fromkeys(suite.configs)]
+    if block % TWIN_BLOCKS == 0:
+        configs.append((configs[0][0], 1))
+    order.shuffle(configs)
+    return configs
+
+
+def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
+    """The trials that have every FIELD=VALUE. Raises SpecError for an unknown field or an empty rest."""
+    kept = plan.trials
+    for field, value in choices:
+        allowed = sorted(plan.trials[0].fields())
+        if field not in allowed:
+            raise SpecError(f"--only: unknown field {field!r}; allowed: {', '.join(allowed)}")
+        values = sorted({trial.fields()[field] for trial in kept})
+        kept = tuple(trial for trial in kept if trial.fields()[field] == value.lower())
+        if not kept:
+            raise SpecError(f"--only {field}={value} leaves no trial; found: {', '.join(values[:12])}")
+    return replace(plan, trials=kept)

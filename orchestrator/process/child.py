@@ -1,0 +1,77 @@
+"""The fresh process: it limits itself, does its job, says how it went, and ends."""
+
+import os
+import resource
+import signal
+import sys
+import traceback
+
+import torch
+
+from cudnn_sweep.orchestrator.process.linux import die_with_parent
+from cudnn_sweep.orchestrator.process.protocol import REPLY, Reply, Request, TrialJob
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.measurement import Measurement
+from cudnn_sweep.workloads.survey import survey_machine
+from cudnn_sweep.workloads.trial import run_trial
+
+CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeError for host memory
+
+
+def live(request: Request, reply_to: int, log: int) -> None:
+    """Run the job and write the reply; never returns."""
+    try:
+        _limit(request, log)
+        before = set(sys.modules)
+        reply = _work(request)
+        reply.imported = sorted(set(sys.modules) - before)
+        _write(reply_to, REPLY.dump_json(reply) + b"\n")
+    finally:
+        os._exit(0)
+
+
+def _limit(request: Request, log: int) -> None:
+    die_with_parent()
+    os.setpgid(0, 0)  # a Ctrl-C at the terminal is the launch's to handle
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if request.host_memory_limit_mib is not None:
+        limit = request.host_memory_limit_mib * 2**20
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def _work(request: Request) -> Reply:
+    job = request.job
+    reply = Reply()
+    try:
+        if isinstance(job, TrialJob):
+            reply.measured = Measurement()
+            run_trial(job.trial, reply.measured)
+        else:
+            reply.survey = survey_machine(job.workloads)
+    except WorkloadError as error:
+        reply.status, reply.message, reply.user_mistake = "error", str(error), True
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        reply.status, reply.message = "out_of_memory", _describe(error)
+    except Exception as error:
+        out = isinstance(error, RuntimeError) and CPU_ALLOCATOR_IS_OUT in str(error)
+        reply.status, reply.message = "out_of_memory" if out else "error", _describe(error)
+    return reply
+
+
+def _describe(error: BaseException) -> str:
+    """The error, and the line of code that raised it."""
+    text = f"{type(error).__name__}: {error}".strip()
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return text
+    last = frames[-1]
+    return f"{text} ({os.path.basename(last.filename)}:{last.lineno} in {last.name})"
+
+
+def _write(pipe: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(pipe, data) :]

@@ -1,0 +1,43 @@
+"""The calls of Linux that keep a process tree in hand; see prctl(2) and proc(5)."""
+
+import ctypes
+import os
+import signal
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def adopt_orphans() -> None:
+    """Let descendants whose parent died become our children, so that none escapes."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """Be killed as soon as the parent's thread that forked us ends."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end_children() -> None:
+    """Kill and reap our children, and those that killing makes ours."""
+    while children := _children():
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def _children() -> list[int]:
+    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return [int(pid) for pid in listed.split()]
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}, {value})")

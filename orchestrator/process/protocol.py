@@ -1,0 +1,72 @@
+"""What is said between a slot and its fork server: one line of JSON each way, a request at a time."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from cudnn_sweep.workloads.measurement import Measurement, TrialRequest
+from cudnn_sweep.workloads.survey import Survey
+
+
+Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrialJob:
+    """Measure one trial."""
+
+    trial: TrialRequest
+    kind: Literal["trial"] = "trial"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SurveyJob:
+    """Say what machine this is and what these workloads are."""
+
+    workloads: list[str]
+    kind: Literal["survey"] = "survey"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """A job for a fresh process, and its limits."""
+
+    job: Annotated[TrialJob | SurveyJob, Field(discriminator="kind")]
+    timeout_s: float
+    host_memory_limit_mib: int | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class Reply:
+    """What a fresh process said itself before it ended."""
+
+    status: Literal["ok", "error", "out_of_memory"] = "ok"
+    message: str | None = None
+    user_mistake: bool = False
+    """Whether it is a WorkloadError: wrongly asked, not gone wrong."""
+    measured: Measurement | None = None
+    survey: Survey | None = None
+    imported: list[str] = field(default_factory=list)
+    """Modules that it had to import: what the server should have imported before."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What became of a fresh process; `reply` is None where it ended without a word."""
+
+    status: Status
+    message: str | None
+    reply: Reply | None
+    pid: int
+    started_at: datetime
+    ended_at: datetime
+    process_s: float
+    exit_s: float | None
+    gap_s: float | None
+
+
+REQUEST = TypeAdapter(Request)
+REPLY = TypeAdapter(Reply)
+OUTCOME = TypeAdapter(Outcome)

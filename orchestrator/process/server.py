@@ -1,0 +1,162 @@
+"""The fork server: imports what trials need, once, and forks a fresh process for each request.
+
+It has one thread and never touches CUDA; both are asserted, since a fork of anything else may hang or
+crash. Requests come by standard input, outcomes go to standard output; it ends when its input does.
+"""
+
+import gc
+import os
+import select
+import signal
+import sys
+import tempfile
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib import import_module
+from time import monotonic
+
+from cudnn_sweep.orchestrator.process.linux import adopt_orphans, end_children, threads
+from cudnn_sweep.orchestrator.process.protocol import (
+    OUTCOME,
+    REPLY,
+    REQUEST,
+    Outcome,
+    Reply,
+    Request,
+    Status,
+)
+
+IMPORTED_BY_TORCH_LATE = (
+    "torch.fx.experimental.symbolic_shapes",  # by the first backward pass, 1.3 s
+    "torch._dynamo",  # by the first optimiser, 1.1 s
+    "torch.profiler._cupti_monitor",  # by an optimiser's first step
+)
+REQUESTS = 0  # standard input
+EXIT_S = 30.0  # a process that has replied and does not end is killed after this
+LAST_WORDS = 800  # characters of a dead process's output that go into its message
+
+
+def main() -> None:
+    replies = os.dup(1)
+    os.dup2(2, 1)  # whatever prints while importing must not break the protocol
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    adopt_orphans()
+    _import_all()
+    os.write(replies, b"ready\n")
+    last_gone: float | None = None
+    with tempfile.TemporaryFile() as log:
+        for line in sys.stdin.buffer:
+            outcome = _run(REQUEST.validate_json(line), log.fileno(), last_gone)
+            last_gone = monotonic()
+            _answer(replies, OUTCOME.dump_json(outcome) + b"\n")
+
+
+def _import_all() -> None:
+    """What a child would import itself, in time that it would measure or lose."""
+    import torch
+
+    from cudnn_sweep.workloads.regime import regime_types
+    from cudnn_sweep.workloads.workload import bundled_workloads
+
+    for module in IMPORTED_BY_TORCH_LATE:
+        with suppress(ModuleNotFoundError):  # not every release of torch has it
+            import_module(module)
+    import_module("cudnn_sweep.orchestrator.process.child")
+    import_module("cudnn_sweep.workloads.gpu")
+    bundled_workloads()
+    regime_types()
+    assert threads() == 1, f"{threads()} threads after importing: a fork would copy only one"
+    assert not torch.cuda.is_initialized(), "something imported has touched CUDA"
+    gc.freeze()  # children then do not copy pages by collecting what is here
+
+
+def _run(request: Request, log: int, last_gone: float | None) -> Outcome:
+    from cudnn_sweep.orchestrator.process.child import live
+
+    os.ftruncate(log, 0)
+    os.lseek(log, 0, os.SEEK_SET)
+    read_end, write_end = os.pipe()
+    started_at, born = datetime.now(UTC), monotonic()
+    pid = os.fork()
+    if pid == 0:
+        live(request, write_end, log)
+    os.close(write_end)
+    reply, timed_out, exit_began = _listen(pid, read_end, born + request.timeout_s)
+    wait_status = os.waitpid(pid, 0)[1]
+    end_children()
+    status, message = _judge(request, reply, timed_out, wait_status, log)
+    return Outcome(
+        status=status,
+        message=message,
+        reply=reply,
+        pid=pid,
+        started_at=started_at,
+        ended_at=datetime.now(UTC),
+        process_s=monotonic() - born,
+        exit_s=monotonic() - exit_began if reply else None,
+        gap_s=None if last_gone is None else born - last_gone,
+    )
+
+
+def _listen(pid: int, read_end: int, deadline: float) -> tuple[Reply | None, bool, float]:
+    """Wait until the child has replied and ended; kill it at its deadline.
+
+    Its end is watched through a pidfd: a descendant may hold its side of the pipe open for ever.
+    """
+    said = b""
+    pidfd = os.pidfd_open(pid)
+    replied: float | None = None
+    waiting = {read_end, pidfd, REQUESTS}
+    while True:
+        ready = select.select(waiting, (), (), max(0.0, deadline - monotonic()))[0]
+        if REQUESTS in ready:  # nothing is sent while a job runs: the slot has gone
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            end_children()
+            os._exit(0)
+        if read_end in ready:
+            data = os.read(read_end, 2**16)
+            said += data
+            if not data or said.endswith(b"\n"):
+                waiting.discard(read_end)
+                replied = monotonic()
+                deadline = min(deadline, replied + EXIT_S)
+        if pidfd in ready and read_end not in ready:
+            break
+        if not ready:
+            os.kill(pid, signal.SIGKILL)
+            break
+    os.close(pidfd)
+    os.close(read_end)
+    reply = REPLY.validate_json(said) if said.endswith(b"\n") else None
+    return reply, not ready and reply is None, replied or monotonic()
+
+
+def _judge(
+    request: Request, reply: Reply | None, timed_out: bool, wait_status: int, log: int
+) -> tuple[Status, str | None]:
+    if reply is not None:
+        return reply.status, reply.message
+    words = _last_words(log)
+    if timed_out:
+        return "timeout", f"no result after {request.timeout_s:g} s: ended{words}"
+    if os.WIFSIGNALED(wait_status):
+        number = os.WTERMSIG(wait_status)
+        name = f"{signal.Signals(number).name} ({signal.strsignal(number)})"
+        return ("killed" if number == signal.SIGKILL else "crash"), name + words
+    return "crash", f"ended without a result, exit code {os.WEXITSTATUS(wait_status)}{words}"
+
+
+def _last_words(log: int) -> str:
+    size = os.fstat(log).st_size
+    text = os.pread(log, LAST_WORDS, max(0, size - LAST_WORDS)).decode(errors="replace").strip()
+    return f"; its last output: {text}" if text else ""
+
+
+def _answer(replies: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(replies, data) :]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Progress: how far a launch has come, as whoever displays it sees it."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    trial_id: str
+    status: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlotState:
+    """What one slot is doing: the trial it began last."""
+
+    position: int
+    attempt: int
+    began_at: datetime
+
+
+@dataclass(kw_only=True, slots=True)
+class Progress:
+    statuses: dict[str, int] = field(default_factory=dict)
+    """Trials recorded in this launch, by status."""
+    slots: dict[str, SlotState] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    repeated: int = 0
+    """Records that came for a trial that had one: the first counts."""
+    lost: int = 0
+    """Tries that ended without a record, with their worker."""
+    held: int = 0
+    """Records that could not be written yet."""
+    stopped: str | None = None
+    """Why no new trial starts."""
+
+    @property
+    def recorded(self) -> int:
+        return sum(self.statuses.values())

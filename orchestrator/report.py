@@ -1,0 +1,117 @@
+"""What a launch prints besides its progress: the plan before, the summary after."""
+
+import shlex
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.verdicts import break_evens, verdicts
+from cudnn_sweep.orchestrator.labels import config_label
+from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.verdict_table import verdict_table
+
+FAILURES_SHOWN = 10
+
+
+def print_plan(console: Console, plan: Plan, slots: int) -> None:
+    """Cells with their contrasts, then the counts and the estimate."""
+    cells = {trial.cell.cell_id: trial.cell for trial in plan.trials}
+    configs = list(dict.fromkeys(trial.config for trial in sorted(plan.trials, key=_by_config)))
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in ("workload", "input", "regime", "precision"):
+        table.add_column(name)
+    table.add_column("trials", justify="right")
+    for cell_id, cell in cells.items():
+        parameters = ", ".join(f"{name} {value:g}" for name, value in cell.regime_parameters.items())
+        table.add_row(
+            f"{cell.problem.name if cell.problem else cell.workload} {cell.direction}",
+            "x".join(map(str, cell.input_shape)),
+            f"{cell.regime} ({parameters})" if parameters else cell.regime,
+            cell.precision + (" channels_last" if cell.layout != "contiguous" else ""),
+            str(sum(trial.cell.cell_id == cell_id for trial in plan.trials)),
+        )
+    console.print(table)
+    contrasts = [f"{config_label(configs[0])} → {config_label(config)}" for config in configs[1:]]
+    blocks = sum(1 for _ in plan.blocks())
+    twins = sum(trial.twin for trial in plan.trials)
+    minutes = plan.estimated_s(slots) / 60
+    gpu = plan.trials[0].cell.gpu
+    console.print(
+        f"\n{len(plan.trials)} trials: {len(cells)} cells × {len(configs)} configs in {blocks} blocks, "
+        f"{twins} of them with an A/A pair; contrasts: {'; '.join(contrasts) or 'none'}.\n"
+        f"On {slots} × {gpu}, about {minutes:.1f} minutes.",
+        highlight=False,
+    )
+
+
+def _by_config(trial: object) -> str:
+    return config_label(trial.config)  # type: ignore[attr-defined]
+
+
+def print_summary(
+    console: Console, store: Store, session: Session, progress: Progress, file: Path
+) -> None:
+    found = verdicts(store, session.sweep_id)
+    console.print()
+    if found:
+        console.print(verdict_table(found, break_evens(store, session.sweep_id)))
+    stored = store.stored_trials(session.sweep_id)
+    statuses: dict[str, int] = {}
+    for trial in stored.values():
+        statuses[trial.status] = statuses.get(trial.status, 0) + 1
+    outcomes = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+    console.print(
+        f"\nSweep {session.sweep_id}: {len(stored)} of {session.plan_trials} trials recorded"
+        + (f" ({outcomes})." if outcomes else "."),
+        highlight=False,
+    )
+    split = sum(verdict.split_blocks for verdict in found)
+    unpaired = sum(verdict.unpaired_blocks for verdict in found)
+    if split or unpaired:
+        console.print(
+            f"Left out of the verdicts: {split} blocks split over GPUs, "
+            f"{unpaired} that lack a trial or were interrupted.",
+            highlight=False,
+        )
+    if progress.lost or progress.repeated:
+        console.print(
+            f"{progress.lost} tries were lost with their worker; {progress.repeated} records came twice."
+        )
+    _print_failures(console, session, progress, file)
+    _print_next(console, store, session, file, complete=len(stored) >= session.plan_trials)
+
+
+def _print_failures(console: Console, session: Session, progress: Progress, file: Path) -> None:
+    for failure in progress.failures[:FAILURES_SHOWN]:
+        again = f"sweep launch {shlex.quote(str(file))} --resume {session.sweep_id}"
+        console.print(
+            f"\n[red]{failure.status}[/red] ", end="", highlight=False
+        )
+        console.print(failure.message, markup=False, highlight=False, soft_wrap=True)
+        console.print(
+            f"  {again} --retry-failed --only trial_id={failure.trial_id}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+    more = len(progress.failures) - FAILURES_SHOWN
+    if more > 0:
+        console.print(f"and {more} more: sweep query failures", highlight=False)
+
+
+def _print_next(
+    console: Console, store: Store, session: Session, file: Path, *, complete: bool
+) -> None:
+    results = "" if store.location == "results" else f" --results {shlex.quote(store.location)}"
+    console.print("\nNext:", style="bold")
+    if not complete:
+        console.print(f"  sweep launch {shlex.quote(str(file))}   runs what is missing", highlight=False)
+    for query in ("helps_or_hurts", "break_even"):
+        command = f"  sweep query {query}{results} --sweep-id {session.sweep_id}"
+        console.print(command, highlight=False, soft_wrap=True)
+    sql = "select workload, benchmark, median(steady_wall_ms) from records group by all"
+    console.print(f'  sweep query "{sql}"{results}', highlight=False, soft_wrap=True)

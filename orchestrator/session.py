@@ -1,0 +1,24 @@
+"""Session: what every slot of one launch needs to know, as one value."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cudnn_sweep.orchestrator.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    sweep_id: str
+    launch_id: str
+    plan: Plan
+    """The trials that this launch runs: of a resumed sweep, the missing ones."""
+    plan_hash: str
+    """Of the whole sweep's plan,"""
+    plan_trials: int
+    """and how many trials that has."""
+    retries: dict[str, int]
+    """How often each trial was retried before, this launch included, by trial_id; 0 where not named."""
+    scratch: Path
+    """A folder on each node, for compute caches; kept until the sweep is finished."""
+    folder: Path
+    """Where the launch was typed: a user's own workload files are named from here."""

@@ -1,0 +1,78 @@
+"""A slot: one accelerator's place where trials run, one after another, each in a fresh process."""
+
+from dataclasses import asdict
+from pathlib import Path
+from uuid import uuid4
+
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.orchestrator.errors import ServerError
+from cudnn_sweep.orchestrator.plan import Trial
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.protocol import Request, SurveyJob, TrialJob
+from cudnn_sweep.orchestrator.record import make_record
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.workloads.cell import content_hash
+from cudnn_sweep.workloads.measurement import TrialRequest
+from cudnn_sweep.workloads.survey import Survey
+
+SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs takes tens of seconds
+
+
+class Slot:
+    def __init__(self, session: Session, accelerator: str) -> None:
+        """`accelerator` tells this slot from the others of its machine where there is no GPU.
+
+        Raises ServerError where the fork server or CUDA does not come up.
+        """
+        self._session = session
+        self._server = ForkServer(folder=session.folder)
+        self._environment = survey(self._server, []).environment
+        self.name = self._environment.gpu_uuid or f"{self._environment.host}/{accelerator}"
+
+    def run(self, trial: Trial, attempt: int) -> RunRecord:
+        """Whatever the trial's process does is in the record; ServerError where the server dies."""
+        measure = self._session.plan.measure
+        request = TrialRequest(
+            cell=trial.cell,
+            config=trial.config,
+            measure=measure,
+            seed=trial.seed,
+            compute_cache=self._compute_cache(trial),
+        )
+        outcome = self._server.run(
+            Request(
+                job=TrialJob(trial=request),
+                timeout_s=measure.timeout_s,
+                host_memory_limit_mib=measure.host_memory_limit_mib,
+            )
+        )
+        return make_record(
+            self._session,
+            trial,
+            outcome,
+            self._environment,
+            slot=self.name,
+            attempt=attempt,
+            attempt_id=uuid4().hex,
+        )
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _compute_cache(self, trial: Trial) -> str | None:
+        """A folder for each GPU, cell, config, twin and generation; the user's own stays as it is."""
+        if self._environment.device != "cuda":
+            return None
+        config = content_hash((asdict(trial.config), trial.twin))
+        parts = (self.name, trial.cell.cell_id, config, str(trial.cache_generation))
+        return str(Path(self._session.scratch, "compute-cache", *parts))
+
+
+def survey(server: ForkServer, workloads: list[str]) -> Survey:
+    """Raises ServerError where no answer came, with the reason."""
+    outcome = server.run(
+        Request(job=SurveyJob(workloads=workloads), timeout_s=SURVEY_TIMEOUT_S)
+    )
+    if outcome.reply is None or outcome.reply.survey is None:
+        raise ServerError(outcome.message or outcome.status)
+    return outcome.reply.survey

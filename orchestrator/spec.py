@@ -1,0 +1,70 @@
+"""What a launch file asks of us under `metadata.sweep`, and where its suite comes from."""
+
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from pydantic import BaseModel, PositiveFloat, PositiveInt, model_validator
+
+from cudnn_sweep.cluster.strict_yaml import read_strict
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.suite import STRICT, CellAxes, SuiteSpec
+
+SUITES = files("cudnn_sweep.workloads").joinpath("suites")
+DEFAULT_SUITE = "quick"
+INLINE = "inline"
+
+
+class SweepSpec(BaseModel):
+    """`metadata.sweep`: a suite by name or file, or its own cells; the rest overrides the suite."""
+
+    model_config = STRICT
+
+    suite: str | None = None
+    cells: list[CellAxes] | None = None
+    configs: list[CudnnConfig] | None = None
+    replicates: PositiveInt | None = None
+    measure: MeasureSpec | None = None
+    results: str = "results"
+    address: str | None = None
+    budget_minutes: PositiveFloat | None = None
+    """No new block starts after this long."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "SweepSpec":
+        if self.suite is not None and self.cells is not None:
+            raise ValueError("give `suite` or `cells`, not both")
+        return self
+
+
+def choose_suite(spec: SweepSpec, name: str | None) -> tuple[str, SuiteSpec]:
+    """The suite that `name` (the command line's) or else the launch file asks for, and its name.
+
+    Raises SpecError for an unknown suite, LaunchFileError for a mistake in a suite's file.
+    """
+    if name is None and spec.cells is not None:
+        chosen, suite = INLINE, SuiteSpec(cells=spec.cells)
+    else:
+        chosen = name or spec.suite or DEFAULT_SUITE
+        suite = load_suite(chosen)
+    asked = {
+        key: value
+        for key in ("configs", "replicates", "measure")
+        if (value := getattr(spec, key)) is not None
+    }
+    return chosen, suite.model_copy(update=asked)
+
+
+def load_suite(name: str) -> SuiteSpec:
+    """A bundled suite by name, or a user's by a path that ends in .yaml."""
+    if name.endswith((".yaml", ".yml")):
+        return read_strict(Path(name), SuiteSpec)
+    if name not in suite_names():
+        raise SpecError(f"unknown suite {name!r}; allowed: {', '.join(suite_names())}, or a .yaml file")
+    with as_file(SUITES.joinpath(f"{name}.yaml")) as file:
+        return read_strict(file, SuiteSpec)
+
+
+def suite_names() -> list[str]:
+    return sorted(file.name.removesuffix(".yaml") for file in SUITES.iterdir())

@@ -1,0 +1,38 @@
+"""Fixtures that several folders share."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+MUST_RUN = "SWEEP_CI"  # set where everything that tests need is installed: they must not skip there
+
+
+@pytest.fixture
+def need() -> Callable[[bool, str], None]:
+    """Skip a test that the machine cannot run, saying why; under SWEEP_CI fail it."""
+
+    def check(there: bool, what: str) -> None:
+        if there:
+            return
+        if os.environ.get(MUST_RUN):
+            pytest.fail(f"{MUST_RUN} is set, and this machine lacks {what}")
+        pytest.skip(f"needs {what}")
+
+    return check
+
+
+@pytest.fixture
+def faulty() -> str:
+    """The file of workloads that fail, as a suite names it; append `:name`."""
+    return str(Path(__file__).parent / "orchestrator" / "faulty.py")
+
+
+@pytest.fixture(autouse=True)
+def _skip_without_cuda(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("gpu"):
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("needs CUDA")

@@ -1,0 +1,95 @@
+"""One fork server and one Ray for all of this folder's tests: a start and stop of Ray costs 7 s."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cudnn_sweep.orchestrator.plan import Plan, make_plan
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TrialJob
+from cudnn_sweep.orchestrator.slot import survey
+from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
+from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, expand_cells, workload_names
+from cudnn_sweep.workloads.survey import Survey
+
+QUICK = MeasureSpec(warmup_s=0.0, steady_budget_s=0.05, open_budget_s=0.5, open_steps=40, timeout_s=20)
+
+MakePlan = Callable[..., Plan]
+RunTrial = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ForkServer]:
+    with ForkServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def look(server: ForkServer) -> Callable[[SuiteSpec], Survey]:
+    return lambda suite: survey(server, workload_names(suite))
+
+
+@pytest.fixture(scope="session")
+def plan_of(look: Callable[[SuiteSpec], Survey]) -> MakePlan:
+    """A plan of one workload's cells: `plan_of("noop", replicates=3, regime="fixed")`."""
+
+    def make(
+        *workloads: str,
+        replicates: int = 1,
+        measure: MeasureSpec = QUICK,
+        configs: tuple[CudnnConfig, ...] = (CudnnConfig(), CudnnConfig(benchmark=True)),
+        **axes: str,
+    ) -> Plan:
+        suite = SuiteSpec(
+            cells=[CellAxes(workload=workload, **axes) for workload in workloads],
+            configs=list(configs),
+            replicates=replicates,
+            measure=measure,
+        )
+        machine = look(suite)
+        where = machine.environment
+        cells = expand_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
+        return make_plan("test", suite, cells)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def run_trial(server: ForkServer, plan_of: MakePlan) -> RunTrial:
+    """What becomes of a fresh process that measures one trial of `workload`."""
+
+    def run(
+        workload: str,
+        *,
+        config: CudnnConfig | None = None,
+        measure: MeasureSpec = QUICK,
+        **axes: str,
+    ) -> Outcome:
+        trial = plan_of(workload, configs=(config or CudnnConfig(),), **axes).trials[0]
+        request = TrialRequest(
+            cell=trial.cell,
+            config=trial.config,
+            measure=measure,
+            seed=trial.seed,
+            compute_cache=None,
+        )
+        return server.run(
+            Request(
+                job=TrialJob(trial=request),
+                timeout_s=measure.timeout_s,
+                host_memory_limit_mib=measure.host_memory_limit_mib,
+            )
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def ray_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A Ray of our own with eight logical GPUs; yields a folder for what Tune stores."""
+    from cudnn_sweep.cluster.local_ray import local_ray
+
+    with local_ray(slots=8, gpus=8):
+        yield tmp_path_factory.mktemp("tune")

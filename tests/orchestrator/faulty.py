@@ -1,0 +1,103 @@
+"""Workloads that fail in every way a trial can, and some whose right verdict is known."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+
+import torch
+
+from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, workload
+
+
+def _touch(device: torch.device) -> None:
+    torch.zeros(1, device=device)
+
+
+def failing(run: Callable[[torch.Tensor], object]) -> Workload:
+    def build(setting: Setting) -> TimedStep:
+        return TimedStep(prepare=setting.random, run=run)
+
+    build.__name__ = run.__name__
+    declare = workload(
+        directions=("forward",),
+        varies=("batch", "space"),
+        input_shape=(1, 1, 100, 100),
+        pay_one_time_costs=_touch,
+    )
+    return declare(build)
+
+
+@failing
+def fine(numbers: torch.Tensor) -> None:
+    """Does nothing, well."""
+
+
+@failing
+def raises(numbers: torch.Tensor) -> None:
+    raise ValueError("the user's step is wrong")
+
+
+@failing
+def is_killed(numbers: torch.Tensor) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@failing
+def segfaults(numbers: torch.Tensor) -> None:
+    print("last words", flush=True)
+    ctypes.string_at(0)
+
+
+@failing
+def exits(numbers: torch.Tensor) -> None:
+    os._exit(7)
+
+
+@failing
+def allocates_too_much(numbers: torch.Tensor) -> None:
+    torch.ones(2**32)  # 16 GiB, which the test's limit does not allow
+
+
+@failing
+def hangs(numbers: torch.Tensor) -> None:
+    """Leaves a descendant behind that has a session of its own, and waits for ever."""
+    subprocess.Popen(["sleep", "1234.5"], start_new_session=True)
+    time.sleep(3600)
+
+
+@failing
+def leaves_a_descendant(numbers: torch.Tensor) -> None:
+    subprocess.Popen(["sleep", "1234.5"], start_new_session=True)
+
+
+@failing
+def slower_with_benchmark(numbers: torch.Tensor) -> None:
+    """20% slower where benchmark mode is on."""
+    _spin(0.0024 if torch.backends.cudnn.benchmark else 0.002)
+
+
+@failing
+def takes_a_while(numbers: torch.Tensor) -> None:
+    time.sleep(0.1)
+
+
+_seen: set[tuple[int, ...]] = set()
+
+
+@failing
+def searches_for_new_shapes(numbers: torch.Tensor) -> None:
+    """Each shape never seen costs 6 ms where benchmark mode is on, and 2 ms where it is off."""
+    shape = tuple(numbers.shape)
+    if shape not in _seen:
+        _seen.add(shape)
+        _spin(0.006 if torch.backends.cudnn.benchmark else 0.002)
+
+
+def _spin(seconds: float) -> None:
+    """Sleeping is less exact."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass

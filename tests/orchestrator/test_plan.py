@@ -1,0 +1,122 @@
+"""The plan is a value: the same for the same content, in blocks, with A/A pairs."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.order import BlockOrder
+from cudnn_sweep.orchestrator.plan import TWIN_BLOCKS, Plan, make_plan, narrow
+from cudnn_sweep.orchestrator.spec import load_suite, suite_names
+from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.suite import SuiteSpec, expand_cells
+from cudnn_sweep.workloads.survey import Survey
+
+MakePlan = Callable[..., Plan]
+Look = Callable[[SuiteSpec], Survey]
+
+
+def planned(name: str, look: Look, device: str = "cpu") -> Plan:
+    suite = load_suite(name)
+    cells = expand_cells(suite, look(suite).workloads, device=device, gpu="some model")  # type: ignore[arg-type]
+    return make_plan(name, suite, cells)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", suite_names())
+def test_suite_plans_the_same_trials_twice(name: str, device: str, look: Look) -> None:
+    first, second = planned(name, look, device), planned(name, look, device)
+    assert first == second
+    assert first.plan_hash == second.plan_hash
+    ids = [trial.trial_id for trial in first.trials]
+    assert len(set(ids)) == len(ids) > 0
+
+
+def test_quick_has_every_bundled_workload_and_regime(look: Look) -> None:
+    from cudnn_sweep.workloads.regime import regime_types
+
+    trials = planned("quick", look).trials
+    assert {trial.cell.workload for trial in trials} == {"conv", "mnist"}
+    assert {trial.cell.regime for trial in trials} == set(regime_types())
+
+
+def test_block_holds_each_config_of_one_cell_once(look: Look) -> None:
+    suite = load_suite("quick")
+    for _, trials in planned("quick", look).blocks():
+        assert len({trial.cell.cell_id for trial in trials}) == 1
+        assert len({trial.replicate for trial in trials}) == 1
+        plain = [trial.config for trial in trials if not trial.twin]
+        assert sorted(map(str, plain)) == sorted(map(str, suite.configs))
+
+
+def test_one_block_in_twenty_carries_an_aa_pair(look: Look) -> None:
+    plan = planned("quick", look)
+    blocks = list(plan.blocks())
+    with_twin = [trials for _, trials in blocks if any(trial.twin for trial in trials)]
+    assert len(with_twin) == -(-len(blocks) // TWIN_BLOCKS)
+    for trials in with_twin:
+        twin = next(trial for trial in trials if trial.twin)
+        other = next(t for t in trials if t.config == twin.config and not t.twin)
+        assert other.trial_id != twin.trial_id
+        assert other.seed == twin.seed
+
+
+def test_first_replicate_to_run_has_the_new_compute_cache(look: Look) -> None:
+    seen: Counter[tuple[str, int]] = Counter()
+    for trial in planned("quick", look).trials:
+        if not trial.twin and trial.config.benchmark:
+            assert trial.replicate == seen[trial.cell.cell_id, 0]
+            seen[trial.cell.cell_id, 0] += 1
+            assert trial.cache_generation == 0
+
+
+def test_batch_differs_between_gpu_and_cpu(look: Look) -> None:
+    batches = {
+        device: {t.cell.input_shape[0] for t in planned("quick", look, device).trials}
+        for device in ("cpu", "cuda")
+    }
+    assert 64 in batches["cuda"] and 64 not in batches["cpu"]
+
+
+def test_only_narrows_by_field_and_value(plan_of: MakePlan) -> None:
+    plan = plan_of("noop", replicates=3)
+    narrowed = narrow(plan, [("benchmark", "True"), ("replicate", "2")])
+    assert [(t.config, t.replicate) for t in narrowed.trials] == [(CudnnConfig(benchmark=True), 2)]
+    assert narrowed.plan_hash != plan.plan_hash
+
+
+def test_only_names_what_is_wrong(plan_of: MakePlan) -> None:
+    plan = plan_of("noop")
+    with pytest.raises(SpecError, match="unknown field 'colour'; allowed: .*workload"):
+        narrow(plan, [("colour", "red")])
+    with pytest.raises(SpecError, match="workload=conv leaves no trial; found: noop"):
+        narrow(plan, [("workload", "conv")])
+
+
+def test_block_is_handed_out_one_trial_at_a_time(plan_of: MakePlan) -> None:
+    plan = plan_of("noop", replicates=2)
+    order = BlockOrder(plan, slots=2)
+    first, second = order.next(), order.next()
+    assert first is not None and second is not None
+    assert first.block != second.block
+    assert order.next() is None
+    order.ended(second.position)
+    third = order.next()
+    assert third is not None
+    assert third.block == second.block
+    assert not order.finished
+
+
+def test_no_block_is_opened_after_the_budget(plan_of: MakePlan) -> None:
+    order = BlockOrder(plan_of("noop", replicates=3), slots=1)
+    first = order.next()
+    assert first is not None
+    order.open_no_block()
+    order.ended(first.position)
+    rest = []
+    while (trial := order.next()) is not None:
+        rest.append(trial)
+        order.ended(trial.position)
+    assert {trial.block for trial in rest} == {first.block}
+    assert order.finished

@@ -1,0 +1,148 @@
+"""A fresh process a trial: whatever it does, the next one is clean."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.protocol import Outcome
+from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.measurement import MeasureSpec
+
+RunTrial = Callable[..., Outcome]
+
+SHORT = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, timeout_s=1.0)
+LITTLE_MEMORY = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, host_memory_limit_mib=8192)
+
+FAULTS = {
+    "raises": ("error", "ValueError: the user's step is wrong (faulty.py:"),
+    "is_killed": ("killed", "SIGKILL"),
+    "segfaults": ("crash", "SIGSEGV (Segmentation fault); its last output: last words"),
+    "exits": ("crash", "ended without a result, exit code 7"),
+    "allocates_too_much": ("out_of_memory", "can't allocate memory"),
+    "hangs": ("timeout", "no result after 1 s"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault_ends_its_process_alone(run_trial: RunTrial, faulty: str, fault: str) -> None:
+    measure = {"hangs": SHORT, "allocates_too_much": LITTLE_MEMORY}.get(fault)
+    chosen = {} if measure is None else {"measure": measure}
+    outcome = run_trial(f"{faulty}:{fault}", **chosen)
+    status, message = FAULTS[fault]
+    assert outcome.status == status
+    assert message in (outcome.message or "")
+
+    after = run_trial(f"{faulty}:fine")
+    assert after.status == "ok"
+    assert after.pid != outcome.pid
+    assert _sleepers() == []
+
+
+def test_descendants_end_with_the_trial(run_trial: RunTrial, faulty: str) -> None:
+    assert run_trial(f"{faulty}:leaves_a_descendant").status == "ok"
+    assert _sleepers() == []
+
+
+def test_partial_measurement_survives_a_failure(run_trial: RunTrial, faulty: str) -> None:
+    outcome = run_trial(f"{faulty}:raises", config=CudnnConfig(benchmark=True))
+    assert outcome.reply is not None and outcome.reply.measured is not None
+    assert outcome.reply.measured.config == CudnnConfig(benchmark=True)
+    assert "one_time" in outcome.reply.measured.phases_s
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"workload": "noop"},
+        {"workload": "mnist"},
+        {"workload": "mnist", "precision": "amp_bf16", "layout": "channels_last"},
+        {"workload": "conv", "problem": "tutorials/rgb224", "precision": "bf16"},
+        {"workload": "conv", "problem": "tutorials/rgb224", "direction": "forward"},
+        {"workload": "conv", "problem": "tutorials/rgb224", "regime": "fresh"},
+    ],
+    ids=lambda axes: "-".join(axes.values()).replace("/", "-"),
+)
+def test_bundled_workload_imports_nothing_after_the_fork(
+    run_trial: RunTrial, axes: dict[str, str]
+) -> None:
+    outcome = run_trial(**axes)
+    assert outcome.status == "ok", outcome.message
+    assert outcome.reply is not None
+    assert outcome.reply.imported == []
+
+
+def test_flags_and_precision_are_applied_and_read_back(run_trial: RunTrial) -> None:
+    config = CudnnConfig(
+        enabled=False, benchmark=True, benchmark_limit=3, deterministic=True, heuristic_mode_b=True
+    )
+    for precision, conv_fp32 in {"fp32": "ieee", "tf32": "tf32"}.items():
+        outcome = run_trial("noop", config=config, precision=precision)
+        assert outcome.reply is not None and outcome.reply.measured is not None
+        assert outcome.reply.measured.config == config
+        assert outcome.reply.measured.conv_fp32_precision == conv_fp32
+
+
+def test_shell_variables_do_not_change_a_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
+    from cudnn_sweep.workloads.cell import Cell
+    from cudnn_sweep.workloads.measurement import TrialRequest
+
+    monkeypatch.setenv("TORCH_CUDNN_USE_HEURISTIC_MODE_B", "1")
+    monkeypatch.setenv("TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT", "1")
+    cell = Cell(
+        workload="noop",
+        problem=None,
+        direction="forward",
+        input_shape=(1, 1),
+        regime="fixed",
+        regime_parameters={},
+        precision="fp32",
+        layout="contiguous",
+        gpu="any",
+    )
+    trial = TrialRequest(cell=cell, config=CudnnConfig(), measure=SHORT, seed=0, compute_cache=None)
+    with ForkServer() as server:
+        outcome = server.run(Request(job=TrialJob(trial=trial), timeout_s=20))
+    assert outcome.status == "ok", outcome.message
+    assert outcome.reply is not None and outcome.reply.measured is not None
+    assert outcome.reply.measured.config == CudnnConfig()
+
+
+def test_child_uses_every_core_it_may(run_trial: RunTrial) -> None:
+    outcome = run_trial("noop")
+    assert outcome.reply is not None and outcome.reply.measured is not None
+    assert outcome.reply.measured.threads == len(os.sched_getaffinity(0))
+
+
+def test_server_ends_when_its_user_is_gone() -> None:
+    server = ForkServer()
+    pid = server.pid
+    server.close()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_time_of_a_trial_is_accounted_for(run_trial: RunTrial) -> None:
+    outcome = run_trial("mnist", measure=replace(SHORT, steady_budget_s=0.3, timeout_s=20))
+    assert outcome.reply is not None and outcome.reply.measured is not None
+    phases = outcome.reply.measured.phases_s
+    assert set(phases) == {"one_time", "build", "cold", "steady", "checks"}
+    assert phases["steady"] >= 0.3
+    spent = sum(phases.values()) + (outcome.exit_s or 0)
+    assert spent <= outcome.process_s
+    assert outcome.process_s - spent < 0.2
+
+
+def _sleepers() -> list[str]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if command == b"sleep\x001234.5\x00":
+            found.append(folder.name)
+    return found

@@ -1,0 +1,77 @@
+"""The tutorial MNIST net, trained on real digits.
+
+Net and optimiser as in PyTorch's basic MNIST example of old: conv 1→10 5×5, max-pool, ReLU, conv
+10→20 5×5, max-pool, ReLU, linear 320→10; SGD with learning rate 0.01 and momentum 0.9; cross entropy;
+batch 100. The digits are 8×8 images (see ../digits/README.md) scaled to 28×28.
+"""
+
+import gzip
+from importlib.resources import files
+
+import numpy
+import torch
+from torch import nn
+
+from cudnn_sweep.workloads.layout import memory_format
+from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
+
+DIGITS = files("cudnn_sweep.workloads").joinpath("digits", "digits.csv.gz")
+BATCHES = 17  # of 100 among 1,797 digits
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+class MnistNet(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(
+            nn.Conv2d(1, 10, 5),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+            nn.Conv2d(10, 20, 5),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(320, 10),
+        )
+
+
+def load_digits() -> Batch:
+    """All 1,797 images as float32 of shape (1797, 1, 28, 28) with values from 0 to 1, and their digits."""
+    table = numpy.loadtxt(gzip.decompress(DIGITS.read_bytes()).splitlines(), delimiter=",")
+    images = torch.tensor(table[:, :-1] / 16, dtype=torch.float32).reshape(-1, 1, 8, 8)
+    labels = torch.tensor(table[:, -1], dtype=torch.long)
+    return nn.functional.interpolate(images, size=28, mode="bilinear"), labels
+
+
+@workload(directions=("training",), varies=("batch",), input_shape=(100, 1, 28, 28), batches=BATCHES)
+def mnist(setting: Setting) -> TimedStep:
+    """A step is zero_grad, forward, loss, backward, optimiser; batches are on the device already."""
+    images, labels = load_digits()
+    images = images.to(setting.device, setting.dtype)
+    images = images.contiguous(memory_format=memory_format(setting.layout, 4))
+    labels = labels.to(setting.device)
+    order = torch.randperm(len(labels)).to(setting.device)
+    net = setting.place(MnistNet())
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    scaler = torch.amp.GradScaler(
+        setting.device.type, enabled=setting.precision.autocast == "float16"
+    )
+    drawn = 0
+
+    def prepare(shape: tuple[int, ...]) -> Batch:
+        nonlocal drawn
+        places = torch.arange(drawn, drawn + shape[0], device=setting.device) % len(labels)
+        drawn += shape[0]
+        return images[order[places]], labels[order[places]]
+
+    def run(batch: Batch) -> torch.Tensor:
+        inputs, targets = batch
+        optimiser.zero_grad()
+        with setting.precision.region(setting.device):
+            loss = nn.functional.cross_entropy(net(inputs), targets)
+        scaler.scale(loss).backward()
+        scaler.step(optimiser)
+        scaler.update()
+        return loss.detach()
+
+    return TimedStep(prepare=prepare, run=run)

@@ -1,0 +1,14 @@
+"""Touches the device and returns: what a trial costs apart from its measurement."""
+
+import torch
+
+from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
+
+
+def touch(device: torch.device) -> None:
+    torch.zeros(1, device=device)
+
+
+@workload(directions=("forward",), varies=("batch",), input_shape=(1, 1), pay_one_time_costs=touch)
+def noop(setting: Setting) -> TimedStep:
+    return TimedStep(prepare=setting.random, run=lambda numbers: numbers)

@@ -1,0 +1,35 @@
+"""Cell: one workload × regime × precision × layout on one GPU model."""
+
+import json
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+
+from cudnn_sweep.workloads.problem import ConvProblem, Shape
+from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    workload: str
+    problem: ConvProblem | None
+    direction: str
+    input_shape: Shape
+    regime: str
+    regime_parameters: dict[str, float]
+    precision: str
+    layout: str
+    gpu: str
+    """The GPU's model, or the processor's where there is no CUDA."""
+
+    @property
+    def cell_id(self) -> str:
+        return content_hash(asdict(self))
+
+    def shapes(self) -> ShapeRegime:
+        return make_regime(self.regime, self.regime_parameters)
+
+
+def content_hash(content: object) -> str:
+    """A short hash that is the same for the same content in every process."""
+    text = json.dumps(content, sort_keys=True)
+    return blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,0 +1,113 @@
+"""Environment: what may change a measurement without a code change. Capturing it touches CUDA: in a child."""
+
+import os
+import platform
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+from cudnn_sweep.workloads.cell import content_hash
+
+HARDWARE = ("gpu", "gpu_memory_bytes", "mig_profile", "max_sm_clock_mhz", "power_limit_w")
+SOFTWARE = ("torch", "cuda", "cudnn", "driver", "python", "ray", "version")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Environment:
+    """Field by field as in the record, which explains them."""
+
+    device: Literal["cuda", "cpu"]
+    gpu: str
+    gpu_uuid: str | None
+    gpu_memory_bytes: int | None
+    mig_profile: str | None
+    max_sm_clock_mhz: int | None
+    power_limit_w: float | None
+    driver: str | None
+    cuda: str | None
+    cudnn: int | None
+    torch: str
+    ray: str
+    python: str
+    os: str
+    host: str
+    cpu_cores: int
+    version: str
+    commit: str | None
+
+    @property
+    def env_hash(self) -> str:
+        return self._hash(HARDWARE)
+
+    @property
+    def software_hash(self) -> str:
+        return self._hash(SOFTWARE)
+
+    def _hash(self, names: tuple[str, ...]) -> str:
+        values = asdict(self)
+        return content_hash({name: values[name] for name in names})
+
+
+def capture_environment(variables: Mapping[str, str] = os.environ) -> Environment:
+    """What is true of this process, of the first GPU that it sees or of the CPU where it sees none.
+
+    SWEEP_VERSION and SWEEP_COMMIT name the code where it is neither installed nor in a git checkout.
+    """
+    import torch
+
+    from cudnn_sweep.workloads.gpu import read_gpu
+
+    cuda = torch.cuda.is_available()
+    gpu = read_gpu() if cuda else None
+    return Environment(
+        device="cuda" if cuda else "cpu",
+        gpu=gpu.model if gpu else _processor(),
+        gpu_uuid=gpu.uuid if gpu else None,
+        gpu_memory_bytes=gpu.memory_bytes if gpu else None,
+        mig_profile=gpu.mig_profile if gpu else None,
+        max_sm_clock_mhz=gpu.max_sm_clock_mhz if gpu else None,
+        power_limit_w=gpu.power_limit_w if gpu else None,
+        driver=gpu.driver if gpu else None,
+        cuda=torch.version.cuda,
+        cudnn=torch.backends.cudnn.version() if cuda else None,
+        torch=torch.__version__,
+        ray=version("ray"),
+        python=platform.python_version(),
+        os=f"{platform.system()} {platform.release()}",
+        host=socket.gethostname(),
+        cpu_cores=len(os.sched_getaffinity(0)),
+        version=variables.get("SWEEP_VERSION") or _installed_version(),
+        commit=variables.get("SWEEP_COMMIT") or _commit(),
+    )
+
+
+def _installed_version() -> str:
+    try:
+        return version("cudnn-sweep")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _commit() -> str | None:
+    """The checkout that this file lies in, `-dirty` where it was changed since."""
+    here = Path(__file__).parent
+    if not (here.parent / ".git").exists():
+        return None
+    describe = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        return subprocess.run(describe, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+

@@ -1,0 +1,74 @@
+"""Precision: the only thing that sets TF32, for convolutions and RNNs alike."""
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from cudnn_sweep.workloads.errors import WorkloadError, unknown
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Precision:
+    """How numbers are kept and multiplied.
+
+    PyTorch's default for float32 convolutions on a GPU is `tf32`, and for matrix products IEEE:
+    `tf32` here is that default; `fp32` is IEEE throughout. The amp ones keep float32 parameters and
+    run under autocast.
+    """
+
+    name: str
+    dtype: Literal["float32", "bfloat16", "float16"]
+    conv_fp32: Literal["ieee", "tf32"]
+    autocast: Literal["bfloat16", "float16"] | None = None
+
+    def apply(self) -> None:
+        """Set TF32 through the newer of torch's two APIs; mixing both in one process raises.
+
+        Raises WorkloadError where it does not read back.
+        """
+        from torch.backends import cudnn
+
+        os.environ.pop("NVIDIA_TF32_OVERRIDE", None)  # it would overrule both APIs, unseen
+        cudnn.conv.fp32_precision = self.conv_fp32
+        cudnn.rnn.fp32_precision = self.conv_fp32
+        found = (cudnn.conv.fp32_precision, cudnn.rnn.fp32_precision)
+        if found != (self.conv_fp32, self.conv_fp32):
+            raise WorkloadError(f"precision {self.name} did not take: found {found}")
+
+    def torch_dtype(self) -> "torch.dtype":
+        import torch
+
+        kind = getattr(torch, self.dtype)
+        assert isinstance(kind, torch.dtype)
+        return kind
+
+    def region(self, device: "torch.device") -> AbstractContextManager[object]:
+        """The context that a step runs in: autocast where the precision asks for it."""
+        import torch
+
+        if self.autocast is None:
+            return nullcontext()
+        return torch.autocast(device.type, getattr(torch, self.autocast))
+
+
+PRECISIONS = {
+    precision.name: precision
+    for precision in (
+        Precision(name="fp32", dtype="float32", conv_fp32="ieee"),
+        Precision(name="tf32", dtype="float32", conv_fp32="tf32"),
+        Precision(name="bf16", dtype="bfloat16", conv_fp32="tf32"),
+        Precision(name="fp16", dtype="float16", conv_fp32="tf32"),
+        Precision(name="amp_bf16", dtype="float32", conv_fp32="tf32", autocast="bfloat16"),
+        Precision(name="amp_fp16", dtype="float32", conv_fp32="tf32", autocast="float16"),
+    )
+}
+
+
+def find_precision(name: str) -> Precision:
+    if name not in PRECISIONS:
+        raise unknown("precision", name, list(PRECISIONS))
+    return PRECISIONS[name]

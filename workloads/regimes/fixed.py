@@ -1,0 +1,15 @@
+"""Every step has the same input shape."""
+
+from dataclasses import dataclass
+
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.regime import ShapeRegime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed(ShapeRegime):
+    name = "fixed"
+    varies = "nothing"
+
+    def period(self, base: Shape) -> tuple[Shape, ...]:
+        return (base,)

@@ -1,0 +1,150 @@
+"""Workload: code that is timed, under a name. One file each in `catalog/`, or a user's own file.
+
+    @workload(directions=("forward",), varies=("batch", "space"), input_shape=(8, 3, 64, 64))
+    def blur(setting: Setting) -> TimedStep:
+        kernel = torch.ones(3, 1, 5, 5, device=setting.device, dtype=setting.dtype)
+        return TimedStep(
+            prepare=setting.random,
+            run=lambda images: torch.nn.functional.conv2d(images, kernel, groups=3),
+        )
+
+The function's body is set-up and not timed; `prepare` makes a step's input and is not timed; `run`
+is the step.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+import torch
+
+from cudnn_sweep.workloads import catalog
+from cudnn_sweep.workloads.errors import WorkloadError, unknown
+from cudnn_sweep.workloads.layout import memory_format
+from cudnn_sweep.workloads.precision import Precision
+from cudnn_sweep.workloads.problem import ConvProblem, Shape
+from cudnn_sweep.workloads.user_code import import_named
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """What a workload is built for."""
+
+    device: torch.device
+    precision: Precision
+    layout: str
+    direction: str
+    problem: ConvProblem | None
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.precision.torch_dtype()
+
+    @property
+    def output_dtype(self) -> torch.dtype:
+        """The type that a convolution returns: autocast's where there is one."""
+        return getattr(torch, self.precision.autocast or self.precision.dtype)  # type: ignore[no-any-return]
+
+    def random(self, shape: Shape) -> torch.Tensor:
+        """Normal random numbers (never zeros: some kernels run faster on them) in the layout asked for."""
+        values = torch.randn(shape, device=self.device, dtype=self.dtype)
+        return values.contiguous(memory_format=memory_format(self.layout, len(shape)))
+
+    def place(self, module: torch.nn.Module) -> torch.nn.Module:
+        """`module` on the device, in the precision's type and the layout asked for."""
+        module = module.to(self.device, self.dtype)
+        for parameter in module.parameters():
+            layout = memory_format(self.layout, parameter.dim())
+            parameter.data = parameter.data.contiguous(memory_format=layout)
+        return module
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimedStep:
+    """`run(prepare(shape))` is one step. A training step's `run` returns its loss."""
+
+    prepare: Callable[[Shape], Any]
+    run: Callable[[Any], Any]
+
+
+def pay_unrelated_step(device: torch.device) -> None:
+    """Two steps of an unrelated training: context, libraries, first backward, first optimiser step.
+
+    The second still loads kernels (adding into an existing `.grad`).
+    """
+    net = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.Flatten(), torch.nn.Linear(27, 2))
+    net.to(device)
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(2):
+        loss = net(torch.ones(2, 2, 5, 5, device=device)).square().mean()
+        loss.backward()
+        optimiser.step()
+    float(loss)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload:
+    name: str
+    directions: tuple[str, ...]
+    """What can be timed; the first is the default."""
+    varies: tuple[str, ...]
+    """What a shape regime may change: `batch`, `space`."""
+    input_shape: Shape | None
+    """Batch, channels, space; None: the problem's."""
+    batches: int
+    """How many different inputs of one shape are made and gone round."""
+    pay_one_time_costs: Callable[[torch.device], None]
+    build: Callable[[Setting], TimedStep]
+
+
+def workload(
+    *,
+    directions: Sequence[str],
+    varies: Sequence[str] = (),
+    input_shape: Shape | None = None,
+    batches: int = 1,
+    pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step,
+) -> Callable[[Callable[[Setting], TimedStep]], Workload]:
+    """Make a workload of the function below, under the function's name."""
+
+    def declare(build: Callable[[Setting], TimedStep]) -> Workload:
+        return Workload(
+            name=build.__name__,
+            directions=tuple(directions),
+            varies=tuple(varies),
+            input_shape=input_shape,
+            batches=batches,
+            pay_one_time_costs=pay_one_time_costs,
+            build=build,
+        )
+
+    return declare
+
+
+@cache
+def bundled_workloads() -> dict[str, Workload]:
+    """Every workload in `catalog/`, by name."""
+    modules = [
+        import_module(f"{catalog.__name__}.{module.name}")
+        for module in iter_modules(catalog.__path__)
+    ]
+    found = [thing for module in modules for thing in vars(module).values()]
+    return {thing.name: thing for thing in found if isinstance(thing, Workload)}
+
+
+def find_workload(name: str) -> Workload:
+    """A bundled workload, or a user's as `package.module:name` or `folder/file.py:name`.
+
+    A user's code is imported: only in a process that may be thrown away.
+    """
+    if ":" not in name:
+        if name not in bundled_workloads():
+            raise unknown("workload", name, [*bundled_workloads(), "FILE.py:NAME", "MODULE:NAME"])
+        return bundled_workloads()[name]
+    found = import_named(name)
+    if not isinstance(found, Workload):
+        raise WorkloadError(f"{name} is a {type(found).__name__}; put @workload(...) above it")
+    return found
