@@ -50,7 +50,10 @@ class Folder:
     def read(self, path: str) -> pa.Buffer:
         """The file's bytes; FileNotFoundError where it is gone."""
         full = self.full(path)
-        with naming(f"read {self.shown(path)}"), self.filesystem.open_input_file(full) as stream:
+        with (
+            naming(f"read {self.shown(path)}", may_be_gone=True),
+            self.filesystem.open_input_file(full) as stream,
+        ):
             return stream.read_buffer()
 
     def names(self, path: str, suffix: str = "") -> list[str]:
@@ -61,13 +64,13 @@ class Folder:
         return sorted(name for name in found if name.endswith(suffix))
 
     def rename(self, path: str, new_path: str) -> None:
-        with naming(f"rename {self.shown(path)}"):
+        with naming(f"rename {self.shown(path)}", may_be_gone=True):
             self.filesystem.move(self.full(path), self.full(new_path))
 
     def remove(self, path: str) -> None:
         """Remove a file that another process may have removed already."""
         try:
-            with naming(f"remove {self.shown(path)}"):
+            with naming(f"remove {self.shown(path)}", may_be_gone=True):
                 self.filesystem.delete_file(self.full(path))
         except FileNotFoundError:
             pass
@@ -139,13 +142,13 @@ def _connect(url: str) -> tuple[fs.FileSystem, str]:
 
 
 @contextmanager
-def naming(action: str) -> Iterator[None]:
-    """Turn a file system's error into one that names the file; a missing file stays what it is."""
+def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
+    """Turn a file system's error into one that names the file; a file that is gone may pass."""
     try:
         yield
-    except FileNotFoundError:
-        raise
     except (OSError, pa.ArrowException) as error:
+        if may_be_gone and isinstance(error, FileNotFoundError):
+            raise
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise StoreError(f"cannot {action}: {reason}") from error
 

@@ -43,7 +43,7 @@ def prelude_sql(store: Store) -> str:
 
 def macros() -> str:
     """The statistics, and the pairing of a block's trials, as `create or replace macro` statements."""
-    folder = files("cudnn_sweep.analysis").joinpath("prelude")
+    folder = files("cudnn_sweep.analysis").joinpath("macros")
     scripts = sorted(folder.iterdir(), key=lambda script: script.name)
     return "\n".join(script.read_text() for script in scripts)
 

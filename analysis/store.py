@@ -46,7 +46,7 @@ class Store:
         try:
             self.folder.write(probe, pa.py_buffer(b"sweep"))
             self.folder.remove(probe)
-        except (StoreError, OSError) as error:
+        except StoreError as error:
             raise StoreError(
                 f"results cannot be stored in {self.folder.shown()}: {error}"
             ) from error
@@ -134,16 +134,16 @@ class Store:
         except FileNotFoundError:  # compacted meanwhile
             return False
 
-    def _whole(self, path: str) -> pa.Table | None:
+    def _whole(self, path: str, columns: list[str] | None = None) -> pa.Table | None:
         """The file's rows; none where it is torn, or compacted by another process meanwhile."""
         try:
-            return parquet.read(self.folder, path)
+            return parquet.read(self.folder, path, columns)
         except (TornFileError, FileNotFoundError):
             return None
 
     def _attempts_in_parts(self, sweep_id: str) -> set[str]:
-        tables = [parquet.read(self.folder, path, ["attempt_id"]) for path in self._parts(sweep_id)]
-        return {attempt for table in tables for attempt in _attempts(table)}
+        tables = [self._whole(path, ["attempt_id"]) for path in self._parts(sweep_id)]
+        return {attempt for table in tables if table is not None for attempt in _attempts(table)}
 
 
 def _sweep_folder(sweep_id: str) -> str:

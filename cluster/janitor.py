@@ -19,7 +19,9 @@ from pathlib import Path
 MARKER = "CUDNN_SWEEP_LOCAL_RAY"
 """Environment variable that names the folder, given to Ray's processes and so to all that they start."""
 
-GRACE_S = 5.0  # Ray's workers were seen to end 2 s after a driver that was killed
+GRACE_S = (
+    3.0  # workers end up to 2.5 s after a driver that was killed; Ray's agents may not end at all
+)
 KILL_S = 5.0  # a process that ignores SIGKILL for so long is stuck in the kernel
 POLL_S = 0.05
 PROC = Path("/proc")  # elsewhere than on Linux, Ray's own reaper has to do

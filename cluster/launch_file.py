@@ -63,12 +63,12 @@ def _inside(mapping: Mapping[str, object], key: str) -> Mapping[str, object]:
 def _read_as_ray_does(document: Document) -> Mapping[str, object]:
     try:
         found = yaml.safe_load(document.text)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: the 45th of May
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         raise LaunchFileError(
             f"{document.file}{line}: PyYAML, with which Ray reads this file, refuses it: "
-            f"{error.problem}"
+            f"{getattr(error, 'problem', None) or error}"
         ) from error
     return found or {}
 

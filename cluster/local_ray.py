@@ -37,6 +37,8 @@ SETTINGS = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     # What Ray does on laptops that are not Linux: every port listens on 127.0.0.1.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    # As newer Rays do unasked; older ones warn: a worker without a GPU of its own sees them all.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     # Nobody reads them, and what collects them runs beside our measurements.
     "RAY_enable_metrics_collection": "0",
 }
@@ -56,8 +58,9 @@ CONSTANTS = ("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "ENABLE_RAY_CLUSTER")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocalRay:
     address: str
-    """HOST:PORT, for `ray.init` in another process that has the token."""
-    token_path: Path
+    """HOST:PORT."""
+    environment: Mapping[str, str]
+    """What another process needs in its environment to join, the path of the token among it."""
     folder: Path
     """Ray's logs and sockets, for this user alone; removed at the end."""
 
@@ -80,12 +83,11 @@ def local_ray(
         raise LocalRayError("this process is connected to a Ray already: call ray.shutdown() first")
     with ExitStack() as stack:
         folder = stack.enter_context(_folder(scratch))
-        token_path = _write_token(folder)
-        settings = {**SETTINGS, "RAY_AUTH_TOKEN_PATH": str(token_path), "RAY_TMPDIR": str(folder)}
+        settings = {**SETTINGS, "RAY_AUTH_TOKEN_PATH": str(_write_token(folder))}
         stack.enter_context(_ray_reads(settings))
         stack.enter_context(_sigterm_kept())
         address = stack.enter_context(_started(slots, gpus, folder, log_to_driver))
-        yield LocalRay(address=address, token_path=token_path, folder=folder)
+        yield LocalRay(address=address, environment=settings, folder=folder)
 
 
 @contextmanager

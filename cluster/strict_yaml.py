@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from ruamel.yaml.nodes import MappingNode
+from ruamel.yaml.nodes import MappingNode, ScalarNode
 from ruamel.yaml.nodes import Node as YamlNode
 
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.mistakes import explain
-from cudnn_sweep.cluster.yaml_tree import KeyPath, Mistake, Value, compose, dotted, grow
+from cudnn_sweep.cluster.yaml_tree import NOTHING, KeyPath, Mistake, Value, compose, dotted, grow
 
 MAX_BYTES = 256 * 1024  # a file is a few KB; parsing as much as this takes about a second
 
@@ -67,7 +67,9 @@ def read_document(file: Path) -> Document:
     """Parse a file that may also hold what others check. Raises LaunchFileError."""
     text = _read_text(file)
     root = compose(text, file)
-    if root is not None and not isinstance(root, MappingNode) and text.strip() not in ("~", "null"):
+    if isinstance(root, ScalarNode) and root.style is None and root.value in NOTHING:
+        root = None
+    if root is not None and not isinstance(root, MappingNode):
         raise LaunchFileError(f"{file}: found no keys, wanted `key: value` lines")
     return Document(file=file, text=text, root=root)
 

@@ -29,8 +29,9 @@ KNOWN_TAGS = {
 }
 
 # From chapter 10.3.2 of the YAML 1.2 specification.
+NOTHING = ("", "~", "null", "Null", "NULL")
 CONSTANTS: dict[str, None | bool | float] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(NOTHING, None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),

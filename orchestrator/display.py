@@ -19,7 +19,12 @@ from cudnn_sweep.analysis.verdicts import Verdict
 from cudnn_sweep.orchestrator.labels import trial_label
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.verdict_table import VERDICT_STYLES, ratio_text, verdict_label, verdict_text
+from cudnn_sweep.orchestrator.verdict_table import (
+    VERDICT_STYLES,
+    ratio_text,
+    verdict_label,
+    verdict_text,
+)
 
 POLL_S = 0.25
 LINE_S = 5.0  # plain lines come at most so often, but for failures

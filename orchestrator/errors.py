@@ -1,9 +1,9 @@
 """The errors of this folder, and those of the others, where the command line catches them.
 
-    OrchestratorError
-    ├── SpecError          what was asked for cannot be planned
-    ├── SweepBusyError     another launch is running this sweep
-    └── ServerError        a fork server would not start or died
+OrchestratorError
+├── SpecError          what was asked for cannot be planned
+├── SweepBusyError     another launch is running this sweep
+└── ServerError        a fork server would not start or died
 """
 
 

@@ -4,7 +4,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -37,7 +37,7 @@ class LaunchOptions:
     suite: str | None = None
     results: str | None = None
     only: tuple[tuple[str, str], ...] = ()
-    wish: Wish = Wish()
+    wish: Wish = field(default_factory=Wish)
     dry_run: bool = False
 
 
@@ -55,16 +55,19 @@ def launch(options: LaunchOptions, console: Console) -> int:
     if options.dry_run:
         print_plan(console, chosen, slots)
         return DONE
-    store = _open(options.results or spec.results, console)
+    location = options.results or spec.results
+    store = _open(location, console)
     choice = choose_sweep(store, whole, chosen, machine.environment, options.wish)
     with sweep_lock(store.location, choice.plan_hash):
+        # Chosen again under the lock: another launch may just have ended.
         choice = choose_sweep(store, whole, chosen, machine.environment, options.wish)
         console.print(f"Sweep {choice.sweep_id} ({choice.reason})", highlight=False)
         session = _session(choice)
         progress = Progress()
         if session.plan.trials:
             progress = _run(session, store, slots, machine, spec, console)
-        return _report(session, store, progress, options, console)
+        print_summary(console, location, session, progress, options.file)
+        return _end(session, store, progress, console)
 
 
 def _read(options: LaunchOptions) -> SweepSpec:
@@ -79,7 +82,7 @@ def _read(options: LaunchOptions) -> SweepSpec:
 
 def _look(suite: SuiteSpec) -> Survey:
     """Ask a process that is thrown away: planning imports no workload and touches no GPU."""
-    with ForkServer() as server:
+    with ForkServer(survey_only=True) as server:
         machine = survey(server, workload_names(suite))
     if suite.needs_cuda and machine.environment.device != "cuda":
         raise SpecError("the suite needs CUDA (needs_cuda: true); torch finds none on this machine")
@@ -143,10 +146,7 @@ def _refuge(session: Session) -> Path:
     return Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}", f"held-{session.launch_id}")
 
 
-def _report(
-    session: Session, store: Store, progress: Progress, options: LaunchOptions, console: Console
-) -> int:
-    print_summary(console, store, session, progress, options.file)
+def _end(session: Session, store: Store, progress: Progress, console: Console) -> int:
     if progress.held:
         refuge = _refuge(session)
         console.print(
@@ -156,7 +156,7 @@ def _report(
             highlight=False,
             soft_wrap=True,
         )
-    complete = len(store.stored_trials(session.sweep_id)) >= session.plan_trials
-    if complete:
-        shutil.rmtree(session.scratch, ignore_errors=True)
-    return DONE if complete else UNFINISHED
+    if len(store.stored_trials(session.sweep_id)) < session.plan_trials:
+        return UNFINISHED
+    shutil.rmtree(session.scratch, ignore_errors=True)
+    return DONE

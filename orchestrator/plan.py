@@ -138,5 +138,7 @@ def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
         values = sorted({trial.fields()[field] for trial in kept})
         kept = tuple(trial for trial in kept if trial.fields()[field] == value.lower())
         if not kept:
-            raise SpecError(f"--only {field}={value} leaves no trial; found: {', '.join(values[:12])}")
+            raise SpecError(
+                f"--only {field}={value} leaves no trial; found: {', '.join(values[:12])}"
+            )
     return replace(plan, trials=kept)

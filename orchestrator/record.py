@@ -1,6 +1,7 @@
 """Makes the one flat row of a trial from what was planned, what was measured and where."""
 
 from dataclasses import asdict, fields
+from typing import Any
 
 from cudnn_sweep.analysis.schema import SCHEMA_VERSION, ColdShape, RunRecord
 from cudnn_sweep.orchestrator.plan import Trial
@@ -10,7 +11,7 @@ from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import Measurement
 
 PHASES = ("one_time", "build", "cold", "steady", "checks")
-MEASURED = {field.name for field in fields(Measurement)} - {"config", "cold", "phases_s"}
+DIFFERENT = {"config", "cold", "phases_s"}  # every other field of Measurement is a column
 
 
 def make_record(
@@ -61,8 +62,7 @@ def make_record(
         status=outcome.status,
         message=outcome.message,
         cold=_cold(measured),
-        **{name: getattr(measured, name) for name in MEASURED},
-        **{f"{phase}_s": measured.phases_s.get(phase) for phase in PHASES},
+        **_as_measured(measured),
         exit_s=outcome.exit_s,
         process_s=outcome.process_s,
         gap_s=outcome.gap_s,
@@ -73,6 +73,13 @@ def make_record(
         env_hash=environment.env_hash,
         software_hash=environment.software_hash,
     )
+
+
+def _as_measured(measured: Measurement) -> dict[str, Any]:
+    """Columns that are called as what was measured; a test holds both to each other."""
+    names = {field.name for field in fields(measured)} - DIFFERENT
+    phases = {f"{phase}_s": measured.phases_s.get(phase) for phase in PHASES}
+    return {**{name: getattr(measured, name) for name in names}, **phases}
 
 
 def _cold(measured: Measurement) -> list[ColdShape] | None:

@@ -6,12 +6,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.analysis.verdicts import break_evens, verdicts
 from cudnn_sweep.orchestrator.labels import config_label
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.spec import DEFAULT_RESULTS
 from cudnn_sweep.orchestrator.verdict_table import verdict_table
 
 FAILURES_SHOWN = 10
@@ -20,13 +21,15 @@ FAILURES_SHOWN = 10
 def print_plan(console: Console, plan: Plan, slots: int) -> None:
     """Cells with their contrasts, then the counts and the estimate."""
     cells = {trial.cell.cell_id: trial.cell for trial in plan.trials}
-    configs = list(dict.fromkeys(trial.config for trial in sorted(plan.trials, key=_by_config)))
+    configs = sorted({trial.config for trial in plan.trials}, key=config_label)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for name in ("workload", "input", "regime", "precision"):
         table.add_column(name)
     table.add_column("trials", justify="right")
     for cell_id, cell in cells.items():
-        parameters = ", ".join(f"{name} {value:g}" for name, value in cell.regime_parameters.items())
+        parameters = ", ".join(
+            f"{name} {value:g}" for name, value in cell.regime_parameters.items()
+        )
         table.add_row(
             f"{cell.problem.name if cell.problem else cell.workload} {cell.direction}",
             "x".join(map(str, cell.input_shape)),
@@ -48,13 +51,11 @@ def print_plan(console: Console, plan: Plan, slots: int) -> None:
     )
 
 
-def _by_config(trial: object) -> str:
-    return config_label(trial.config)  # type: ignore[attr-defined]
-
-
 def print_summary(
-    console: Console, store: Store, session: Session, progress: Progress, file: Path
+    console: Console, location: str, session: Session, progress: Progress, file: Path
 ) -> None:
+    """`location` is the results' place as it was typed, `file` the launch file likewise."""
+    store = open_store(location)
     found = verdicts(store, session.sweep_id)
     console.print()
     if found:
@@ -82,15 +83,13 @@ def print_summary(
             f"{progress.lost} tries were lost with their worker; {progress.repeated} records came twice."
         )
     _print_failures(console, session, progress, file)
-    _print_next(console, store, session, file, complete=len(stored) >= session.plan_trials)
+    _print_next(console, location, session, file, complete=len(stored) >= session.plan_trials)
 
 
 def _print_failures(console: Console, session: Session, progress: Progress, file: Path) -> None:
     for failure in progress.failures[:FAILURES_SHOWN]:
         again = f"sweep launch {shlex.quote(str(file))} --resume {session.sweep_id}"
-        console.print(
-            f"\n[red]{failure.status}[/red] ", end="", highlight=False
-        )
+        console.print(f"\n[red]{failure.status}[/red] ", end="", highlight=False)
         console.print(failure.message, markup=False, highlight=False, soft_wrap=True)
         console.print(
             f"  {again} --retry-failed --only trial_id={failure.trial_id}",
@@ -104,12 +103,14 @@ def _print_failures(console: Console, session: Session, progress: Progress, file
 
 
 def _print_next(
-    console: Console, store: Store, session: Session, file: Path, *, complete: bool
+    console: Console, location: str, session: Session, file: Path, *, complete: bool
 ) -> None:
-    results = "" if store.location == "results" else f" --results {shlex.quote(store.location)}"
+    results = "" if location == DEFAULT_RESULTS else f" --results {shlex.quote(location)}"
     console.print("\nNext:", style="bold")
     if not complete:
-        console.print(f"  sweep launch {shlex.quote(str(file))}   runs what is missing", highlight=False)
+        console.print(
+            f"  sweep launch {shlex.quote(str(file))}   runs what is missing", highlight=False
+        )
     for query in ("helps_or_hurts", "break_even"):
         command = f"  sweep query {query}{results} --sweep-id {session.sweep_id}"
         console.print(command, highlight=False, soft_wrap=True)

@@ -70,9 +70,7 @@ class Slot:
 
 def survey(server: ForkServer, workloads: list[str]) -> Survey:
     """Raises ServerError where no answer came, with the reason."""
-    outcome = server.run(
-        Request(job=SurveyJob(workloads=workloads), timeout_s=SURVEY_TIMEOUT_S)
-    )
+    outcome = server.run(Request(job=SurveyJob(workloads=workloads), timeout_s=SURVEY_TIMEOUT_S))
     if outcome.reply is None or outcome.reply.survey is None:
         raise ServerError(outcome.message or outcome.status)
     return outcome.reply.survey

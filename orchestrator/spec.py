@@ -3,7 +3,7 @@
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from pydantic import BaseModel, PositiveFloat, PositiveInt, model_validator
+from pydantic import BaseModel, Field, PositiveFloat, PositiveInt, model_validator
 
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.errors import SpecError
@@ -13,6 +13,7 @@ from cudnn_sweep.workloads.suite import STRICT, CellAxes, SuiteSpec
 
 SUITES = files("cudnn_sweep.workloads").joinpath("suites")
 DEFAULT_SUITE = "quick"
+DEFAULT_RESULTS = "results"
 INLINE = "inline"
 
 
@@ -22,11 +23,11 @@ class SweepSpec(BaseModel):
     model_config = STRICT
 
     suite: str | None = None
-    cells: list[CellAxes] | None = None
-    configs: list[CudnnConfig] | None = None
+    cells: list[CellAxes] | None = Field(default=None, min_length=1)
+    configs: list[CudnnConfig] | None = Field(default=None, min_length=1)
     replicates: PositiveInt | None = None
     measure: MeasureSpec | None = None
-    results: str = "results"
+    results: str = DEFAULT_RESULTS
     address: str | None = None
     budget_minutes: PositiveFloat | None = None
     """No new block starts after this long."""
@@ -61,7 +62,9 @@ def load_suite(name: str) -> SuiteSpec:
     if name.endswith((".yaml", ".yml")):
         return read_strict(Path(name), SuiteSpec)
     if name not in suite_names():
-        raise SpecError(f"unknown suite {name!r}; allowed: {', '.join(suite_names())}, or a .yaml file")
+        raise SpecError(
+            f"unknown suite {name!r}; allowed: {', '.join(suite_names())}, or a .yaml file"
+        )
     with as_file(SUITES.joinpath(f"{name}.yaml")) as file:
         return read_strict(file, SuiteSpec)
 

@@ -64,7 +64,9 @@ def _named(
         newest = ", ".join(state.sweep_id for state in states[:5]) or "none"
         raise SpecError(f"--resume {sweep_id}: no such sweep; the newest here: {newest}")
     if found[0].plan_hash not in (whole.plan_hash, chosen.plan_hash):
-        raise SpecError(f"--resume {sweep_id}: that sweep ran another plan than this launch file gives")
+        raise SpecError(
+            f"--resume {sweep_id}: that sweep ran another plan than this launch file gives"
+        )
     difference = _difference(found[0], environment)
     if difference:
         raise SpecError(f"--resume {sweep_id}: {difference}; --new opens another sweep")

@@ -31,7 +31,9 @@ def sweep_lock(location: str, plan_hash: str) -> Iterator[None]:
         raise SweepBusyError(f"this sweep is in progress: {_describe(holder)}") from None
     try:
         now = datetime.now().astimezone().isoformat(timespec="seconds")
-        holder.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now}))
+        holder.write_text(
+            json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
+        )
         yield
     finally:
         holder.unlink(missing_ok=True)

@@ -71,7 +71,7 @@ class SlotGate:
 class TrialRunner(tune.Trainable):
     """One actor a slot; each step is one whole trial."""
 
-    def setup(
+    def setup(  # type: ignore[override]  # tune.with_parameters adds the rest
         self,
         config: dict[str, Any],
         session: Session,
@@ -152,9 +152,10 @@ class Host:
         self._session = session
         self._slots = slots
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        actor = ray.remote(num_cpus=0, scheduling_strategy=here)
-        self._recorder: Any = actor(Recorder).remote(results)
-        self._gate: Any = actor(SlotGate).remote(min(slots.count, len(session.plan.trials)))
+        options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
+        busy = min(slots.count, len(session.plan.trials))
+        self._recorder: Any = ray.remote(Recorder).options(**options).remote(results)
+        self._gate: Any = ray.remote(SlotGate).options(**options).remote(busy)
 
     def progress(self) -> Progress:
         """How far it is; may be asked from another thread while `run` runs."""
@@ -166,7 +167,9 @@ class Host:
     ) -> None:
         """Returns when every trial was recorded, given up, or may not start any more."""
         os.environ.update(QUIET)
-        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # it misses the logs it is not to keep
+        logging.getLogger("ray.tune").setLevel(
+            logging.CRITICAL
+        )  # it misses the logs it is not to keep
         order = BlockOrder(self._session.plan, self._slots.count)
         deadline = None if budget_s is None else monotonic() + budget_s
         trainable = tune.with_parameters(

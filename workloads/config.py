@@ -9,7 +9,6 @@ from pydantic import ConfigDict, Field
 
 from cudnn_sweep.workloads.errors import WorkloadError
 
-
 HEURISTIC_MODE_B = "TORCH_CUDNN_USE_HEURISTIC_MODE_B"
 PLAN_CACHE_LIMIT = "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT"
 

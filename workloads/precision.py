@@ -3,7 +3,7 @@
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cudnn_sweep.workloads.errors import WorkloadError, unknown
 
@@ -33,11 +33,12 @@ class Precision:
         from torch.backends import cudnn
 
         os.environ.pop("NVIDIA_TF32_OVERRIDE", None)  # it would overrule both APIs, unseen
-        cudnn.conv.fp32_precision = self.conv_fp32
-        cudnn.rnn.fp32_precision = self.conv_fp32
-        found = (cudnn.conv.fp32_precision, cudnn.rnn.fp32_precision)
-        if found != (self.conv_fp32, self.conv_fp32):
-            raise WorkloadError(f"precision {self.name} did not take: found {found}")
+        operations: Any
+        for operations in (cudnn.conv, cudnn.rnn):  # type: ignore[attr-defined]
+            operations.fp32_precision = self.conv_fp32
+            if operations.fp32_precision != self.conv_fp32:
+                found = operations.fp32_precision
+                raise WorkloadError(f"precision {self.name} did not take: found {found}")
 
     def torch_dtype(self) -> "torch.dtype":
         import torch

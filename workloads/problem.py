@@ -35,7 +35,9 @@ class ConvProblem:
                     f"for each of {spatial} spatial sizes"
                 )
         if self.input_shape[1] % self.groups or self.out_channels % self.groups:
-            raise WorkloadError(f"problem {self.name}: {self.groups} groups do not divide the channels")
+            raise WorkloadError(
+                f"problem {self.name}: {self.groups} groups do not divide the channels"
+            )
 
     def with_batch(self, batch: int) -> "ConvProblem":
         return replace(self, input_shape=(batch, *self.input_shape[1:]))

@@ -56,7 +56,9 @@ def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:
     for parameter, value in parameters.items():
         if parameter not in wanted:
             allowed = ", ".join(wanted) or "it takes none"
-            raise WorkloadError(f"regime {name}: unknown parameter {parameter!r}; allowed: {allowed}")
+            raise WorkloadError(
+                f"regime {name}: unknown parameter {parameter!r}; allowed: {allowed}"
+            )
         if wanted[parameter] is int and value != int(value):
             raise WorkloadError(f"regime {name}: {parameter} must be a whole number, found {value}")
         values[parameter] = cast(type, wanted[parameter])(value)

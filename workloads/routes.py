@@ -13,7 +13,7 @@ class WatchConvolutions(TorchDispatchMode):
     """Notes the route of every convolution that runs inside it; backward passes follow their forward's."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.routes: list[str] = []
 
     def __torch_dispatch__(
@@ -37,4 +37,4 @@ def _route(
 ) -> str:
     """The name in torch's `ConvBackend`, for example Cudnn, CudaDepthwise2d, Mkldnn."""
     sizes = (stride, padding, dilation, transposed, output_padding, groups)
-    return str(torch._C._select_conv_backend(images, weight, bias, *sizes).name)  # type: ignore[attr-defined]
+    return str(torch._C._select_conv_backend(images, weight, bias, *sizes).name)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
@@ -15,8 +15,6 @@ from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, find_problem
 from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
-
-T = TypeVar("T")
 
 STRICT = ConfigDict(strict=True, frozen=True, extra="forbid")
 
@@ -123,7 +121,8 @@ def _combinations(
         )
 
 
-def _each(value: T | list[T]) -> list[T]:
+def _each(value: Any) -> list[Any]:
+    """An axis's values: pydantic has checked their types."""
     return value if isinstance(value, list) else [value]
 
 

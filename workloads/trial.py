@@ -27,8 +27,8 @@ def run_trial(request: TrialRequest, measured: Measurement) -> None:
     cache = _use_cache(request, measured)
     _apply(request, measured)
     workload = find_workload(cell.workload)
-    device = find_device()
     with _phase(measured, "one_time"):
+        device = find_device()
         workload.pay_one_time_costs(device.torch)
     with _phase(measured, "build"):
         step = workload.build(
@@ -73,7 +73,7 @@ def _apply(request: TrialRequest, measured: Measurement) -> None:
     measured.threads = torch.get_num_threads()
     measured.config = apply_config(request.config)
     find_precision(request.cell.precision).apply()
-    measured.conv_fp32_precision = torch.backends.cudnn.conv.fp32_precision
+    measured.conv_fp32_precision = torch.backends.cudnn.conv.fp32_precision  # type: ignore[attr-defined]
     torch.manual_seed(request.seed)
 
 
@@ -119,8 +119,9 @@ def _note_timing(timing: LoopTiming, measured: Measurement) -> None:
 def _check(
     shape: Shape, step: TimedStep, cache: ComputeCache | None, measured: Measurement
 ) -> None:
+    inputs = step.prepare(shape)
     with WatchConvolutions() as watch:
-        step.run(step.prepare(shape))
+        step.run(inputs)
     measured.convolutions = len(watch.routes)
     measured.routes = sorted(set(watch.routes))
     measured.peak_host_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

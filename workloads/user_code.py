@@ -15,7 +15,9 @@ def import_named(reference: str) -> object:
     try:
         module = _import_file(Path(place)) if place.endswith(".py") else import_module(place)
     except Exception as error:
-        raise WorkloadError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
+        raise WorkloadError(
+            f"{place} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
     if not hasattr(module, name):
         raise WorkloadError(f"{place} has no {name!r}")
     found: object = getattr(module, name)

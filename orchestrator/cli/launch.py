@@ -23,7 +23,9 @@ def launch(
         list[str] | None,
         typer.Option(metavar="FIELD=VALUE", help="Narrow the plan; repeat to narrow further."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, run nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan, run nothing.")
+    ] = False,
     resume: Annotated[
         str | None, typer.Option(metavar="SWEEP_ID", help="Resume this sweep, none other.")
     ] = None,
@@ -57,7 +59,9 @@ def launch(
             dry_run=dry_run,
             wish=Wish(resume=resume, new=new, retry_failed=retry_failed),
         )
-        raise typer.Exit(run_launch(options, Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)))
+        raise typer.Exit(
+            run_launch(options, Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH))
+        )
 
 
 def _choice(text: str) -> tuple[str, str]:

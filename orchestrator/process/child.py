@@ -56,7 +56,7 @@ def _work(request: Request) -> Reply:
         reply.status, reply.message, reply.user_mistake = "error", str(error), True
     except (MemoryError, torch.OutOfMemoryError) as error:
         reply.status, reply.message = "out_of_memory", _describe(error)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # whatever a user's code raises is an outcome
         out = isinstance(error, RuntimeError) and CPU_ALLOCATOR_IS_OUT in str(error)
         reply.status, reply.message = "out_of_memory" if out else "error", _describe(error)
     return reply

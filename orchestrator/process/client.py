@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.protocol import OUTCOME, REQUEST, Outcome, Request
@@ -23,17 +24,23 @@ class ForkServer:
     outlive the process that holds this object.
     """
 
-    def __init__(self, *, python: str = sys.executable, folder: Path | None = None) -> None:
-        """Raises ServerError where it does not come up."""
+    def __init__(self, *, folder: Path | None = None, survey_only: bool = False) -> None:
+        """`survey_only`: leave out what only measuring needs, 1 s of imports.
+
+        Raises ServerError where it does not come up.
+        """
+        options = ["--survey-only"] if survey_only else []
         self._process = subprocess.Popen(
-            [python, "-m", SERVER],
+            [sys.executable, "-m", SERVER, *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **ONE_THREAD},
             cwd=folder,
         )
         if self._read() != b"ready\n":
-            raise ServerError(f"the fork server ended at its start, exit code {self._process.wait()}")
+            raise ServerError(
+                f"the fork server ended at its start, exit code {self._process.wait()}"
+            )
 
     @property
     def pid(self) -> int:
@@ -65,7 +72,7 @@ class ForkServer:
         assert self._process.stdout is not None
         return self._process.stdout.readline()
 
-    def __enter__(self) -> "ForkServer":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -9,7 +9,6 @@ from pydantic import Field, TypeAdapter
 from cudnn_sweep.workloads.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.survey import Survey
 
-
 Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout"]
 
 

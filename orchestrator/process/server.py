@@ -41,7 +41,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever prints while importing must not break the protocol
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     adopt_orphans()
-    _import_all()
+    _import_all(late="--survey-only" not in sys.argv)
     os.write(replies, b"ready\n")
     last_gone: float | None = None
     with tempfile.TemporaryFile() as log:
@@ -51,14 +51,14 @@ def main() -> None:
             _answer(replies, OUTCOME.dump_json(outcome) + b"\n")
 
 
-def _import_all() -> None:
+def _import_all(*, late: bool) -> None:
     """What a child would import itself, in time that it would measure or lose."""
     import torch
 
     from cudnn_sweep.workloads.regime import regime_types
     from cudnn_sweep.workloads.workload import bundled_workloads
 
-    for module in IMPORTED_BY_TORCH_LATE:
+    for module in IMPORTED_BY_TORCH_LATE if late else ():
         with suppress(ModuleNotFoundError):  # not every release of torch has it
             import_module(module)
     import_module("cudnn_sweep.orchestrator.process.child")

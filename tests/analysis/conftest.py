@@ -1,9 +1,9 @@
 """Records made up for tests: `make_record` fills every column, `make_pair` makes a block's two."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
@@ -109,14 +109,8 @@ RECORD = RunRecord(
 )
 
 
-class MakeRecord(Protocol):
-    def __call__(self, **changes: object) -> RunRecord: ...
-
-
-class MakePair(Protocol):
-    def __call__(
-        self, block: int, baseline_ms: float, candidate_ms: float, **changes: object
-    ) -> list[RunRecord]: ...
+MakeRecord = Callable[..., RunRecord]
+MakePair = Callable[..., list[RunRecord]]
 
 
 @pytest.fixture
@@ -137,7 +131,7 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def filled_store(store: Store, tmp_path: Path) -> Store:
+def filled_store(store: Store) -> Store:
     """Two sweeps: one compacted, closed loops and a failure; one loose, an open loop on a CPU."""
     for block in range(4):
         for record in _pair(block, 10.0 + block / 100, 12.0 - block / 100):

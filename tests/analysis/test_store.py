@@ -1,8 +1,205 @@
 import os
-from dataclasses import replace
+import shutil
+import stat
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
-from conftest_types import MakePair, MakeRecord
+from pyarrow import fs
+
+from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.folder import Folder
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.store import Store, open_store
+
+MakeRecord = Callable[..., RunRecord]
+MakePair = Callable[..., list[RunRecord]]
+
+
+def test_written_trials_are_found_again_loose_and_compacted(
+    store: Store, make_pair: MakePair
+) -> None:
+    for record in make_pair(0, 10.0, 12.0):
+        store.write(record)
+    loose = store.stored_trials("night-1")
+    store.compact("night-1")
+    assert len(store.files()) == 1
+    assert store.stored_trials("night-1") == loose
+    assert set(loose) == {"trial-0-false", "trial-0-true"}
+    assert loose["trial-0-true"].env_hash == "env-a"
+
+
+def test_an_empty_store_has_no_sweeps(store: Store) -> None:
+    store.compact("night-1")
+    assert store.sweeps() == []
+    assert store.stored_trials("night-1") == {}
+    assert store.set_aside_torn() == []
+
+
+def test_sweeps_are_listed_newest_first_with_their_progress(
+    store: Store, make_record: MakeRecord
+) -> None:
+    first = make_record(plan_trials=1)
+    store.write(first)
+    later = first.started_at + timedelta(days=1)
+    store.write(make_record(sweep_id="night-2", started_at=later, env_hash="env-b"))
+    newest, oldest = store.sweeps()
+    assert (newest.sweep_id, newest.recorded, newest.finished) == ("night-2", 1, False)
+    assert newest.env_hashes == {"env-b"}
+    assert (oldest.sweep_id, oldest.finished, oldest.plan_hash) == ("night-1", True, "plan-a")
+
+
+def test_the_highest_retry_counts_then_the_earliest_try(
+    store: Store, make_record: MakeRecord
+) -> None:
+    ended_at = make_record().ended_at
+    tries = {"late": (0, 9), "early": (0, 1), "retried-late": (1, 20), "retried": (1, 10)}
+    for attempt_id, (retry, seconds) in tries.items():
+        ended = ended_at + timedelta(seconds=seconds)
+        store.write(make_record(attempt_id=attempt_id, retry=retry, ended_at=ended))
+    assert store.stored_trials("night-1")["trial-0"].attempt_id == "retried"
+    assert store.sweeps()[0].recorded == 1
+
+
+def test_killed_between_a_parts_rename_and_the_removals_nothing_is_lost_or_counted_twice(
+    store: Store, make_pair: MakePair, tmp_path: Path
+) -> None:
+    for record in make_pair(0, 10.0, 12.0):
+        store.write(record)
+    trials = tmp_path / "results/sweep=night-1/trials"
+    shutil.copytree(trials, tmp_path / "before")
+    store.compact("night-1")
+    shutil.copytree(tmp_path / "before", trials, dirs_exist_ok=True)
+
+    assert len(store.files()) == 3
+    assert store.sweeps()[0].recorded == 2
+    store.compact("night-1")
+    assert len(store.files()) == 1, "rows that are in a part already make no second part"
+    assert store.sweeps()[0].recorded == 2
+
+
+def test_torn_files_are_left_out_then_set_aside_and_named(
+    store: Store, make_pair: MakePair, tmp_path: Path
+) -> None:
+    for record in make_pair(0, 10.0, 12.0):
+        store.write(record)
+    whole, torn = (tmp_path / "results" / path for path in store.files())
+    torn.write_bytes(torn.read_bytes()[:-100])
+    assert set(store.stored_trials("night-1")) == {"trial-0-false"}
+    store.compact("night-1")
+    assert torn.exists() and not whole.exists()
+    assert store.set_aside_torn() == [f"{torn}.torn"]
+    assert Path(f"{torn}.torn").exists() and not torn.exists()
+    assert store.set_aside_torn() == []
+
+
+def test_bytes_changed_inside_a_file_are_found(
+    store: Store, make_record: MakeRecord, tmp_path: Path
+) -> None:
+    store.write(make_record(message="intact"))
+    (path,) = store.files()
+    file = tmp_path / "results" / path
+    file.write_bytes(file.read_bytes().replace(b"intact", b"broken", 1))
+    assert store.torn_files() == [path]
+
+
+def test_only_stale_temporary_files_are_removed(
+    store: Store, make_record: MakeRecord, tmp_path: Path
+) -> None:
+    store.write(make_record())
+    folder = tmp_path / "results/sweep=night-1/trials"
+    live, stale = folder / ".a.parquet.1.tmp", folder / ".b.parquet.2.tmp"
+    for temporary in (live, stale):
+        temporary.write_bytes(b"half")
+    yesterday = time.time() - 86_400
+    os.utime(stale, (yesterday, yesterday))
+    store.compact("night-1")
+    assert live.exists() and not stale.exists()
+    assert len(store.stored_trials("night-1")) == 1
+
+
+def test_a_write_reaches_the_disk_before_and_after_its_rename(
+    store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write(make_record(trial_id="makes-the-folders"))
+    steps: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def watched_fsync(descriptor: int) -> None:
+        steps.append("sync folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "sync file")
+        fsync(descriptor)
+
+    def watched_replace(path: Path, target: Path) -> Path:
+        steps.append("rename")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(Path, "replace", watched_replace)
+    store.write(make_record())
+    assert steps == ["sync file", "rename", "sync folder"]
+
+
+def test_a_location_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    store = open_store(str(tmp_path / "file" / "results"))
+    with pytest.raises(StoreError, match="results cannot be stored in .*file/results"):
+        store.check_writable()
+
+
+def test_checking_a_location_leaves_nothing_behind(store: Store, tmp_path: Path) -> None:
+    store.check_writable()
+    assert list((tmp_path / "results").iterdir()) == []
+
+
+@pytest.mark.parametrize("location", ["nowhere://bucket", "s3://bucket?no_such_option=1"])
+def test_an_unknown_url_is_refused_by_name(location: str) -> None:
+    with pytest.raises(StoreError, match="cannot be opened"):
+        open_store(location)
+
+
+@pytest.mark.parametrize("sweep_id", ["../outside", "", ".hidden", "a/b"])
+def test_an_id_that_would_leave_the_folder_is_refused(
+    store: Store, make_record: MakeRecord, sweep_id: str
+) -> None:
+    with pytest.raises(StoreError, match="cannot name a file"):
+        store.write(make_record(sweep_id=sweep_id))
+
+
+def test_an_object_store_keeps_the_same_layout(make_pair: MakePair, tmp_path: Path) -> None:
+    bucket = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    bucket.create_dir("bucket/results/sweep=night-1/trials")  # object stores need no folders
+    store = Store(Folder("s3://key:secret@bucket/results?region=x", bucket, "bucket/results"))
+    store.check_writable()
+    for record in make_pair(0, 10.0, 12.0):
+        store.write(record)
+    bucket.open_output_stream("bucket/results/sweep=night-1/trials/torn.parquet").close()
+    assert store.set_aside_torn() == [
+        "s3://bucket/results/sweep=night-1/trials/torn.parquet.torn"
+    ], "the URL's credentials are not shown"
+    store.compact("night-1")
+    assert len(store.files()) == 1
+    assert store.sweeps()[0].recorded == 2
+
+
+def test_a_reader_misses_no_trial_while_another_process_compacts(
+    store: Store, make_record: MakeRecord
+) -> None:
+    reader, seen = open_store(store.location), 0
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(_write_and_compact, store, make_record)
+        while not writing.done():
+            found = len(reader.stored_trials("night-1"))
+            assert found >= seen
+            seen = found
+        writing.result()
+    assert len(reader.stored_trials("night-1")) == 60
+
+
+def _write_and_compact(store: Store, make_record: MakeRecord) -> None:
+    for number in range(60):
+        store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
+        if number % 5 == 4:
+            store.compact("night-1")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,9 @@ from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, expand_cells, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
-QUICK = MeasureSpec(warmup_s=0.0, steady_budget_s=0.05, open_budget_s=0.5, open_steps=40, timeout_s=20)
+QUICK = MeasureSpec(
+    warmup_s=0.0, steady_budget_s=0.05, open_budget_s=0.5, open_steps=40, timeout_s=20
+)
 
 MakePlan = Callable[..., Plan]
 RunTrial = Callable[..., Outcome]
@@ -40,7 +43,7 @@ def plan_of(look: Callable[[SuiteSpec], Survey]) -> MakePlan:
         replicates: int = 1,
         measure: MeasureSpec = QUICK,
         configs: tuple[CudnnConfig, ...] = (CudnnConfig(), CudnnConfig(benchmark=True)),
-        **axes: str,
+        **axes: Any,
     ) -> Plan:
         suite = SuiteSpec(
             cells=[CellAxes(workload=workload, **axes) for workload in workloads],

@@ -43,7 +43,9 @@ def load_digits() -> Batch:
     return nn.functional.interpolate(images, size=28, mode="bilinear"), labels
 
 
-@workload(directions=("training",), varies=("batch",), input_shape=(100, 1, 28, 28), batches=BATCHES)
+@workload(
+    directions=("training",), varies=("batch",), input_shape=(100, 1, 28, 28), batches=BATCHES
+)
 def mnist(setting: Setting) -> TimedStep:
     """A step is zero_grad, forward, loss, backward, optimiser; batches are on the device already."""
     images, labels = load_digits()

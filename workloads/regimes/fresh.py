@@ -30,7 +30,9 @@ class Fresh(ShapeRegime):
 
     def period(self, base: Shape) -> None:
         if self._sizes(base) < MIN_SIZES:
-            raise WorkloadError(f"regime fresh: {base[2:]} has fewer than {MIN_SIZES} sizes to draw")
+            raise WorkloadError(
+                f"regime fresh: {base[2:]} has fewer than {MIN_SIZES} sizes to draw"
+            )
 
     def stream(self, base: Shape) -> Iterator[Shape]:
         """Ends when every size was drawn once."""

@@ -1,0 +1,44 @@
+"""`sweep overhead`."""
+
+from typing import Annotated
+
+import typer
+
+
+def overhead(
+    trials: Annotated[int, typer.Option(min=8, help="No-op trials of ours.")] = 100,
+    training: Annotated[int, typer.Option(min=8, help="MNIST trials of ours.")] = 20,
+    rivals: Annotated[
+        int, typer.Option(min=0, help="Trials of plain Ray Tune and of a shell loop; 0: none.")
+    ] = 8,
+) -> None:
+    """Measure what a trial costs besides its measurement, against plain Ray Tune and a shell loop."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
+    from cudnn_sweep.orchestrator.overhead import measure_overhead
+
+    with mistakes_exit():
+        found = measure_overhead(trials, training, rivals)
+    console, where = Console(), found.machine.environment
+    console.print(f"{where.gpu}, torch {where.torch}, ray {where.ray}, {where.cpu_cores} CPU cores")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("what")
+    table.add_column("seconds a trial", justify="right")
+    rows = {
+        f"no-op trial, {found.noop.trials} of them": found.noop.trial_s,
+        "  of which its own process": found.noop.own_s,
+        "  of which between processes": found.noop.trial_s - found.noop.own_s,
+        f"MNIST trial without timing, {found.training.trials} of them": found.training.trial_s,
+        "  of which until its first step is done": found.training_start_s,
+        f"plain Ray Tune, a new actor a trial, {rivals} of them": found.plain_tune_s,
+        f"shell loop, a new Python a trial, {rivals} of them": found.shell_loop_s,
+    }
+    for what, seconds in rows.items():
+        if seconds is not None:
+            table.add_row(what, f"{seconds:.3f}")
+    console.print(table)
+    quarters = ", ".join(f"{seconds:.1f}" for seconds in found.noop.quarters_s)
+    console.print(f"Seconds for each quarter of the no-op trials: {quarters}")
+    console.print(f"Peak memory of the driver: {found.noop.driver_mb:.0f} MB")

@@ -1,0 +1,175 @@
+"""What a trial costs besides its measurement, side by side with the two usual ways to get a fresh process.
+
+Ours: Tune, a long-lived actor, a fork of a server that has imported torch. Against it a plain function
+trainable of Ray Tune with a new actor for each trial, and a shell loop that starts Python each time.
+All three import torch and touch the device.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from time import monotonic
+from typing import Any
+
+from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.orchestrator.plan import Plan, make_plan
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.slot import survey
+from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, expand_cells, workload_names
+from cudnn_sweep.workloads.survey import Survey
+
+NOTHING = MeasureSpec(warmup_s=0.0, steady_budget_s=0.0)
+TOUCH = "import torch; torch.zeros(1, device='cuda' if torch.cuda.is_available() else 'cpu')"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ours:
+    """Seconds a trial, but for the memory."""
+
+    trials: int
+    trial_s: float
+    """From one trial's start to the next one's, median."""
+    own_s: float
+    """The trial's process itself, fork to gone, median."""
+    quarters_s: list[float]
+    """Time for each quarter of the trials: equal where time is linear in trials."""
+    driver_mb: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overhead:
+    machine: Survey
+    noop: Ours
+    training: Ours
+    training_start_s: float
+    """From the fork to the end of the first training step, median."""
+    plain_tune_s: float | None
+    shell_loop_s: float | None
+
+
+def measure_overhead(trials: int, training_trials: int, rivals: int) -> Overhead:
+    """`rivals`: how many trials each of the two usual ways gets; 0 leaves them out."""
+    from cudnn_sweep.cluster.local_ray import local_ray
+
+    machine = _machine()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        local_ray(slots=1, gpus=len(machine.gpus)) as ours,
+    ):
+        tune_folder = ours.folder / "tune"
+        noop, _ = _ours("noop", trials, machine, Path(folder), tune_folder)
+        training, start_s = _ours("mnist", training_trials, machine, Path(folder), tune_folder)
+        return Overhead(
+            machine=machine,
+            noop=noop,
+            training=training,
+            training_start_s=start_s,
+            plain_tune_s=_plain_tune(rivals, bool(machine.gpus), tune_folder) if rivals else None,
+            shell_loop_s=_shell_loop(rivals) if rivals else None,
+        )
+
+
+def _machine() -> Survey:
+    with ForkServer(survey_only=True) as server:
+        return survey(server, workload_names(_suite("noop", 1)) + ["mnist"])
+
+
+def _suite(workload: str, trials: int) -> SuiteSpec:
+    return SuiteSpec(
+        cells=[CellAxes(workload=workload)],
+        configs=[CudnnConfig()],
+        replicates=trials,
+        measure=NOTHING,
+    )
+
+
+def _ours(
+    workload: str, trials: int, machine: Survey, folder: Path, tune_folder: Path
+) -> tuple[Ours, float]:
+    from cudnn_sweep.orchestrator.tune_host import Host, Slots
+
+    suite, where = _suite(workload, trials), machine.environment
+    cells = expand_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
+    session = _session(make_plan(workload, suite, cells), folder)
+    host = Host(session, results=str(folder), slots=Slots(count=1, gpu=bool(machine.gpus)))
+    host.run(tune_folder)
+    host.finish(folder / "refuge")
+    columns = ["started_at", "process_s", "one_time_s", "build_s", "cold", "status"]
+    rows = open_store(str(folder)).snapshot(session.sweep_id).table(columns).to_pylist()
+    rows.sort(key=lambda row: row["started_at"])
+    starts = [row["started_at"].timestamp() for row in rows]
+    quarter = len(starts) // 4
+    ours = Ours(
+        trials=len(rows),
+        trial_s=median(after - before for before, after in pairwise(starts)),
+        own_s=median(row["process_s"] for row in rows),
+        quarters_s=[starts[i * quarter + quarter - 1] - starts[i * quarter] for i in range(4)],
+        driver_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    )
+    return ours, median(map(_start_s, rows))
+
+
+def _start_s(row: dict[str, Any]) -> float:
+    return float(row["one_time_s"] + row["build_s"] + row["cold"][0]["first_ms"] / 1e3)
+
+
+def _session(plan: Plan, folder: Path) -> Session:
+    return Session(
+        sweep_id=f"overhead-{plan.suite}",
+        launch_id=f"overhead-{plan.suite}",
+        plan=plan,
+        plan_hash=plan.plan_hash,
+        plan_trials=len(plan.trials),
+        retries={},
+        scratch=folder / "scratch",
+        folder=folder,
+    )
+
+
+def _plain_tune(trials: int, gpu: bool, folder: Path) -> float:
+    """As Tune's guides have it: a function, results reported, a new actor for each trial."""
+    from ray import tune
+
+    def touch(config: dict[str, Any]) -> dict[str, Any]:
+        exec(TOUCH)  # noqa: S102  # the very code that the shell loop runs
+        return {"done": True}
+
+    tuner = tune.Tuner(
+        tune.with_resources(touch, {"cpu": 1, "gpu": 1 if gpu else 0}),
+        tune_config=tune.TuneConfig(num_samples=trials, reuse_actors=False),
+        run_config=tune.RunConfig(storage_path=str(folder), name="plain", verbose=0),
+    )
+    with _with_its_own_loggers():
+        began = monotonic()
+        tuner.fit()
+        return (monotonic() - began) / trials
+
+
+@contextmanager
+def _with_its_own_loggers() -> Iterator[None]:
+    """Plain Tune writes its log files."""
+    quiet = os.environ.pop("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", None)
+    try:
+        yield
+    finally:
+        if quiet is not None:
+            os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = quiet
+
+
+def _shell_loop(trials: int) -> float:
+    loop = f'for i in $(seq {trials}); do "$PYTHON" -c "$TOUCH"; done'
+    began = monotonic()
+    environment = {**os.environ, "PYTHON": sys.executable, "TOUCH": TOUCH}
+    subprocess.run(["sh", "-c", loop], check=True, env=environment)
+    return (monotonic() - began) / trials

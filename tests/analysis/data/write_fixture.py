@@ -1,0 +1,15 @@
+"""Write schema-<version>.parquet, one record of the present layout, beside this file.
+
+Run once for each new SCHEMA_VERSION: python tests/analysis/data/write_fixture.py
+"""
+
+from pathlib import Path
+from runpy import run_path
+
+from cudnn_sweep.analysis.parquet import encode
+from cudnn_sweep.analysis.schema import SCHEMA_VERSION, to_table
+
+if __name__ == "__main__":
+    record = run_path(str(Path(__file__).parents[1] / "conftest.py"))["RECORD"]
+    target = Path(__file__).with_name(f"schema-{SCHEMA_VERSION}.parquet")
+    target.write_bytes(encode(to_table([record])).to_pybytes())

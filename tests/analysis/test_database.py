@@ -1,0 +1,132 @@
+from pathlib import Path
+
+import pytest
+
+from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.prelude import prelude_sql
+from cudnn_sweep.analysis.store import Store
+
+NOT_A_SELECT = [
+    "copy (select 1) to '{store}/new.parquet'",
+    "copy (select 1) to '{file}' (use_tmp_file false)",
+    "copy records from '/etc/passwd'",
+    "export database '{store}/export'",
+    "attach '{store}/new.db'",
+    "install httpfs",
+    "load httpfs",
+    "set enable_external_access = true",
+    "set variable x = 1",
+    "reset lock_configuration",
+    "pragma enable_profiling",
+    "call enable_logging(storage = 'file', storage_config = {{'path': '{store}/log'}})",
+    "create table mine as select 1",
+    "create or replace view records as select 1",
+    "drop view records",
+    "insert into records values (1)",
+    "explain analyze copy (select 1) to '{store}/new.parquet'",
+    "prepare q as copy (select 1) to '{store}/new.parquet'",
+    "prepare q as select 1",
+    "execute q",
+    "checkpoint",
+    "select 1; copy (select 1) to '{store}/new.parquet'",
+    "select 1; select 2",
+    "-- nothing",
+    "",
+]
+
+SELECTS_THAT_REACH_OUT = [
+    "with a as (copy (select 1) to '{store}/new.parquet') select * from a",
+    "with a as (copy (select 1) to '{file}' (use_tmp_file false)) select * from a",
+    "with a as (copy (select 1) to '.tmp/new.parquet') select * from a",
+    "with a as (insert into records select * from records returning *) select * from a",
+    "select * from query('copy (select 1) to ''{store}/new.parquet''')",
+    "select * from read_csv('/etc/passwd')",
+    "select * from read_text('/etc/hostname')",
+    "select * from read_blob('{file}')",
+    "select * from read_parquet('{file}')",
+    "select * from '/etc/passwd'",
+    "select * from glob('/etc/*')",
+    "select getenv('HOME')",
+    "select * from store",
+]
+
+
+@pytest.mark.parametrize("sql", NOT_A_SELECT)
+def test_only_one_select_is_allowed(filled_store: Store, sql: str) -> None:
+    _is_refused(filled_store, sql, "found .*; allowed is one SELECT")
+
+
+@pytest.mark.parametrize("sql", SELECTS_THAT_REACH_OUT)
+def test_a_select_reaches_no_file_and_changes_none(filled_store: Store, sql: str) -> None:
+    _is_refused(filled_store, sql, "the query failed")
+
+
+def test_a_refusal_says_which_statements_were_found(store: Store) -> None:
+    with open_database(store) as database, pytest.raises(QueryError, match="found SELECT, COPY;"):
+        database.query("select 1; copy (select 1) to 'x'")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["from records", "describe records", "summarize records", "show tables", "values (1)"],
+)
+def test_short_forms_of_select_are_allowed(filled_store: Store, sql: str) -> None:
+    with open_database(filled_store) as database:
+        assert database.query(sql).num_rows > 0
+
+
+def test_records_hold_each_trial_once_from_loose_files_and_parts(filled_store: Store) -> None:
+    sql = "select sweep_id, count(*) as trials from records group by all order by all"
+    with open_database(filled_store) as database:
+        found = database.query(sql).to_pylist()
+    assert found == [
+        {"sweep_id": "night-1", "trials": 9},
+        {"sweep_id": "night-2", "trials": 6},
+    ]
+
+
+def test_one_sweep_can_be_opened_alone(filled_store: Store) -> None:
+    with open_database(filled_store, "night-2") as database:
+        found = database.query("select distinct sweep_id from records").to_pylist()
+    assert found == [{"sweep_id": "night-2"}]
+
+
+def test_torn_files_are_left_out_and_named(filled_store: Store, tmp_path: Path) -> None:
+    loose, part = filled_store.files()[0], filled_store.files()[-1]
+    for path in (loose, part):
+        (tmp_path / "results" / path).write_bytes(b"PAR1 half")
+    with open_database(filled_store) as database:
+        (row,) = database.query("select count(*) as trials from records").to_pylist()
+        assert set(database.torn_files) == {f"{tmp_path}/results/{path}" for path in (loose, part)}
+    assert row["trials"] == 5
+
+
+def test_records_have_the_same_columns_and_types_as_plain_duckdb_sees(
+    filled_store: Store, store: Store
+) -> None:
+    import duckdb
+
+    with open_database(filled_store) as database:
+        ours = database.query("select column_name, column_type from (describe records)")
+    with duckdb.connect() as connection:
+        connection.execute(prelude_sql(filled_store))
+        plain = connection.sql("select column_name, column_type from (describe records)")
+        assert ours.to_pylist() == plain.to_arrow_table().to_pylist()
+
+
+def _is_refused(store: Store, sql: str, message: str) -> None:
+    root = Path(store.location)
+    file = root / store.files()[0]
+    before = _contents(root)
+    with open_database(store) as database:
+        with pytest.raises(QueryError, match=message):
+            database.query(sql.format(store=root, file=file))
+        assert database.query("select count(*) as trials from records").to_pylist() == [
+            {"trials": 15}
+        ]
+    assert _contents(root) == before
+
+
+def _contents(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}

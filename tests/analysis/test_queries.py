@@ -1,0 +1,106 @@
+import re
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.prelude import prelude_sql
+from cudnn_sweep.analysis.queries import load_query, parse_query, query_names
+from cudnn_sweep.analysis.store import Store, open_store
+
+
+@pytest.mark.parametrize("name", query_names())
+def test_a_question_runs_on_an_empty_store(store: Store, name: str) -> None:
+    assert _ours(store, name).num_rows == _plain(store, name).num_rows == 0
+
+
+@pytest.mark.parametrize("name", query_names())
+def test_plain_duckdb_gives_the_same_answer_after_the_prelude(
+    filled_store: Store, name: str
+) -> None:
+    ours, plain = _ours(filled_store, name), _plain(filled_store, name)
+    assert ours.num_rows > 0
+    assert ours.schema.names == plain.schema.names
+    assert ours.schema.types == plain.schema.types
+    for row, plain_row in zip(ours.to_pylist(), plain.to_pylist(), strict=True):
+        for column, value in row.items():
+            expected = plain_row[column]
+            assert value == (pytest.approx(expected) if isinstance(value, float) else expected)
+
+
+@pytest.mark.parametrize("name", query_names())
+def test_a_questions_head_declares_what_its_sql_uses(name: str) -> None:
+    asked = load_query(name)
+    body = "\n".join(line for line in asked.sql.splitlines() if not line.startswith("--"))
+    assert asked.question.endswith("?")
+    assert set(re.findall(r"\$(\w+)", body)) == {each.name for each in asked.parameters}
+    assert all(each.meaning for each in asked.parameters)
+
+
+def test_an_unknown_question_is_named_with_the_valid_ones() -> None:
+    with pytest.raises(QueryError, match="no question 'nope'; the questions: break_even, failures"):
+        load_query("nope")
+
+
+def test_an_unknown_parameter_is_named_with_the_valid_ones() -> None:
+    with pytest.raises(QueryError, match="no parameter 'x'; its parameters: sweep_id"):
+        load_query("failures").values({"x": 1})
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "value"),
+    [("TEXT", "a", "a"), ("DOUBLE", "0.5", 0.5), ("BIGINT", "7", 7), ("BOOLEAN", "True", True)],
+)
+def test_parameters_are_read_by_their_type(type_: str, text: str, value: object) -> None:
+    asked = parse_query("mine", f"-- Why?\n-- $x {type_} = NULL: anything\nselect $x")
+    assert asked.values({}) == {"x": None}
+    assert asked.parse_values({"x": text}) == {"x": value}
+
+
+def test_a_value_of_the_wrong_type_is_named() -> None:
+    with pytest.raises(QueryError, match="parameter min_effect: found 'much', allowed is DOUBLE"):
+        load_query("helps_or_hurts").parse_values({"min_effect": "much"})
+
+
+def test_a_text_default_may_hold_a_colon_and_prints_as_sql() -> None:
+    asked = parse_query("mine", "-- Why?\n-- $x TEXT = 'a: b': anything\nselect $x;\n")
+    assert asked.prepared({}).endswith("select $x;\nEXECUTE q(x := 'a: b');\n")
+    assert asked.prepared({"x": "it's"}).endswith("EXECUTE q(x := 'it''s');\n")
+
+
+def test_the_prelude_names_files_where_a_torn_one_is_left_out(
+    filled_store: Store,
+) -> None:
+    torn, *whole = filled_store.files()
+    filled_store.folder.write(torn, pa.py_buffer(b"PAR1"))
+    with duckdb.connect() as connection:
+        connection.execute(prelude_sql(filled_store))
+        ((found,),) = connection.execute("select count(*) from records").fetchall()
+    assert found == 9 + len(whole) - 1
+
+
+def test_the_prelude_takes_a_folder_whose_name_looks_like_a_pattern(
+    filled_store: Store, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    odd = open_store(str(tmp_path_factory.mktemp("odd") / "it's [a] *?"))
+    for path in filled_store.files():
+        odd.folder.write(path, filled_store.folder.read(path))
+    assert _plain(odd, "sweeps").num_rows == 2
+
+
+def _ours(store: Store, name: str) -> pa.Table:
+    asked = load_query(name)
+    with open_database(store) as database:
+        return database.query(asked.sql, asked.values({}))
+
+
+def _plain(store: Store, name: str) -> pa.Table:
+    """As a colleague would ask: the prelude, then the two statements that the program prints."""
+    with duckdb.connect() as connection:
+        connection.execute("set TimeZone = 'UTC'")
+        connection.execute(prelude_sql(store))
+        prepare, execute = load_query(name).prepared({}).rstrip().rsplit("\n", 1)
+        connection.execute(prepare)
+        return connection.sql(execute).to_arrow_table()

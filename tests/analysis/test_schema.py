@@ -1,0 +1,53 @@
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.schema import (
+    SCHEMA_VERSION,
+    RunRecord,
+    arrow_schema,
+    data_dictionary,
+    to_table,
+)
+from cudnn_sweep.analysis.store import open_store
+
+DATA = Path(__file__).parent / "data"  # each file there was written by write_fixture.py
+DICTIONARY = Path(__file__).parents[2] / "docs" / "records.md"
+
+
+def test_the_documented_columns_are_those_of_the_code() -> None:
+    assert DICTIONARY.read_text() == data_dictionary(), (
+        "write it anew: python -m cudnn_sweep.analysis.schema > docs/records.md"
+    )
+
+
+def test_a_record_survives_being_stored(make_record: Callable[..., RunRecord]) -> None:
+    expected = make_record()
+    (row,) = to_table([expected]).to_pylist()
+    cold, row["regime_parameters"] = row.pop("cold"), dict(row["regime_parameters"])
+    assert cold[0]["first_ms"] == 30.0 and cold[0]["second_ms"] == 9.0
+    for column, value in row.items():
+        assert value == getattr(expected, column), column
+
+
+def test_a_file_of_every_schema_version_still_reads(tmp_path: Path) -> None:
+    for version in range(1, SCHEMA_VERSION + 1):
+        root = tmp_path / str(version)
+        (root / "sweep=night-1").mkdir(parents=True)
+        shutil.copy(DATA / f"schema-{version}.parquet", root / "sweep=night-1/part-1.parquet")
+        store = open_store(str(root))
+        assert store.sweeps()[0].recorded == 1
+        with open_database(store) as database:
+            table = database.query("select * from records")
+        assert table.column_names == arrow_schema().names
+        assert table["schema_version"].to_pylist() == [version]
+
+
+def test_the_present_layout_is_the_one_of_its_version() -> None:
+    stored = pq.read_schema(DATA / f"schema-{SCHEMA_VERSION}.parquet")
+    assert stored.equals(arrow_schema()), (
+        "columns changed: raise SCHEMA_VERSION, then run tests/analysis/data/write_fixture.py"
+    )

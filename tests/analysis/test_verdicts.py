@@ -1,0 +1,234 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.schema import ColdShape, RunRecord
+from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.verdicts import Verdict, verdicts
+
+MakePair = Callable[..., list[RunRecord]]
+
+
+@pytest.fixture
+def judge(store: Store) -> Callable[..., Verdict]:
+    """The one verdict over some blocks."""
+
+    def judged(blocks: list[list[RunRecord]], **values: str | float) -> Verdict:
+        for block in blocks:
+            for record in block:
+                store.write(record)
+        (verdict,) = verdicts(store, None, **values)
+        return verdict
+
+    return judged
+
+
+Judge = Callable[..., Verdict]
+
+
+def test_a_planted_slowdown_of_20_percent_hurts(judge: Judge, make_pair: MakePair) -> None:
+    noise = np.random.default_rng(1).normal(1, 0.02, (8, 2))
+    verdict = judge([make_pair(n, 10 * a, 12 * b) for n, (a, b) in enumerate(noise.tolist())])
+    assert verdict.wall_verdict == verdict.device_verdict == "hurts"
+    assert verdict.contrast == "benchmark: false → true"
+    assert verdict.ratio_low is not None and verdict.ratio_high is not None
+    assert 1.1 < verdict.ratio_low < 1.2 < verdict.ratio_high < 1.3
+
+
+def test_the_interval_and_ratio_are_those_of_scipy(judge: Judge, make_pair: MakePair) -> None:
+    ratios = np.array([0.80, 0.84, 0.79, 0.83])
+    verdict = judge([make_pair(n, 10.0, 10.0 * ratio) for n, ratio in enumerate(ratios.tolist())])
+    logs = np.log(ratios)
+    low, high = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))
+    assert verdict.wall_verdict == "helps"
+    assert verdict.ratio == pytest.approx(np.exp(logs.mean()))
+    assert verdict.ratio_low == pytest.approx(np.exp(low), rel=1e-6)
+    assert verdict.ratio_high == pytest.approx(np.exp(high), rel=1e-6)
+
+
+def test_no_difference_neither_helps_nor_hurts(store: Store, make_pair: MakePair) -> None:
+    noise = np.random.default_rng(2).normal(1, 0.02, (30, 6, 2)).tolist()
+    for cell, blocks in enumerate(noise):
+        for block, (a, b) in enumerate(blocks):
+            _write(store, make_pair(block, 10 * a, 10 * b), f"cell-{cell}")
+    found = [verdict.wall_verdict for verdict in verdicts(store)]
+    assert len(found) == 30
+    assert set(found) <= {"equivalent", "inconclusive"}
+
+
+def test_verdicts_follow_benjamini_and_hochberg(store: Store, make_pair: MakePair) -> None:
+    generator = np.random.default_rng(3)
+    effects = np.linspace(-0.15, 0.15, 31)
+    logs = generator.normal(effects[:, None], 0.03, (31, 5))
+    for cell, row in enumerate(logs.tolist()):
+        for block, log_ratio in enumerate(row):
+            _write(store, make_pair(block, 10.0, 10.0 * np.exp(log_ratio)), f"cell-{cell}")
+
+    mean, se, least = logs.mean(1), stats.sem(logs, axis=1), np.log(1.03)
+    p = stats.t.sf((abs(mean) - least) / se, 4) + stats.t.sf((abs(mean) + least) / se, 4)
+    effective = stats.false_discovery_control(p) <= 0.05
+    assert 0 < effective.sum() < 31
+    expected = np.where(effective, np.where(mean < 0, "helps", "hurts"), "neither")
+    found = {verdict.cell_id: verdict.wall_verdict for verdict in verdicts(store)}
+    for cell, verdict in enumerate(expected):
+        assert found[f"cell-{cell}"] == verdict or verdict == "neither"
+    assert sum(verdict in ("helps", "hurts") for verdict in found.values()) == effective.sum()
+
+
+def test_identical_times_are_equivalent(judge: Judge, make_pair: MakePair) -> None:
+    verdict = judge([make_pair(block, 10.0, 10.1) for block in range(3)])
+    assert verdict.wall_verdict == "equivalent"
+    assert verdict.ratio_low == verdict.ratio_high == pytest.approx(1.01)
+
+
+def test_the_minimum_effect_is_a_parameter(judge: Judge, make_pair: MakePair) -> None:
+    blocks = [make_pair(block, 10.0, 12.0 + block / 100) for block in range(4)]
+    assert judge(blocks, min_effect=0.5).wall_verdict == "equivalent"
+
+
+def test_one_block_is_inconclusive(judge: Judge, make_pair: MakePair) -> None:
+    verdict = judge([make_pair(0, 10.0, 20.0)])
+    assert (verdict.blocks, verdict.wall_verdict) == (1, "inconclusive")
+    assert verdict.ratio == pytest.approx(2.0)
+    assert verdict.ratio_low is None
+
+
+def test_a_block_on_two_slots_is_counted_and_left_out(judge: Judge, make_pair: MakePair) -> None:
+    blocks = [make_pair(block, 10.0, 12.0) for block in range(4)]
+    blocks[0][1] = replace(blocks[0][1], slot="GPU-1")
+    blocks[1][1] = replace(blocks[1][1], launch_id="launch-2")
+    verdict = judge(blocks)
+    assert (verdict.blocks, verdict.split_blocks, verdict.unpaired_blocks) == (2, 2, 0)
+
+
+def test_a_block_that_lost_a_trial_is_counted(judge: Judge, make_pair: MakePair) -> None:
+    blocks = [make_pair(block, 10.0, 12.0) for block in range(3)]
+    blocks[0][1] = replace(
+        blocks[0][1], status="out_of_memory", steady_wall_ms=None, loop_kind=None
+    )
+    verdict = judge(blocks)
+    assert (verdict.blocks, verdict.unpaired_blocks) == (2, 1)
+
+
+def test_a_config_that_always_fails_still_has_its_row(judge: Judge, make_pair: MakePair) -> None:
+    blocks = [make_pair(block, 10.0, 12.0) for block in range(2)]
+    failed = [[a, replace(b, status="crash", loop_kind=None)] for a, b in blocks]
+    verdict = judge(failed)
+    assert (verdict.blocks, verdict.unpaired_blocks) == (0, 2)
+    assert (verdict.ratio, verdict.wall_verdict) == (None, "inconclusive")
+
+
+def test_twins_do_not_enter_the_contrast(judge: Judge, make_pair: MakePair) -> None:
+    blocks = [make_pair(block, 10.0, 12.0) for block in range(2)]
+    twin = replace(blocks[0][0], trial_id="twin", twin=1, steady_wall_ms=99.0)
+    assert judge([*blocks, [twin]]).baseline_ms == 10.0
+
+
+def test_configs_are_paired_only_where_every_other_setting_agrees(
+    store: Store, make_pair: MakePair
+) -> None:
+    for block in range(2):
+        _write(store, make_pair(block, 10.0, 12.0))
+        _write(store, make_pair(block, 10.0, 9.0, deterministic=True), "cell-a", "deterministic")
+    found = {verdict.other_settings: verdict.wall_verdict for verdict in verdicts(store)}
+    assert len(found) == 2
+    for settings, verdict in found.items():
+        assert verdict == ("helps" if "deterministic=true" in settings else "hurts")
+
+
+def test_sweeps_of_one_environment_are_pooled_and_others_kept_apart(
+    store: Store, make_pair: MakePair
+) -> None:
+    for sweep_id, software in [("n1", "old"), ("n2", "old"), ("n3", "new")]:
+        for block in range(2):
+            for record in make_pair(block, 10.0, 12.0, sweep_id=sweep_id, software_hash=software):
+                store.write(record)
+    assert {each.software_hash: each.blocks for each in verdicts(store)} == {"old": 4, "new": 2}
+    assert [each.blocks for each in verdicts(store, "n1")] == [2]
+
+
+def test_open_loops_are_compared_over_the_steps_that_both_made(
+    judge: Judge, make_pair: MakePair
+) -> None:
+    blocks = []
+    for block in range(3):
+        a, b = make_pair(block, 999.0, 999.0, loop_kind="open", steady_device_ms=None)
+        # the same steps take the same time; the budget ended the baseline before the slow ones
+        a = replace(a, steady_wall_samples_ms=[1.0, 2.0])
+        b = replace(b, steady_wall_samples_ms=[1.0, 2.0, 50.0, 50.0])
+        blocks.append([a, b])
+    verdict = judge(blocks)
+    assert (verdict.baseline_ms, verdict.candidate_ms) == (1.5, 1.5)
+    assert (verdict.loop_kind, verdict.wall_verdict) == ("open", "equivalent")
+    assert (verdict.net_verdict, verdict.device_verdict) == (None, None)
+
+
+def test_an_open_and_a_closed_loop_are_not_compared(judge: Judge, make_pair: MakePair) -> None:
+    blocks = [make_pair(block, 10.0, 20.0) for block in range(3)]
+    verdict = judge([[a, replace(b, loop_kind="open")] for a, b in blocks])
+    assert (verdict.loop_kind, verdict.ratio) == ("mixed", None)
+    assert verdict.wall_verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"device": "cpu", "compute_cache": None}, "no_cuda"),
+        ({"convolutions": 0, "routes": []}, "flag_not_consulted"),
+        ({"routes": ["Slow2d", "CudaDepthwise2d"]}, "not_cudnn"),
+        ({"routes": ["Slow2d", "CudnnTranspose"]}, None),
+        ({"routes": None}, None),
+    ],
+)
+def test_a_flag_that_cannot_matter_has_no_effect_and_keeps_its_statistics(
+    judge: Judge, make_pair: MakePair, changes: dict[str, object], reason: str | None
+) -> None:
+    verdict = judge([make_pair(block, 10.0, 12.0 + block / 100, **changes) for block in range(4)])
+    shown = "no_effect" if reason else "hurts"
+    assert verdict.no_effect_reason == reason
+    assert verdict.wall_verdict == verdict.device_verdict == verdict.net_verdict == shown
+    assert verdict.wall_statistical_verdict == verdict.device_statistical_verdict == "hurts"
+
+
+def test_the_net_verdict_weighs_gain_against_cold_cost(judge: Judge, make_pair: MakePair) -> None:
+    blocks = [make_pair(block, 10.0, 5.0 + block / 100) for block in range(4)]
+    few = judge(blocks, iterations=10)
+    many = judge(blocks, iterations=10_000)
+    assert (few.wall_verdict, few.net_verdict) == ("helps", "hurts")
+    assert many.net_verdict == "helps"
+    assert few.net_ratio == pytest.approx((500 + 10 * 5.015) / (30 + 10 * 10), rel=0.01)
+
+
+def test_the_net_verdict_takes_cold_costs_of_the_cache_state_asked_for(
+    judge: Judge, make_pair: MakePair
+) -> None:
+    empty = [ColdShape(shape=[1], first_ms=1e6, second_ms=None)]
+    blocks = [make_pair(block, 10.0, 5.0) for block in range(4)]
+    blocks[0] = [replace(each, compute_cache="empty", cold=empty) for each in blocks[0]]
+    blocks[1][0] = replace(blocks[1][0], compute_cache="empty", cold=empty)
+    verdict = judge(blocks, iterations=1000)
+    assert verdict.net_ratio == pytest.approx((500 + 5000) / (30 + 10_000))
+    assert verdict.blocks == 4
+
+
+def test_another_field_can_be_the_contrast(judge: Judge, make_pair: MakePair) -> None:
+    blocks = [make_pair(block, 10.0, 12.0, benchmark=True) for block in range(2)]
+    pairs = [[replace(a, plan_cache_limit=None), replace(b, plan_cache_limit=1)] for a, b in blocks]
+    verdict = judge(pairs, field="plan_cache_limit", baseline="null", candidate="1")
+    assert (verdict.contrast, verdict.wall_verdict) == ("plan_cache_limit: null → 1", "hurts")
+
+
+def test_an_unknown_field_is_named_with_the_valid_ones(store: Store, make_pair: MakePair) -> None:
+    _write(store, make_pair(0, 10.0, 12.0))
+    with pytest.raises(QueryError, match="field bench is none of .*deterministic"):
+        verdicts(store, field="bench")
+
+
+def _write(store: Store, pair: list[RunRecord], cell_id: str = "cell-a", suffix: str = "") -> None:
+    for record in pair:
+        trial_id = f"{cell_id}-{record.trial_id}{suffix}"
+        store.write(replace(record, cell_id=cell_id, trial_id=trial_id))

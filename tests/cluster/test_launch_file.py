@@ -1,0 +1,115 @@
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from cudnn_sweep.cluster.errors import LaunchFileError
+from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(ROOT.glob("cluster/examples/*.yaml"))
+
+LOCAL = """\
+cluster_name: lab
+provider:
+  type: local
+  head_ip: 192.0.2.10
+  worker_ips: [192.0.2.11]
+"""
+
+
+class Sweep(BaseModel):
+    suite: str = "quick"
+    replicates: int = 3
+    address: str | None = None
+
+
+Read = Callable[[str], LaunchFile[Sweep]]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def read_text(text: str) -> LaunchFile[Sweep]:
+        file = tmp_path / "cluster.yaml"
+        file.write_text(text)
+        launch = read_launch_file(file, Sweep)
+        assert file.read_text() == text
+        return launch
+
+    return read_text
+
+
+def test_there_is_an_example() -> None:
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
+def test_example_reads_and_ray_takes_it(file: Path) -> None:
+    launch = read_launch_file(file, Sweep)
+    assert (launch.where, launch.path) == ("launcher", file)
+
+
+@pytest.mark.parametrize("text", ["", "cluster_name: here", "metadata:", "metadata: {sweep: }"])
+def test_file_without_sweep_is_the_default_on_this_machine(read: Read, text: str) -> None:
+    launch = read(text)
+    assert (launch.sweep, launch.where) == (Sweep(), "this_machine")
+
+
+def test_where_follows_provider_and_address(read: Read) -> None:
+    address = "metadata: {sweep: {address: 'head:6379'}}\n"
+    assert read(LOCAL).where == "launcher"
+    assert read(address).where == "existing"
+    assert read(LOCAL + address).where == "existing"
+    assert read("metadata: {sweep: {address: null}}").where == "this_machine"
+
+
+def test_each_part_is_read_in_its_own_yaml(read: Read) -> None:
+    own = "metadata: {sweep: {suite: on}, theirs: {flag: on}}\n"
+    launch = read(LOCAL + "no_restart: off\n" + own)
+    assert launch.sweep.suite == "on"
+    assert launch.ray_part["no_restart"] is False
+    assert launch.ray_part["metadata"] == {"sweep": {"suite": True}, "theirs": {"flag": True}}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("metadata:\n  sweep:\n    suite: 1", ":3: metadata.sweep.suite: found `1`, wanted text"),
+        ("metadata:\n  sweep: {suit: x}", ":2: metadata.sweep.suit: unknown key (did you mean"),
+        ("metadata: {sweep: 5}", ":1: metadata.sweep: found `5`, wanted a mapping"),
+        ("metadata: [1]", ":1: metadata: found `[1]`, wanted a mapping"),
+        ("cluster_name: 5", ":1: cluster_name: found `5`, wanted text"),
+        ("\nsweep: {suite: x}", ":2: sweep: unknown key, allowed: cluster_name, metadata; the sw"),
+        ("metadata: {sweep: {suite: x}}\nmetadata: {}", "metadata: stands here twice"),
+        ("metadata: {sweep: {}, sweep: {}}", "metadata.sweep: stands here twice"),
+        ("cluster_name: &a {sweep: {}}\nmetadata:\n  <<: *a", ":2: metadata.sweep: comes through"),
+        ("cluster_name: !!python/name:os.system x", ":1: PyYAML, with which Ray reads this file"),
+        ("cluster_name: 2026-05-45", "PyYAML, with which Ray reads this file, refuses it: day is"),
+        ("provider: {type: local}", "'cluster_name' is a required property (Ray's schema)"),
+        (LOCAL + "auht: {}", ":6: auht: unknown key (did you mean `auth`?), allowed: auth, "),
+        (LOCAL + "auth: {user: x}", ":6: auth.user: unknown key (did you mean `ssh_user`?)"),
+        (LOCAL + "max_workers: many", ":6: max_workers: 'many' is not of type 'integer' (Ray's"),
+        ("cluster_name: x\nprovider: {type: locl}", ":2: provider.type: found `locl`, Ray knows:"),
+        ("cluster_name: x\nprovider: local", ":2: provider: 'local' is not of type 'object'"),
+        ("cluster_name: x\nprovider: {type: local}", "Ray refuses it: Please supply a `head_ip`"),
+        ("cluster_name: x\nprovider: {type: external, module: a.b}", "Ray refuses it: KeyError"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_mistake_is_named(read: Read, text: str, said: str) -> None:
+    with pytest.raises(LaunchFileError) as error:
+        read(text)
+    assert said in str(error.value)
+
+
+def test_ray_checks_without_a_word(read: Read, capfd: pytest.CaptureFixture[str]) -> None:
+    read("cluster_name: x\nprovider: {type: aws, region: us-west-2}\n")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_missing_launcher_names_the_extra(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray.autoscaler._private", None)
+    with pytest.raises(LaunchFileError, match=r"pip install 'cudnn-sweep\[cluster\]'"):
+        read(LOCAL)

@@ -1,0 +1,104 @@
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import ray
+
+from cudnn_sweep.cluster.errors import LocalRayError
+from cudnn_sweep.cluster.local_ray import MAX_PARENT_BYTES, LocalRay, local_ray
+
+# Each ends in 0 when Ray answers it.
+ASK = {
+    "gcs": "from ray._raylet import GcsClient; GcsClient(address).internal_kv_keys(b'', b'')",
+    "driver": (
+        "import ray; ray.init(address, log_to_driver=False); "
+        "assert ray.get(ray.remote(lambda: 7).remote()) == 7"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[LocalRay]:
+    """One Ray for all tests here, started amid settings that would lead it elsewhere."""
+    users = {
+        "RAY_ADDRESS": "192.0.2.1:6379",
+        "RAY_AUTH_TOKEN": "a" * 64,
+        "RAY_AUTH_MODE": "disabled",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in users.items():
+            patch.setenv(name, value)
+        before = _environment()
+        with local_ray(slots=2, gpus=1) as ours:
+            yield ours
+        assert _environment() == before
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+
+
+def test_has_the_slots_and_gpus_asked_for(ours: LocalRay) -> None:
+    resources = ray.cluster_resources()
+    assert (resources["CPU"], resources["GPU"]) == (2, 1)
+    assert ray.get(ray.remote(lambda: os.getpid()).remote()) != os.getpid()
+
+
+def test_folder_and_token_are_for_this_user_alone(ours: LocalRay) -> None:
+    token = Path(ours.environment["RAY_AUTH_TOKEN_PATH"])
+    assert token.parent == ours.folder
+    assert (token.stat().st_mode & 0o777, ours.folder.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_listens_on_the_loopback_alone(ours: LocalRay) -> None:
+    import psutil  # type: ignore[import-not-found, import-untyped, unused-ignore]  # Ray brings it
+
+    listening = {
+        connection.laddr.ip
+        for process in psutil.Process().children(recursive=True)
+        for connection in process.net_connections(kind="inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert listening
+    assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}
+
+
+@pytest.mark.parametrize("how", ASK)
+def test_another_process_joins_with_the_token_alone(ours: LocalRay, how: str) -> None:
+    right, refused = ours.environment, "Authentication token is missing or incorrect"
+    assert _ask(how, ours.address, right)[0] == 0
+    for wrong in ({"RAY_AUTH_TOKEN": "0" * 64}, {"RAY_AUTH_MODE": "disabled"}):
+        code, error = _ask(how, ours.address, {**right, **wrong})
+        assert code != 0
+        assert refused in error
+
+
+def _ask(how: str, address: str, environment: Mapping[str, str]) -> tuple[int, str]:
+    command = [sys.executable, "-c", f"address = {address!r}; {ASK[how]}"]
+    one_try = {"RAY_NUM_REDIS_GET_RETRIES": "1"}  # of 20, one a second
+    done = subprocess.run(
+        command, check=False, env={**environment, **one_try}, capture_output=True, text=True
+    )
+    return done.returncode, done.stderr
+
+
+def test_one_process_has_one_ray(ours: LocalRay) -> None:
+    with pytest.raises(LocalRayError, match="connected to a Ray already"), local_ray(slots=1):
+        pass
+    assert ray.is_initialized()
+
+
+def test_no_slots_are_refused() -> None:
+    with pytest.raises(LocalRayError, match="found 0 slots"), local_ray(slots=0):
+        pass
+
+
+def test_scratch_is_used_where_sockets_fit_in_its_name(tmp_path: Path) -> None:
+    from cudnn_sweep.cluster.local_ray import _parent
+
+    assert _parent(Path("/scratch/me")) == Path("/scratch/me")
+    assert _parent(tmp_path / ("x" * 107)) != tmp_path / ("x" * 107)
+    assert len(str(_parent(None))) <= MAX_PARENT_BYTES

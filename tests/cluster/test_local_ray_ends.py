@@ -1,0 +1,74 @@
+"""Whatever ends the block or the process, no process and no file of its Ray is left."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import ray
+
+from cudnn_sweep.cluster import janitor
+from cudnn_sweep.cluster.local_ray import local_ray
+
+GONE_S = 15.0  # the janitor's two time limits, and some
+
+Holder = tuple[subprocess.Popen[str], Path, str]
+HoldARay = Callable[[], Holder]
+WaitUntilGone = Callable[[Path, float], list[str]]
+
+
+def test_nothing_is_left_after_an_exception(wait_until_gone: WaitUntilGone) -> None:
+    before, handler = dict(os.environ), signal.getsignal(signal.SIGTERM)
+    with pytest.raises(ZeroDivisionError), local_ray(slots=1) as ours:
+        ray.get(ray.remote(lambda: os.getpid()).remote())
+        raise ZeroDivisionError
+    assert wait_until_gone(ours.folder, 0) == []
+    assert not ray.is_initialized()
+    assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == (before, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_after_a_signal(
+    hold_a_ray: HoldARay, wait_until_gone: WaitUntilGone, number: signal.Signals
+) -> None:
+    holder, folder, _ = hold_a_ray()
+    holder.send_signal(number)
+    assert holder.wait(GONE_S) != 0
+    assert wait_until_gone(folder, GONE_S if number == signal.SIGKILL else 0) == []
+
+
+def test_another_ray_is_neither_joined_nor_touched(
+    hold_a_ray: HoldARay, wait_until_gone: WaitUntilGone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, folder, address = hold_a_ray()
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with local_ray(slots=1) as ours:
+        assert ours.address != address
+        assert len([node for node in ray.nodes() if node["Alive"]]) == 1
+        files = sorted(folder.glob("r/session_latest/*"))
+    assert other.poll() is None
+    assert sorted(folder.glob("r/session_latest/*")) == files != []
+    other.send_signal(signal.SIGINT)
+    other.wait(GONE_S)
+
+
+def test_janitor_ends_what_outlives_its_grace(
+    tmp_path: Path, wait_until_gone: WaitUntilGone
+) -> None:
+    stray = subprocess.Popen(["sleep", "600"], env={janitor.MARKER: str(tmp_path)})
+    code = f"""
+from pathlib import Path
+from cudnn_sweep.cluster import janitor
+janitor.GRACE_S = 0.2
+janitor.main(Path({str(tmp_path)!r}))
+"""
+    try:
+        subprocess.run([sys.executable, "-c", code], check=True, stdin=subprocess.DEVNULL)
+        assert stray.wait(1) == -signal.SIGKILL
+        assert not tmp_path.exists()
+    finally:
+        stray.kill()
+        stray.wait()

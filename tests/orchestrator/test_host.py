@@ -1,0 +1,252 @@
+"""Ray Tune as the scheduler: every slot works, lost workers are replaced, nothing is doubled."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import ray
+
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.orchestrator.plan import Plan, Trial
+from cudnn_sweep.orchestrator.process.protocol import Outcome
+from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.record import make_record
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.slot import Slot
+from cudnn_sweep.orchestrator.tune_host import MAX_LOST, Host, SlotMaker, Slots
+from cudnn_sweep.workloads.environment import Environment, capture_environment
+
+Row = dict[str, Any]
+MakePlan = Callable[..., Plan]
+MakeSlot = Callable[..., SlotMaker]
+
+
+@pytest.fixture(scope="module")
+def environment() -> Environment:
+    return capture_environment()
+
+
+@pytest.fixture(scope="module")
+def fake_slot(environment: Environment) -> MakeSlot:
+    """A slot that only takes its time. Defined in here, it travels to Ray's workers by value."""
+
+    def maker(
+        start_s: float = 0.0, trial_s: float = 0.0, die: Callable[[Trial, int], bool] | None = None
+    ) -> SlotMaker:
+        class FakeSlot:
+            def __init__(self, session: Session, accelerator: str) -> None:
+                time.sleep(start_s)
+                self._session = session
+                self.name = f"fake/{accelerator}"
+
+            def run(self, trial: Trial, attempt: int) -> RunRecord:
+                if die is not None and die(trial, attempt):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                started_at = datetime.now(UTC)
+                time.sleep(trial_s)
+                outcome = Outcome(
+                    status="ok",
+                    message=None,
+                    reply=None,
+                    pid=os.getpid(),
+                    started_at=started_at,
+                    ended_at=datetime.now(UTC),
+                    process_s=trial_s,
+                    exit_s=None,
+                    gap_s=None,
+                )
+                return make_record(
+                    self._session,
+                    trial,
+                    outcome,
+                    environment,
+                    slot=self.name,
+                    attempt=attempt,
+                    attempt_id=uuid4().hex,
+                )
+
+            def close(self) -> None:
+                pass
+
+        return FakeSlot  # type: ignore[return-value]
+
+    return maker
+
+
+def session_of(plan: Plan, folder: Path) -> Session:
+    return Session(
+        sweep_id=f"sweep-{uuid4().hex[:6]}",
+        launch_id=f"launch-{uuid4().hex[:6]}",
+        plan=plan,
+        plan_hash=plan.plan_hash,
+        plan_trials=len(plan.trials),
+        retries={},
+        scratch=folder / "scratch",
+        folder=folder,
+    )
+
+
+def run(
+    plan: Plan,
+    results: Path,
+    tune_folder: Path,
+    slots: int,
+    make_slot: SlotMaker = Slot,
+    budget_s: float | None = None,
+) -> tuple[Progress, list[Row]]:
+    """Run a plan on so many logical GPUs; returns how it ended and the rows stored."""
+    session = session_of(plan, results)
+    host = Host(session, results=str(results), slots=Slots(count=slots, gpu=True))
+    host.run(tune_folder, budget_s, make_slot)
+    progress = host.finish(results / "refuge")
+    rows = (
+        open_store(str(results))
+        .snapshot(session.sweep_id)
+        .table(
+            ["trial_id", "position", "block", "slot", "started_at", "ended_at", "attempt", "status"]
+        )
+    )
+    return progress, rows.to_pylist()
+
+
+@pytest.fixture(scope="module")
+def eight_slots(
+    ray_here: Path, tmp_path_factory: pytest.TempPathFactory, plan_of: MakePlan, fake_slot: MakeSlot
+) -> tuple[Plan, list[Row]]:
+    """What was stored of 49 trials of 0.4 s on eight slots whose actors take 2 s to start."""
+    plan = plan_of("noop", replicates=24)
+    slot = fake_slot(start_s=2.0, trial_s=0.4)
+    return plan, run(plan, tmp_path_factory.mktemp("eight"), ray_here, 8, slot)[1]
+
+
+def test_every_slot_is_busy_though_actors_start_slowly(eight_slots: tuple[Plan, list[Row]]) -> None:
+    plan, rows = eight_slots
+    assert len(rows) == len(plan.trials)
+    assert len({row["slot"] for row in rows}) == 8
+    assert most_at_once(rows) == 8
+
+
+def most_at_once(rows: list[Row]) -> int:
+    edges = [(row["started_at"], 1) for row in rows] + [(row["ended_at"], -1) for row in rows]
+    running, most = 0, 0
+    for _, step in sorted(edges, key=lambda edge: (edge[0], edge[1])):
+        running += step
+        most = max(most, running)
+    return most
+
+
+def test_blocks_stay_on_their_gpu(eight_slots: tuple[Plan, list[Row]]) -> None:
+    slots: dict[int, set[str]] = {}
+    for row in eight_slots[1]:
+        slots.setdefault(row["block"], set()).add(row["slot"])
+    split = sum(len(found) > 1 for found in slots.values())
+    assert split <= 2, f"{split} of {len(slots)} blocks were split"
+
+
+def test_one_slot_runs_the_plan_in_its_order(
+    ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
+) -> None:
+    plan = plan_of("noop", replicates=6)
+    _, rows = run(plan, tmp_path, ray_here, 1, fake_slot())
+    order = sorted(rows, key=lambda row: row["started_at"])
+    assert [row["position"] for row in order] == [trial.position for trial in plan.trials]
+
+
+def test_trial_lost_with_its_worker_runs_again(
+    ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
+) -> None:
+    plan = plan_of("noop", replicates=2)
+    lost = plan.trials[1].trial_id
+    slot = fake_slot(die=lambda trial, attempt: trial.trial_id == lost and attempt == 1)
+    progress, rows = run(plan, tmp_path, ray_here, 1, slot)
+    assert progress.lost == 1
+    assert {row["trial_id"]: row["attempt"] for row in rows} == {
+        trial.trial_id: 2 if trial.trial_id == lost else 1 for trial in plan.trials
+    }
+
+
+def test_trial_that_always_takes_its_worker_along_is_given_up(
+    ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
+) -> None:
+    plan = plan_of("noop", replicates=2)
+    deadly = plan.trials[0].trial_id
+    progress, rows = run(
+        plan, tmp_path, ray_here, 1, fake_slot(die=lambda trial, _: trial.trial_id == deadly)
+    )
+    assert progress.lost == MAX_LOST
+    assert {row["trial_id"] for row in rows} == {t.trial_id for t in plan.trials} - {deadly}
+
+
+def test_budget_stops_before_a_new_block(
+    ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
+) -> None:
+    plan = plan_of("noop", replicates=10)
+    progress, rows = run(plan, tmp_path, ray_here, 1, fake_slot(trial_s=0.3), budget_s=2.0)
+    assert 0 < progress.recorded < len(plan.trials)
+    begun = {row["block"] for row in rows}
+    assert {row["trial_id"] for row in rows} == {
+        t.trial_id for t in plan.trials if t.block in begun
+    }
+
+
+def test_second_record_of_a_trial_is_counted_and_dropped(
+    tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
+) -> None:
+    from cudnn_sweep.orchestrator.recorder import Recorder
+
+    session = session_of(plan_of("noop"), tmp_path)
+    trial = session.plan.trials[0]
+    slot = fake_slot()(session, "0")
+    recorder = Recorder(str(tmp_path))
+    first, late = slot.run(trial, 1), slot.run(trial, 2)
+    assert recorder.record(first)
+    assert recorder.record(late)
+    progress = recorder.finish(session.sweep_id, tmp_path / "refuge")
+    assert progress.repeated == 1
+    stored = open_store(str(tmp_path)).stored_trials(session.sweep_id)
+    assert stored[trial.trial_id].attempt_id == first.attempt_id
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path, need: Callable[[bool, str], None]) -> Iterator[Path]:
+    """A file system with room for a few records."""
+    need(os.geteuid() == 0, "root, to mount a small tmpfs")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    need(mounted.returncode == 0, f"leave to mount ({mounted.stderr.strip()})")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_full_disk_stops_new_trials_and_loses_none(
+    ray_here: Path, full_disk: Path, plan_of: MakePlan, fake_slot: MakeSlot, tmp_path: Path
+) -> None:
+    plan = plan_of("noop", replicates=50)
+    session = session_of(plan, tmp_path)
+    host = Host(session, results=str(full_disk), slots=Slots(count=1, gpu=True))
+    host.run(ray_here, None, fake_slot())
+    refuge = tmp_path / "refuge"
+    progress = host.finish(refuge)
+
+    assert progress.stopped is not None and "No space left on device" in progress.stopped
+    assert progress.held >= 1
+    stored = open_store(str(full_disk)).stored_trials(session.sweep_id)
+    kept = open_store(str(refuge)).stored_trials(session.sweep_id)
+    assert 0 < len(stored) < len(plan.trials)
+    assert len(stored) + len(kept) == progress.recorded + progress.held
+    assert not stored.keys() & kept.keys()
+
+
+def test_ray_is_still_up(ray_here: Path) -> None:
+    """What the tests above did to workers did no harm to the Ray that they share."""
+    assert ray.is_initialized()

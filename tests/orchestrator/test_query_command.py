@@ -1,0 +1,122 @@
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.cli.drawing import draw
+
+ONE_RECORD = Path(__file__).parents[1] / "analysis" / "data" / "schema-1.parquet"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A results folder with one record in it."""
+    folder = tmp_path / "results"
+    (folder / "sweep=night-1").mkdir(parents=True)
+    shutil.copy(ONE_RECORD, folder / "sweep=night-1" / "part-1.parquet")
+    return folder
+
+
+def test_sql_text_is_answered(results: Path) -> None:
+    found = _query("select workload, steady_wall_ms from records", results, "--format", "json")
+    assert json.loads(found.stdout) == [{"workload": "conv2d", "steady_wall_ms": 10.0}]
+
+
+def test_a_sql_file_is_answered_with_its_own_parameters(results: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.sql"
+    file.write_text("-- Which?\n-- $least_ms DOUBLE = 0: anything\nselect $least_ms as ms\n")
+    assert _query(str(file), results, "--least-ms", "2.5", "--format", "csv").stdout == "ms\n2.5\n"
+    assert _query(str(file), results, "--format", "csv").stdout == "ms\n0.0\n"
+
+
+def test_a_named_question_is_answered_in_full_width(results: Path) -> None:
+    found = _query("sweeps", results)
+    head, _rule, row = (line for line in found.stdout.splitlines() if line)
+    assert head.split()[:3] == ["sweep_id", "suite", "first_started_at"]
+    assert row.split()[:2] == ["night-1", "quick"]
+    assert found.exit_code == 0
+
+
+def test_an_empty_store_is_answered_and_said_so(tmp_path: Path) -> None:
+    found = _query("helps_or_hurts", tmp_path / "none", "--format", "json")
+    assert (found.exit_code, json.loads(found.stdout)) == (0, [])
+    assert "no results are stored in" in found.stderr
+
+
+def test_the_answer_goes_to_a_file(results: Path, tmp_path: Path) -> None:
+    output = tmp_path / "answer.parquet"
+    _query("select 1 as n", results, "--format", "parquet", "--output", str(output))
+    assert pq.read_table(output).to_pydict() == {"n": [1]}
+
+
+def test_the_prelude_ends_with_the_question_as_asked(results: Path) -> None:
+    found = _query("failures", results, "--prelude", "--sweep-id", "night-1")
+    assert found.stdout.startswith("create or replace view records")
+    assert found.stdout.endswith("EXECUTE q(sweep_id := 'night-1');\n")
+
+
+def test_the_list_has_every_question_with_its_parameters() -> None:
+    found = CliRunner().invoke(app, ["query", "--list"])
+    assert "helps_or_hurts: Where does a setting help" in found.stdout
+    assert "    --min-effect DOUBLE (default 0.03):" in found.stdout
+
+
+def test_damaged_files_are_named(results: Path) -> None:
+    torn = results / "sweep=night-1" / "part-2.parquet"
+    torn.write_bytes(b"PAR1")
+    found = _query("select count(*) as n from records", results, "--format", "csv")
+    assert found.stdout == "n\n1\n"
+    assert f"left out {torn}" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the question is missing or not first"),
+        (["--min-effect", "0.1", "helps_or_hurts"], "not first: found --min-effect"),
+        (["nope"], "the questions: break_even, failures, helps_or_hurts, sweeps"),
+        (["nope.sql"], "cannot read nope.sql"),
+        (["sweeps", "--x", "1"], "sweeps has no parameter 'x'; its parameters: none"),
+        (["failures", "--sweep-id"], "option --sweep-id lacks its value"),
+        (["failures", "stray"], "found 'stray' after the question"),
+        (["helps_or_hurts", "--iterations", "x"], "iterations: found 'x', allowed is BIGINT"),
+        (["drop view records"], "found DROP; allowed is one SELECT"),
+        (["select nothing from records"], "the query failed"),
+        (["select 1", "--format", "parquet"], "format parquet needs --output FILE"),
+        (["select 1", "--output", "/no/such/folder/x"], "cannot write /no/such/folder/x"),
+        (["sweeps", "--results", "nowhere://x"], "'nowhere://x' cannot be opened"),
+    ],
+)
+def test_a_mistake_is_a_message_and_exit_code_2(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = CliRunner().invoke(app, ["query", *arguments])
+    assert found.exit_code == 2
+    assert message in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_a_query_imports_neither_torch_nor_ray(results: Path) -> None:
+    script = (
+        "import sys; from cudnn_sweep.orchestrator.cli import app; "
+        f"app(['query', 'sweeps', '--results', {str(results)!r}], standalone_mode=False); "
+        "sys.exit(bool({'torch', 'ray'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_rows_wider_than_the_terminal_become_blocks() -> None:
+    answer = pq.read_table(ONE_RECORD, columns=["workload", "message", "steady_wall_ms"])
+    assert draw(answer, width=20) == "workload        conv2d\nsteady_wall_ms  10.0\n"
+    assert len(draw(answer, width=None).splitlines()[1].split()) == 3
+
+
+def _query(question: str, results: Path, *options: str) -> Result:
+    return CliRunner().invoke(app, ["query", question, "--results", str(results), *options])
