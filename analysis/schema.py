@@ -136,6 +136,7 @@ class RunRecord:
     loss_last: Annotated[float | None, "loss of the last training step"]
 
     # where the trial's own time went
+    start_s: Annotated[float | None, "from the fork to the trial's first own line"]
     one_time_s: Annotated[
         float | None, "CUDA context, libraries, first backward, on an unrelated operation"
     ]

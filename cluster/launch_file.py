@@ -1,8 +1,9 @@
 """Reads the file that `sweep launch` takes: a Ray cluster-launcher file.
 
-The sweep's own part stands under `metadata: {sweep: ...}` and is read strictly, as YAML 1.2. The rest is
-Ray's: it is read as Ray reads it (PyYAML, YAML 1.1, where `off` is false) and goes through Ray's own
-validator. A file without `provider` is for no launcher: it means this machine, or a running cluster.
+The sweep's own part stands under `metadata: {sweep: ...}` and is read strictly, as YAML 1.2. The
+rest is Ray's: it is read as Ray reads it (PyYAML, YAML 1.1, where `off` is false) and goes through
+Ray's own validator. A file without `provider` is ours alone: it means this machine, or a running
+cluster.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 import yaml  # type: ignore[import-untyped]
 
 from cudnn_sweep.cluster.errors import LaunchFileError
+from cudnn_sweep.cluster.extra import require_cluster_extra
 from cudnn_sweep.cluster.mistakes import unknown_key
 from cudnn_sweep.cluster.strict_yaml import Document, check_part, read_document
 from cudnn_sweep.cluster.yaml_tree import Mistake
@@ -40,6 +42,8 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
     sweep = check_part(document, sweep_model, SWEEP)
     ray_part = _read_as_ray_does(document)
     _refuse_hidden_sweep(document, ray_part)
+    if _where(ray_part) != "this_machine":
+        require_cluster_extra(path)
     if "provider" in ray_part:
         from cudnn_sweep.cluster.ray_schema import check_ray_part
 

@@ -1,8 +1,9 @@
 """A Ray of our own on this machine, that no other Ray notices and nobody else can use.
 
-It listens on the loopback alone where Ray can be told so, asks everyone for a token made for it, lives in a
-folder of its own, and is gone afterwards with all its processes and files: at the end of the block, after
-an exception or Ctrl-C, and when this process is killed.
+It listens on the loopback alone, asks everyone for a token made for it, lives in a folder of its
+own, and is gone afterwards with all its processes and files: at the end of the block, after an
+exception or Ctrl-C, and when this process is killed. The token is what keeps others out: a Ray that
+did not follow us to the loopback would still ask for it.
 """
 
 import logging
@@ -28,7 +29,7 @@ PREFIX = "sweep-"  # mkdtemp appends 8 characters
 MAX_PARENT_BYTES = MAX_SOCKET_BYTES - len(f"/{PREFIX}12345678{SOCKET}")
 
 OBJECT_STORE_BYTES = 80_000_000  # Ray's least is 75 MiB; our records are a few KB
-STOP_TIMEOUT_S = 15.0  # the janitor needs 10 s at most
+STOP_TIMEOUT_S = 15.0  # the janitor needs 8 s at most
 
 SETTINGS = {
     "RAY_AUTH_MODE": "token",
@@ -69,11 +70,11 @@ class LocalRay:
 def local_ray(
     *, slots: int, gpus: int = 0, scratch: Path | None = None, log_to_driver: bool = False
 ) -> Iterator[LocalRay]:
-    """Start a Ray with `slots` CPUs and `gpus` GPUs, to which this process is connected in the block.
+    """Start a Ray with `slots` CPUs and `gpus` GPUs and connect this process to it for the block.
 
-    Its folder is made in `scratch` or, if that name is too long for sockets in it, among the system's
-    temporary files. Must be entered in a thread that lives as long as the block: Linux ends Ray
-    with the thread that started it. Raises LocalRayError.
+    Its folder is made in `scratch` or, if that name is too long for sockets in it, among the
+    system's temporary files. Must be entered in a thread that lives as long as the block: Linux
+    ends Ray with the thread that started it. Raises LocalRayError.
     """
     import ray
 

@@ -32,7 +32,7 @@ TRUTH_IN_YAML_1_1 = {"on", "off", "yes", "no", "y", "n"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Complaint:
-    """One of pydantic's errors, with its location split into what the file has and what it has not."""
+    """One of pydantic's errors, its location split into what the file has and what it has not."""
 
     error: ErrorDetails
     path: KeyPath

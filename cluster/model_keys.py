@@ -11,7 +11,7 @@ Schema = dict[str, Any]  # JSON Schema, as pydantic writes it
 def allowed_keys(
     adapter: TypeAdapter[Any], path: Iterable[str | int], branches: Iterable[tuple[int, str]]
 ) -> list[str]:
-    """The keys of the mapping at `path`, in the model's order; `branches` name unions' alternatives."""
+    """The keys of the mapping at `path`, in the model's order; `branches` name the unions tried."""
     whole = adapter.json_schema()
     labels: dict[int, set[str]] = {}
     for depth, label in branches:

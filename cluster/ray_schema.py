@@ -17,15 +17,8 @@ from cudnn_sweep.cluster.yaml_tree import Mistake
 
 def check_ray_part(document: Document, ray_part: Mapping[str, object]) -> None:
     """Refuse what `ray up` would refuse. Raises LaunchFileError."""
-    try:
-        # A launcher installed without what it needs fails on import, not with an error of its own.
-        import jsonschema  # type: ignore[import-untyped]
-        from ray.autoscaler._private import providers, util
-    except ImportError as error:
-        raise LaunchFileError(
-            f"{document.file}: `provider` needs Ray's launcher, which cannot be imported ({error}): "
-            "pip install 'cudnn-sweep[cluster]'"
-        ) from error
+    import jsonschema  # type: ignore[import-untyped]
+    from ray.autoscaler._private import providers, util
 
     schema = json.loads(files("ray.autoscaler").joinpath("ray-schema.json").read_text())
     validator = jsonschema.validators.validator_for(schema)(schema)

@@ -1,7 +1,7 @@
 """YAML 1.2's core schema as plain data that still knows where each value stands.
 
-YAML 1.1 reads `on`, `no` and `2026-01-01` as truth values and dates; here they are text. No tag makes
-an object, no key stands twice, and aliases cannot blow a small file up.
+YAML 1.1 reads `on`, `no` and `2026-01-01` as truth values and dates; here they are text. No tag
+makes an object, no key stands twice, and aliases cannot blow a small file up.
 """
 
 import math

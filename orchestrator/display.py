@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
@@ -89,7 +89,10 @@ class LiveDisplay:
         self._trials = {trial.position: trial for trial in plan.trials}
         self._began = monotonic()
         self._bar = Bar(
-            TaskProgressColumn(), BarColumn(bar_width=40), MofNCompleteColumn(), transient=True
+            TextColumn("trials"),
+            BarColumn(bar_width=40),
+            MofNCompleteColumn(),
+            TaskProgressColumn(),
         )
         self._task = self._bar.add_task("trials", total=len(plan.trials))
 

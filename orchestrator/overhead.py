@@ -105,7 +105,7 @@ def _ours(
     host = Host(session, results=str(folder), slots=Slots(count=1, gpu=bool(machine.gpus)))
     host.run(tune_folder)
     host.finish(folder / "refuge")
-    columns = ["started_at", "process_s", "one_time_s", "build_s", "cold", "status"]
+    columns = ["started_at", "process_s", "start_s", "one_time_s", "build_s", "cold", "status"]
     rows = open_store(str(folder)).snapshot(session.sweep_id).table(columns).to_pylist()
     rows.sort(key=lambda row: row["started_at"])
     starts = [row["started_at"].timestamp() for row in rows]
@@ -121,7 +121,9 @@ def _ours(
 
 
 def _start_s(row: dict[str, Any]) -> float:
-    return float(row["one_time_s"] + row["build_s"] + row["cold"][0]["first_ms"] / 1e3)
+    return float(
+        row["start_s"] + row["one_time_s"] + row["build_s"] + row["cold"][0]["first_ms"] / 1e3
+    )
 
 
 def _session(plan: Plan, folder: Path) -> Session:

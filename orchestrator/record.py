@@ -10,7 +10,7 @@ from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import Measurement
 
-PHASES = ("one_time", "build", "cold", "steady", "checks")
+PHASES = ("start", "one_time", "build", "cold", "steady", "checks")
 DIFFERENT = {"config", "cold", "phases_s"}  # every other field of Measurement is a column
 
 

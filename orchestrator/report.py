@@ -74,8 +74,8 @@ def print_summary(
     unpaired = sum(verdict.unpaired_blocks for verdict in found)
     if split or unpaired:
         console.print(
-            f"Left out of the verdicts: {split} blocks split over GPUs, "
-            f"{unpaired} that lack a trial or were interrupted.",
+            f"Left out of the verdicts: {split} blocks that were split over GPUs or interrupted, "
+            f"{unpaired} that lack a trial.",
             highlight=False,
         )
     if progress.lost or progress.repeated:

@@ -1,13 +1,14 @@
-"""Ray Tune's only room: it schedules the plan's trials, one accelerator each, on long-lived actors.
+"""Ray Tune's only room: it schedules the plan's blocks, one accelerator each, on long-lived actors.
 
-What it is relied on for: placing trials on free accelerators of the cluster, keeping the actors
-(`reuse_actors`), and running a trial again whose worker died (`FailureConfig`). What it stores is
-disposable: the results are the only state that matters.
+What it is relied on for: placing blocks on free accelerators of the cluster, keeping the actors
+(`reuse_actors`), and going on with a block elsewhere whose worker died (`FailureConfig`). What it
+stores is disposable: the results are the only state that matters.
 """
 
 import asyncio
 import logging
 import os
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,13 +21,12 @@ from ray import tune
 from ray.tune.search import Searcher
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from cudnn_sweep.orchestrator.order import BlockOrder
+from cudnn_sweep.orchestrator.plan import Plan, Trial
 from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.recorder import Recorder
+from cudnn_sweep.orchestrator.recorder import MAX_LOST, Recorder
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.slot import Slot
 
-MAX_LOST = 3  # a trial that takes its worker along so often is left for the next launch
 SLOTS_UP_S = 180.0  # a slot that does not come up must not hold the others for ever
 
 # No log files of Tune's own (half of its time a trial), no box of its own around our display, and Ctrl-C
@@ -49,7 +49,7 @@ class Slots:
 
 
 class SlotGate:
-    """Lets trials begin once every slot is up.
+    """Lets the first blocks begin once every slot is up.
 
     Tune takes a waiting trial's pending actor away as soon as another actor is free, so that slots
     that are slow to start would never come up.
@@ -68,8 +68,10 @@ class SlotGate:
         self._open.set()
 
 
-class TrialRunner(tune.Trainable):
-    """One actor a slot; each step is one whole trial."""
+class BlockRunner(tune.Trainable):
+    """One actor a slot. Tune's trial is one block, which therefore stays on its GPU; each step is one
+    trial of ours, in a fresh process.
+    """
 
     def setup(  # type: ignore[override]  # tune.with_parameters adds the rest
         self,
@@ -80,26 +82,38 @@ class TrialRunner(tune.Trainable):
         gate: Any,
     ) -> None:
         accelerator = "-".join(str(index) for index in ray.get_gpu_ids()) or "cpu"
-        self._trials = {trial.position: trial for trial in session.plan.trials}
+        self._blocks = dict(session.plan.blocks())
+        self._todo: list[Trial] | None = None
         self._slot = make_slot(session, accelerator)
         self._recorder = recorder
-        self._gate = gate
-        self._entered = False
+        self._gate: Any | None = gate
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self._todo = None
         return True
 
     def step(self) -> dict[str, Any]:
-        if not self._entered:
+        if self._gate is not None:  # not in setup: Tune starts a few actors at a time
             ray.get(self._gate.enter.remote())
-            self._entered = True
-        trial = self._trials[self.config["position"]]
+            self._gate = None
+        if self._todo is None:
+            self._todo = self._open_block(self._blocks[self.config["block"]])
+        stopped = bool(self._todo) and not self._run(self._todo.pop(0))
+        return {"done": stopped or not self._todo, "stopped": stopped}
+
+    def _open_block(self, trials: list[Trial]) -> list[Trial]:
+        """Where a worker was lost, some of its block's trials are done, or given up."""
+        ids = [trial.trial_id for trial in trials]
+        wanted = ray.get(self._recorder.wanted.remote(ids))
+        return [trial for trial in trials if trial.trial_id in wanted]
+
+    def _run(self, trial: Trial) -> bool:
+        """Whether the trial is durable, so that further ones may start."""
         begin = self._recorder.begin.remote(trial.trial_id, trial.position, self._slot.name)
         attempt = ray.get(begin)
-        durable = False
-        if attempt is not None:
-            durable = ray.get(self._recorder.record.remote(self._slot.run(trial, attempt)))
-        return {"done": True, "durable": durable}
+        if attempt is None:
+            return False
+        return bool(ray.get(self._recorder.record.remote(self._slot.run(trial, attempt))))
 
     def cleanup(self) -> None:
         self._slot.close()
@@ -112,31 +126,37 @@ class TrialRunner(tune.Trainable):
 
 
 class PlanSearcher(Searcher):
-    """Tells Tune which trial is next, from each result that comes in."""
+    """Hands Tune the plan's blocks in order, until they end, the time is up or a record is not durable."""
 
-    def __init__(self, order: BlockOrder, deadline: float | None) -> None:
+    def __init__(self, plan: Plan, slots: int, deadline: float | None) -> None:
         super().__init__()
-        self._order = order
+        self._blocks = deque(block for block, _ in plan.blocks())
+        self._slots = slots
         self._deadline = deadline
-        self._positions: dict[str, int] = {}
+        self._running: set[str] = set()
 
     def suggest(self, trial_id: str) -> Any:
         if self._deadline is not None and monotonic() > self._deadline:
-            self._order.open_no_block()
-        if self._order.finished:
+            self._blocks.clear()
+        if not self._blocks:
             return Searcher.FINISHED
-        trial = self._order.next()
-        if trial is None:
-            return None
-        self._positions[trial_id] = trial.position
-        return {"position": trial.position}
+        if len(self._running) >= self._slots:
+            return (
+                None  # Tune would prepare it long before it can start, and the time may be up then
+            )
+        self._running.add(trial_id)
+        return {"block": self._blocks.popleft()}
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        if result["stopped"]:
+            self._blocks.clear()
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        if result is not None and not error and not result["durable"]:
-            self._order.stop()
-        self._order.ended(self._positions.pop(trial_id))
+        self._running.discard(trial_id)
+        if result is not None and result.get("stopped"):
+            self._blocks.clear()
 
     def save(self, checkpoint_path: str) -> None:
         """Nothing to keep: a sweep is resumed from its results."""
@@ -153,7 +173,7 @@ class Host:
         self._slots = slots
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
-        busy = min(slots.count, len(session.plan.trials))
+        busy = min(slots.count, sum(1 for _ in session.plan.blocks()))
         self._recorder: Any = ray.remote(Recorder).options(**options).remote(results)
         self._gate: Any = ray.remote(SlotGate).options(**options).remote(busy)
 
@@ -170,10 +190,10 @@ class Host:
         logging.getLogger("ray.tune").setLevel(
             logging.CRITICAL
         )  # it misses the logs it is not to keep
-        order = BlockOrder(self._session.plan, self._slots.count)
+        blocks = [trials for _, trials in self._session.plan.blocks()]
         deadline = None if budget_s is None else monotonic() + budget_s
         trainable = tune.with_parameters(
-            TrialRunner,
+            BlockRunner,
             session=self._session,
             make_slot=make_slot,
             recorder=self._recorder,
@@ -182,14 +202,14 @@ class Host:
         tuner = tune.Tuner(
             tune.with_resources(trainable, {"cpu": 1, "gpu": 1} if self._slots.gpu else {"cpu": 1}),
             tune_config=tune.TuneConfig(
-                search_alg=PlanSearcher(order, deadline),
-                num_samples=len(self._session.plan.trials),
+                search_alg=PlanSearcher(self._session.plan, self._slots.count, deadline),
+                num_samples=len(blocks),
                 reuse_actors=True,
             ),
             run_config=tune.RunConfig(
                 name=self._session.launch_id,
                 storage_path=str(tune_folder),
-                failure_config=tune.FailureConfig(max_failures=MAX_LOST),
+                failure_config=tune.FailureConfig(max_failures=MAX_LOST * max(map(len, blocks))),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 verbose=0,
             ),

@@ -92,4 +92,4 @@ class Measurement:
     loss_first: float | None = None
     loss_last: float | None = None
     phases_s: dict[str, float] = field(default_factory=dict)
-    """Seconds by phase: one_time, build, cold, steady, checks."""
+    """Seconds by phase: start, one_time, build, cold, steady, checks."""

@@ -5,6 +5,7 @@ import resource
 import signal
 import sys
 import traceback
+from time import monotonic
 
 import torch
 
@@ -18,12 +19,12 @@ from cudnn_sweep.workloads.trial import run_trial
 CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeError for host memory
 
 
-def live(request: Request, reply_to: int, log: int) -> None:
-    """Run the job and write the reply; never returns."""
+def live(request: Request, reply_to: int, log: int, born: float) -> None:
+    """Run the job and write the reply; never returns. `born`: when we were forked, by `monotonic`."""
     try:
         _limit(request, log)
         before = set(sys.modules)
-        reply = _work(request)
+        reply = _work(request, born)
         reply.imported = sorted(set(sys.modules) - before)
         _write(reply_to, REPLY.dump_json(reply) + b"\n")
     finally:
@@ -43,12 +44,12 @@ def _limit(request: Request, log: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
-def _work(request: Request) -> Reply:
+def _work(request: Request, born: float) -> Reply:
     job = request.job
     reply = Reply()
     try:
         if isinstance(job, TrialJob):
-            reply.measured = Measurement()
+            reply.measured = Measurement(phases_s={"start": monotonic() - born})
             run_trial(job.trial, reply.measured)
         else:
             reply.survey = survey_machine(job.workloads)

@@ -79,7 +79,7 @@ def _run(request: Request, log: int, last_gone: float | None) -> Outcome:
     started_at, born = datetime.now(UTC), monotonic()
     pid = os.fork()
     if pid == 0:
-        live(request, write_end, log)
+        live(request, write_end, log, born)
     os.close(write_end)
     reply, timed_out, exit_began = _listen(pid, read_end, born + request.timeout_s)
     wait_status = os.waitpid(pid, 0)[1]

@@ -75,6 +75,7 @@ RECORD = RunRecord(
     routes=["Cudnn"],
     loss_first=None,
     loss_last=None,
+    start_s=0.01,
     one_time_s=0.5,
     build_s=0.1,
     cold_s=0.1,

@@ -1,4 +1,3 @@
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -109,7 +108,11 @@ def test_ray_checks_without_a_word(read: Read, capfd: pytest.CaptureFixture[str]
     assert capfd.readouterr() == ("", "")
 
 
-def test_missing_launcher_names_the_extra(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray.autoscaler._private", None)
-    with pytest.raises(LaunchFileError, match=r"pip install 'cudnn-sweep\[cluster\]'"):
-        read(LOCAL)
+@pytest.mark.parametrize("text", [LOCAL, "metadata: {sweep: {address: 'head:6379'}}"])
+def test_cluster_without_its_extra_is_told_which(
+    read: Read, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cudnn_sweep.cluster.extra.NEEDED", ("aiohttp", "not_installed_here"))
+    with pytest.raises(LaunchFileError) as error:
+        read(text)
+    assert "not_installed_here is missing: pip install 'cudnn-sweep[cluster]'" in str(error.value)

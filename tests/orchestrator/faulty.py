@@ -101,3 +101,14 @@ def _spin(seconds: float) -> None:
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         pass
+
+
+@failing
+def allocates_too_much_of_the_gpu(numbers: torch.Tensor) -> None:
+    torch.empty(2**44, device=numbers.device)  # 64 TiB
+
+
+@failing
+def asserts_on_the_gpu(numbers: torch.Tensor) -> None:
+    """An index out of range poisons the process's CUDA context."""
+    numbers.flatten()[torch.full((1,), 10**6, device=numbers.device)]

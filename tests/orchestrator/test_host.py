@@ -19,9 +19,10 @@ from cudnn_sweep.orchestrator.plan import Plan, Trial
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.record import make_record
+from cudnn_sweep.orchestrator.recorder import MAX_LOST, Recorder
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.slot import Slot
-from cudnn_sweep.orchestrator.tune_host import MAX_LOST, Host, SlotMaker, Slots
+from cudnn_sweep.orchestrator.tune_host import Host, SlotMaker, Slots
 from cudnn_sweep.workloads.environment import Environment, capture_environment
 
 Row = dict[str, Any]
@@ -147,8 +148,7 @@ def test_blocks_stay_on_their_gpu(eight_slots: tuple[Plan, list[Row]]) -> None:
     slots: dict[int, set[str]] = {}
     for row in eight_slots[1]:
         slots.setdefault(row["block"], set()).add(row["slot"])
-    split = sum(len(found) > 1 for found in slots.values())
-    assert split <= 2, f"{split} of {len(slots)} blocks were split"
+    assert all(len(found) == 1 for found in slots.values())
 
 
 def test_one_slot_runs_the_plan_in_its_order(
@@ -181,7 +181,7 @@ def test_trial_that_always_takes_its_worker_along_is_given_up(
     progress, rows = run(
         plan, tmp_path, ray_here, 1, fake_slot(die=lambda trial, _: trial.trial_id == deadly)
     )
-    assert progress.lost == MAX_LOST
+    assert progress.lost == MAX_LOST + 1
     assert {row["trial_id"] for row in rows} == {t.trial_id for t in plan.trials} - {deadly}
 
 
@@ -200,8 +200,6 @@ def test_budget_stops_before_a_new_block(
 def test_second_record_of_a_trial_is_counted_and_dropped(
     tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
 ) -> None:
-    from cudnn_sweep.orchestrator.recorder import Recorder
-
     session = session_of(plan_of("noop"), tmp_path)
     trial = session.plan.trials[0]
     slot = fake_slot()(session, "0")

@@ -257,7 +257,9 @@ def test_dry_run_prints_the_plan_and_starts_nothing(here: Path) -> None:
     (here / "cluster.yaml").write_text("")
     plan = sweep(here, "launch", "--dry-run")
     assert plan.returncode == 0, plan.stderr
-    assert re.search(r"93 trials: 9 cells × 2 configs in 45 blocks, 3 of them with an A/A", plan.stdout)
+    assert re.search(
+        r"93 trials: 9 cells × 2 configs in 45 blocks, 3 of them with an A/A", plan.stdout
+    )
     assert "benchmark=false → benchmark=true" in plan.stdout
     assert re.search(r"about \d+\.\d minutes", plan.stdout)
     assert list(here.iterdir()) == [here / "cluster.yaml"]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.order import BlockOrder
 from cudnn_sweep.orchestrator.plan import TWIN_BLOCKS, Plan, make_plan, narrow
 from cudnn_sweep.orchestrator.spec import load_suite, suite_names
 from cudnn_sweep.workloads.config import CudnnConfig
@@ -92,31 +91,3 @@ def test_only_names_what_is_wrong(plan_of: MakePlan) -> None:
         narrow(plan, [("colour", "red")])
     with pytest.raises(SpecError, match="workload=conv leaves no trial; found: noop"):
         narrow(plan, [("workload", "conv")])
-
-
-def test_block_is_handed_out_one_trial_at_a_time(plan_of: MakePlan) -> None:
-    plan = plan_of("noop", replicates=2)
-    order = BlockOrder(plan, slots=2)
-    first, second = order.next(), order.next()
-    assert first is not None and second is not None
-    assert first.block != second.block
-    assert order.next() is None
-    order.ended(second.position)
-    third = order.next()
-    assert third is not None
-    assert third.block == second.block
-    assert not order.finished
-
-
-def test_no_block_is_opened_after_the_budget(plan_of: MakePlan) -> None:
-    order = BlockOrder(plan_of("noop", replicates=3), slots=1)
-    first = order.next()
-    assert first is not None
-    order.open_no_block()
-    order.ended(first.position)
-    rest = []
-    while (trial := order.next()) is not None:
-        rest.append(trial)
-        order.ended(trial.position)
-    assert {trial.block for trial in rest} == {first.block}
-    assert order.finished

@@ -129,7 +129,7 @@ def test_time_of_a_trial_is_accounted_for(run_trial: RunTrial) -> None:
     outcome = run_trial("mnist", measure=replace(SHORT, steady_budget_s=0.3, timeout_s=20))
     assert outcome.reply is not None and outcome.reply.measured is not None
     phases = outcome.reply.measured.phases_s
-    assert set(phases) == {"one_time", "build", "cold", "steady", "checks"}
+    assert set(phases) == {"start", "one_time", "build", "cold", "steady", "checks"}
     assert phases["steady"] >= 0.3
     spent = sum(phases.values()) + (outcome.exit_s or 0)
     assert spent <= outcome.process_s
