@@ -4,7 +4,6 @@ import os
 import secrets
 import shutil
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -14,6 +13,7 @@ from cudnn_sweep.analysis.verdicts import verdicts
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.display import watch
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.plan import Plan, make_plan, narrow
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.progress import Progress
@@ -21,24 +21,12 @@ from cudnn_sweep.orchestrator.report import print_plan, print_summary
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
-from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, Wish, choose_sweep
+from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, choose_sweep
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 from cudnn_sweep.workloads.suite import SuiteSpec, expand_cells, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
 DONE, UNFINISHED = 0, 1  # exit codes
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LaunchOptions:
-    """The command line's wishes; those that are None leave it to the launch file."""
-
-    file: Path
-    suite: str | None = None
-    results: str | None = None
-    only: tuple[tuple[str, str], ...] = ()
-    wish: Wish = field(default_factory=Wish)
-    dry_run: bool = False
 
 
 def launch(options: LaunchOptions, console: Console) -> int:
@@ -66,7 +54,7 @@ def launch(options: LaunchOptions, console: Console) -> int:
         progress = Progress()
         if session.plan.trials:
             progress = _run(session, store, slots, machine, spec, console)
-        print_summary(console, location, session, progress, options.file)
+        print_summary(console, location, session, progress, options)
         return _end(session, store, progress, console)
 
 

@@ -1,7 +1,6 @@
 """What a launch prints besides its progress: the plan before, the summary after."""
 
 import shlex
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -9,6 +8,7 @@ from rich.table import Table
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.analysis.verdicts import break_evens, verdicts
 from cudnn_sweep.orchestrator.labels import config_label
+from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.session import Session
@@ -52,9 +52,9 @@ def print_plan(console: Console, plan: Plan, slots: int) -> None:
 
 
 def print_summary(
-    console: Console, location: str, session: Session, progress: Progress, file: Path
+    console: Console, location: str, session: Session, progress: Progress, options: LaunchOptions
 ) -> None:
-    """`location` is the results' place as it was typed, `file` the launch file likewise."""
+    """`location` is the results' place as it was typed."""
     store = open_store(location)
     found = verdicts(store, session.sweep_id)
     console.print()
@@ -82,17 +82,19 @@ def print_summary(
         console.print(
             f"{progress.lost} tries were lost with their worker; {progress.repeated} records came twice."
         )
-    _print_failures(console, session, progress, file)
-    _print_next(console, location, session, file, complete=len(stored) >= session.plan_trials)
+    _print_failures(console, session, progress, options)
+    _print_next(console, location, session, options, complete=len(stored) >= session.plan_trials)
 
 
-def _print_failures(console: Console, session: Session, progress: Progress, file: Path) -> None:
+def _print_failures(
+    console: Console, session: Session, progress: Progress, options: LaunchOptions
+) -> None:
     for failure in progress.failures[:FAILURES_SHOWN]:
-        again = f"sweep launch {shlex.quote(str(file))} --resume {session.sweep_id}"
         console.print(f"\n[red]{failure.status}[/red] ", end="", highlight=False)
         console.print(failure.message, markup=False, highlight=False, soft_wrap=True)
         console.print(
-            f"  {again} --retry-failed --only trial_id={failure.trial_id}",
+            f"  {options.command()} --resume {session.sweep_id} --retry-failed "
+            f"--only trial_id={failure.trial_id}",
             markup=False,
             highlight=False,
             soft_wrap=True,
@@ -103,13 +105,13 @@ def _print_failures(console: Console, session: Session, progress: Progress, file
 
 
 def _print_next(
-    console: Console, location: str, session: Session, file: Path, *, complete: bool
+    console: Console, location: str, session: Session, options: LaunchOptions, *, complete: bool
 ) -> None:
     results = "" if location == DEFAULT_RESULTS else f" --results {shlex.quote(location)}"
     console.print("\nNext:", style="bold")
     if not complete:
         console.print(
-            f"  sweep launch {shlex.quote(str(file))}   runs what is missing", highlight=False
+            f"  {options.command()}   # runs what is missing", highlight=False, soft_wrap=True
         )
     for query in ("helps_or_hurts", "break_even"):
         command = f"  sweep query {query}{results} --sweep-id {session.sweep_id}"

@@ -63,7 +63,9 @@ def _named(
     if not found:
         newest = ", ".join(state.sweep_id for state in states[:5]) or "none"
         raise SpecError(f"--resume {sweep_id}: no such sweep; the newest here: {newest}")
-    if found[0].plan_hash not in (whole.plan_hash, chosen.plan_hash):
+    same_plan = found[0].plan_hash in (whole.plan_hash, chosen.plan_hash)
+    there = store.stored_trials(sweep_id).keys()
+    if not same_plan and not {trial.trial_id for trial in chosen.trials} <= there:
         raise SpecError(
             f"--resume {sweep_id}: that sweep ran another plan than this launch file gives"
         )

@@ -44,8 +44,8 @@ def launch(
     from rich.console import Console
 
     from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
-    from cudnn_sweep.orchestrator.launch import LaunchOptions
     from cudnn_sweep.orchestrator.launch import launch as run_launch
+    from cudnn_sweep.orchestrator.options import LaunchOptions
     from cudnn_sweep.orchestrator.sweep_choice import Wish
 
     if resume is not None and new:

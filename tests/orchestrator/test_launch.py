@@ -109,10 +109,6 @@ def test_failures_are_rows_and_come_with_their_commands(
     assert [trial.retry for trial in trials.values()].count(1) == 1
     assert trials[trial_id].retry == 1
 
-    complete = sweep(here, "launch", "cluster.yaml", "--only", "workload=noop", "--new")
-    assert complete.returncode == 0
-    assert len(stored(here)) == 2
-
 
 def test_killed_launch_is_resumed_and_nothing_is_lost_or_doubled(
     here: Path, write: Callable[..., Path], begin: Callable[..., subprocess.Popen[str]], faulty: str
