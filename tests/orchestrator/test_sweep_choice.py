@@ -150,9 +150,9 @@ def test_sweep_that_cannot_be_resumed_is_named(store: Store, plan: Plan) -> None
 
 def test_lock_names_its_holder_and_is_free_afterwards(tmp_path: Path) -> None:
     with sweep_lock(str(tmp_path), "hash"):
-        with pytest.raises(SweepBusyError, match=r"process \d+ on "):
-            with sweep_lock(str(tmp_path), "hash"):
-                pass
+        busy = pytest.raises(SweepBusyError, match=r"process \d+ on ")
+        with busy, sweep_lock(str(tmp_path), "hash"):
+            pass
         with sweep_lock(str(tmp_path), "other"):
             pass
     with sweep_lock(str(tmp_path), "hash"):
