@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console
 
 from cudnn_sweep.analysis.store import Store, open_store
-from cudnn_sweep.analysis.verdicts import verdicts
 from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.orchestrator.contrast import contrasts_of, verdicts_of
 from cudnn_sweep.orchestrator.display import watch
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.options import LaunchOptions
@@ -50,7 +50,7 @@ def launch(options: LaunchOptions, console: Console) -> int:
         # Chosen again under the lock: another launch may just have ended.
         choice = choose_sweep(store, whole, chosen, machine.environment, options.wish)
         console.print(f"Sweep {choice.sweep_id} ({choice.reason})", highlight=False)
-        session = _session(choice)
+        session = _session(choice, whole)
         progress = Progress()
         if session.plan.trials:
             progress = _run(session, store, slots, machine, spec, console)
@@ -94,12 +94,13 @@ def _open(location: str, console: Console) -> Store:
     return store
 
 
-def _session(choice: SweepChoice) -> Session:
+def _session(choice: SweepChoice, whole: Plan) -> Session:
     scratch = Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}", choice.sweep_id)
     return Session(
         sweep_id=choice.sweep_id,
         launch_id=f"launch-{secrets.token_hex(4)}",
         plan=choice.todo,
+        contrasts=contrasts_of(whole.configs()),
         plan_hash=choice.plan_hash,
         plan_trials=choice.plan_trials,
         retries=choice.retries,
@@ -121,7 +122,10 @@ def _run(
         host = Host(session, results=store.location, slots=Slots(count=slots, gpu=gpus > 0))
         try:
             with watch(
-                console, session.plan, host.progress, lambda: verdicts(store, session.sweep_id)
+                console,
+                session.plan,
+                host.progress,
+                lambda: verdicts_of(store, session.sweep_id, session.contrasts),
             ):
                 host.run(ours.folder / "tune", budget_s)
         finally:

@@ -17,10 +17,12 @@ class LaunchOptions:
     only: tuple[tuple[str, str], ...] = ()
     wish: Wish = field(default_factory=Wish)
     dry_run: bool = False
+    program: str = "sweep"
+    """What was typed to start us: `sweep`, or its path where the shell does not find it."""
 
     def command(self) -> str:
         """What to type for a launch of the same plan, as text for a shell."""
-        words = ["sweep", "launch", str(self.file)]
+        words = [self.program, "launch", str(self.file)]
         for option, value in (("--suite", self.suite), ("--results", self.results)):
             if value is not None:
                 words += [option, value]

@@ -66,6 +66,10 @@ class Plan:
         trials = [(trial.trial_id, trial.block, trial.cache_generation) for trial in self.trials]
         return content_hash((trials, asdict(self.measure)))
 
+    def configs(self) -> list[CudnnConfig]:
+        """In a fixed order: PyTorch's defaults sort first."""
+        return sorted({trial.config for trial in self.trials}, key=str)
+
     def blocks(self) -> Iterator[tuple[int, list[Trial]]]:
         for block, trials in groupby(self.trials, key=lambda trial: trial.block):
             yield block, list(trials)

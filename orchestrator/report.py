@@ -6,8 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cudnn_sweep.analysis.store import open_store
-from cudnn_sweep.analysis.verdicts import break_evens, verdicts
-from cudnn_sweep.orchestrator.labels import config_label
+from cudnn_sweep.orchestrator.contrast import break_evens_of, contrasts_of, verdicts_of
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress
@@ -21,7 +20,7 @@ FAILURES_SHOWN = 10
 def print_plan(console: Console, plan: Plan, slots: int) -> None:
     """Cells with their contrasts, then the counts and the estimate."""
     cells = {trial.cell.cell_id: trial.cell for trial in plan.trials}
-    configs = sorted({trial.config for trial in plan.trials}, key=config_label)
+    configs = plan.configs()
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for name in ("workload", "input", "regime", "precision"):
         table.add_column(name)
@@ -38,14 +37,14 @@ def print_plan(console: Console, plan: Plan, slots: int) -> None:
             str(sum(trial.cell.cell_id == cell_id for trial in plan.trials)),
         )
     console.print(table)
-    contrasts = [f"{config_label(configs[0])} → {config_label(config)}" for config in configs[1:]]
+    contrasts = "; ".join(map(str, contrasts_of(configs))) or "none"
     blocks = sum(1 for _ in plan.blocks())
     twins = sum(trial.twin for trial in plan.trials)
     minutes = plan.estimated_s(slots) / 60
     gpu = plan.trials[0].cell.gpu
     console.print(
         f"\n{len(plan.trials)} trials: {len(cells)} cells × {len(configs)} configs in {blocks} blocks, "
-        f"{twins} of them with an A/A pair; contrasts: {'; '.join(contrasts) or 'none'}.\n"
+        f"{twins} of them with an A/A pair; contrasts: {contrasts}.\n"
         f"On {slots} × {gpu}, about {minutes:.1f} minutes.",
         highlight=False,
     )
@@ -56,10 +55,12 @@ def print_summary(
 ) -> None:
     """`location` is the results' place as it was typed."""
     store = open_store(location)
-    found = verdicts(store, session.sweep_id)
+    found = verdicts_of(store, session.sweep_id, session.contrasts)
     console.print()
     if found:
-        console.print(verdict_table(found, break_evens(store, session.sweep_id)))
+        console.print(
+            verdict_table(found, break_evens_of(store, session.sweep_id, session.contrasts))
+        )
     stored = store.stored_trials(session.sweep_id)
     statuses: dict[str, int] = {}
     for trial in stored.values():
@@ -101,7 +102,7 @@ def _print_failures(
         )
     more = len(progress.failures) - FAILURES_SHOWN
     if more > 0:
-        console.print(f"and {more} more: sweep query failures", highlight=False)
+        console.print(f"and {more} more: {options.program} query failures", highlight=False)
 
 
 def _print_next(
@@ -114,7 +115,7 @@ def _print_next(
             f"  {options.command()}   # runs what is missing", highlight=False, soft_wrap=True
         )
     for query in ("helps_or_hurts", "break_even"):
-        command = f"  sweep query {query}{results} --sweep-id {session.sweep_id}"
+        command = f"  {options.program} query {query}{results} --sweep-id {session.sweep_id}"
         console.print(command, highlight=False, soft_wrap=True)
     sql = "select workload, benchmark, median(steady_wall_ms) from records group by all"
-    console.print(f'  sweep query "{sql}"{results}', highlight=False, soft_wrap=True)
+    console.print(f'  {options.program} query "{sql}"{results}', highlight=False, soft_wrap=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from cudnn_sweep.orchestrator.contrast import Contrast
 from cudnn_sweep.orchestrator.plan import Plan
 
 
@@ -12,6 +13,8 @@ class Session:
     launch_id: str
     plan: Plan
     """The trials that this launch runs: of a resumed sweep, the missing ones."""
+    contrasts: tuple[Contrast, ...] = ()
+    """Those of the whole sweep's configs."""
     plan_hash: str
     """Of the whole sweep's plan,"""
     plan_trials: int

@@ -34,11 +34,17 @@ def ratio_text(verdict: Verdict) -> str:
 def verdict_table(verdicts: list[Verdict], break_evens: list[BreakEven]) -> Table:
     """A row a cell and contrast. Times are medians over blocks, wall time per iteration."""
     gpus = ", ".join(sorted({verdict.gpu for verdict in verdicts}))
+    contrasts = {verdict.contrast for verdict in verdicts}
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
-    table.title = f"On {gpus}: ms an iteration, and ratio = candidate / baseline (95% interval)"
+    table.title = (
+        f"{gpus}, {', '.join(sorted(contrasts))}: milliseconds an iteration; "
+        "ratio = candidate / baseline (95% interval)"
+    )
     table.add_column("workload")
-    for name in ("input", "regime", "precision", "contrast"):
+    for name in ("input", "regime", "precision"):
         table.add_column(name)
+    if len(contrasts) > 1:
+        table.add_column("contrast")
     for name in ("baseline", "candidate"):
         table.add_column(name, justify="right")
     for name in ("ratio", "verdict"):
@@ -52,7 +58,7 @@ def verdict_table(verdicts: list[Verdict], break_evens: list[BreakEven]) -> Tabl
             verdict.input_shape,
             verdict.regime,
             precision,
-            verdict.contrast,
+            *([verdict.contrast] if len(contrasts) > 1 else []),
             _milliseconds(verdict.baseline_ms),
             _milliseconds(verdict.candidate_ms),
             ratio_text(verdict),

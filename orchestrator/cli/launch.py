@@ -1,5 +1,7 @@
 """`sweep launch`."""
 
+import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -57,11 +59,20 @@ def launch(
             results=results,
             only=tuple(_choice(text) for text in only or ()),
             dry_run=dry_run,
+            program=_program(),
             wish=Wish(resume=resume, new=new, retry_failed=retry_failed),
         )
         raise typer.Exit(
             run_launch(options, Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH))
         )
+
+
+def _program() -> str:
+    """`make` starts us from .venv, where the user's shell does not look."""
+    typed = Path(sys.argv[0])
+    if typed.name != "sweep" or shutil.which("sweep"):
+        return "sweep"
+    return os.path.relpath(typed)
 
 
 def _choice(text: str) -> tuple[str, str]:
