@@ -33,37 +33,30 @@ def ratio_text(verdict: Verdict) -> str:
 
 def verdict_table(verdicts: list[Verdict], break_evens: list[BreakEven]) -> Table:
     """A row a cell and contrast. Times are medians over blocks, wall time per iteration."""
-    gpus = ", ".join(sorted({verdict.gpu for verdict in verdicts}))
     contrasts = {verdict.contrast for verdict in verdicts}
+    states = sorted({row.compute_cache for row in break_evens if row.outcome != "no_effect"})
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
-    table.title = (
-        f"{gpus}, {', '.join(sorted(contrasts))}: milliseconds an iteration; "
-        "ratio = candidate / baseline (95% interval)"
-    )
-    table.add_column("workload")
-    for name in ("input", "regime", "precision"):
-        table.add_column(name)
+    gpus = ", ".join(sorted({verdict.gpu for verdict in verdicts}))
+    table.title = f"{gpus}, {', '.join(sorted(contrasts))}; milliseconds an iteration"
+    table.add_column("cell", min_width=24)
     if len(contrasts) > 1:
         table.add_column("contrast")
-    for name in ("baseline", "candidate"):
-        table.add_column(name, justify="right")
-    for name in ("ratio", "verdict"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("pays back after")
+    table.add_column("baseline", justify="right", no_wrap=True)
+    table.add_column("candidate", justify="right", no_wrap=True)
+    table.add_column("ratio (95%)", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for state in states:
+        table.add_column(f"pays back,\n{state} cache", justify="right")
     for verdict in verdicts:
-        mine = [row for row in break_evens if _same(row, verdict)]
-        precision = verdict.precision + (" channels_last" if verdict.layout != "contiguous" else "")
+        mine = {row.compute_cache: row for row in break_evens if _same(row, verdict)}
         table.add_row(
-            f"{verdict.problem or verdict.workload} {verdict.direction}",
-            verdict.input_shape,
-            verdict.regime,
-            precision,
+            verdict_label(verdict),
             *([verdict.contrast] if len(contrasts) > 1 else []),
             _milliseconds(verdict.baseline_ms),
             _milliseconds(verdict.candidate_ms),
             ratio_text(verdict),
             Text(verdict_text(verdict), style=VERDICT_STYLES.get(verdict.wall_verdict, "")),
-            "; ".join(text for row in mine if (text := _pays_back(row))),
+            *(_pays_back(mine.get(state)) for state in states),
         )
     return table
 
@@ -81,11 +74,12 @@ def _milliseconds(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
-def _pays_back(row: BreakEven) -> str:
-    """In iterations, for the state of the compute cache."""
-    if row.outcome in ("no_effect", "open loop"):
+def _pays_back(row: BreakEven | None) -> str:
+    """After how many iterations."""
+    if row is None or row.outcome in ("no_effect", "open loop"):
         return ""
-    number = row.break_even_iterations
-    count = f" {number:,.0f}" if row.outcome in ("after", "until") and number is not None else ""
-    outcome = count.strip() if row.outcome == "after" else row.outcome + count
-    return f"{outcome} ({row.compute_cache} cache)"
+    if row.outcome == "inconclusive":
+        return "?"
+    if row.break_even_iterations is None or row.outcome in ("never", "at once"):
+        return row.outcome
+    return f"{'until ' if row.outcome == 'until' else ''}{row.break_even_iterations:,.0f}"
