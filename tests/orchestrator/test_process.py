@@ -75,6 +75,16 @@ def test_bundled_workload_imports_nothing_after_the_fork(
     assert outcome.reply.imported == []
 
 
+def test_training_on_digits_brings_the_loss_down(run_trial: RunTrial) -> None:
+    measure = MeasureSpec(warmup_s=0.5, steady_budget_s=1.0, timeout_s=30)
+    outcome = run_trial("mnist", measure=measure)
+    assert outcome.reply is not None and outcome.reply.measured is not None
+    first, last = outcome.reply.measured.loss_first, outcome.reply.measured.loss_last
+    assert first is not None and last is not None
+    assert first > 2, "guessing among ten digits costs 2.3"
+    assert last < first / 2
+
+
 def test_flags_and_precision_are_applied_and_read_back(run_trial: RunTrial) -> None:
     config = CudnnConfig(
         enabled=False, benchmark=True, benchmark_limit=3, deterministic=True, heuristic_mode_b=True
