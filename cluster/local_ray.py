@@ -40,6 +40,8 @@ SETTINGS = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     # As newer Rays do unasked; older ones warn: a worker without a GPU of its own sees them all.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Out of memory is for the kernel to judge: Ray would end the recorder or a slot, not the trial.
+    "RAY_memory_monitor_refresh_ms": "0",
     # Nobody reads them, and what collects them runs beside our measurements.
     "RAY_enable_metrics_collection": "0",
 }

@@ -8,8 +8,6 @@ from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict, break_evens, verdicts
 from cudnn_sweep.workloads.config import CudnnConfig
 
-DEFAULT = CudnnConfig()
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contrast:
@@ -26,15 +24,16 @@ class Contrast:
 def contrasts_of(configs: Iterable[CudnnConfig]) -> tuple[Contrast, ...]:
     """Every pair that differs in one field; the baseline has PyTorch's default there, or came first."""
     found: dict[Contrast, None] = {}
+    default = settings(CudnnConfig())
     for first, second in permutations(dict.fromkeys(configs), 2):
-        different = [name for name in _names() if getattr(first, name) != getattr(second, name)]
+        one, other = settings(first), settings(second)
+        different = [name for name in one if one[name] != other[name]]
         if len(different) != 1:
             continue
-        name = different[0]
-        one, other = _text(first, name), _text(second, name)
-        backwards = Contrast(field=name, baseline=other, candidate=one)
-        if backwards not in found and _text(DEFAULT, name) != other:
-            found[Contrast(field=name, baseline=one, candidate=other)] = None
+        (name,) = different
+        backwards = Contrast(field=name, baseline=other[name], candidate=one[name])
+        if backwards not in found and default[name] != other[name]:
+            found[Contrast(field=name, baseline=one[name], candidate=other[name])] = None
     return tuple(found)
 
 
@@ -66,10 +65,7 @@ def break_evens_of(store: Store, sweep_id: str, contrasts: Iterable[Contrast]) -
     ]
 
 
-def _names() -> list[str]:
-    return [field.name for field in fields(CudnnConfig)]
-
-
-def _text(config: CudnnConfig, name: str) -> str:
-    value = getattr(config, name)
-    return "null" if value is None else str(value).lower()
+def settings(config: CudnnConfig) -> dict[str, str]:
+    """Each field as text, the way SQL writes it."""
+    values = {field.name: getattr(config, field.name) for field in fields(config)}
+    return {name: "null" if value is None else str(value).lower() for name, value in values.items()}

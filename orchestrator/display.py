@@ -14,8 +14,9 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.verdicts import Verdict
+from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.labels import trial_label
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress
@@ -52,7 +53,10 @@ def watch(
         while not ended.wait(POLL_S):
             if monotonic() - asked_at > VERDICTS_S:
                 verdicts, asked_at = _quietly(ask_verdicts, verdicts), monotonic()
-            display.update(ask(), verdicts)
+            try:
+                display.update(ask(), verdicts)
+            except UnfinishedError:
+                return  # the launch itself will meet it, and say so
 
     with _display(console, plan) as display:
         thread = Thread(target=follow, args=(display,), daemon=True)
@@ -68,7 +72,7 @@ def _quietly(ask: Callable[[], list[Verdict]], otherwise: list[Verdict]) -> list
     """A look at results that are being written may fail; the launch must not."""
     try:
         return ask()
-    except (StoreError, OSError):
+    except (AnalysisError, OSError):
         return otherwise
 
 
@@ -87,7 +91,7 @@ class LiveDisplay:
     def __init__(self, plan: Plan) -> None:
         self.live: Live | None = None
         self._trials = {trial.position: trial for trial in plan.trials}
-        self._began = monotonic()
+        self._clock = Clock(len(plan.trials))
         self._bar = Bar(
             TextColumn("trials"),
             BarColumn(bar_width=40),
@@ -111,11 +115,7 @@ class LiveDisplay:
         return Group(*parts)
 
     def _times(self, progress: Progress) -> Text:
-        elapsed = monotonic() - self._began
-        text = Text(f"{_clock(elapsed)} gone")
-        if progress.recorded:
-            left = elapsed / progress.recorded * (len(self._trials) - progress.recorded)
-            text.append(f", about {_clock(left)} to go")
+        text = Text(self._clock.read(progress))
         for status, count in sorted(progress.statuses.items()):
             text.append(f"   {status} {count}", style="green" if status == "ok" else "bold red")
         if progress.stopped:
@@ -139,7 +139,7 @@ def _latest(verdicts: list[Verdict]) -> Table:
     for verdict in verdicts[:VERDICTS_SHOWN]:
         style = VERDICT_STYLES.get(verdict.wall_verdict, "")
         shown = Text(verdict_text(verdict), style=style)
-        table.add_row(verdict_label(verdict), ratio_text(verdict), shown)
+        table.add_row(verdict_label(verdict), verdict.contrast, ratio_text(verdict), shown)
     if len(verdicts) > VERDICTS_SHOWN:
         table.add_row(Text(f"and {len(verdicts) - VERDICTS_SHOWN} more", style="dim"))
     return table
@@ -149,7 +149,8 @@ class PlainDisplay:
     def __init__(self, console: Console, plan: Plan) -> None:
         self._console = console
         self._total = len(plan.trials)
-        self._began = self._last = monotonic()
+        self._clock = Clock(self._total)
+        self._last = monotonic()
         self._shown = self._failures = 0
 
     def update(self, progress: Progress, verdicts: list[Verdict]) -> None:
@@ -159,16 +160,32 @@ class PlainDisplay:
         if progress.recorded == self._shown or monotonic() - self._last < LINE_S:
             return
         self._last, self._shown = monotonic(), progress.recorded
-        elapsed = monotonic() - self._began
-        left = elapsed / progress.recorded * (self._total - progress.recorded)
         outcomes = ", ".join(f"{count} {status}" for status, count in progress.statuses.items())
         self._print(
-            f"{progress.recorded}/{self._total} trials ({outcomes}), {_clock(elapsed)} gone, "
-            f"about {_clock(left)} to go"
+            f"{progress.recorded}/{self._total} trials ({outcomes}), {self._clock.read(progress)}"
         )
 
     def _print(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+class Clock:
+    """Time gone, and an estimate of the time to go, which starts with the first trial."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._began = monotonic()
+        self._first: float | None = None
+
+    def read(self, progress: Progress) -> str:
+        now = monotonic()
+        if self._first is None and (progress.slots or progress.recorded):
+            self._first = now
+        text = f"{_clock(now - self._began)} gone"
+        if self._first is not None and progress.recorded:
+            pace = (now - self._first) / progress.recorded
+            text += f", about {_clock(pace * (self._total - progress.recorded))} to go"
+        return text
 
 
 def _clock(seconds: float) -> str:

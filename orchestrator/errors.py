@@ -21,3 +21,7 @@ class SweepBusyError(OrchestratorError):
 
 class ServerError(OrchestratorError):
     """Carries the server's own last output."""
+
+
+class UnfinishedError(OrchestratorError):
+    """Something that the launch needs is gone."""

@@ -1,9 +1,7 @@
 """A launch: read what is asked, look at the machine, plan, choose the sweep, run it, report."""
 
-import os
 import secrets
 import shutil
-import tempfile
 from pathlib import Path
 
 from rich.console import Console
@@ -17,12 +15,16 @@ from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.plan import Plan, make_plan, narrow
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.report import print_plan, print_summary
+from cudnn_sweep.orchestrator.report import print_plan, print_stopped, print_summary
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
 from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, choose_sweep
-from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
+from cudnn_sweep.orchestrator.sweep_lock import (
+    measuring_lock,
+    our_temporary_folder,
+    sweep_lock,
+)
 from cudnn_sweep.workloads.suite import SuiteSpec, expand_cells, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
@@ -53,7 +55,8 @@ def launch(options: LaunchOptions, console: Console) -> int:
         session = _session(choice, whole)
         progress = Progress()
         if session.plan.trials:
-            progress = _run(session, store, slots, machine, spec, console)
+            with measuring_lock(machine.gpu_uuids or ["cpu"]):
+                progress = _run(session, store, slots, machine, spec, console)
         print_summary(console, location, session, progress, options)
         return _end(session, store, progress, console)
 
@@ -90,12 +93,13 @@ def _open(location: str, console: Console) -> Store:
     store = open_store(location)
     store.check_writable()
     for torn in store.set_aside_torn():
-        console.print(f"[yellow]warning:[/yellow] a half-written file was set aside: {torn}")
+        warning = f"warning: a half-written file was set aside: {torn}"
+        console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
     return store
 
 
 def _session(choice: SweepChoice, whole: Plan) -> Session:
-    scratch = Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}", choice.sweep_id)
+    scratch = our_temporary_folder() / choice.sweep_id
     return Session(
         sweep_id=choice.sweep_id,
         launch_id=f"launch-{secrets.token_hex(4)}",
@@ -129,25 +133,19 @@ def _run(
             ):
                 host.run(ours.folder / "tune", budget_s)
         finally:
-            progress = host.finish(_refuge(session))
+            progress = host.finish(_refuges(session))
     return progress
 
 
-def _refuge(session: Session) -> Path:
-    """Where records go that the results location does not take; not under scratch, which is deleted."""
-    return Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}", f"held-{session.launch_id}")
+def _refuges(session: Session) -> list[Path]:
+    """Where records may go that the results location does not take: other disks, or memory."""
+    places = (our_temporary_folder(), Path("/dev/shm"), Path.home())
+    return [place / f"sweep-held-{session.launch_id}" for place in places]
 
 
 def _end(session: Session, store: Store, progress: Progress, console: Console) -> int:
-    if progress.held:
-        refuge = _refuge(session)
-        console.print(
-            f"\n[bold red]{progress.held} finished trials could not be stored[/bold red] in "
-            f"{store.location}: {progress.stopped}\nThey are kept in {refuge}. Make room, then:\n"
-            f"  cp -r {refuge}/. {store.location}/",
-            highlight=False,
-            soft_wrap=True,
-        )
+    if progress.stopped:
+        print_stopped(console, store.location, progress)
     if len(store.stored_trials(session.sweep_id)) < session.plan_trials:
         return UNFINISHED
     shutil.rmtree(session.scratch, ignore_errors=True)

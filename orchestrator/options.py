@@ -1,7 +1,8 @@
 """What the command line wishes of a launch."""
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from pathlib import Path
 
 from cudnn_sweep.orchestrator.sweep_choice import Wish
@@ -15,17 +16,25 @@ class LaunchOptions:
     suite: str | None = None
     results: str | None = None
     only: tuple[tuple[str, str], ...] = ()
-    wish: Wish = field(default_factory=Wish)
+    wish: Wish = dataclass_field(default_factory=Wish)
     dry_run: bool = False
     program: str = "sweep"
     """What was typed to start us: `sweep`, or its path where the shell does not find it."""
 
     def command(self) -> str:
-        """What to type for a launch of the same plan, as text for a shell."""
+        """What to type to go on with this launch, as text for a shell."""
+        if self.wish.resume is not None:
+            return self._words("--resume", self.wish.resume)
+        only = [word for field, value in self.only for word in ("--only", f"{field}={value}")]
+        return self._words(*only)
+
+    def again(self, sweep_id: str, trial_id: str) -> str:
+        """What to type to run one trial of a sweep."""
+        return self._words("--resume", sweep_id, "--only", f"trial_id={trial_id}")
+
+    def _words(self, *more: str) -> str:
         words = [self.program, "launch", str(self.file)]
         for option, value in (("--suite", self.suite), ("--results", self.results)):
             if value is not None:
                 words += [option, value]
-        for field_name, value in self.only:
-            words += ["--only", f"{field_name}={value}"]
-        return shlex.join(words)
+        return shlex.join([*words, *more])

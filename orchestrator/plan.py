@@ -64,7 +64,7 @@ class Plan:
     @property
     def plan_hash(self) -> str:
         trials = [(trial.trial_id, trial.block, trial.cache_generation) for trial in self.trials]
-        return content_hash((trials, asdict(self.measure)))
+        return content_hash((trials, self.measure.model_dump()))
 
     def configs(self) -> list[CudnnConfig]:
         """In a fixed order: PyTorch's defaults sort first."""

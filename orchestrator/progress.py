@@ -32,6 +32,12 @@ class Progress:
     """Tries that ended without a record, with their worker."""
     held: int = 0
     """Records that could not be written yet."""
+    kept_in: dict[str, int] = field(default_factory=dict)
+    """Where held records were saved instead, and how many in each folder."""
+    reasons: list[str] = field(default_factory=list)
+    """Why workers gave up trials, each once."""
+    given_up: list[str] = field(default_factory=list)
+    """Trials that took their worker along too often."""
     stopped: str | None = None
     """Why no new trial starts."""
 

@@ -22,6 +22,7 @@ class Recorder:
         self._attempts: dict[str, int] = {}
         self._recorded: set[str] = set()
         self._held: list[RunRecord] = []
+        self._failed_slots: list[str] = []
 
     def wanted(self, trial_ids: list[str]) -> set[str]:
         """Of these, the trials that are neither recorded in this launch nor given up."""
@@ -48,10 +49,12 @@ class Recorder:
         if record.trial_id in self._recorded:
             self._progress.repeated += 1
             return True
-        self._recorded.add(record.trial_id)
-        if not self._write(record):
+        durable = self._write(record)
+        if not durable:
             self._held.append(record)
             self._progress.held = len(self._held)
+        self._recorded.add(record.trial_id)
+        if not durable:
             return False
         if self._progress.recorded % COMPACT_EVERY == 0:
             self._compact(record.sweep_id)
@@ -60,27 +63,53 @@ class Recorder:
     def progress(self) -> Progress:
         return self._progress
 
-    def finish(self, sweep_id: str, refuge: Path) -> Progress:
+    def slot_failed(self, reason: str) -> bool:
+        """A slot did not come up. The second time for one reason no further trial starts: True."""
+        self._failed_slots.append(reason)
+        if self._failed_slots.count(reason) > 1:
+            self._progress.stopped = f"a slot does not come up: {reason}"
+        return self._progress.stopped is not None
+
+    def trial_lost(self, reason: str) -> None:
+        """A worker gives up a trial; it runs again, elsewhere or with a new fork server."""
+        if reason not in self._progress.reasons:
+            self._progress.reasons.append(reason)
+
+    def finish(self, sweep_id: str, refuges: list[Path]) -> Progress:
         """Write what is held, compact, and say how it ended.
 
-        What still cannot be written goes into the folder `refuge`, laid out as the results are.
+        What still cannot be written goes into the first of the folders `refuges` that takes it, laid
+        out as the results are.
         """
         held, self._held = self._held, []
-        for record in held:
-            if not self._write(record):
-                open_store(str(refuge)).write(record)
-                self._held.append(record)
+        self._held = [record for record in held if not self._write(record)]
+        for record in self._held:
+            self._shelter(record, refuges)
         self._progress.held = len(self._held)
+        self._progress.given_up = [
+            trial_id
+            for trial_id, attempts in self._attempts.items()
+            if attempts > MAX_LOST and trial_id not in self._recorded
+        ]
         came = len(self._recorded) + self._progress.repeated
         self._progress.lost = sum(self._attempts.values()) - came
         if not self._held:
             self._compact(sweep_id)
         return self._progress
 
+    def _shelter(self, record: RunRecord, refuges: list[Path]) -> None:
+        for refuge in refuges:
+            try:
+                open_store(str(refuge)).write(record)
+            except (StoreError, OSError):
+                continue
+            self._progress.kept_in[str(refuge)] = self._progress.kept_in.get(str(refuge), 0) + 1
+            return
+
     def _write(self, record: RunRecord) -> bool:
         try:
             self._store.write(record)
-        except (StoreError, OSError) as error:
+        except Exception as error:  # noqa: BLE001  # whatever it is, the record must not be lost
             self._progress.stopped = str(error)
             return False
         self._count(record)

@@ -1,6 +1,7 @@
 """What a launch prints besides its progress: the plan before, the summary after."""
 
 import shlex
+from collections import Counter
 
 from rich.console import Console
 from rich.table import Table
@@ -19,7 +20,9 @@ FAILURES_SHOWN = 10
 
 def print_plan(console: Console, plan: Plan, slots: int) -> None:
     """Cells with their contrasts, then the counts and the estimate."""
-    cells = {trial.cell.cell_id: trial.cell for trial in plan.trials}
+    ids = [trial.cell.cell_id for trial in plan.trials]
+    cells = dict(zip(ids, (trial.cell for trial in plan.trials), strict=True))
+    trials = Counter(ids)
     configs = plan.configs()
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for name in ("workload", "input", "regime", "precision"):
@@ -34,7 +37,7 @@ def print_plan(console: Console, plan: Plan, slots: int) -> None:
             "x".join(map(str, cell.input_shape)),
             f"{cell.regime} ({parameters})" if parameters else cell.regime,
             cell.precision + (" channels_last" if cell.layout != "contiguous" else ""),
-            str(sum(trial.cell.cell_id == cell_id for trial in plan.trials)),
+            str(trials[cell_id]),
         )
     console.print(table)
     contrasts = "; ".join(map(str, contrasts_of(configs))) or "none"
@@ -94,8 +97,7 @@ def _print_failures(
         console.print(f"\n[red]{failure.status}[/red] ", end="", highlight=False)
         console.print(failure.message, markup=False, highlight=False, soft_wrap=True)
         console.print(
-            f"  {options.command()} --resume {session.sweep_id} --retry-failed "
-            f"--only trial_id={failure.trial_id}",
+            "  " + options.again(session.sweep_id, failure.trial_id) + " --retry-failed",
             markup=False,
             highlight=False,
             soft_wrap=True,
@@ -103,6 +105,12 @@ def _print_failures(
     more = len(progress.failures) - FAILURES_SHOWN
     if more > 0:
         console.print(f"and {more} more: {options.program} query failures", highlight=False)
+    for reason in progress.reasons:
+        console.print(f"\na worker gave up a trial: {reason}", markup=False, soft_wrap=True)
+    for trial_id in progress.given_up:
+        console.print("\nlost with its worker each time; alone:", style="red")
+        again = f"  {options.again(session.sweep_id, trial_id)}"
+        console.print(again, markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_next(
@@ -119,3 +127,18 @@ def _print_next(
         console.print(command, highlight=False, soft_wrap=True)
     sql = "select workload, benchmark, median(steady_wall_ms) from records group by all"
     console.print(f'  {options.program} query "{sql}"{results}', highlight=False, soft_wrap=True)
+
+
+def print_stopped(console: Console, location: str, progress: Progress) -> None:
+    """Why no further trial was started, and where records are that could not be stored."""
+    console.print(f"\nStopped: {progress.stopped}", style="bold red", markup=False, soft_wrap=True)
+    for folder, count in progress.kept_in.items():
+        console.print(
+            f"{count} finished trials are kept in {folder}: copy what is in it into the results "
+            f"({location}) and launch again.",
+            markup=False,
+            soft_wrap=True,
+        )
+    lost = progress.held - sum(progress.kept_in.values())
+    if lost:
+        console.print(f"{lost} finished trials found room nowhere and are lost.", style="bold red")

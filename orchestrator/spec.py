@@ -49,11 +49,12 @@ def choose_suite(spec: SweepSpec, name: str | None) -> tuple[str, SuiteSpec]:
     else:
         chosen = name or spec.suite or DEFAULT_SUITE
         suite = load_suite(chosen)
-    asked = {
-        key: value
-        for key in ("configs", "replicates", "measure")
-        if (value := getattr(spec, key)) is not None
+    asked: dict[str, object] = {
+        key: value for key in ("configs", "replicates") if (value := getattr(spec, key)) is not None
     }
+    if spec.measure is not None:  # what is not written there stays as the suite has it
+        written = {key: getattr(spec.measure, key) for key in spec.measure.model_fields_set}
+        asked["measure"] = suite.measure.model_copy(update=written)
     return chosen, suite.model_copy(update=asked)
 
 

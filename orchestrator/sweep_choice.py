@@ -107,8 +107,8 @@ def _counts(trial: StoredTrial, wish: Wish) -> bool:
 
 
 def _difference(state: SweepState, environment: Environment) -> str | None:
-    if state.env_hashes != {environment.env_hash}:
+    if environment.env_hash not in state.env_hashes:
         return "it ran on other hardware"
-    if state.software_hashes != {environment.software_hash}:
+    if environment.software_hash not in state.software_hashes:
         return "it ran with other software"
     return None

@@ -1,11 +1,11 @@
-"""One launch at a time for each plan and results location."""
+"""One launch at a time for each plan and results location, and for each accelerator."""
 
 import json
 import os
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -17,18 +17,43 @@ from cudnn_sweep.orchestrator.errors import SweepBusyError
 
 @contextmanager
 def sweep_lock(location: str, plan_hash: str) -> Iterator[None]:
-    """Hold the plan; the kernel lets go of it when this process ends, however it ends.
+    """Hold the plan: no two launches run it into the same results.
 
     In a local results folder the lock lies there; for a URL it holds on this machine alone.
     Raises SweepBusyError, naming the holder.
     """
-    folder = _folder(location)
-    holder = folder / f".{plan_hash}.holder"
-    lock = FileLock(folder / f".{plan_hash}.lock")
+    with _held(_folder(location), plan_hash, "this sweep is in progress"):
+        yield
+
+
+@contextmanager
+def measuring_lock(accelerators: list[str]) -> Iterator[None]:
+    """Hold this machine's accelerators: two launches measuring on one would spoil each other.
+
+    Raises SweepBusyError, naming the accelerator and the holder.
+    """
+    folder = our_temporary_folder() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        for name in sorted(accelerators):
+            stack.enter_context(_held(folder, name, f"another sweep is measuring on {name}"))
+        yield
+
+
+def our_temporary_folder() -> Path:
+    """This user's, on this machine."""
+    return Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}")
+
+
+@contextmanager
+def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
+    """The kernel lets go of the lock when this process ends, however it ends."""
+    holder = folder / f".{name}.holder"
+    lock = FileLock(folder / f".{name}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise SweepBusyError(f"this sweep is in progress: {_describe(holder)}") from None
+        raise SweepBusyError(f"{otherwise}: {_describe(holder)}") from None
     try:
         now = datetime.now().astimezone().isoformat(timespec="seconds")
         holder.write_text(
@@ -43,7 +68,7 @@ def sweep_lock(location: str, plan_hash: str) -> Iterator[None]:
 def _folder(location: str) -> Path:
     if "://" in location:
         name = blake2b(location.encode(), digest_size=8).hexdigest()
-        folder = Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}", "locks", name)
+        folder = our_temporary_folder() / "locks" / name
     else:
         folder = Path(location)
     folder.mkdir(parents=True, exist_ok=True)

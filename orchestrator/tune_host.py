@@ -5,12 +5,10 @@ What it is relied on for: placing blocks on free accelerators of the cluster, ke
 stores is disposable: the results are the only state that matters.
 """
 
-import asyncio
 import logging
 import os
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -21,13 +19,14 @@ from ray import tune
 from ray.tune.search import Searcher
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.plan import Plan, Trial
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.recorder import MAX_LOST, Recorder
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.slot import Slot
+from cudnn_sweep.orchestrator.slot_gate import SlotGate
 
-SLOTS_UP_S = 180.0  # a slot that does not come up must not hold the others for ever
 
 # No log files of Tune's own (half of its time a trial), no box of its own around our display, and Ctrl-C
 # is the launch's to handle.
@@ -48,26 +47,6 @@ class Slots:
     gpu: bool
 
 
-class SlotGate:
-    """Lets the first blocks begin once every slot is up.
-
-    Tune takes a waiting trial's pending actor away as soon as another actor is free, so that slots
-    that are slow to start would never come up.
-    """
-
-    def __init__(self, slots: int) -> None:
-        self._missing = slots
-        self._open = asyncio.Event()
-
-    async def enter(self) -> None:
-        self._missing -= 1
-        if self._missing <= 0:
-            self._open.set()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._open.wait(), SLOTS_UP_S)
-        self._open.set()
-
-
 class BlockRunner(tune.Trainable):
     """One actor a slot. Tune's trial is one block, which therefore stays on its GPU; each step is one
     trial of ours, in a fresh process.
@@ -84,21 +63,32 @@ class BlockRunner(tune.Trainable):
         accelerator = "-".join(str(index) for index in ray.get_gpu_ids()) or "cpu"
         self._blocks = dict(session.plan.blocks())
         self._todo: list[Trial] | None = None
-        self._slot = make_slot(session, accelerator)
         self._recorder = recorder
         self._gate: Any | None = gate
+        self._slot = self._make(lambda: make_slot(session, accelerator))
+
+    def _make(self, make: Callable[[], Slot]) -> Slot | None:
+        """None where slots do not come up here: then no further block is to be asked for."""
+        try:
+            return make()
+        except Exception as error:
+            if ray.get(self._recorder.slot_failed.remote(f"{type(error).__name__}: {error}")):
+                return None
+            raise
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self._todo = None
         return True
 
     def step(self) -> dict[str, Any]:
+        if self._slot is None:
+            return {"done": True, "stopped": True}
         if self._gate is not None:  # not in setup: Tune starts a few actors at a time
             ray.get(self._gate.enter.remote())
             self._gate = None
         if self._todo is None:
             self._todo = self._open_block(self._blocks[self.config["block"]])
-        stopped = bool(self._todo) and not self._run(self._todo.pop(0))
+        stopped = bool(self._todo) and not self._run(self._slot, self._todo.pop(0))
         return {"done": stopped or not self._todo, "stopped": stopped}
 
     def _open_block(self, trials: list[Trial]) -> list[Trial]:
@@ -107,16 +97,22 @@ class BlockRunner(tune.Trainable):
         wanted = ray.get(self._recorder.wanted.remote(ids))
         return [trial for trial in trials if trial.trial_id in wanted]
 
-    def _run(self, trial: Trial) -> bool:
+    def _run(self, slot: Slot, trial: Trial) -> bool:
         """Whether the trial is durable, so that further ones may start."""
-        begin = self._recorder.begin.remote(trial.trial_id, trial.position, self._slot.name)
+        begin = self._recorder.begin.remote(trial.trial_id, trial.position, slot.name)
         attempt = ray.get(begin)
         if attempt is None:
             return False
-        return bool(ray.get(self._recorder.record.remote(self._slot.run(trial, attempt))))
+        try:
+            record = slot.run(trial, attempt)
+        except Exception as error:
+            ray.get(self._recorder.trial_lost.remote(f"{type(error).__name__}: {error}"))
+            raise
+        return bool(ray.get(self._recorder.record.remote(record)))
 
     def cleanup(self) -> None:
-        self._slot.close()
+        if self._slot is not None:
+            self._slot.close()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Nothing to keep: without this method Tune ends every trial in an error."""
@@ -175,12 +171,12 @@ class Host:
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         busy = min(slots.count, sum(1 for _ in session.plan.blocks()))
         self._recorder: Any = ray.remote(Recorder).options(**options).remote(results)
-        self._gate: Any = ray.remote(SlotGate).options(**options).remote(busy)
+        gate = ray.remote(SlotGate).options(**options, max_concurrency=busy + 1)
+        self._gate: Any = gate.remote(busy)
 
     def progress(self) -> Progress:
         """How far it is; may be asked from another thread while `run` runs."""
-        found: Progress = ray.get(self._recorder.progress.remote())
-        return found
+        return self._ask(self._recorder.progress.remote())
 
     def run(
         self, tune_folder: Path, budget_s: float | None = None, make_slot: SlotMaker = Slot
@@ -216,7 +212,13 @@ class Host:
         )
         tuner.fit()
 
-    def finish(self, refuge: Path) -> Progress:
+    def finish(self, refuges: list[Path]) -> Progress:
         """Write what is held and compact; see Recorder.finish."""
-        done: Progress = ray.get(self._recorder.finish.remote(self._session.sweep_id, refuge))
-        return done
+        return self._ask(self._recorder.finish.remote(self._session.sweep_id, refuges))
+
+    def _ask(self, answer: Any) -> Progress:
+        try:
+            found: Progress = ray.get(answer)
+        except ray.exceptions.RayError as error:
+            raise UnfinishedError(f"the recorder is gone: {error}") from error
+        return found

@@ -4,16 +4,22 @@ from rich.table import Table
 from rich.text import Text
 
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
+from cudnn_sweep.orchestrator.contrast import settings
+from cudnn_sweep.workloads.config import CudnnConfig
 
+DEFAULT_SETTINGS = {f"{name}={value}" for name, value in settings(CudnnConfig()).items()}
 VERDICT_STYLES = {"helps": "bold green", "hurts": "bold red", "equivalent": "cyan"}
 
 
 def verdict_label(verdict: Verdict) -> str:
-    """The cell in the words of orchestrator/labels.py; a row of the results has no Cell."""
+    """The cell in the words of orchestrator/labels.py (a row of the results has no Cell), and the
+    settings that both configs share where they are not PyTorch's defaults.
+    """
     what = verdict.problem or verdict.workload
     sizes = verdict.input_shape
     parts = (what, verdict.direction, sizes, verdict.regime, verdict.precision, verdict.layout)
-    return " ".join(part for part in parts if part != "contiguous")
+    shared = set(verdict.other_settings.split(", ")) - DEFAULT_SETTINGS
+    return " ".join([*(part for part in parts if part != "contiguous"), *sorted(shared)])
 
 
 def verdict_text(verdict: Verdict) -> str:
@@ -62,12 +68,8 @@ def verdict_table(verdicts: list[Verdict], break_evens: list[BreakEven]) -> Tabl
 
 
 def _same(row: BreakEven, verdict: Verdict) -> bool:
-    return (row.cell_id, row.contrast, row.loop_kind, row.software_hash) == (
-        verdict.cell_id,
-        verdict.contrast,
-        verdict.loop_kind,
-        verdict.software_hash,
-    )
+    same = ("cell_id", "contrast", "other_settings", "loop_kind", "env_hash", "software_hash")
+    return all(getattr(row, name) == getattr(verdict, name) for name in same)
 
 
 def _milliseconds(value: float | None) -> str:

@@ -14,11 +14,9 @@ from typing import Literal
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComputeCache:
     folder: Path
+    state: Literal["empty", "warm"]
+    """Warm where an earlier trial has used the folder, also if it had nothing to compile."""
     entries_before: int
-
-    @property
-    def state(self) -> Literal["empty", "warm"]:
-        return "warm" if self.entries_before else "empty"
 
     def entries_added(self) -> int:
         return _count(self.folder) - self.entries_before
@@ -26,10 +24,13 @@ class ComputeCache:
 
 def use_compute_cache(folder: Path) -> ComputeCache:
     """Point CUDA at `folder`; in force if called before the process's first CUDA call."""
+    used = folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["CUDA_CACHE_PATH"] = str(folder)
     os.environ.pop("CUDA_CACHE_DISABLE", None)
-    return ComputeCache(folder=folder, entries_before=_count(folder))
+    return ComputeCache(
+        folder=folder, state="warm" if used else "empty", entries_before=_count(folder)
+    )
 
 
 def _count(folder: Path) -> int:

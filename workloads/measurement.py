@@ -1,9 +1,9 @@
 """What a trial is asked and what it yields; both cross a process boundary as JSON."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.config import CudnnConfig
@@ -12,11 +12,10 @@ from cudnn_sweep.workloads.problem import Shape
 Seconds = Annotated[float, Field(ge=0)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeasureSpec:
+class MeasureSpec(BaseModel):
     """How long a trial measures, and when it is given up."""
 
-    __pydantic_config__: ClassVar = ConfigDict(strict=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
     cold_budget_s: Seconds = 60.0
     """No further shape is met cold after this long."""

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 class Precision:
     """How numbers are kept and multiplied.
 
-    PyTorch's default for float32 convolutions on a GPU is `tf32`, and for matrix products IEEE:
-    `tf32` here is that default; `fp32` is IEEE throughout. The amp ones keep float32 parameters and
-    run under autocast.
+    PyTorch's default for float32 convolutions and RNNs on a GPU is `tf32`, and for matrix products
+    IEEE: `tf32` here is that default; `fp32` is IEEE throughout. The amp ones keep float32 parameters
+    and run under autocast.
     """
 
     name: str
@@ -30,13 +30,16 @@ class Precision:
 
         Raises WorkloadError where it does not read back.
         """
+        import torch
         from torch.backends import cudnn
 
         os.environ.pop("NVIDIA_TF32_OVERRIDE", None)  # it would overrule both APIs, unseen
         operations: Any
-        for operations in (cudnn.conv, cudnn.rnn):  # type: ignore[attr-defined]
-            operations.fp32_precision = self.conv_fp32
-            if operations.fp32_precision != self.conv_fp32:
+        matmul: Any = torch.backends.cuda.matmul
+        asked = {cudnn.conv: self.conv_fp32, cudnn.rnn: self.conv_fp32, matmul: "ieee"}  # type: ignore[attr-defined]
+        for operations, wanted in asked.items():
+            operations.fp32_precision = wanted
+            if operations.fp32_precision != wanted:
                 found = operations.fp32_precision
                 raise WorkloadError(f"precision {self.name} did not take: found {found}")
 

@@ -1,5 +1,6 @@
 """ShapeRegime: the rule by which input shapes arrive. One file a rule in `regimes/`."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
@@ -59,6 +60,8 @@ def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:
             raise WorkloadError(
                 f"regime {name}: unknown parameter {parameter!r}; allowed: {allowed}"
             )
+        if not math.isfinite(value):
+            raise WorkloadError(f"regime {name}: {parameter} must be finite, found {value}")
         if wanted[parameter] is int and value != int(value):
             raise WorkloadError(f"regime {name}: {parameter} must be a whole number, found {value}")
         values[parameter] = cast(type, wanted[parameter])(value)

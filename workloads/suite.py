@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
@@ -16,8 +16,9 @@ from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, find_problem
 from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
 
-STRICT = ConfigDict(strict=True, frozen=True, extra="forbid")
+STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
+Batch = Annotated[int, Field(ge=1, lt=2**31)]
 RegimeChoice = str | dict[str, dict[str, float]]
 
 
@@ -26,8 +27,8 @@ class BatchByDevice(BaseModel):
 
     model_config = STRICT
 
-    cuda: PositiveInt
-    cpu: PositiveInt
+    cuda: Batch
+    cpu: Batch
 
 
 class CellAxes(BaseModel):
@@ -38,7 +39,7 @@ class CellAxes(BaseModel):
     workload: str | list[str]
     problem: str | list[str] | None = None
     direction: str | list[str] | None = None
-    batch: PositiveInt | BatchByDevice | list[PositiveInt] | None = None
+    batch: Batch | BatchByDevice | list[Batch] | None = None
     regime: RegimeChoice | list[RegimeChoice] = "fixed"
     precision: str | list[str] = "tf32"
     layout: str | list[str] = "contiguous"

@@ -11,7 +11,9 @@ from cudnn_sweep.workloads.suite import WorkloadFacts
 class Survey:
     environment: Environment
     gpus: list[str]
-    """Models of the GPUs that this process sees."""
+    """Models of the GPUs that this process sees,"""
+    gpu_uuids: list[str]
+    """and their UUIDs."""
     workloads: dict[str, WorkloadFacts]
 
 
@@ -19,9 +21,11 @@ def survey_machine(names: list[str]) -> Survey:
     """Raises WorkloadError for a workload that is not there."""
     import torch
 
+    count = torch.cuda.device_count()
     return Survey(
         environment=capture_environment(),
-        gpus=[torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
+        gpus=[torch.cuda.get_device_name(index) for index in range(count)],
+        gpu_uuids=[str(torch.cuda.get_device_properties(index).uuid) for index in range(count)],
         workloads={name: _facts(name) for name in names},
     )
 

@@ -82,7 +82,7 @@ def pay_unrelated_step(device: torch.device) -> None:
         loss = net(torch.ones(2, 2, 5, 5, device=device)).square().mean()
         loss.backward()
         optimiser.step()
-    float(loss)
+    float(loss.detach())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

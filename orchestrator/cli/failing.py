@@ -7,16 +7,19 @@ import typer
 
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.orchestrator.errors import OrchestratorError
+from cudnn_sweep.orchestrator.errors import OrchestratorError, UnfinishedError
 from cudnn_sweep.workloads.errors import WorkloadError
 
-USAGE, INTERRUPTED = 2, 130
+UNFINISHED, USAGE, INTERRUPTED = 1, 2, 130
 
 
 @contextmanager
 def mistakes_exit() -> Iterator[None]:
     try:
         yield
+    except UnfinishedError as error:
+        typer.echo(f"sweep: {error}", err=True)
+        raise typer.Exit(UNFINISHED) from None
     except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
         typer.echo(f"sweep: {error}", err=True)
         raise typer.Exit(USAGE) from None

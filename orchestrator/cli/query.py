@@ -36,8 +36,11 @@ def query(
         typer.Argument(help="A name (--list shows them), a path ending in .sql, or SQL."),
     ] = None,
     results: Annotated[
-        str, typer.Option(help="Folder or URL (s3://, gs://) of the results.")
-    ] = "./results",
+        str | None,
+        typer.Option(
+            help="Folder or URL (s3://, gs://), in place of what ./cluster.yaml says (./results)."
+        ),
+    ] = None,
     format: Annotated[Format, typer.Option(help="How the answer is written.")] = Format.TABLE,
     output: Annotated[
         Path | None, typer.Option(help="Write to this file, not to the terminal.")
@@ -59,11 +62,23 @@ def query(
 
         if list_:
             _print_questions()
-        elif prelude:
-            _print_prelude(open_store(results), question, context.args)
+            return
+        store = open_store(results or _results_of_the_launch_file())
+        if prelude:
+            _print_prelude(store, question, context.args)
         else:
-            answer = _ask(open_store(results), _asked(question), context.args)
-            _deliver(answer, format, output)
+            _deliver(_ask(store, _asked(question), context.args), format, output)
+
+
+def _results_of_the_launch_file() -> str:
+    """Of the launch file that `sweep launch` takes where none is named."""
+    from cudnn_sweep.cluster.strict_yaml import check_part, read_document
+    from cudnn_sweep.orchestrator.spec import DEFAULT_RESULTS, SweepSpec
+
+    file = Path("cluster.yaml")
+    if not file.exists():
+        return DEFAULT_RESULTS
+    return check_part(read_document(file), SweepSpec, ("metadata", "sweep")).results
 
 
 def _print_questions() -> None:

@@ -5,6 +5,7 @@ import resource
 import signal
 import sys
 import traceback
+from pathlib import Path
 from time import monotonic
 
 import torch
@@ -34,6 +35,10 @@ def live(request: Request, reply_to: int, log: int, born: float) -> None:
 def _limit(request: Request, log: int) -> None:
     die_with_parent()
     os.setpgid(0, 0)  # a Ctrl-C at the terminal is the launch's to handle
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the server's requests are not a trial's to read
+    Path("/proc/self/oom_score_adj").write_text(
+        "1000"
+    )  # out of memory: take the trial, not its host
     os.dup2(log, 1)
     os.dup2(log, 2)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -54,10 +59,10 @@ def _work(request: Request, born: float) -> Reply:
         else:
             reply.survey = survey_machine(job.workloads)
     except WorkloadError as error:
-        reply.status, reply.message, reply.user_mistake = "error", str(error), True
+        reply.status, reply.message = "error", str(error)
     except (MemoryError, torch.OutOfMemoryError) as error:
         reply.status, reply.message = "out_of_memory", _describe(error)
-    except Exception as error:  # noqa: BLE001  # whatever a user's code raises is an outcome
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a user's code raises
         out = isinstance(error, RuntimeError) and CPU_ALLOCATOR_IS_OUT in str(error)
         reply.status, reply.message = "out_of_memory" if out else "error", _describe(error)
     return reply

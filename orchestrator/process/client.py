@@ -31,7 +31,8 @@ class ForkServer:
         """
         options = ["--survey-only"] if survey_only else []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", SERVER, *options],
+            # -P: a random.py in the user's folder must not stand in for Python's own
+            [sys.executable, "-P", "-m", SERVER, *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **ONE_THREAD},

@@ -43,8 +43,6 @@ class Reply:
 
     status: Literal["ok", "error", "out_of_memory"] = "ok"
     message: str | None = None
-    user_mistake: bool = False
-    """Whether it is a WorkloadError: wrongly asked, not gone wrong."""
     measured: Measurement | None = None
     survey: Survey | None = None
     imported: list[str] = field(default_factory=list)

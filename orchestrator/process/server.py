@@ -42,6 +42,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     adopt_orphans()
     _import_all(late="--survey-only" not in sys.argv)
+    sys.path.append(os.getcwd())  # a user's `package.module:name`
     os.write(replies, b"ready\n")
     last_gone: float | None = None
     with tempfile.TemporaryFile() as log:

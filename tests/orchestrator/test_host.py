@@ -107,7 +107,7 @@ def run(
     session = session_of(plan, results)
     host = Host(session, results=str(results), slots=Slots(count=slots, gpu=True))
     host.run(tune_folder, budget_s, make_slot)
-    progress = host.finish(results / "refuge")
+    progress = host.finish([results / "refuge"])
     rows = (
         open_store(str(results))
         .snapshot(session.sweep_id)
@@ -182,6 +182,7 @@ def test_trial_that_always_takes_its_worker_along_is_given_up(
         plan, tmp_path, ray_here, 1, fake_slot(die=lambda trial, _: trial.trial_id == deadly)
     )
     assert progress.lost == MAX_LOST + 1
+    assert progress.given_up == [deadly]
     assert {row["trial_id"] for row in rows} == {t.trial_id for t in plan.trials} - {deadly}
 
 
@@ -207,7 +208,7 @@ def test_second_record_of_a_trial_is_counted_and_dropped(
     first, late = slot.run(trial, 1), slot.run(trial, 2)
     assert recorder.record(first)
     assert recorder.record(late)
-    progress = recorder.finish(session.sweep_id, tmp_path / "refuge")
+    progress = recorder.finish(session.sweep_id, [])
     assert progress.repeated == 1
     stored = open_store(str(tmp_path)).stored_trials(session.sweep_id)
     assert stored[trial.trial_id].attempt_id == first.attempt_id
@@ -234,10 +235,11 @@ def test_full_disk_stops_new_trials_and_loses_none(
     host = Host(session, results=str(full_disk), slots=Slots(count=1, gpu=True))
     host.run(ray_here, None, fake_slot())
     refuge = tmp_path / "refuge"
-    progress = host.finish(refuge)
+    progress = host.finish([full_disk / "no better", refuge])
 
     assert progress.stopped is not None and "No space left on device" in progress.stopped
     assert progress.held >= 1
+    assert progress.kept_in == {str(refuge): progress.held}
     stored = open_store(str(full_disk)).stored_trials(session.sweep_id)
     kept = open_store(str(refuge)).stored_trials(session.sweep_id)
     assert 0 < len(stored) < len(plan.trials)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -136,7 +135,9 @@ def test_server_ends_when_its_user_is_gone() -> None:
 
 
 def test_time_of_a_trial_is_accounted_for(run_trial: RunTrial) -> None:
-    outcome = run_trial("mnist", measure=replace(SHORT, steady_budget_s=0.3, timeout_s=20))
+    outcome = run_trial(
+        "mnist", measure=SHORT.model_copy(update={"steady_budget_s": 0.3, "timeout_s": 20.0})
+    )
     assert outcome.reply is not None and outcome.reply.measured is not None
     phases = outcome.reply.measured.phases_s
     assert set(phases) == {"start", "one_time", "build", "cold", "steady", "checks"}

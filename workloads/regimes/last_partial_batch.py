@@ -6,6 +6,8 @@ from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.regime import ShapeRegime, at_least
 
+MOST_BATCHES = 10_000  # a timed group is a whole epoch
+
 
 @dataclass(frozen=True, kw_only=True)
 class LastPartialBatch(ShapeRegime):
@@ -19,6 +21,11 @@ class LastPartialBatch(ShapeRegime):
 
     def __post_init__(self) -> None:
         at_least(self.name, "full_batches", self.full_batches, 1)
+        if self.full_batches > MOST_BATCHES:
+            raise WorkloadError(
+                f"regime last_partial_batch: full_batches must be at most {MOST_BATCHES}, "
+                f"found {self.full_batches}"
+            )
         if not 0 < self.last < 1:
             raise WorkloadError(
                 f"regime last_partial_batch: last must be above 0 and below 1, found {self.last}"
