@@ -27,7 +27,6 @@ from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.slot import Slot
 from cudnn_sweep.orchestrator.slot_gate import SlotGate
 
-
 # No log files of Tune's own (half of its time a trial), no box of its own around our display, and Ctrl-C
 # is the launch's to handle.
 QUIET = {

@@ -111,11 +111,18 @@ def _asked(question: str | None) -> "NamedQuery":
             f"the question is missing or not first: found {question or 'none'}, allowed are "
             f"{', '.join(query_names())}, a path ending in .sql, or SQL"
         )
-    if len(question.split()) > 1 and not Path(question).is_file():
+    if len(question.split()) > 1 and not _is_file(question):
         return parse_query("the SQL given", question)
     if question.endswith(".sql"):
         return parse_query(question, _text_of(Path(question)))
     return load_query(question)
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except OSError:  # longer than names may be
+        return False
 
 
 def _text_of(file: Path) -> str:

@@ -120,3 +120,20 @@ def test_rows_wider_than_the_terminal_become_blocks() -> None:
 
 def _query(question: str, results: Path, *options: str) -> Result:
     return CliRunner().invoke(app, ["query", question, "--results", str(results), *options])
+
+
+def test_sql_longer_than_a_file_name_may_be_is_answered(results: Path) -> None:
+    columns = ", ".join(f"1 as column_{number}" for number in range(100))
+    assert (
+        len(json.loads(_query(f"select {columns}", results, "--format", "json").stdout)[0]) == 100
+    )
+
+
+def test_results_are_those_of_the_launch_file(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    results.rename(tmp_path / "elsewhere")
+    (tmp_path / "cluster.yaml").write_text("metadata: {sweep: {results: elsewhere}}")
+    found = CliRunner().invoke(app, ["query", "select count(*) from records", "--format", "csv"])
+    assert found.stdout.splitlines()[1] == "1"
