@@ -6,6 +6,7 @@ One flat row a trial. A unit is part of the column's name; a column that does no
 
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, get_args, get_origin, get_type_hints
 
@@ -183,6 +184,7 @@ ARROW_TYPES = {
 }
 
 
+@cache
 def arrow_schema() -> pa.Schema:
     """The Parquet files' schema: a field a column, its meaning under the metadata key `meaning`."""
     return pa.schema([_arrow_field(name, hint) for name, hint in _hints(RunRecord).items()])

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -45,7 +45,7 @@ def launch(
     """
     from rich.console import Console
 
-    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
+    from cudnn_sweep.orchestrator.cli.failing import leave, mistakes_exit
     from cudnn_sweep.orchestrator.launch import launch as run_launch
     from cudnn_sweep.orchestrator.options import LaunchOptions
     from cudnn_sweep.orchestrator.sweep_choice import Wish
@@ -64,16 +64,7 @@ def launch(
         )
         console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
         code = run_launch(options, console)
-    _leave(code)
-
-
-def _leave(code: int) -> NoReturn:
-    """End at once. Everything is closed by now; a tidy end of the interpreter would have DuckDB's bindings
-    report, in 40 lines, the reference cycles that Ray Tune leaves behind.
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    leave(code)
 
 
 def _program() -> str:

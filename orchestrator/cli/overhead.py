@@ -16,7 +16,7 @@ def overhead(
     from rich.console import Console
     from rich.table import Table
 
-    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
+    from cudnn_sweep.orchestrator.cli.failing import leave, mistakes_exit
     from cudnn_sweep.orchestrator.overhead import measure_overhead
 
     with mistakes_exit():
@@ -42,3 +42,4 @@ def overhead(
     quarters = ", ".join(f"{seconds:.1f}" for seconds in found.noop.quarters_s)
     console.print(f"Seconds for each quarter of the no-op trials: {quarters}")
     console.print(f"Peak memory of the driver: {found.noop.driver_mb:.0f} MB")
+    leave(0)

@@ -104,7 +104,7 @@ def test_failures_are_rows_and_come_with_their_commands(
     retried = sweep(here, *command[1:])
     assert retried.returncode == 0, retried.stdout + retried.stderr
     assert "1/1" in retried.stdout or "13 of 13 trials recorded" in retried.stdout
-    trial_id = command[-1].partition("=")[2]
+    (trial_id,) = [word.partition("=")[2] for word in command if word.startswith("trial_id=")]
     trials = open_store(str(here / "results")).stored_trials(sweep_id)
     assert [trial.retry for trial in trials.values()].count(1) == 1
     assert trials[trial_id].retry == 1
