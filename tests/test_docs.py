@@ -134,3 +134,17 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
         name, suite = choose_suite(spec, None)
         assert name in ("quick", "inline")
         assert suite.cells
+
+
+def test_table_in_the_readme_is_that_of_the_stored_results() -> None:
+    from cudnn_sweep.analysis.store import open_store
+    from cudnn_sweep.analysis.verdicts import verdicts
+    from cudnn_sweep.orchestrator.verdict_table import ratio_text, verdict_label, verdict_text
+
+    readme = (ROOT / "README.md").read_text()
+    (folder,) = (ROOT / "docs" / "results").iterdir()
+    found = verdicts(open_store(str(folder)))
+    assert len(found) == 9
+    for verdict in found:
+        row = next(line for line in readme.splitlines() if verdict_label(verdict) in line)
+        assert f"| {ratio_text(verdict)} | {verdict_text(verdict)} |" in row

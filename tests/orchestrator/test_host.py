@@ -15,6 +15,7 @@ import ray
 
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.plan import Plan, Trial
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.progress import Progress
@@ -184,6 +185,18 @@ def test_trial_that_always_takes_its_worker_along_is_given_up(
     assert progress.lost == MAX_LOST + 1
     assert progress.given_up == [deadly]
     assert {row["trial_id"] for row in rows} == {t.trial_id for t in plan.trials} - {deadly}
+
+
+def test_slot_that_does_not_come_up_stops_the_sweep_and_says_why(
+    ray_here: Path, tmp_path: Path, plan_of: MakePlan
+) -> None:
+    def no_slot(session: Session, accelerator: str) -> Slot:
+        raise ServerError("the GPU has fallen off the bus")
+
+    progress, rows = run(plan_of("noop", replicates=3), tmp_path, ray_here, 1, no_slot)
+    assert rows == []
+    assert progress.stopped is not None
+    assert "ServerError: the GPU has fallen off the bus" in progress.stopped
 
 
 def test_budget_stops_before_a_new_block(

@@ -1,0 +1,47 @@
+"""What a person sees while a sweep runs."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from rich.console import Console
+
+from cudnn_sweep.orchestrator.display import LiveDisplay, PlainDisplay
+from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.progress import Failure, Progress, SlotState
+
+
+@pytest.fixture
+def plan(plan_of: Callable[..., Plan]) -> Plan:
+    return plan_of("noop", replicates=3)
+
+
+def test_live_display_shows_slots_outcomes_and_why_it_stopped(plan: Plan) -> None:
+    console = Console(record=True, width=120)
+    progress = Progress(
+        statuses={"ok": 2, "timeout": 1},
+        slots={"GPU-1": SlotState(position=4, attempt=1, began_at=datetime.now(UTC))},
+        stopped="No space left on device",
+    )
+    console.print(LiveDisplay(plan).render(progress, []))
+    shown = console.export_text()
+    assert "ok 2" in shown and "timeout 1" in shown
+    assert "GPU-1" in shown and "noop forward 1x1 fixed tf32 · benchmark=" in shown
+    assert "to go" in shown
+    assert "No new trial starts: No space left on device" in shown
+
+
+def test_plain_display_prints_failures_at_once_and_progress_in_lines(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = Console(record=True, width=120)
+    display = PlainDisplay(console, plan)
+    failure = Failure(trial_id="abc", status="crash", message="SIGSEGV [0]")
+    display.update(Progress(statuses={"crash": 1}, failures=[failure]), [])
+    assert console.export_text() == "abc crash: SIGSEGV [0]\n"
+
+    monkeypatch.setattr("cudnn_sweep.orchestrator.display.LINE_S", 0.0)
+    display.update(Progress(statuses={"crash": 1, "ok": 4}, failures=[failure]), [])
+    line = console.export_text()
+    assert line.startswith("5/7 trials (1 crash, 4 ok), 0:00 gone")
+    assert line.count("\n") == 1
