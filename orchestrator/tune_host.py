@@ -136,9 +136,7 @@ class PlanSearcher(Searcher):
         if not self._blocks:
             return Searcher.FINISHED
         if len(self._running) >= self._slots:
-            return (
-                None  # Tune would prepare it long before it can start, and the time may be up then
-            )
+            return None  # a block prepared ahead might start after the time is up
         self._running.add(trial_id)
         return {"block": self._blocks.popleft()}
 
