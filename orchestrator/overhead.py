@@ -20,9 +20,9 @@ from time import monotonic
 from typing import Any
 
 from cudnn_sweep.analysis.store import open_store
-from cudnn_sweep.orchestrator.plan import Plan, make_plan
+from cudnn_sweep.orchestrator.plan import make_plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
@@ -101,7 +101,7 @@ def _ours(
 
     suite, where = _suite(workload, trials), machine.environment
     cells = expand_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
-    session = _session(make_plan(workload, suite, cells), folder)
+    session = session_of(make_plan(workload, suite, cells), f"overhead-{workload}", folder)
     host = Host(session, results=str(folder), slots=Slots(count=1, gpu=bool(machine.gpus)))
     host.run(tune_folder)
     host.finish([])
@@ -123,19 +123,6 @@ def _ours(
 def _start_s(row: dict[str, Any]) -> float:
     return float(
         row["start_s"] + row["one_time_s"] + row["build_s"] + row["cold"][0]["first_ms"] / 1e3
-    )
-
-
-def _session(plan: Plan, folder: Path) -> Session:
-    return Session(
-        sweep_id=f"overhead-{plan.suite}",
-        launch_id=f"overhead-{plan.suite}",
-        plan=plan,
-        plan_hash=plan.plan_hash,
-        plan_trials=len(plan.trials),
-        retries={},
-        scratch=folder / "scratch",
-        folder=folder,
     )
 
 

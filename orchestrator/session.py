@@ -25,3 +25,17 @@ class Session:
     """A folder on each node, for compute caches; kept until the sweep is finished."""
     folder: Path
     """Where the launch was typed: a user's own workload files are named from here."""
+
+
+def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
+    """A session that runs the whole of a plan as a new sweep, its scratch below `folder`."""
+    return Session(
+        sweep_id=sweep_id,
+        launch_id=f"launch-{sweep_id}",
+        plan=plan,
+        plan_hash=plan.plan_hash,
+        plan_trials=len(plan.trials),
+        retries={},
+        scratch=folder / "scratch",
+        folder=Path.cwd(),
+    )

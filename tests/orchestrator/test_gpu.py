@@ -9,7 +9,7 @@ import pytest
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.process.protocol import Outcome
-from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.slot import Slot
 from cudnn_sweep.workloads.config import CudnnConfig
 
@@ -28,16 +28,7 @@ def measure(tmp_path: Path) -> Measure:
     """Run a plan's trials one after another, without Ray, with a scratch folder of their own."""
 
     def run(plan: Plan) -> list[RunRecord]:
-        session = Session(
-            sweep_id="gpu",
-            launch_id="gpu",
-            plan=plan,
-            plan_hash=plan.plan_hash,
-            plan_trials=len(plan.trials),
-            retries={},
-            scratch=tmp_path / "scratch",
-            folder=Path.cwd(),
-        )
+        session = session_of(plan, "gpu", tmp_path)
         slot = Slot(session, "0")
         records = [slot.run(trial, 1) for trial in plan.trials]
         slot.close()

@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.recorder import MAX_LOST, Recorder
-from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.session import Session, session_of
 from cudnn_sweep.orchestrator.slot import Slot
 from cudnn_sweep.orchestrator.tune_host import Host, SlotMaker, Slots
 from cudnn_sweep.workloads.environment import Environment, capture_environment
@@ -83,17 +83,8 @@ def fake_slot(environment: Environment) -> MakeSlot:
     return maker
 
 
-def session_of(plan: Plan, folder: Path) -> Session:
-    return Session(
-        sweep_id=f"sweep-{uuid4().hex[:6]}",
-        launch_id=f"launch-{uuid4().hex[:6]}",
-        plan=plan,
-        plan_hash=plan.plan_hash,
-        plan_trials=len(plan.trials),
-        retries={},
-        scratch=folder / "scratch",
-        folder=folder,
-    )
+def new_session(plan: Plan, folder: Path) -> Session:
+    return session_of(plan, f"sweep-{uuid4().hex[:6]}", folder)
 
 
 def run(
@@ -105,7 +96,7 @@ def run(
     budget_s: float | None = None,
 ) -> tuple[Progress, list[Row]]:
     """Run a plan on so many logical GPUs; returns how it ended and the rows stored."""
-    session = session_of(plan, results)
+    session = new_session(plan, results)
     host = Host(session, results=str(results), slots=Slots(count=slots, gpu=True))
     host.run(tune_folder, budget_s, make_slot)
     progress = host.finish([results / "refuge"])
@@ -214,7 +205,7 @@ def test_budget_stops_before_a_new_block(
 def test_second_record_of_a_trial_is_counted_and_dropped(
     tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
 ) -> None:
-    session = session_of(plan_of("noop"), tmp_path)
+    session = new_session(plan_of("noop"), tmp_path)
     trial = session.plan.trials[0]
     slot = fake_slot()(session, "0")
     recorder = Recorder(str(tmp_path))
@@ -244,7 +235,7 @@ def test_full_disk_stops_new_trials_and_loses_none(
     ray_here: Path, full_disk: Path, plan_of: MakePlan, fake_slot: MakeSlot, tmp_path: Path
 ) -> None:
     plan = plan_of("noop", replicates=50)
-    session = session_of(plan, tmp_path)
+    session = new_session(plan, tmp_path)
     host = Host(session, results=str(full_disk), slots=Slots(count=1, gpu=True))
     host.run(ray_here, None, fake_slot())
     refuge = tmp_path / "refuge"

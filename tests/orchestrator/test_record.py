@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.analysis.verdicts import Verdict, verdicts
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.record import DIFFERENT
-from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.slot import Slot
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.environment import Environment
@@ -31,16 +31,7 @@ def shown(tmp_path: Path) -> Callable[[Plan], list[Verdict]]:
     """Run a plan's trials one after another, without Ray, and read the verdicts."""
 
     def run(plan: Plan) -> list[Verdict]:
-        session = Session(
-            sweep_id="planted",
-            launch_id="planted",
-            plan=plan,
-            plan_hash=plan.plan_hash,
-            plan_trials=len(plan.trials),
-            retries={},
-            scratch=tmp_path / "scratch",
-            folder=Path.cwd(),
-        )
+        session = session_of(plan, "planted", tmp_path)
         store = open_store(str(tmp_path / "results"))
         slot = Slot(session, "cpu")
         for trial in plan.trials:

@@ -13,7 +13,7 @@ from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
 from cudnn_sweep.orchestrator.plan import Plan, narrow
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Status
 from cudnn_sweep.orchestrator.record import make_record
-from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, Wish, choose_sweep
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 from cudnn_sweep.workloads.environment import Environment, capture_environment
@@ -41,16 +41,7 @@ def put(
     environment: Environment = HERE,
 ) -> None:
     """Store the plan's first `count` trials."""
-    session = Session(
-        sweep_id=sweep_id,
-        launch_id="any",
-        plan=plan,
-        plan_hash=plan.plan_hash,
-        plan_trials=len(plan.trials),
-        retries={},
-        scratch=Path("/nowhere"),
-        folder=Path("/nowhere"),
-    )
+    session = session_of(plan, sweep_id, Path("/nowhere"))
     now = datetime.now(UTC)
     outcome = Outcome(
         status=status,
