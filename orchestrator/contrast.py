@@ -1,7 +1,7 @@
 """Contrast: two configs that differ in one field, the baseline first, as verdicts compare them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import permutations
 
 from cudnn_sweep.analysis.store import Store
@@ -11,7 +11,7 @@ from cudnn_sweep.workloads.config import CudnnConfig
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contrast:
-    """A field and two of its values, as text the way SQL writes them."""
+    """A field and two of its values, as text the way SQL writes them: the questions' parameters."""
 
     field: str
     baseline: str
@@ -41,31 +41,17 @@ def verdicts_of(store: Store, sweep_id: str, contrasts: Iterable[Contrast]) -> l
     return [
         verdict
         for contrast in contrasts
-        for verdict in verdicts(
-            store,
-            sweep_id,
-            field=contrast.field,
-            baseline=contrast.baseline,
-            candidate=contrast.candidate,
-        )
+        for verdict in verdicts(store, sweep_id, **asdict(contrast))
     ]
 
 
 def break_evens_of(store: Store, sweep_id: str, contrasts: Iterable[Contrast]) -> list[BreakEven]:
     return [
-        row
-        for contrast in contrasts
-        for row in break_evens(
-            store,
-            sweep_id,
-            field=contrast.field,
-            baseline=contrast.baseline,
-            candidate=contrast.candidate,
-        )
+        row for contrast in contrasts for row in break_evens(store, sweep_id, **asdict(contrast))
     ]
 
 
 def settings(config: CudnnConfig) -> dict[str, str]:
     """Each field as text, the way SQL writes it."""
-    values = {field.name: getattr(config, field.name) for field in fields(config)}
-    return {name: "null" if value is None else str(value).lower() for name, value in values.items()}
+    values = asdict(config).items()
+    return {name: "null" if value is None else str(value).lower() for name, value in values}

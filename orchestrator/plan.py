@@ -67,7 +67,7 @@ class Plan:
         return content_hash((trials, self.measure.model_dump()))
 
     def configs(self) -> list[CudnnConfig]:
-        """In a fixed order: PyTorch's defaults sort first."""
+        """The configs of its trials, in an order that does not depend on theirs."""
         return sorted({trial.config for trial in self.trials}, key=str)
 
     def blocks(self) -> Iterator[tuple[int, list[Trial]]]:

@@ -65,9 +65,7 @@ def print_summary(
             verdict_table(found, break_evens_of(store, session.sweep_id, session.contrasts))
         )
     stored = store.stored_trials(session.sweep_id)
-    statuses: dict[str, int] = {}
-    for trial in stored.values():
-        statuses[trial.status] = statuses.get(trial.status, 0) + 1
+    statuses = Counter(trial.status for trial in stored.values())
     outcomes = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     console.print(
         f"\nSweep {session.sweep_id}: {len(stored)} of {session.plan_trials} trials recorded"

@@ -13,13 +13,9 @@ from cudnn_sweep.workloads.measurement import ColdCall, MeasureSpec
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep
 
-GROUP_S = (
-    0.02  # a timed group lasts at least this long: one synchronise (10 µs) is then 0.05% of it
-)
+GROUP_S = 0.02  # a timed group's least length: one synchronise (10 µs) is then 0.05% of it
 MIN_SAMPLES = 5  # fewer say nothing of their spread
-MEDIAN_ERROR = math.sqrt(
-    math.pi / 2
-)  # the median's standard error over the mean's, for normal noise
+MEDIAN_ERROR = math.sqrt(math.pi / 2)  # standard error of a median over that of a mean, if normal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
