@@ -4,7 +4,8 @@ One flat row a trial. A unit is part of the column's name; a column that does no
 `python -m cudnn_sweep.analysis.schema` prints the data dictionary that docs/records.md holds.
 """
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import datetime
 from functools import cache
 from types import NoneType, UnionType
@@ -12,16 +13,61 @@ from typing import Annotated, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColdShape:
-    """The cold cost of one input shape, in order of arrival."""
+    """The cold cost of one input shape, in order of arrival; all wall time, synchronised.
+
+    Forward is what comes before the backward pass, or all where there is none; after both a
+    training's optimiser is what is left.
+    """
 
     shape: Annotated[list[int], "the input's sizes"]
-    first_ms: Annotated[float, "wall time of the first call, synchronised"]
-    second_ms: Annotated[float | None, "wall time of the second call, synchronised"]
+    first_ms: Annotated[float, "the first call"]
+    first_forward_ms: Annotated[float | None, "of it, until the backward pass"]
+    first_backward_ms: Annotated[float | None, "of it, the backward pass"]
+    second_ms: Annotated[float | None, "the second call"]
+    second_forward_ms: Annotated[float | None, "of it, until the backward pass"]
+    second_backward_ms: Annotated[float | None, "of it, the backward pass"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kernel:
+    """One kernel or memory operation that a step launches, in order."""
+
+    name: Annotated[str, "as the driver has it, mangled where it is C++"]
+    operation: Annotated[str | None, "PyTorch's operation that launched it; null where unknown"]
+    kind: Annotated[str, "convolution, layout_conversion or other"]
+    grid: Annotated[list[int] | None, "blocks in x, y and z"]
+    block: Annotated[list[int] | None, "threads of a block in x, y and z"]
+    shared_bytes: Annotated[int | None, "dynamic shared memory of a block"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComputedTensor:
+    """One output or gradient of a step from fixed random inputs and weights."""
+
+    tensor: Annotated[str, "its name in the workload"]
+    elements: Annotated[int, "numbers in it"]
+    fingerprint: Annotated[str, "hash of its bits"]
+    relative_l2_error: Annotated[float | None, "‖x − x64‖₂ / ‖x64‖₂ against float64"]
+    relative_max_error: Annotated[float | None, "max |x − x64| / max |x64|"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoggedChoice:
+    """What cuDNN's log says of one convolution operation at its first call."""
+
+    operation: Annotated[str, "ConvFwd, ConvBwdData or ConvBwdFilter"]
+    engine: Annotated[str, "tag of the plan that was taken"]
+    numeric_notes: Annotated[list[str], "its numerical notes"]
+    behavior_notes: Annotated[list[str], "its behaviour notes"]
+    workspace_bytes: Annotated[int, "its workspace"]
+    plans_built: Annotated[int, "plans built before one was taken"]
+    plans_timed: Annotated[int, "plans that a search timed; 0: no search"]
+    timed_ms: Annotated[float | None, "the time that the search saw for it"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,6 +151,39 @@ class RunRecord:
     distinct_shapes: Annotated[int | None, "distinct shapes met in the cold part"]
     regime_shapes: Annotated[int | None, "distinct shapes that the regime has; null: without end"]
     open_new_shapes: Annotated[int | None, "steps of an open loop that met a new shape"]
+    loss_first: Annotated[float | None, "loss of the first training step"]
+    loss_last: Annotated[float | None, "loss of the last training step"]
+
+    # memory of the caching allocator, and the host's
+    cold_allocated_bytes_before: Annotated[
+        int | None, "device memory allocated when the cold part began"
+    ]
+    cold_reserved_bytes_before: Annotated[
+        int | None, "reserved by PyTorch's allocator when it began"
+    ]
+    cold_peak_allocated_bytes: Annotated[int | None, "peak of allocated memory in it"]
+    cold_peak_reserved_bytes: Annotated[int | None, "peak of reserved memory in it"]
+    cold_allocated_bytes_after: Annotated[int | None, "allocated when it ended"]
+    cold_reserved_bytes_after: Annotated[
+        int | None, "reserved when it ended: a search in benchmark mode gives back what is unused"
+    ]
+    steady_allocated_bytes: Annotated[int | None, "allocated after the timed loop"]
+    steady_reserved_bytes: Annotated[int | None, "reserved after the timed loop"]
+    steady_peak_allocated_bytes: Annotated[int | None, "peak of allocated memory in the timed loop"]
+    steady_peak_reserved_bytes: Annotated[int | None, "peak of reserved memory in the timed loop"]
+    peak_host_bytes: Annotated[int | None, "peak resident memory of the trial's process"]
+
+    # calibration: what the device can do at that moment
+    calibration_matmul_tflops: Annotated[
+        float | None, "a fixed matrix product in the trial's precision, 10^12 operations a second"
+    ]
+    calibration_copy_gbps: Annotated[
+        float | None, "a fixed copy in device memory, 10^9 bytes read and written a second"
+    ]
+
+    # steady state, as a user's loop has it
+    warmup_s: Annotated[float | None, "how long the loop ran before it was timed"]
+    warmup_settled: Annotated[bool | None, "whether its pace and clock had settled by then"]
     steady_wall_samples_ms: Annotated[
         list[float] | None,
         "wall time per iteration: of each timed group (closed loop) or of each step, searches included (open loop)",
@@ -113,28 +192,103 @@ class RunRecord:
         float | None,
         "wall time per iteration: median of the samples (closed loop), their mean (open loop)",
     ]
+    steady_wall_p10_ms: Annotated[float | None, "10% of the samples are below"]
+    steady_wall_p90_ms: Annotated[float | None, "90% of the samples are below"]
+    steady_wall_error: Annotated[
+        float | None, "standard error of the median within this process, as a share of it"
+    ]
     steady_iterations: Annotated[int | None, "iterations behind the samples"]
     steady_stop: Annotated[str | None, "why timing stopped: precision, budget or horizon"]
-    steady_device_ms: Annotated[float | None, "device time per iteration, free of launch gaps"]
-    cold_peak_allocated_bytes: Annotated[
-        int | None, "peak of allocated device memory in the cold part"
+
+    # steady state, on the device alone
+    steady_device_source: Annotated[
+        str | None, "graph (replays of a CUDA graph) or profiler (sum of kernel times)"
     ]
-    cold_peak_reserved_bytes: Annotated[
-        int | None, "peak of reserved device memory in the cold part"
+    steady_device_note: Annotated[str | None, "why there is no graph, or no device time at all"]
+    steady_device_samples_ms: Annotated[
+        list[float] | None, "device time per iteration, free of launch gaps, of each replay"
     ]
-    steady_peak_allocated_bytes: Annotated[
-        int | None, "peak of allocated device memory in the steady part"
+    steady_device_ms: Annotated[float | None, "their median"]
+    steady_device_p10_ms: Annotated[float | None, "10% of the samples are below"]
+    steady_device_p90_ms: Annotated[float | None, "90% of the samples are below"]
+    steady_device_error: Annotated[
+        float | None, "standard error of the median within this process, as a share of it"
     ]
-    steady_peak_reserved_bytes: Annotated[
-        int | None, "peak of reserved device memory in the steady part"
+    steady_device_iterations: Annotated[int | None, "iterations behind the samples"]
+    steady_device_stop: Annotated[str | None, "why timing stopped: precision or budget"]
+    steady_flushed_samples_ms: Annotated[
+        list[float] | None, "device time of steps that found the L2 cache cleared (flush_l2)"
     ]
-    peak_host_bytes: Annotated[int | None, "peak resident memory of the trial's process"]
+    steady_flushed_ms: Annotated[float | None, "their median"]
+    launch_bound: Annotated[
+        bool | None, "wall time is over 1.1 × device time: the loop waits for the CPU"
+    ]
+
+    # what was chosen, by the process that was timed; of one step at the base input shape
     convolutions: Annotated[int | None, "convolution calls in one step, backward not counted"]
     routes: Annotated[
         list[str] | None, "distinct backends PyTorch selects for them, for example Cudnn"
     ]
-    loss_first: Annotated[float | None, "loss of the first training step"]
-    loss_last: Annotated[float | None, "loss of the last training step"]
+    cudnn_operations: Annotated[
+        list[str] | None, "other operations of PyTorch that ran in cuDNN, for example _cudnn_rnn"
+    ]
+    convolution_flops: Annotated[
+        int | None, "2 × multiply-adds of the step's convolutions, each direction"
+    ]
+    convolution_bytes: Annotated[int | None, "bytes they must move: each operand once a direction"]
+    roofline_ms: Annotated[
+        float | None, "least time for them, each at the calibrated ceiling that limits it"
+    ]
+    roofline_share: Annotated[float | None, "roofline_ms / device time (wall time without CUDA)"]
+    kernels_source: Annotated[str | None, "graph (the timed process's own) or profiler"]
+    kernels: Annotated[list[Kernel] | None, "what the step launches, in order"]
+    kernels_hash: Annotated[
+        str | None,
+        "hash of the convolutions' kernels, their order and grids: equal where they ran the same",
+    ]
+    layout_conversions: Annotated[int | None, "launches of kind layout_conversion"]
+    layout_conversion_ms: Annotated[
+        float | None, "device time that the step would save without them, by replaying it so"
+    ]
+
+    # what it computes, from fixed random inputs and weights
+    computed: Annotated[list[ComputedTensor] | None, "outputs and gradients of one step"]
+    fingerprint: Annotated[str | None, "hash of the bits of all of them"]
+    bitwise_repeatable: Annotated[bool | None, "whether a second run gave the same bits"]
+    relative_l2_error: Annotated[
+        float | None, "largest of their relative L2 errors against float64"
+    ]
+    relative_max_error: Annotated[float | None, "largest of their relative maximum errors"]
+    reference_note: Annotated[str | None, "why there is no float64 reference where one was asked"]
+
+    # the GPU beside the steady part, and what it makes doubtful
+    telemetry: Annotated[str | None, "where it was read: nvml, or a fake; null where unread"]
+    telemetry_samples: Annotated[int | None, "times that it was read"]
+    sm_clock_mhz: Annotated[float | None, "median SM clock"]
+    sm_clock_low_mhz: Annotated[int | None, "lowest SM clock seen"]
+    sm_clock_high_mhz: Annotated[int | None, "highest SM clock seen"]
+    memory_clock_mhz: Annotated[int | None, "memory clock at the end"]
+    power_w: Annotated[float | None, "mean power, from the energy counter, which steps by 0.1 s"]
+    energy_per_iteration_mj: Annotated[
+        float | None, "energy of the wall-timed loop / its iterations, millijoules"
+    ]
+    temperature_c: Annotated[int | None, "highest temperature seen"]
+    throttle_reasons: Annotated[list[str] | None, "what slowed the clocks, as NVML names it"]
+    other_processes: Annotated[int | None, "most processes of others seen on the GPU"]
+    warnings: Annotated[
+        list[str] | None, "of shared_gpu, throttled and clocks_unsettled those that were seen"
+    ]
+
+    # an untimed process of its own, which drew its own choice
+    logged_choices: Annotated[
+        list[LoggedChoice] | None, "what cuDNN's log says of each convolution's first call"
+    ]
+    logged_searches: Annotated[int | None, "how many of them timed plans"]
+    logged_workspace_bytes: Annotated[int | None, "the largest workspace of the plans taken"]
+    logged_kernels_agree: Annotated[
+        bool | None, "whether that process launched the kernels of the timed one"
+    ]
+    logged_error: Annotated[str | None, "why there is no log where one was asked for"]
 
     # where the trial's own time went
     start_s: Annotated[float | None, "from the fork to the trial's first own line"]
@@ -143,10 +297,14 @@ class RunRecord:
     ]
     build_s: Annotated[float | None, "making the workload and its inputs"]
     cold_s: Annotated[float | None, "cold part"]
+    calibration_s: Annotated[float | None, "calibration"]
     steady_s: Annotated[float | None, "warm-up and steady part"]
     checks_s: Annotated[float | None, "untimed part after the measurement"]
+    log_s: Annotated[float | None, "whole life of the untimed process that logs"]
     exit_s: Annotated[float | None, "from the result to the process being gone"]
-    process_s: Annotated[float, "whole life of the trial's process, fork to gone"]
+    process_s: Annotated[
+        float, "whole life of the trial's process, fork to gone; the log's is not in it"
+    ]
     gap_s: Annotated[float | None, "from the slot's last process gone to this one forked"]
     started_at: Annotated[datetime, "when the trial's process was forked, UTC"]
     ended_at: Annotated[datetime, "when it was gone, UTC"]
@@ -203,13 +361,22 @@ def data_dictionary() -> str:
         "",
         "| column | type | null | meaning |",
         "|---|---|---|---|",
+        *(line for field in arrow_schema() for line in _documented(field)),
     ]
-    for field in arrow_schema():
-        assert field.metadata is not None
-        null = "yes" if field.nullable else ""
-        meaning = field.metadata[b"meaning"].decode()
-        lines.append(f"| `{field.name}` | {field.type} | {null} | {meaning} |")
     return "\n".join(lines) + "\n"
+
+
+def _documented(field: pa.Field, within: str = "") -> Iterator[str]:
+    """A line for a column, and one for each field of the structs that it lists."""
+    assert field.metadata is not None
+    lists_structs = pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type)
+    shown = "list<struct>" if lists_structs else str(field.type).replace("item: ", "")
+    null = "yes" if field.nullable else ""
+    meaning = field.metadata[b"meaning"].decode().replace("|", "\\|")
+    yield f"| `{within}{field.name}` | {shown} | {null} | {meaning} |"
+    if lists_structs:
+        for inner in field.type.value_type:
+            yield from _documented(inner, f"{within}{field.name}[].")
 
 
 def _hints(record_type: type) -> dict[str, object]:
@@ -230,8 +397,9 @@ def _arrow_type(python_type: object) -> pa.DataType:
         return pa.list_(_arrow_type(get_args(python_type)[0]))
     if get_origin(python_type) is dict:
         return pa.map_(*map(_arrow_type, get_args(python_type)))
-    if python_type is ColdShape:
-        return pa.struct([_arrow_field(name, hint) for name, hint in _hints(ColdShape).items()])
+    if is_dataclass(python_type):
+        assert isinstance(python_type, type)
+        return pa.struct([_arrow_field(name, hint) for name, hint in _hints(python_type).items()])
     return ARROW_TYPES[python_type]  # type: ignore[index]
 
 

@@ -5,6 +5,7 @@ every few seconds reads only what is new. Parts are scanned, and only in the col
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -39,7 +40,6 @@ class SnapshotReader:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._schema = _nullable(arrow_schema())
         self._loose: dict[str, pa.Table] = {}
         self._parts: dict[str, ds.ParquetFileFragment] = {}
 
@@ -58,7 +58,8 @@ class SnapshotReader:
             except TornFileError:
                 torn.append(self._folder.shown(path))
         self._loose = {path: table for path, table in self._loose.items() if path in listed}
-        return Snapshot(loose=self._joined(loose), parts=self._scanned(parts), torn=tuple(torn))
+        rows = joined(loose).select(arrow_schema().names)
+        return Snapshot(loose=rows, parts=self._scanned(parts), torn=tuple(torn))
 
     def _row(self, path: str) -> pa.Table:
         if path not in self._loose:
@@ -70,15 +71,17 @@ class SnapshotReader:
             self._parts[path] = parquet.open_fragment(self._folder, path)
         return self._parts[path]
 
-    def _joined(self, tables: list[pa.Table]) -> pa.Table:
-        """Files of an older schema lack columns: those are null."""
-        every = [self._schema.empty_table(), *tables]
-        return pa.concat_tables(every, promote_options="default").select(self._schema.names)
-
     def _scanned(self, fragments: list[ds.ParquetFileFragment]) -> ds.Dataset:
         format_, filesystem = ds.ParquetFileFormat(), self._folder.filesystem
-        return ds.FileSystemDataset(fragments, self._schema, format_, filesystem)
+        return ds.FileSystemDataset(fragments, _nullable_schema(), format_, filesystem)
 
 
-def _nullable(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([pa.field(field.name, field.type) for field in schema])
+def joined(tables: list[pa.Table]) -> pa.Table:
+    """One table; what a file of an older schema lacks, within structs too, is null."""
+    every = [_nullable_schema().empty_table(), *tables]
+    return pa.concat_tables(every, promote_options="default")
+
+
+@cache
+def _nullable_schema() -> pa.Schema:
+    return pa.schema([pa.field(field.name, field.type) for field in arrow_schema()])

@@ -17,7 +17,7 @@ from cudnn_sweep.analysis.errors import StoreError, TornFileError
 from cudnn_sweep.analysis.folder import Folder, open_folder
 from cudnn_sweep.analysis.progress import StoredTrial, SweepState, counting, sweep_states
 from cudnn_sweep.analysis.schema import RunRecord, to_table
-from cudnn_sweep.analysis.snapshot import TRIALS, Snapshot, SnapshotReader
+from cudnn_sweep.analysis.snapshot import TRIALS, Snapshot, SnapshotReader, joined
 
 TORN_SUFFIX = ".torn"
 SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # ids become names of files
@@ -68,8 +68,7 @@ class Store:
         fresh = [table for table in loose.values() if not _attempts(table) <= compacted]
         if fresh:
             part = f"{_sweep_folder(sweep_id)}/part-{uuid.uuid4().hex}.parquet"
-            rows = pa.concat_tables(fresh, promote_options="default")
-            self.folder.write(part, parquet.encode(rows))
+            self.folder.write(part, parquet.encode(joined(fresh)))
         for path in loose:
             self.folder.remove(path)
         for folder in (_trials_folder(sweep_id), _sweep_folder(sweep_id)):

@@ -3,14 +3,11 @@
 The arithmetic is in sql/helps_or_hurts.sql and sql/break_even.sql, and so are the columns' meanings.
 """
 
-from dataclasses import dataclass, fields
-from typing import TypeVar
+from dataclasses import dataclass
 
-from cudnn_sweep.analysis.database import Database, open_database
-from cudnn_sweep.analysis.queries import Value, load_query
+from cudnn_sweep.analysis.answers import answer
+from cudnn_sweep.analysis.queries import Value
 from cudnn_sweep.analysis.store import Store
-
-Row = TypeVar("Row", "Verdict", "BreakEven")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,11 +34,17 @@ class Verdict:
     ratio_low: float | None
     ratio_high: float | None
     wall_verdict: str
+    baseline_device_ms: float | None
+    candidate_device_ms: float | None
     device_ratio: float | None
+    device_ratio_low: float | None
+    device_ratio_high: float | None
     device_verdict: str | None
     net_ratio: float | None
     net_verdict: str | None
     no_effect_reason: str | None
+    launch_bound: bool | None
+    warnings: list[str]
     wall_statistical_verdict: str
     device_statistical_verdict: str | None
     baseline_peak_reserved_bytes: int | None
@@ -85,20 +88,9 @@ class BreakEven:
 
 def verdicts(store: Store, sweep_id: str | None = None, **values: Value) -> list[Verdict]:
     """Rows of `helps_or_hurts`, of one sweep or of all; `values` are further parameters of it."""
-    with open_database(store, sweep_id) as database:
-        return _rows(Verdict, database, "helps_or_hurts", values)
+    return answer(Verdict, store, sweep_id, "helps_or_hurts", values)
 
 
 def break_evens(store: Store, sweep_id: str | None = None, **values: Value) -> list[BreakEven]:
     """Rows of `break_even`, as `verdicts` has those of `helps_or_hurts`."""
-    with open_database(store, sweep_id) as database:
-        return _rows(BreakEven, database, "break_even", values)
-
-
-def _rows(
-    row_type: type[Row], database: Database, name: str, values: dict[str, Value]
-) -> list[Row]:
-    question = load_query(name)
-    table = database.query(question.sql, question.values(values))
-    columns = [field.name for field in fields(row_type)]
-    return [row_type(**row) for row in table.select(columns).to_pylist()]
+    return answer(BreakEven, store, sweep_id, "break_even", values)

@@ -29,7 +29,15 @@ from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, expand_cells, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
-NOTHING = MeasureSpec(warmup_s=0.0, steady_budget_s=0.0)
+NOTHING = MeasureSpec(
+    warmup_s=0.0,
+    steady_budget_s=0.0,
+    device_budget_s=0.0,
+    calibrate=False,
+    reference_replicates=0,
+    logged_replicates=0,
+    telemetry="off",
+)
 TOUCH = "import torch; torch.zeros(1, device='cuda' if torch.cuda.is_available() else 'cpu')"
 
 

@@ -11,8 +11,6 @@ from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.suite import SuiteSpec
 
-TWIN_BLOCKS = 20  # one block in so many carries an A/A pair: a check of the verdicts on real data
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
@@ -126,7 +124,7 @@ def make_plan(name: str, suite: SuiteSpec, cells: list[Cell]) -> Plan:
 
 def _configs(suite: SuiteSpec, block: int, order: random.Random) -> list[tuple[CudnnConfig, int]]:
     configs = [(config, 0) for config in dict.fromkeys(suite.configs)]
-    if block % TWIN_BLOCKS == 0:
+    if block % suite.twin_every == 0:
         configs.append((configs[0][0], 1))
     order.shuffle(configs)
     return configs

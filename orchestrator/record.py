@@ -3,15 +3,32 @@
 from dataclasses import asdict, fields
 from typing import Any
 
-from cudnn_sweep.analysis.schema import SCHEMA_VERSION, ColdShape, RunRecord
+from cudnn_sweep.analysis.schema import (
+    SCHEMA_VERSION,
+    ColdShape,
+    ComputedTensor,
+    Kernel,
+    LoggedChoice,
+    RunRecord,
+)
 from cudnn_sweep.orchestrator.plan import Trial
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.environment import Environment
-from cudnn_sweep.workloads.measurement import Measurement
+from cudnn_sweep.workloads.measurement import LogPass, Measurement
 
-PHASES = ("start", "one_time", "build", "cold", "steady", "checks")
-DIFFERENT = {"config", "cold", "phases_s"}  # every other field of Measurement is a column
+PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks")
+
+# Of Measurement: parts, whose fields are columns like its own; what is no column of that name; and
+# lists, whose elements have a row of their own in the record.
+PARTS = ("memory", "calibration", "wall", "device", "choice", "computed", "telemetry")
+NOT_COLUMNS = (*PARTS, "config", "phases_s")
+ROWS = {
+    "cold": ColdShape,
+    "kernels": Kernel,
+    "computed": ComputedTensor,
+    "logged_choices": LoggedChoice,
+}
 
 
 def make_record(
@@ -20,11 +37,15 @@ def make_record(
     outcome: Outcome,
     environment: Environment,
     *,
+    log: Outcome | None = None,
     slot: str,
     attempt: int,
     attempt_id: str,
 ) -> RunRecord:
-    """A process that ended without a word is recorded with the config that it was to have."""
+    """A process that ended without a word is recorded with the config that it was to have.
+
+    `log`: what became of the untimed process that logs, where there was one.
+    """
     measured = (outcome.reply and outcome.reply.measured) or Measurement()
     cell, problem = trial.cell, trial.cell.problem
     return RunRecord(
@@ -61,8 +82,8 @@ def make_record(
         **asdict(measured.config or trial.config),
         status=outcome.status,
         message=outcome.message,
-        cold=_cold(measured),
         **_as_measured(measured),
+        **_as_logged(log, measured.choice.kernels_hash),
         exit_s=outcome.exit_s,
         process_s=outcome.process_s,
         gap_s=outcome.gap_s,
@@ -77,15 +98,28 @@ def make_record(
 
 def _as_measured(measured: Measurement) -> dict[str, Any]:
     """Columns that are called as what was measured; a test holds both to each other."""
-    names = {field.name for field in fields(measured)} - DIFFERENT
-    phases = {f"{phase}_s": measured.phases_s.get(phase) for phase in PHASES}
-    return {**{name: getattr(measured, name) for name in names}, **phases}
+    values = _values(measured, NOT_COLUMNS)
+    for part in PARTS:
+        values |= _values(getattr(measured, part))
+    return values | {f"{phase}_s": measured.phases_s.get(phase) for phase in PHASES}
 
 
-def _cold(measured: Measurement) -> list[ColdShape] | None:
-    if measured.cold is None:
-        return None
-    return [
-        ColdShape(shape=list(call.shape), first_ms=call.first_ms, second_ms=call.second_ms)
-        for call in measured.cold
-    ]
+def _as_logged(log: Outcome | None, timed_kernels: str | None) -> dict[str, Any]:
+    found = (log and log.reply and log.reply.log_pass) or LogPass()
+    kernels = found.kernels_hash
+    return {
+        **_values(found, ("kernels_hash",)),
+        "logged_kernels_agree": None if kernels is None else kernels == timed_kernels,
+        "logged_error": None if log is None or log.status == "ok" else log.message,
+        "log_s": None if log is None else log.process_s,
+    }
+
+
+def _values(part: Any, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A dataclass's fields by name, lists of others as rows of the record."""
+    values = {field.name: getattr(part, field.name) for field in fields(part)}
+    return {
+        name: [ROWS[name](**asdict(row)) for row in value] if name in ROWS and value else value
+        for name, value in values.items()
+        if name not in without
+    }

@@ -6,7 +6,8 @@ from collections import Counter
 from rich.console import Console
 from rich.table import Table
 
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.time_shares import TimeShare, time_shares
 from cudnn_sweep.orchestrator.contrast import break_evens_of, contrasts_of, verdicts_of
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.plan import Plan
@@ -14,8 +15,10 @@ from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.spec import DEFAULT_RESULTS
 from cudnn_sweep.orchestrator.verdict_table import verdict_table
+from cudnn_sweep.workloads.measuring.warnings import ADVICE
 
 FAILURES_SHOWN = 10
+LEAST_SHARE = 0.005  # of the time: less shows as 0%
 
 
 def print_plan(console: Console, plan: Plan, slots: int) -> None:
@@ -80,12 +83,41 @@ def print_summary(
             f"{unpaired} that lack a trial.",
             highlight=False,
         )
+    _print_shares(console, store, session.sweep_id)
+    _print_warnings(console, store, session.sweep_id)
     if progress.lost or progress.repeated:
         console.print(
             f"{progress.lost} tries were lost with their worker; {progress.repeated} records came twice."
         )
     _print_failures(console, session, progress, options)
     _print_next(console, location, session, options, complete=len(stored) >= session.plan_trials)
+
+
+def _print_shares(console: Console, store: Store, sweep_id: str) -> None:
+    """Where the slots' wall time went, measuring first."""
+    shares = [share for share in time_shares(store, sweep_id) if share.share >= LEAST_SHARE]
+    measuring = [share for share in shares if share.measuring]
+    if not measuring:
+        return
+    others = [share for share in shares if not share.measuring]
+    total = sum(share.share for share in measuring)
+    console.print(
+        f"Where the time went: {total:.0%} measuring ({_listed(measuring)}); {_listed(others)}.",
+        highlight=False,
+    )
+
+
+def _listed(shares: list[TimeShare]) -> str:
+    return ", ".join(f"{share.part} {share.share:.0%}" for share in shares)
+
+
+def _print_warnings(console: Console, store: Store, sweep_id: str) -> None:
+    """Each warning once, with how many trials it is about."""
+    lists = store.snapshot(sweep_id).table(["warnings"])["warnings"].to_pylist()
+    counts = Counter(name for names in lists for name in names or ())
+    for name, count in counts.most_common():
+        text = f"{count} of {len(lists)} trials: {name}: {ADVICE[name]}"
+        console.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_failures(

@@ -8,7 +8,13 @@ from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.plan import Trial
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.protocol import Request, SurveyJob, TrialJob
+from cudnn_sweep.orchestrator.process.protocol import (
+    LogJob,
+    Outcome,
+    Request,
+    SurveyJob,
+    TrialJob,
+)
 from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.cell import content_hash
@@ -31,29 +37,43 @@ class Slot:
 
     def run(self, trial: Trial, attempt: int) -> RunRecord:
         """Whatever the trial's process does is in the record; ServerError where the server dies."""
-        measure = self._session.plan.measure
-        request = TrialRequest(
-            cell=trial.cell,
-            config=trial.config,
-            measure=measure,
-            seed=trial.seed,
-            compute_cache=self._compute_cache(trial),
-        )
-        outcome = self._server.run(
-            Request(
-                job=TrialJob(trial=request),
-                timeout_s=measure.timeout_s,
-                host_memory_limit_mib=measure.host_memory_limit_mib,
-            )
-        )
+        request = self._request(trial)
+        outcome = self._fork(TrialJob(trial=request))
+        logs = self._logs(trial) and outcome.status == "ok"
         return make_record(
             self._session,
             trial,
             outcome,
             self._environment,
+            log=self._fork(LogJob(trial=request)) if logs else None,
             slot=self.name,
             attempt=attempt,
             attempt_id=uuid4().hex,
+        )
+
+    def _request(self, trial: Trial) -> TrialRequest:
+        measure = self._session.plan.measure
+        return TrialRequest(
+            cell=trial.cell,
+            config=trial.config,
+            measure=measure,
+            seed=trial.seed,
+            compute_cache=self._compute_cache(trial),
+            reference=trial.replicate < measure.reference_replicates,
+        )
+
+    def _logs(self, trial: Trial) -> bool:
+        first = trial.replicate < self._session.plan.measure.logged_replicates
+        return first and not trial.twin and self._environment.device == "cuda"
+
+    def _fork(self, job: TrialJob | LogJob) -> Outcome:
+        measure = self._session.plan.measure
+        return self._server.run(
+            Request(
+                job=job,
+                timeout_s=measure.timeout_s,
+                host_memory_limit_mib=measure.host_memory_limit_mib,
+            )
         )
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ def test_commands_exist_with_their_options(document: Path) -> None:
         assert {word for word in words if word.startswith("--")} <= options, match[0]
 
 
-@pytest.mark.parametrize("command", ["launch", "query", "overhead"])
+@pytest.mark.parametrize("command", ["launch", "query", "overhead", "doctor"])
 def test_command_has_help(command: str) -> None:
     told = subprocess.run(
         [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", command, "--help"],
@@ -53,7 +53,7 @@ def test_help_imports_neither_torch_nor_ray() -> None:
     code = (
         "import sys\n"
         "from cudnn_sweep.orchestrator.cli import app\n"
-        "for words in (['--help'], ['query', '--list']):\n"
+        "for words in (['--help'], ['query', '--list'], ['doctor', '--help']):\n"
         "    app(words, standalone_mode=False)\n"
         "sys.exit('torch' in sys.modules or 'ray' in sys.modules)\n"
     )

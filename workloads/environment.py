@@ -65,7 +65,7 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
     gpu = read_gpu() if cuda else None
     return Environment(
         device="cuda" if cuda else "cpu",
-        gpu=gpu.model if gpu else _processor(),
+        gpu=gpu.model if gpu else processor(),
         gpu_uuid=gpu.uuid if gpu else None,
         gpu_memory_bytes=gpu.memory_bytes if gpu else None,
         mig_profile=gpu.mig_profile if gpu else None,
@@ -104,7 +104,7 @@ def _commit() -> str | None:
         return None
 
 
-def _processor() -> str:
+def processor() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

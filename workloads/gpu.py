@@ -1,13 +1,11 @@
-"""What CUDA and NVML say of the GPU that this process sees first."""
+"""What CUDA and NVML say of a GPU that this process sees."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import pynvml
 import torch
 
-T = TypeVar("T")
+from cudnn_sweep.workloads.measuring.nvml import NvmlGpu
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,34 +20,24 @@ class Gpu:
 
 
 def read_gpu() -> Gpu:
-    """A machine without NVML still measures: what NVML alone knows is None there."""
+    """The first one. A machine without NVML still measures: what NVML alone knows is None there."""
     properties = torch.cuda.get_device_properties(0)
-    uuid = str(properties.uuid)
+    uuid = gpu_uuid(0)
     mig = uuid.startswith("MIG-") or " MIG " in properties.name
-    uuid = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
-    try:
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-    except pynvml.NVMLError:
-        handle = None
-    power_mw = _ask(handle, pynvml.nvmlDeviceGetEnforcedPowerLimit)
+    nvml = NvmlGpu(uuid)
+    power_mw = nvml.ask(pynvml.nvmlDeviceGetEnforcedPowerLimit)
     return Gpu(
         model=properties.name,
         uuid=uuid,
         memory_bytes=properties.total_memory,
         mig_profile=properties.name.partition(" MIG ")[2] or None if mig else None,
-        max_sm_clock_mhz=_ask(
-            handle, lambda device: pynvml.nvmlDeviceGetMaxClockInfo(device, pynvml.NVML_CLOCK_SM)
-        ),
+        max_sm_clock_mhz=nvml.ask(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM),
         power_limit_w=None if power_mw is None else power_mw / 1000,
-        driver=_ask(handle, lambda _: pynvml.nvmlSystemGetDriverVersion()),
+        driver=nvml.ask(lambda _: pynvml.nvmlSystemGetDriverVersion()),
     )
 
 
-def _ask(handle: object, question: Callable[[object], T]) -> T | None:
-    if handle is None:
-        return None
-    try:
-        return question(handle)
-    except pynvml.NVMLError:  # not every GPU, driver or slice answers everything
-        return None
+def gpu_uuid(index: int) -> str:
+    """As NVML writes it; CUDA leaves out the prefix."""
+    uuid = str(torch.cuda.get_device_properties(index).uuid)
+    return uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"

@@ -1,7 +1,7 @@
 """What a trial is asked and what it yields; both cross a process boundary as JSON."""
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -10,6 +10,7 @@ from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.problem import Shape
 
 Seconds = Annotated[float, Field(ge=0)]
+Telemetry = Literal["nvml", "off", "fake_calm", "fake_shared", "fake_throttled", "fake_unsettled"]
 
 
 class MeasureSpec(BaseModel):
@@ -24,15 +25,29 @@ class MeasureSpec(BaseModel):
     open_cold_shapes: Annotated[int, Field(ge=1)] = 4
     """Where shapes never end, so many are met cold before the loop."""
     warmup_s: Seconds = 0.3
-    """The steady loop runs this long before it is timed, for clocks to settle."""
+    """The steady loop runs this long before it is timed,"""
+    warmup_limit_s: Seconds = 2.0
+    """and on until its clocks have settled, at most this long."""
     steady_budget_s: Seconds = 1.0
-    """Timing of a closed loop stops after this long,"""
+    """Timing of a closed loop's wall time stops after this long,"""
+    device_budget_s: Seconds = 0.5
+    """that of its device time after this long (0: it is not timed),"""
     steady_error: Annotated[float, Field(ge=0)] = 0.002
-    """or as soon as the standard error of the median is below this share of it."""
+    """or each as soon as the standard error of the median is below this share of it."""
+    flush_l2: bool = False
+    """Time the device also with its L2 cache cleared before each step."""
     open_steps: Annotated[int, Field(ge=1)] = 64
     """Steps of an open loop that are timed,"""
     open_budget_s: Seconds = 10.0
     """unless they take longer than this."""
+    calibrate: bool = True
+    """Measure what the device can do before the steady part."""
+    reference_replicates: Annotated[int, Field(ge=0)] = 1
+    """So many of a cell's replicates compare what they compute with float64."""
+    logged_replicates: Annotated[int, Field(ge=0)] = 1
+    """So many are followed by an untimed process that logs which engines cuDNN chooses."""
+    telemetry: Telemetry = "nvml"
+    """Where clocks, power and other processes are read: nvml, off, or a fake one for trying out warnings."""
     timeout_s: Annotated[float, Field(gt=0)] = 300.0
     """A trial's process that lives longer is ended, its descendants too."""
     host_memory_limit_mib: Annotated[int, Field(ge=1)] | None = None
@@ -49,20 +64,168 @@ class TrialRequest:
     seed: int
     compute_cache: str | None
     """Folder for CUDA's compiled kernels; None: leave it alone."""
+    reference: bool = False
+    """Compare what the step computes with float64."""
 
 
 @dataclass(kw_only=True, slots=True)
 class ColdCall:
+    """Forward is what comes before the backward pass, or all where there is none."""
+
     shape: Shape
     first_ms: float
-    second_ms: float | None
+    first_forward_ms: float
+    first_backward_ms: float | None
+    second_ms: float
+    second_forward_ms: float
+    second_backward_ms: float | None
+
+
+@dataclass(kw_only=True, slots=True)
+class MemoryUse:
+    cold_allocated_bytes_before: int | None = None
+    cold_reserved_bytes_before: int | None = None
+    cold_peak_allocated_bytes: int | None = None
+    cold_peak_reserved_bytes: int | None = None
+    cold_allocated_bytes_after: int | None = None
+    cold_reserved_bytes_after: int | None = None
+    steady_allocated_bytes: int | None = None
+    steady_reserved_bytes: int | None = None
+    steady_peak_allocated_bytes: int | None = None
+    steady_peak_reserved_bytes: int | None = None
+    peak_host_bytes: int | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class Calibration:
+    calibration_matmul_tflops: float | None = None
+    calibration_copy_gbps: float | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class SteadyWall:
+    warmup_s: float | None = None
+    warmup_settled: bool | None = None
+    steady_wall_samples_ms: list[float] | None = None
+    steady_wall_ms: float | None = None
+    steady_wall_p10_ms: float | None = None
+    steady_wall_p90_ms: float | None = None
+    steady_wall_error: float | None = None
+    steady_iterations: int | None = None
+    steady_stop: str | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class SteadyDevice:
+    steady_device_source: str | None = None
+    steady_device_note: str | None = None
+    steady_device_samples_ms: list[float] | None = None
+    steady_device_ms: float | None = None
+    steady_device_p10_ms: float | None = None
+    steady_device_p90_ms: float | None = None
+    steady_device_error: float | None = None
+    steady_device_iterations: int | None = None
+    steady_device_stop: str | None = None
+    steady_flushed_samples_ms: list[float] | None = None
+    steady_flushed_ms: float | None = None
+    launch_bound: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KernelLaunch:
+    """One launch of a step, in order."""
+
+    name: str
+    operation: str | None
+    kind: Literal["convolution", "layout_conversion", "other"]
+    grid: list[int] | None
+    block: list[int] | None
+    shared_bytes: int | None
+
+
+@dataclass(kw_only=True, slots=True)
+class Choice:
+    """What was chosen, and the work that it was chosen for."""
+
+    convolutions: int | None = None
+    routes: list[str] | None = None
+    cudnn_operations: list[str] | None = None
+    convolution_flops: int | None = None
+    convolution_bytes: int | None = None
+    roofline_ms: float | None = None
+    roofline_share: float | None = None
+    kernels_source: str | None = None
+    kernels: list[KernelLaunch] | None = None
+    kernels_hash: str | None = None
+    layout_conversions: int | None = None
+    layout_conversion_ms: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComputedTensor:
+    tensor: str
+    elements: int
+    fingerprint: str
+    relative_l2_error: float | None
+    relative_max_error: float | None
+
+
+@dataclass(kw_only=True, slots=True)
+class Computed:
+    computed: list[ComputedTensor] | None = None
+    fingerprint: str | None = None
+    bitwise_repeatable: bool | None = None
+    relative_l2_error: float | None = None
+    relative_max_error: float | None = None
+    reference_note: str | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class GpuTelemetry:
+    telemetry: str | None = None
+    telemetry_samples: int | None = None
+    sm_clock_mhz: float | None = None
+    sm_clock_low_mhz: int | None = None
+    sm_clock_high_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    power_w: float | None = None
+    energy_per_iteration_mj: float | None = None
+    temperature_c: int | None = None
+    throttle_reasons: list[str] | None = None
+    other_processes: int | None = None
+    warnings: list[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoggedChoice:
+    """What cuDNN's frontend said of one operation at its first call."""
+
+    operation: str
+    engine: str
+    numeric_notes: list[str]
+    behavior_notes: list[str]
+    workspace_bytes: int
+    plans_built: int
+    plans_timed: int
+    timed_ms: float | None
+
+
+@dataclass(kw_only=True, slots=True)
+class LogPass:
+    """What the untimed process yields."""
+
+    logged_choices: list[LoggedChoice] | None = None
+    logged_searches: int | None = None
+    logged_workspace_bytes: int | None = None
+    kernels_hash: str | None = None
 
 
 @dataclass(kw_only=True, slots=True)
 class Measurement:
     """What was measured so far: filled in as the trial goes, so that a failure keeps what came before it.
 
-    Field by field as in the record, which explains them.
+    Its fields, and those of its parts, are columns of the record by their names; the record explains
+    them.
     """
 
     config: CudnnConfig | None = None
@@ -76,19 +239,14 @@ class Measurement:
     distinct_shapes: int | None = None
     regime_shapes: int | None = None
     open_new_shapes: int | None = None
-    steady_wall_samples_ms: list[float] | None = None
-    steady_wall_ms: float | None = None
-    steady_iterations: int | None = None
-    steady_stop: str | None = None
-    steady_device_ms: float | None = None
-    cold_peak_allocated_bytes: int | None = None
-    cold_peak_reserved_bytes: int | None = None
-    steady_peak_allocated_bytes: int | None = None
-    steady_peak_reserved_bytes: int | None = None
-    peak_host_bytes: int | None = None
-    convolutions: int | None = None
-    routes: list[str] | None = None
     loss_first: float | None = None
     loss_last: float | None = None
+    memory: MemoryUse = field(default_factory=MemoryUse)
+    calibration: Calibration = field(default_factory=Calibration)
+    wall: SteadyWall = field(default_factory=SteadyWall)
+    device: SteadyDevice = field(default_factory=SteadyDevice)
+    choice: Choice = field(default_factory=Choice)
+    computed: Computed = field(default_factory=Computed)
+    telemetry: GpuTelemetry = field(default_factory=GpuTelemetry)
     phases_s: dict[str, float] = field(default_factory=dict)
-    """Seconds by phase: start, one_time, build, cold, steady, checks."""
+    """Seconds by phase: start, one_time, build, cold, calibration, steady, checks."""

@@ -55,6 +55,8 @@ class SuiteSpec(BaseModel):
     replicates: PositiveInt = 5
     new_compute_caches: PositiveInt = 1
     """How many of a cell's replicates start with an empty cache of compiled kernels."""
+    twin_every: Annotated[int, Field(ge=1, le=20)] = 20
+    """One block in so many carries an A/A pair: a check of the verdicts on real data."""
     measure: MeasureSpec = MeasureSpec()
     needs_cuda: bool = False
 

@@ -13,7 +13,7 @@ class Survey:
     gpus: list[str]
     """Models of the GPUs that this process sees,"""
     gpu_uuids: list[str]
-    """and their UUIDs."""
+    """and their UUIDs, as NVML writes them."""
     workloads: dict[str, WorkloadFacts]
 
 
@@ -21,11 +21,13 @@ def survey_machine(names: list[str]) -> Survey:
     """Raises WorkloadError for a workload that is not there."""
     import torch
 
+    from cudnn_sweep.workloads.gpu import gpu_uuid
+
     count = torch.cuda.device_count()
     return Survey(
         environment=capture_environment(),
         gpus=[torch.cuda.get_device_name(index) for index in range(count)],
-        gpu_uuids=[str(torch.cuda.get_device_properties(index).uuid) for index in range(count)],
+        gpu_uuids=[gpu_uuid(index) for index in range(count)],
         workloads={name: _facts(name) for name in names},
     )
 

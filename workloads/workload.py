@@ -13,6 +13,7 @@ is the step.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -38,28 +39,45 @@ class Setting:
     layout: str
     direction: str
     problem: ConvProblem | None
+    reference: bool = False
+    """Compute in float64, from numbers as they are in the precision."""
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.precision.torch_dtype()
+        return torch.float64 if self.reference else self.precision.torch_dtype()
 
-    @property
-    def output_dtype(self) -> torch.dtype:
-        """The type that a convolution returns: autocast's where there is one."""
-        return getattr(torch, self.precision.autocast or self.precision.dtype)  # type: ignore[no-any-return]
+    def region(self) -> AbstractContextManager[object]:
+        """The context that a step runs in: autocast where the precision asks for it."""
+        return nullcontext() if self.reference else self.precision.region(self.device)
 
     def random(self, shape: Shape) -> torch.Tensor:
         """Normal random numbers (never zeros: some kernels run faster on them) in the layout asked for."""
-        values = torch.randn(shape, device=self.device, dtype=self.dtype)
-        return values.contiguous(memory_format=memory_format(self.layout, len(shape)))
+        return self.like_inputs(torch.randn(shape, device=self.device, dtype=self._drawn))
+
+    def random_gradient(self, shape: Shape) -> torch.Tensor:
+        """Random numbers of the type that a convolution returns, which is autocast's where there is one."""
+        values = torch.randn(shape, device=self.device, dtype=self._drawn)
+        values = values.to(getattr(torch, self.precision.autocast or self.precision.dtype))
+        return self._laid_out(values.to(torch.float64) if self.reference else values)
+
+    def like_inputs(self, values: torch.Tensor) -> torch.Tensor:
+        """`values` on the device, in the precision's type and the layout asked for."""
+        return self._laid_out(values.to(self.device, self._drawn).to(self.dtype))
 
     def place(self, module: torch.nn.Module) -> torch.nn.Module:
         """`module` on the device, in the precision's type and the layout asked for."""
-        module = module.to(self.device, self.dtype)
+        module = module.to(self.device, self._drawn).to(self.dtype)
         for parameter in module.parameters():
             layout = memory_format(self.layout, parameter.dim())
             parameter.data = parameter.data.contiguous(memory_format=layout)
         return module
+
+    def _laid_out(self, values: torch.Tensor) -> torch.Tensor:
+        return values.contiguous(memory_format=memory_format(self.layout, values.dim()))
+
+    @property
+    def _drawn(self) -> torch.dtype:
+        return self.precision.torch_dtype()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +86,10 @@ class TimedStep:
 
     prepare: Callable[[Shape], Any]
     run: Callable[[Any], Any]
+    examine: Callable[[Any], dict[str, torch.Tensor]] | None = None
+    """A step's outputs and gradients by name, not timed: to tell whether configs compute the same.
+
+    Called twice, it has the same to compute."""
 
 
 def pay_unrelated_step(device: torch.device) -> None:

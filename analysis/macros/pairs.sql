@@ -1,15 +1,28 @@
 -- What a contrast compares: of each block, the baseline's trial and the candidate's.
 
--- Why a flag cannot have mattered in these trials; null where it could.
-create or replace macro no_effect_reason(flag, device, convolutions, routes, other_settings) as case
+-- Why a setting cannot have mattered, from what ran; null where it could, or where that is unknown.
+-- `convolved`: convolutions ran in cuDNN. `others`: something else did. `searched`: with benchmark
+-- on, cuDNN's log shows a search. Records of schema 1 know neither of the last two.
+create or replace macro no_effect_reason(
+    flag, device, other_settings, convolutions, convolved, others, searched
+) as case
+    when flag = 'twin' then null
     when device = 'cpu' then 'no_cuda'
-    when flag in ('benchmark', 'benchmark_limit') and convolutions = 0 then 'flag_not_consulted'
     when flag = 'benchmark_limit' and contains(other_settings, 'benchmark=false')
         then 'flag_not_consulted'
-    when
-        flag <> 'enabled' and convolutions > 0 and len(routes) > 0
-        and not contains(lower(array_to_string(routes, ' ')), 'cudnn')
-        then 'not_cudnn'
+    -- a search always asks heuristic A, and the fallback
+    when flag = 'heuristic_mode_b' and contains(other_settings, 'benchmark=true')
+        then 'flag_not_consulted'
+    when flag in ('benchmark', 'benchmark_limit') and searched then null
+    when flag in ('benchmark', 'benchmark_limit') and convolved and not searched
+        then 'flag_not_consulted'
+    when coalesce(convolved, true) then null
+    when others then if(flag in ('enabled', 'deterministic'), null, 'flag_not_consulted')
+    when not others then 'not_cudnn'
+    -- schema 1 knows the convolutions alone
+    when flag = 'enabled' then null
+    when convolutions > 0 then 'not_cudnn'
+    when flag in ('benchmark', 'benchmark_limit') then 'flag_not_consulted'
 end;
 
 -- The verdict that is shown: no difference is credited to a flag that cannot have mattered.
@@ -18,8 +31,9 @@ create or replace macro shown(reason, verdict) as
 
 -- One row a block and set of other settings. `pairing` is paired, split (the two ran on different
 -- slots, or in different launches) or unpaired (one failed or is missing). `loop_kind` is mixed
--- where one loop was open and the other closed: their times do not compare. `compute_cache` is the
--- state that both met (none without CUDA), null where they differ.
+-- where one loop was open and the other closed: their times do not compare, nor do device times
+-- from two sources (null then). `compute_cache` is the state that both met (none without CUDA),
+-- null where they differ. The flag twin pairs a config's A/A trials; others leave out the second.
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep) as table
 with trials as (
     select
@@ -46,7 +60,8 @@ with trials as (
             'benchmark_limit': benchmark_limit::text,
             'deterministic': deterministic::text,
             'heuristic_mode_b': heuristic_mode_b::text,
-            'plan_cache_limit': plan_cache_limit::text
+            'plan_cache_limit': plan_cache_limit::text,
+            'twin': twin::text
         } as settings,
         if(
             map_contains(settings, flag), flag,
@@ -61,12 +76,26 @@ with trials as (
             'wall_ms': steady_wall_ms,
             'samples_ms': if(loop_kind = 'open', steady_wall_samples_ms, null),
             'device_ms': steady_device_ms,
+            'device_source': steady_device_source,
+            'launch_bound': launch_bound,
             'peak_bytes': greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes),
-            'convolutions': convolutions,
-            'routes': routes
-        } as trial
+            'warnings': warnings,
+            'kernels_source': kernels_source,
+            'kernels_hash': kernels_hash
+        } as trial,
+        -- a trial without cuDNN does not tell what would have run in it
+        flag <> 'enabled' or enabled as tells,
+        twin,
+        convolutions,
+        case
+            when contains(lower(array_to_string(routes, ' ')), 'cudnn') then true
+            when contains(array_to_string(cudnn_operations, ' '), 'cudnn_convolution') then true
+            when convolutions = 0 or len(routes) > 0 then false
+        end as convolved,
+        len(cudnn_operations) > 0 as others,
+        if(benchmark and len(logged_choices) > 0, logged_searches > 0, null) as searched
     from records
-    where twin = 0 and (of_sweep is null or sweep_id = of_sweep)
+    where (flag = 'twin' or twin = 0) and (of_sweep is null or sweep_id = of_sweep)
 ),
 
 configured as (
@@ -75,12 +104,32 @@ configured as (
         coalesce(settings[field], 'null') as setting,
         array_to_string(
             list_transform(
-                list_filter(map_entries(settings), lambda entry: entry.key <> field),
+                list_filter(map_entries(settings), lambda entry: entry.key not in (field, 'twin')),
                 lambda entry: entry.key || '=' || coalesce(entry.value, 'null')
             ),
             ', '
         ) as other_settings
     from trials
+),
+
+reasons as (
+    select
+        cell_id,
+        env_hash,
+        software_hash,
+        other_settings,
+        no_effect_reason(
+            flag,
+            any_value(device),
+            other_settings,
+            max(convolutions) filter (where tells),
+            bool_or(convolved) filter (where tells),
+            bool_or(others) filter (where tells),
+            bool_or(searched) filter (where tells)
+        ) as no_effect_reason
+    from configured
+    where setting in (from_value, to_value)
+    group by cell_id, env_hash, software_hash, other_settings
 ),
 
 joined as (
@@ -108,6 +157,7 @@ joined as (
     from configured
     where setting in (from_value, to_value)
     group by sweep_id, block, cell_id, other_settings
+    having flag <> 'twin' or bool_or(twin = 1) -- few blocks have a twin
 ),
 
 kinds as (
@@ -115,12 +165,13 @@ kinds as (
         *,
         if(b.loop_kind <> c.loop_kind, 'mixed', coalesce(b.loop_kind, c.loop_kind)) as own_kind,
         -- an open loop's budget may cut one of the two short: only steps that both made compare
-        least(len(b.samples_ms), len(c.samples_ms)) as steps
+        least(len(b.samples_ms), len(c.samples_ms)) as steps,
+        b.device_source is not distinct from c.device_source as same_source
     from joined
 )
 
 select
-    * exclude (b, c, own_kind, steps),
+    kinds.* exclude (b, c, own_kind, steps, same_source),
     case
         when b is null then 'candidate'
         when c is null then 'baseline'
@@ -130,19 +181,26 @@ select
         when not (coalesce(b.ok, false) and coalesce(c.ok, false)) then 'unpaired'
         else if(b.place = c.place, 'paired', 'split')
     end as pairing,
+    reasons.no_effect_reason,
     coalesce(own_kind, max(own_kind) over cell) as loop_kind,
     if(b.compute_cache = c.compute_cache, b.compute_cache, null) as compute_cache,
     case own_kind when 'closed' then b.wall_ms when 'open' then list_avg(b.samples_ms[:steps]) end
         as baseline_ms,
     case own_kind when 'closed' then c.wall_ms when 'open' then list_avg(c.samples_ms[:steps]) end
         as candidate_ms,
-    b.device_ms as baseline_device_ms,
-    c.device_ms as candidate_device_ms,
+    if(same_source, b.device_ms, null) as baseline_device_ms,
+    if(same_source, c.device_ms, null) as candidate_device_ms,
+    [b.launch_bound, c.launch_bound] as launch_bound,
     b.cold_ms as baseline_cold_ms,
     c.cold_ms as candidate_cold_ms,
     b.peak_bytes as baseline_peak_reserved_bytes,
     c.peak_bytes as candidate_peak_reserved_bytes,
-    greatest(b.convolutions, c.convolutions) as convolutions,
-    list_concat(b.routes, c.routes) as routes
+    list_concat(b.warnings, c.warnings) as warnings,
+    b.kernels_hash as baseline_kernels_hash,
+    c.kernels_hash as candidate_kernels_hash,
+    if(b.kernels_source = c.kernels_source, b.kernels_hash <> c.kernels_hash, null) as other_kernels
 from kinds
-window cell as (partition by cell_id, env_hash, software_hash, other_settings);
+inner join reasons using (cell_id, env_hash, software_hash, other_settings)
+window cell as (
+    partition by kinds.cell_id, kinds.env_hash, kinds.software_hash, kinds.other_settings
+);

@@ -41,10 +41,7 @@ cells as (
         any_value(gpu) as gpu,
         any_value(other_settings) as other_settings,
         any_value(loop_kind) as loop_kind,
-        no_effect_reason(
-            $field, any_value(device), max(convolutions), flatten(list(routes)),
-            any_value(other_settings)
-        ) as no_effect_reason,
+        any_value(no_effect_reason) as no_effect_reason,
         count(gain_ms) as gain_blocks,
         avg(gain_ms) as gain_ms,
         t_95(count(gain_ms) - 1) * standard_error(gain_ms) as gain_margin_ms,

@@ -9,7 +9,9 @@
 --
 -- A ratio is candidate time / baseline time, the geometric mean over blocks, with its 95% interval.
 -- Each verdict tests against the minimum effect; 5% of those that help or hurt may be wrong
--- (Benjamini-Hochberg over the rows). Without CUDA the net verdict takes every block.
+-- (Benjamini-Hochberg over the rows). Without CUDA the net verdict takes every block. launch_bound:
+-- most trials waited for the CPU's launches. Field twin, '0' against '1', compares each config with
+-- itself in the A/A pairs: whatever helps or hurts there is a false alarm.
 with blocks as materialized (
     select
         *,
@@ -117,10 +119,13 @@ cells as (
         median(candidate_ms) filter (where pairing = 'paired') as candidate_ms,
         max(baseline_peak_reserved_bytes) as baseline_peak_reserved_bytes,
         max(candidate_peak_reserved_bytes) as candidate_peak_reserved_bytes,
-        no_effect_reason(
-            $field, any_value(device), max(convolutions), flatten(list(routes)),
-            any_value(other_settings)
-        ) as no_effect_reason,
+        median(baseline_device_ms) filter (where pairing = 'paired') as baseline_device_ms,
+        median(candidate_device_ms) filter (where pairing = 'paired') as candidate_device_ms,
+        list_avg(flatten(list(launch_bound::int[]) filter (where pairing = 'paired'))) > 0.5
+            as launch_bound,
+        coalesce(flatten(list(warnings) filter (where pairing = 'paired')), []) as every_warning,
+        list_sort(list_distinct(every_warning)) as warnings,
+        any_value(no_effect_reason) as no_effect_reason,
         any_value(torch) as torch,
         any_value(cudnn) as cudnn,
         any_value(driver) as driver,
@@ -183,6 +188,8 @@ select
     ratio_low,
     ratio_high,
     wall_verdict,
+    baseline_device_ms,
+    candidate_device_ms,
     device_ratio,
     device_ratio_low,
     device_ratio_high,
@@ -193,6 +200,8 @@ select
     net_ratio_high,
     net_verdict,
     no_effect_reason,
+    launch_bound,
+    warnings,
     wall_statistical_verdict,
     device_statistical_verdict,
     baseline_peak_reserved_bytes,

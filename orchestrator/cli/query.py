@@ -10,6 +10,7 @@ import typer
 
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
+from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,22 +64,11 @@ def query(
         if list_:
             _print_questions()
             return
-        store = open_store(results or _results_of_the_launch_file())
+        store = open_store(results or results_of_the_launch_file())
         if prelude:
             _print_prelude(store, question, context.args)
         else:
             _deliver(_ask(store, _asked(question), context.args), format, output)
-
-
-def _results_of_the_launch_file() -> str:
-    """Of the launch file that `sweep launch` takes where none is named."""
-    from cudnn_sweep.cluster.strict_yaml import check_part, read_document
-    from cudnn_sweep.orchestrator.spec import DEFAULT_RESULTS, SweepSpec
-
-    file = Path("cluster.yaml")
-    if not file.exists():
-        return DEFAULT_RESULTS
-    return check_part(read_document(file), SweepSpec, ("metadata", "sweep")).results
 
 
 def _print_questions() -> None:

@@ -11,11 +11,18 @@ from time import monotonic
 import torch
 
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
-from cudnn_sweep.orchestrator.process.protocol import REPLY, Reply, Request, TrialJob
+from cudnn_sweep.orchestrator.process.protocol import (
+    REPLY,
+    LogJob,
+    Reply,
+    Request,
+    TrialJob,
+)
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.measurement import Measurement
+from cudnn_sweep.workloads.measuring.log_pass import run_log_pass
+from cudnn_sweep.workloads.measuring.trial import run_trial
 from cudnn_sweep.workloads.survey import survey_machine
-from cudnn_sweep.workloads.trial import run_trial
 
 CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeError for host memory
 
@@ -56,6 +63,8 @@ def _work(request: Request, born: float) -> Reply:
         if isinstance(job, TrialJob):
             reply.measured = Measurement(phases_s={"start": monotonic() - born})
             run_trial(job.trial, reply.measured)
+        elif isinstance(job, LogJob):
+            reply.log_pass = run_log_pass(job.trial)
         else:
             reply.survey = survey_machine(job.workloads)
     except WorkloadError as error:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from cudnn_sweep.workloads.measurement import Measurement, TrialRequest
+from cudnn_sweep.workloads.measurement import LogPass, Measurement, TrialRequest
 from cudnn_sweep.workloads.survey import Survey
 
 Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout"]
@@ -21,6 +21,14 @@ class TrialJob:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LogJob:
+    """Say what cuDNN logs of a trial's first step, untimed."""
+
+    trial: TrialRequest
+    kind: Literal["log"] = "log"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SurveyJob:
     """Say what machine this is and what these workloads are."""
 
@@ -32,7 +40,7 @@ class SurveyJob:
 class Request:
     """A job for a fresh process, and its limits."""
 
-    job: Annotated[TrialJob | SurveyJob, Field(discriminator="kind")]
+    job: Annotated[TrialJob | LogJob | SurveyJob, Field(discriminator="kind")]
     timeout_s: float
     host_memory_limit_mib: int | None = None
 
@@ -44,6 +52,7 @@ class Reply:
     status: Literal["ok", "error", "out_of_memory"] = "ok"
     message: str | None = None
     measured: Measurement | None = None
+    log_pass: LogPass | None = None
     survey: Survey | None = None
     imported: list[str] = field(default_factory=list)
     """Modules that it had to import: what the server should have imported before."""

@@ -1,16 +1,61 @@
 """Records made up for tests: `make_record` fills every column, `make_pair` makes a block's two."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.analysis.schema import SCHEMA_VERSION, ColdShape, RunRecord
+from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.queries import Value, load_query
+from cudnn_sweep.analysis.schema import (
+    SCHEMA_VERSION,
+    ColdShape,
+    ComputedTensor,
+    Kernel,
+    LoggedChoice,
+    RunRecord,
+)
 from cudnn_sweep.analysis.store import Store, open_store
 
 MIDNIGHT = datetime(2025, 1, 1, tzinfo=UTC)
+
+COLD = ColdShape(
+    shape=[64, 256, 56, 56],
+    first_ms=30.0,
+    first_forward_ms=20.0,
+    first_backward_ms=10.0,
+    second_ms=9.0,
+    second_forward_ms=3.0,
+    second_backward_ms=6.0,
+)
+CONVERSION = Kernel(
+    name="nchwToNhwcKernel",
+    operation="convolution",
+    kind="layout_conversion",
+    grid=[98, 8, 64],
+    block=[256, 1, 1],
+    shared_bytes=None,
+)
+CONVOLUTION = Kernel(
+    name="sm90_xmma_fprop_implicit_gemm_bf16",
+    operation="convolution",
+    kind="convolution",
+    grid=[784, 1, 1],
+    block=[384, 1, 1],
+    shared_bytes=196_608,
+)
+CHOICE = LoggedChoice(
+    operation="ConvFwd",
+    engine="ConvFwd_eng62_k2=0",
+    numeric_notes=["TENSOR_CORE"],
+    behavior_notes=[],
+    workspace_bytes=9216,
+    plans_built=3,
+    plans_timed=0,
+    timed_ms=None,
+)
 
 RECORD = RunRecord(
     schema_version=SCHEMA_VERSION,
@@ -57,30 +102,97 @@ RECORD = RunRecord(
     compute_cache="warm",
     compute_cache_entries_before=3,
     compute_cache_entries_added=0,
-    cold=[ColdShape(shape=[64, 256, 56, 56], first_ms=30.0, second_ms=9.0)],
+    cold=[COLD],
     distinct_shapes=1,
     regime_shapes=1,
     open_new_shapes=None,
-    steady_wall_samples_ms=[10.0, 10.0, 10.0],
-    steady_wall_ms=10.0,
-    steady_iterations=30,
-    steady_stop="precision",
-    steady_device_ms=9.0,
+    loss_first=None,
+    loss_last=None,
+    cold_allocated_bytes_before=500_000,
+    cold_reserved_bytes_before=1_000_000,
     cold_peak_allocated_bytes=2_000_000,
     cold_peak_reserved_bytes=3_000_000,
+    cold_allocated_bytes_after=800_000,
+    cold_reserved_bytes_after=2_000_000,
+    steady_allocated_bytes=800_000,
+    steady_reserved_bytes=2_000_000,
     steady_peak_allocated_bytes=1_000_000,
     steady_peak_reserved_bytes=2_000_000,
     peak_host_bytes=500_000_000,
+    calibration_matmul_tflops=700.0,
+    calibration_copy_gbps=4000.0,
+    warmup_s=0.3,
+    warmup_settled=True,
+    steady_wall_samples_ms=[10.0, 10.0, 10.0],
+    steady_wall_ms=10.0,
+    steady_wall_p10_ms=10.0,
+    steady_wall_p90_ms=10.0,
+    steady_wall_error=0.001,
+    steady_iterations=30,
+    steady_stop="precision",
+    steady_device_source="graph",
+    steady_device_note=None,
+    steady_device_samples_ms=[9.0, 9.0],
+    steady_device_ms=9.0,
+    steady_device_p10_ms=9.0,
+    steady_device_p90_ms=9.0,
+    steady_device_error=0.001,
+    steady_device_iterations=40,
+    steady_device_stop="precision",
+    steady_flushed_samples_ms=[9.5],
+    steady_flushed_ms=9.5,
+    launch_bound=True,
     convolutions=1,
     routes=["Cudnn"],
-    loss_first=None,
-    loss_last=None,
+    cudnn_operations=[],
+    convolution_flops=700_000_000_000,
+    convolution_bytes=700_000_000,
+    roofline_ms=4.5,
+    roofline_share=0.5,
+    kernels_source="graph",
+    kernels=[CONVERSION, CONVOLUTION],
+    kernels_hash="kernels-heuristic",
+    layout_conversions=1,
+    layout_conversion_ms=0.9,
+    computed=[
+        ComputedTensor(
+            tensor="output",
+            elements=51_380_224,
+            fingerprint="output-bits",
+            relative_l2_error=0.002,
+            relative_max_error=0.004,
+        )
+    ],
+    fingerprint="bits-heuristic",
+    bitwise_repeatable=True,
+    relative_l2_error=0.002,
+    relative_max_error=0.004,
+    reference_note=None,
+    telemetry="nvml",
+    telemetry_samples=20,
+    sm_clock_mhz=1980.0,
+    sm_clock_low_mhz=1965,
+    sm_clock_high_mhz=1980,
+    memory_clock_mhz=3201,
+    power_w=400.0,
+    energy_per_iteration_mj=4000.0,
+    temperature_c=45,
+    throttle_reasons=[],
+    other_processes=0,
+    warnings=[],
+    logged_choices=[CHOICE],
+    logged_searches=0,
+    logged_workspace_bytes=9216,
+    logged_kernels_agree=True,
+    logged_error=None,
     start_s=0.01,
     one_time_s=0.5,
     build_s=0.1,
     cold_s=0.1,
-    steady_s=1.0,
+    calibration_s=0.1,
+    steady_s=0.9,
     checks_s=0.2,
+    log_s=1.5,
     exit_s=0.05,
     process_s=2.0,
     gap_s=0.01,
@@ -112,6 +224,7 @@ RECORD = RunRecord(
 
 MakeRecord = Callable[..., RunRecord]
 MakePair = Callable[..., list[RunRecord]]
+Ask = Callable[..., list[dict[str, object]]]
 
 
 @pytest.fixture
@@ -129,6 +242,23 @@ def make_pair() -> MakePair:
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return open_store(str(tmp_path / "results"))
+
+
+@pytest.fixture
+def ask(store: Store) -> Ask:
+    """The rows of a question over the store, after these records were added to it."""
+
+    def asked(name: str, records: Iterable[RunRecord], **values: Value) -> list[dict[str, object]]:
+        for record in records:
+            store.write(record)
+        question = load_query(name)
+        with open_database(store) as database:
+            rows: list[dict[str, object]] = database.query(
+                question.sql, question.values(values)
+            ).to_pylist()
+        return rows
+
+    return asked
 
 
 @pytest.fixture
@@ -171,7 +301,9 @@ def _timed(block: int, benchmark: bool, wall_ms: float, first_ms: float) -> dict
         "steady_wall_ms": wall_ms,
         "steady_wall_samples_ms": [wall_ms] * 3,
         "steady_device_ms": 0.9 * wall_ms,
-        "cold": [ColdShape(shape=[64, 256, 56, 56], first_ms=first_ms, second_ms=None)],
+        "kernels_hash": "kernels-search" if benchmark else "kernels-heuristic",
+        "logged_searches": int(benchmark),
+        "cold": [replace(COLD, first_ms=first_ms)],
         "started_at": started_at,
         "ended_at": started_at + timedelta(seconds=2),
     }

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.schema import ColdShape, RunRecord
+from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.verdicts import BreakEven, break_evens
 
@@ -105,10 +105,9 @@ def _costing(
     pair: list[RunRecord], baseline_cold_ms: float, candidate_cold_ms: float
 ) -> list[RunRecord]:
     """The pair with these cold costs, each spread over two shapes."""
-    costs = [baseline_cold_ms, candidate_cold_ms]
     return [
         replace(
-            record, cold=[ColdShape(shape=[n], first_ms=cost / 2, second_ms=None) for n in (1, 2)]
+            record, cold=[replace(shape, first_ms=cost / 2) for shape in 2 * (record.cold or [])]
         )
-        for record, cost in zip(pair, costs, strict=True)
+        for record, cost in zip(pair, [baseline_cold_ms, candidate_cold_ms], strict=True)
     ]

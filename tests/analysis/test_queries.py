@@ -40,7 +40,7 @@ def test_a_questions_head_declares_what_its_sql_uses(name: str) -> None:
 
 
 def test_an_unknown_question_is_named_with_the_valid_ones() -> None:
-    with pytest.raises(QueryError, match="no question 'nope'; the questions: break_even, failures"):
+    with pytest.raises(QueryError, match="no question 'nope'; the questions: break_even, choices"):
         load_query("nope")
 
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.schema import ColdShape, RunRecord
+from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.verdicts import Verdict, verdicts
 
@@ -34,6 +34,7 @@ def test_a_planted_slowdown_of_20_percent_hurts(judge: Judge, make_pair: MakePai
     noise = np.random.default_rng(1).normal(1, 0.02, (8, 2))
     verdict = judge([make_pair(n, 10 * a, 12 * b) for n, (a, b) in enumerate(noise.tolist())])
     assert verdict.wall_verdict == verdict.device_verdict == "hurts"
+    assert verdict.baseline_device_ms == pytest.approx(9 * np.median(noise[:, 0]))
     assert verdict.contrast == "benchmark: false → true"
     assert verdict.ratio_low is not None and verdict.ratio_high is not None
     assert 1.1 < verdict.ratio_low < 1.2 < verdict.ratio_high < 1.3
@@ -125,7 +126,22 @@ def test_a_config_that_always_fails_still_has_its_row(judge: Judge, make_pair: M
 def test_twins_do_not_enter_the_contrast(judge: Judge, make_pair: MakePair) -> None:
     blocks = [make_pair(block, 10.0, 12.0) for block in range(2)]
     twin = replace(blocks[0][0], trial_id="twin", twin=1, steady_wall_ms=99.0)
-    assert judge([*blocks, [twin]]).baseline_ms == 10.0
+    verdict = judge([*blocks, [twin]])
+    assert (verdict.baseline_ms, verdict.unpaired_blocks) == (10.0, 0)
+    assert "twin" not in verdict.other_settings
+
+
+def test_twins_are_a_contrast_of_their_own(judge: Judge, make_pair: MakePair) -> None:
+    blocks = [make_pair(block, 10.0, 12.0, device="cpu") for block in range(4)]
+    for number, pair in enumerate(blocks[1:]):
+        twin = replace(pair[0], trial_id=f"twin-{number}", twin=1, steady_wall_ms=10.1)
+        pair.append(twin)
+    blocks[3][2] = replace(blocks[3][2], status="crash")
+    verdict = judge(blocks, field="twin", baseline="0", candidate="1")
+    assert (verdict.contrast, verdict.wall_verdict) == ("twin: 0 → 1", "equivalent")
+    assert verdict.no_effect_reason is None, "even without CUDA"
+    assert (verdict.blocks, verdict.unpaired_blocks) == (2, 1), "one block has no twin"
+    assert "benchmark=false" in verdict.other_settings
 
 
 def test_configs_are_paired_only_where_every_other_setting_agrees(
@@ -174,24 +190,57 @@ def test_an_open_and_a_closed_loop_are_not_compared(judge: Judge, make_pair: Mak
     assert verdict.wall_verdict == "inconclusive"
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"device": "cpu", "compute_cache": None}, "no_cuda"),
-        ({"convolutions": 0, "routes": []}, "flag_not_consulted"),
-        ({"routes": ["Slow2d", "CudaDepthwise2d"]}, "not_cudnn"),
-        ({"routes": ["Slow2d", "CudnnTranspose"]}, None),
-        ({"routes": None}, None),
-    ],
-)
-def test_a_flag_that_cannot_matter_has_no_effect_and_keeps_its_statistics(
-    judge: Judge, make_pair: MakePair, changes: dict[str, object], reason: str | None
-) -> None:
-    verdict = judge([make_pair(block, 10.0, 12.0 + block / 100, **changes) for block in range(4)])
-    shown = "no_effect" if reason else "hurts"
-    assert verdict.no_effect_reason == reason
-    assert verdict.wall_verdict == verdict.device_verdict == verdict.net_verdict == shown
+def test_no_effect_is_shown_and_keeps_its_statistics(judge: Judge, make_pair: MakePair) -> None:
+    cpu = {"device": "cpu", "compute_cache": None}
+    verdict = judge([make_pair(block, 10.0, 12.0 + block / 100, **cpu) for block in range(4)])
+    assert verdict.no_effect_reason == "no_cuda"
+    assert verdict.wall_verdict == verdict.device_verdict == verdict.net_verdict == "no_effect"
     assert verdict.wall_statistical_verdict == verdict.device_statistical_verdict == "hurts"
+
+
+def test_without_device_time_there_is_no_device_verdict(judge: Judge, make_pair: MakePair) -> None:
+    verdict = judge([make_pair(block, 10.0, 12.0, steady_device_ms=None) for block in range(3)])
+    assert (verdict.baseline_device_ms, verdict.device_ratio) == (None, None)
+    assert (verdict.device_verdict, verdict.device_statistical_verdict) == (None, None)
+
+
+def test_device_times_from_two_sources_are_not_compared(judge: Judge, make_pair: MakePair) -> None:
+    pairs = [make_pair(block, 10.0, 12.0) for block in range(3)]
+    verdict = judge([[a, replace(b, steady_device_source="profiler")] for a, b in pairs])
+    assert verdict.wall_verdict == "hurts"
+    assert verdict.device_verdict is None
+
+
+def test_a_cell_is_launch_bound_where_most_of_its_paired_trials_were(
+    judge: Judge, make_pair: MakePair
+) -> None:
+    pairs = [make_pair(block, 10.0, 12.0) for block in range(3)]
+    bound = [False, True, True]
+    blocks = [
+        [replace(a, launch_bound=each), replace(b, launch_bound=None)]
+        for each, (a, b) in zip(bound, pairs, strict=True)
+    ]
+    alone = replace(pairs[0][0], trial_id="alone", block=9, launch_bound=False)
+    verdict = judge([*blocks, [alone]])
+    assert verdict.launch_bound is True
+    assert (verdict.blocks, verdict.unpaired_blocks) == (3, 1)
+
+
+def test_launch_bound_is_null_where_no_trial_knows(judge: Judge, make_pair: MakePair) -> None:
+    verdict = judge([make_pair(block, 10.0, 12.0, launch_bound=None) for block in range(2)])
+    assert verdict.launch_bound is None
+
+
+def test_warnings_of_paired_trials_are_listed_once(judge: Judge, make_pair: MakePair) -> None:
+    blocks = [make_pair(block, 10.0, 12.0) for block in range(3)]
+    blocks[0][0] = replace(blocks[0][0], warnings=["throttled", "shared_gpu"])
+    blocks[1][1] = replace(blocks[1][1], warnings=["throttled"])
+    blocks[2] = [replace(each, warnings=None) for each in blocks[2]]
+    assert judge(blocks).warnings == ["shared_gpu", "throttled"]
+
+
+def test_a_cell_without_warnings_has_an_empty_list(judge: Judge, make_pair: MakePair) -> None:
+    assert judge([make_pair(0, 10.0, 12.0, warnings=None)]).warnings == []
 
 
 def test_the_net_verdict_weighs_gain_against_cold_cost(judge: Judge, make_pair: MakePair) -> None:
@@ -206,10 +255,9 @@ def test_the_net_verdict_weighs_gain_against_cold_cost(judge: Judge, make_pair: 
 def test_the_net_verdict_takes_cold_costs_of_the_cache_state_asked_for(
     judge: Judge, make_pair: MakePair
 ) -> None:
-    empty = [ColdShape(shape=[1], first_ms=1e6, second_ms=None)]
     blocks = [make_pair(block, 10.0, 5.0) for block in range(4)]
-    blocks[0] = [replace(each, compute_cache="empty", cold=empty) for each in blocks[0]]
-    blocks[1][0] = replace(blocks[1][0], compute_cache="empty", cold=empty)
+    blocks[0] = [_from_empty(each) for each in blocks[0]]
+    blocks[1][0] = _from_empty(blocks[1][0])
     verdict = judge(blocks, iterations=1000)
     assert verdict.net_ratio == pytest.approx((500 + 5000) / (30 + 10_000))
     assert verdict.blocks == 4
@@ -226,6 +274,12 @@ def test_an_unknown_field_is_named_with_the_valid_ones(store: Store, make_pair: 
     _write(store, make_pair(0, 10.0, 12.0))
     with pytest.raises(QueryError, match="field bench is none of .*deterministic"):
         verdicts(store, field="bench")
+
+
+def _from_empty(record: RunRecord) -> RunRecord:
+    """A trial that found its compute cache empty, and paid for that."""
+    cold = [replace(shape, first_ms=1e6) for shape in record.cold or []]
+    return replace(record, compute_cache="empty", cold=cold)
 
 
 def _write(store: Store, pair: list[RunRecord], cell_id: str = "cell-a", suffix: str = "") -> None:

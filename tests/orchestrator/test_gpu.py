@@ -1,5 +1,7 @@
 """What only a GPU can show."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.slot import Slot
 from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.measurement import MeasureSpec
 
 pytestmark = pytest.mark.gpu
 
@@ -20,6 +23,7 @@ RunTrial = Callable[..., Outcome]
 Measure = Callable[[Plan], list[RunRecord]]
 
 BENCHMARK = CudnnConfig(benchmark=True)
+TIMED = MeasureSpec(warmup_s=0.1, steady_budget_s=0.2, device_budget_s=0.2, timeout_s=60)
 RGB: dict[str, Any] = {"problem": "tutorials/rgb224"}
 
 
@@ -83,8 +87,8 @@ def test_route_is_cudnn_only_where_it_is_enabled(run_trial: RunTrial) -> None:
     for enabled in (True, False):
         outcome = run_trial("conv", config=CudnnConfig(enabled=enabled), **RGB)
         assert outcome.reply is not None and outcome.reply.measured is not None
-        assert outcome.reply.measured.convolutions == 1
-        assert (outcome.reply.measured.routes == ["Cudnn"]) is enabled
+        assert outcome.reply.measured.choice.convolutions == 1
+        assert (outcome.reply.measured.choice.routes == ["Cudnn"]) is enabled
 
 
 def test_memory_and_environment_are_recorded(plan_of: MakePlan, measure: Measure) -> None:
@@ -108,3 +112,97 @@ def test_search_is_paid_by_the_first_call_of_a_shape(plan_of: MakePlan, measure:
         shape.second_ms is not None and shape.second_ms < shape.first_ms / 3
         for shape in last[True].cold or ()
     )
+
+
+SEARCHES = """
+import os, sys, threading
+os.environ["CUDNN_FRONTEND_LOG_INFO"], os.environ["CUDNN_FRONTEND_LOG_FILE"] = "1", sys.argv[1]
+import torch
+
+def searches():
+    torch.cuda.synchronize()
+    return open(sys.argv[1]).read().count("Auto-tuning returns")
+
+images = torch.randn(4, 16, 28, 28, device="cuda")
+weight = torch.randn(32, 16, 3, 3, device="cuda")
+step = lambda: torch.nn.functional.conv2d(images, weight)
+torch.backends.cudnn.benchmark = False
+step()
+before = searches()
+torch.backends.cudnn.benchmark = True
+step()
+same_thread = searches()
+thread = threading.Thread(target=step)
+thread.start()
+thread.join()
+print(before, same_thread, searches())
+"""
+
+
+def test_flag_flipped_in_a_process_starts_no_search_at_a_shape_it_knows(tmp_path: Path) -> None:
+    """The plan cache is asked before the flag; it is one thread's own. So a trial is a process."""
+    log = str(tmp_path / "log")
+    command = [sys.executable, "-c", SEARCHES, log]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert found == ["0", "0", "1"], "before, flipped in the same thread, in a new thread"
+
+
+def test_fresh_process_searches_and_its_log_says_so(plan_of: MakePlan, measure: Measure) -> None:
+    plan = plan_of("conv", direction="forward", precision="bf16", **RGB)
+    records = {record.benchmark: record for record in measure(plan) if not record.twin}
+    assert (records[False].logged_searches, records[True].logged_searches) == (0, 1)
+    for record in records.values():
+        assert record.logged_error is None
+        assert record.logged_choices is not None
+        assert [choice.operation for choice in record.logged_choices] == ["ConvFwd"]
+    assert records[False].logged_kernels_agree, "the heuristic's choice is the same each time"
+
+
+def test_device_time_is_repeatable_where_wall_time_is_launch_bound(
+    plan_of: MakePlan, measure: Measure
+) -> None:
+    spec = MeasureSpec(warmup_s=0.1, steady_budget_s=0.3, device_budget_s=0.3, timeout_s=60)
+    config = (CudnnConfig(deterministic=True),)
+    plan = plan_of("mnist", replicates=4, configs=config, measure=spec, precision="tf32")
+    records = measure(plan)
+    times = [record.steady_device_ms for record in records if record.steady_device_ms]
+    assert len(times) == len(records)
+    assert max(times) < 1.02 * min(times)
+    assert all(record.launch_bound for record in records)
+    assert {record.steady_device_source for record in records} == {"graph"}
+
+
+def test_step_that_waits_for_the_device_is_timed_by_the_profiler(
+    plan_of: MakePlan, measure: Measure
+) -> None:
+    plan = plan_of("mnist", configs=(CudnnConfig(),), precision="amp_fp16", measure=TIMED)
+    record = measure(plan)[0]
+    assert record.steady_device_source == "profiler"
+    assert record.steady_device_note is not None and ".item()" in record.steady_device_note
+    assert record.steady_device_ms is not None and record.steady_wall_ms is not None
+    assert 0 < record.steady_device_ms < record.steady_wall_ms
+    assert record.kernels and record.fingerprint
+
+
+def test_other_process_on_the_gpu_is_warned_of(plan_of: MakePlan, measure: Measure) -> None:
+    plan = plan_of("conv", configs=(CudnnConfig(),), measure=TIMED, **RGB)
+    alone = measure(plan)[0]
+    assert alone.telemetry == "nvml" and alone.sm_clock_mhz and alone.temperature_c
+    assert "shared_gpu" not in (alone.warnings or [])
+    hold = "import torch; torch.ones(1, device='cuda'); print(flush=True); input()"
+    command = [sys.executable, "-c", hold]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline()
+        shared = measure(plan)[0]
+        other.kill()
+    assert shared.other_processes == 1
+    assert "shared_gpu" in (shared.warnings or [])
+
+
+def test_configs_compute_the_same_within_the_precision(plan_of: MakePlan, measure: Measure) -> None:
+    configs = (CudnnConfig(), BENCHMARK, CudnnConfig(enabled=False))
+    plan = plan_of("conv", configs=configs, precision="bf16", **RGB)
+    records = measure(plan)
+    errors = [record.relative_l2_error for record in records]
+    assert all(error is not None and 0 < error < 0.01 for error in errors)
+    assert all(record.fingerprint for record in records)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.plan import TWIN_BLOCKS, Plan, make_plan, narrow
+from cudnn_sweep.orchestrator.plan import Plan, make_plan, narrow
 from cudnn_sweep.orchestrator.spec import load_suite, suite_names
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.suite import SuiteSpec, expand_cells
@@ -53,7 +53,7 @@ def test_one_block_in_twenty_carries_an_aa_pair(look: Look) -> None:
     plan = planned("quick", look)
     blocks = list(plan.blocks())
     with_twin = [trials for _, trials in blocks if any(trial.twin for trial in trials)]
-    assert len(with_twin) == -(-len(blocks) // TWIN_BLOCKS)
+    assert len(with_twin) == -(-len(blocks) // 20)
     for trials in with_twin:
         twin = next(trial for trial in trials if trial.twin)
         other = next(t for t in trials if t.config == twin.config and not t.twin)

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import fields
+from math import comb
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,7 @@ from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.analysis.verdicts import Verdict, verdicts
 from cudnn_sweep.orchestrator.plan import Plan
-from cudnn_sweep.orchestrator.record import DIFFERENT
+from cudnn_sweep.orchestrator.record import NOT_COLUMNS, PARTS
 from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.slot import Slot
 from cudnn_sweep.workloads.config import CudnnConfig
@@ -22,8 +24,9 @@ MakePlan = Callable[..., Plan]
 
 def test_everything_measured_is_a_column() -> None:
     columns = {field.name for field in fields(RunRecord)}
-    for source in (Measurement, Environment, CudnnConfig):
-        assert {field.name for field in fields(source)} - DIFFERENT <= columns
+    parts = [getattr(Measurement(), part) for part in PARTS]
+    for source in (Measurement, Environment, CudnnConfig, *parts):
+        assert {field.name for field in fields(source)} - set(NOT_COLUMNS) <= columns
 
 
 @pytest.fixture
@@ -47,7 +50,7 @@ def shown(tmp_path: Path) -> Callable[[Plan], list[Verdict]]:
 def test_planted_slowdown_is_seen_by_the_statistics_alone(
     plan_of: MakePlan, shown: Callable[[Plan], list[Verdict]], faulty: str
 ) -> None:
-    measure = MeasureSpec(warmup_s=0.02, steady_budget_s=0.3)
+    measure = MeasureSpec(warmup_s=0.02, warmup_limit_s=0.05, steady_budget_s=0.3)
     plan = plan_of(f"{faulty}:slower_with_benchmark", replicates=5, measure=measure)
     (verdict,) = shown(plan)
     assert verdict.wall_verdict == "no_effect"
@@ -74,3 +77,27 @@ def test_search_before_a_closed_loop_does_not_count_in_its_steady_time(
     (verdict,) = shown(plan_of(workload, replicates=3, measure=measure))
     assert verdict.loop_kind == "closed"
     assert verdict.baseline_ms is not None and verdict.baseline_ms < 0.1
+
+
+def test_what_cannot_differ_is_rarely_said_to(
+    plan_of: MakePlan, shown: Callable[[Plan], list[Verdict]]
+) -> None:
+    """An A/A test of the pipeline: on a CPU the flags change nothing, so whatever the statistics
+    alone say of them is chance. Of verdicts at a rate of 5% no more than the 99% bound may be wrong.
+    """
+    measure = MeasureSpec(warmup_s=0.01, warmup_limit_s=0.01, steady_budget_s=0.03)
+    shapes: dict[str, Any] = {
+        "batch": list(range(1, 5)),
+        "direction": ["forward_backward", "forward"],
+    }
+    axes = {"problem": ["networks/resnet50_conv5_1x1", "networks/resnet50_conv4_3x3"], **shapes}
+    found = shown(plan_of("conv", replicates=4, measure=measure, **axes))
+    wrong = [verdict for verdict in found if verdict.wall_statistical_verdict in ("helps", "hurts")]
+    assert len(found) == 16
+    assert len(wrong) <= binomial_bound(len(found), 0.05, 0.99)
+
+
+def binomial_bound(trials: int, rate: float, level: float) -> int:
+    """The fewest successes that so many trials exceed with probability 1 - level at most."""
+    chance = [comb(trials, k) * rate**k * (1 - rate) ** (trials - k) for k in range(trials + 1)]
+    return next(k for k in range(trials) if sum(chance[: k + 1]) >= level)

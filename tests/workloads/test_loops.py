@@ -6,15 +6,18 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from cudnn_sweep.workloads.device import Device
-from cudnn_sweep.workloads.loops import time_closed, time_cold, time_open
 from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.measuring.cold import split_call, time_cold
+from cudnn_sweep.workloads.measuring.device import Device
+from cudnn_sweep.workloads.measuring.loops import Loop, time_closed, time_open, warm_up
+from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep
 
 CPU = Device(torch=torch.device("cpu"))
 Sleeper = Callable[[Callable[[Shape], float]], tuple[TimedStep, list[Shape]]]
 
+NOBODY = Telemetry(None)
 SPEC = MeasureSpec(warmup_s=0.05, steady_budget_s=0.2, steady_error=0.0)
 
 
@@ -36,28 +39,50 @@ def sleeper() -> Sleeper:
 
 def test_closed_loop_reports_time_an_iteration(sleeper: Sleeper) -> None:
     step, called = sleeper(lambda shape: 0.002 if shape == (1,) else 0.004)
-    timing = time_closed(step, ((1,), (2,)), 1, SPEC, CPU)
-    assert timing.centre_ms == pytest.approx(3.0, rel=0.25)
-    assert timing.stop == "budget"
-    assert timing.iterations % 2 == 0, "a group is whole periods"
+    timed = time_closed(Loop(step, ((1,), (2,)), 1, CPU), 0.006, SPEC, NOBODY)
+    assert timed.median_ms == pytest.approx(3.0, rel=0.25)
+    assert timed.stop == "budget"
+    assert timed.iterations % 2 == 0, "a group is whole periods"
     assert called[:4] == [(1,), (2,), (1,), (2,)]
 
 
 def test_closed_loop_stops_early_when_precise(sleeper: Sleeper) -> None:
     step, _ = sleeper(lambda shape: 0.002)
     spec = MeasureSpec(warmup_s=0.0, steady_budget_s=30.0, steady_error=0.5)
-    timing = time_closed(step, ((1,),), 1, spec, CPU)
-    assert timing.stop == "precision"
-    assert len(timing.samples_ms) < 20
+    timed = time_closed(Loop(step, ((1,),), 1, CPU), 0.002, spec, NOBODY)
+    assert timed.stop == "precision"
+    assert len(timed.samples_ms) < 20
+
+
+def test_warm_up_goes_on_until_the_pace_settles(sleeper: Sleeper) -> None:
+    began = time.perf_counter()
+
+    def faster_for_a_while(shape: Shape) -> float:
+        return max(0.01, 0.03 - 0.05 * (time.perf_counter() - began))
+
+    step, _ = sleeper(faster_for_a_while)
+    spec = MeasureSpec(warmup_s=0.05, warmup_limit_s=10.0)
+    warm = warm_up(Loop(step, ((1,),), 1, CPU), spec, NOBODY)
+    assert warm.settled
+    assert 0.35 < warm.seconds < 10
+    assert warm.round_s == pytest.approx(0.01, rel=0.2)
+
+
+def test_warm_up_gives_up_at_its_limit(sleeper: Sleeper) -> None:
+    began = time.perf_counter()
+    step, _ = sleeper(lambda shape: 0.001 + 0.02 * (time.perf_counter() - began))
+    spec = MeasureSpec(warmup_s=0.05, warmup_limit_s=0.3)
+    warm = warm_up(Loop(step, ((1,),), 1, CPU), spec, NOBODY)
+    assert warm.settled is False
 
 
 def test_open_loop_times_each_step_until_its_budget(sleeper: Sleeper) -> None:
     step, called = sleeper(lambda shape: 0.01)
     spec = MeasureSpec(open_budget_s=0.1)
-    timing = time_open(step, [(size,) for size in range(1000)], spec, CPU)
-    assert timing.stop == "budget"
-    assert len(timing.samples_ms) == timing.iterations == len(called)
-    assert 5 <= timing.iterations <= 11
+    timed, _ = time_open(step, [(size,) for size in range(1000)], spec, CPU, NOBODY)
+    assert timed.stop == "budget"
+    assert len(timed.samples_ms) == timed.iterations == len(called)
+    assert 5 <= timed.iterations <= 11
 
 
 def test_cold_part_calls_each_shape_twice(sleeper: Sleeper) -> None:
@@ -73,4 +98,36 @@ def test_cold_part_calls_each_shape_twice(sleeper: Sleeper) -> None:
     assert called == [(1,), (1,), (2,), (2,)]
     for call in calls:
         assert call.first_ms >= 20
-        assert call.second_ms is not None and call.second_ms < 10
+        assert call.second_ms < 10
+        assert call.first_forward_ms == call.first_ms
+        assert call.first_backward_ms is None
+
+
+class _Slow(torch.autograd.Function):
+    """20 ms forward, 40 ms backward."""
+
+    @staticmethod
+    def forward(context: object, numbers: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.02)
+        return numbers.clone()
+
+    @staticmethod
+    def backward(context: object, gradient: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.04)
+        return gradient
+
+
+@pytest.mark.parametrize("by", ["backward", "grad"])
+def test_call_is_split_where_autograd_begins_and_ends(by: str) -> None:
+    numbers = torch.ones(3, requires_grad=True)
+
+    def run(shape: Shape) -> None:
+        loss = _Slow.apply(numbers).sum()  # type: ignore[no-untyped-call]
+        loss.backward() if by == "backward" else torch.autograd.grad(loss, numbers)
+        time.sleep(0.01)
+
+    call = split_call(TimedStep(prepare=lambda shape: shape, run=run), (1,), CPU)
+    assert call.forward_ms == pytest.approx(20, abs=8)
+    assert call.backward_ms == pytest.approx(40, abs=8)
+    assert call.backward_ms is not None
+    assert call.total_ms >= call.forward_ms + call.backward_ms + 9

@@ -51,5 +51,7 @@ def test_sizes_that_do_not_fit_each_other_are_refused() -> None:
         replace(problem, kernel_size=(3,))
     with pytest.raises(WorkloadError, match="2 groups do not divide"):
         replace(problem, groups=2)
-    with pytest.raises(WorkloadError, match="unknown problem 'rgb'; allowed: tutorials/"):
+    with pytest.raises(
+        WorkloadError, match="unknown problem 'rgb'; allowed: convnet_benchmarks/L1, "
+    ):
         find_problem("rgb")

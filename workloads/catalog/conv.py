@@ -22,26 +22,37 @@ def conv(setting: Setting) -> TimedStep:
     parameters = [parameter for parameter in (weight, bias) if parameter is not None]
 
     def forward(images: torch.Tensor) -> torch.Tensor:
-        with setting.precision.region(setting.device):
+        with setting.region():
             return convolve(images, weight, bias, *sizes)
 
     @torch.no_grad()
     def run_forward(images: torch.Tensor) -> None:
         forward(images)
 
+    @torch.no_grad()
+    def examine_forward(images: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"output": forward(images)}
+
     if setting.direction == "forward":
-        return TimedStep(prepare=setting.random, run=run_forward)
+        return TimedStep(prepare=setting.random, run=run_forward, examine=examine_forward)
 
     def prepare(shape: Shape) -> tuple[torch.Tensor, torch.Tensor]:
         output = convolve(torch.empty(shape, device="meta"), empty_weight, None, *sizes)
-        gradient = setting.random(tuple(output.shape))
-        return setting.random(shape).requires_grad_(), gradient.to(setting.output_dtype)
+        gradient = setting.random_gradient(tuple(output.shape))
+        return setting.random(shape).requires_grad_(), gradient
 
     def run_both(inputs: tuple[torch.Tensor, torch.Tensor]) -> None:
         images, gradient = inputs
         torch.autograd.grad(forward(images), [images, *parameters], gradient)
 
+    def examine_both(inputs: tuple[torch.Tensor, torch.Tensor]) -> dict[str, torch.Tensor]:
+        images, gradient = inputs
+        output = forward(images)
+        gradients = torch.autograd.grad(output, [images, *parameters], gradient)
+        names = ("input_gradient", "weight_gradient", "bias_gradient")
+        return {"output": output, **dict(zip(names, gradients, strict=False))}
+
     empty_weight = torch.empty_like(weight, device="meta", dtype=torch.float32)
     for parameter in parameters:
         parameter.requires_grad_()
-    return TimedStep(prepare=prepare, run=run_both)
+    return TimedStep(prepare=prepare, run=run_both, examine=examine_both)

@@ -12,7 +12,6 @@ import numpy
 import torch
 from torch import nn
 
-from cudnn_sweep.workloads.layout import memory_format
 from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
 
 DIGITS = files("cudnn_sweep.workloads").joinpath("digits", "digits.csv.gz")
@@ -49,9 +48,7 @@ def load_digits() -> Batch:
 def mnist(setting: Setting) -> TimedStep:
     """A step is zero_grad, forward, loss, backward, optimiser; batches are on the device already."""
     images, labels = load_digits()
-    images = images.to(setting.device, setting.dtype)
-    images = images.contiguous(memory_format=memory_format(setting.layout, 4))
-    labels = labels.to(setting.device)
+    images, labels = setting.like_inputs(images), labels.to(setting.device)
     order = torch.randperm(len(labels)).to(setting.device)
     net = setting.place(MnistNet())
     optimiser = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
@@ -66,14 +63,26 @@ def mnist(setting: Setting) -> TimedStep:
         drawn += shape[0]
         return images[order[places]], labels[order[places]]
 
-    def run(batch: Batch) -> torch.Tensor:
+    def backward(batch: Batch) -> torch.Tensor:
         inputs, targets = batch
         optimiser.zero_grad()
-        with setting.precision.region(setting.device):
+        with setting.region():
             loss = nn.functional.cross_entropy(net(inputs), targets)
         scaler.scale(loss).backward()
-        scaler.step(optimiser)
-        scaler.update()
         return loss.detach()
 
-    return TimedStep(prepare=prepare, run=run)
+    def run(batch: Batch) -> torch.Tensor:
+        loss = backward(batch)
+        scaler.step(optimiser)
+        scaler.update()
+        return loss
+
+    def examine(batch: Batch) -> dict[str, torch.Tensor]:
+        loss = backward(batch)
+        gradients = {name: weight.grad for name, weight in net.named_parameters()}
+        return {
+            "loss": loss,
+            **{f"{name}.grad": grad for name, grad in gradients.items() if grad is not None},
+        }
+
+    return TimedStep(prepare=prepare, run=run, examine=examine)

@@ -6,9 +6,13 @@ import torch
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryPeak:
-    allocated_bytes: int | None
-    reserved_bytes: int | None
+class DeviceMemory:
+    """Of the caching allocator; peaks since `forget_peak`. All unknown on a CPU."""
+
+    allocated_bytes: int | None = None
+    reserved_bytes: int | None = None
+    peak_allocated_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,13 +31,14 @@ class Device:
         if self.is_cuda:
             torch.cuda.reset_peak_memory_stats()
 
-    def memory_peak(self) -> MemoryPeak:
-        """Peaks of the caching allocator since `forget_peak`; unknown on a CPU."""
+    def memory(self) -> DeviceMemory:
         if not self.is_cuda:
-            return MemoryPeak(allocated_bytes=None, reserved_bytes=None)
-        return MemoryPeak(
-            allocated_bytes=torch.cuda.max_memory_allocated(),
-            reserved_bytes=torch.cuda.max_memory_reserved(),
+            return DeviceMemory()
+        return DeviceMemory(
+            allocated_bytes=torch.cuda.memory_allocated(),
+            reserved_bytes=torch.cuda.memory_reserved(),
+            peak_allocated_bytes=torch.cuda.max_memory_allocated(),
+            peak_reserved_bytes=torch.cuda.max_memory_reserved(),
         )
 
 

@@ -1,0 +1,79 @@
+-- Do configs and processes compute the same, and how far from float64?
+-- $sweep_id TEXT = NULL: one sweep; all where null
+--
+-- A row a cell and config. A fingerprint is of the bits of a step's outputs and gradients; a
+-- process without an error of its own shares that of one with the same fingerprint.
+-- `bitwise_repeatable`: in every process a second run gave the same bits. `default_pairs` are its
+-- processes in a block with one of PyTorch's default config (for that itself: its A/A twins),
+-- `same_as_default` those of them that gave its bits.
+with processes as (
+    select
+        * replace (
+            array_to_string(input_shape, 'x') as input_shape,
+            max(relative_l2_error) over alike as relative_l2_error,
+            max(relative_max_error) over alike as relative_max_error
+        ),
+        concat_ws('|', cell_id, env_hash, software_hash) as cell,
+        row(
+            enabled, benchmark, benchmark_limit, deterministic, heuristic_mode_b, plan_cache_limit
+        ) as config,
+        (
+            enabled
+            and not (benchmark or deterministic or heuristic_mode_b)
+            and coalesce(benchmark_limit, 10) = 10
+            and plan_cache_limit is null
+        ) as is_default
+    from records
+    where
+        status = 'ok' and fingerprint is not null
+        and ($sweep_id is null or sweep_id = $sweep_id)
+    window alike as (partition by cell_id, env_hash, software_hash, fingerprint)
+),
+
+paired as (
+    select
+        mine.*,
+        mine.fingerprint = standard.fingerprint as same_bits
+    from processes as mine
+    left join processes as standard
+        on
+            mine.cell = standard.cell
+            and mine.sweep_id = standard.sweep_id
+            and mine.block = standard.block
+            and mine.trial_id <> standard.trial_id
+            and standard.is_default
+            and standard.twin = 0
+)
+
+select
+    any_value(workload) as workload,
+    any_value(problem) as problem,
+    any_value(direction) as direction,
+    any_value(input_shape) as input_shape,
+    any_value(regime) as regime,
+    any_value(precision) as precision, -- noqa: RF04
+    any_value(layout) as layout,
+    any_value(gpu) as gpu,
+    any_value(enabled) as enabled,
+    any_value(benchmark) as benchmark,
+    any_value(benchmark_limit) as benchmark_limit,
+    any_value(deterministic) as deterministic, -- noqa: RF04
+    any_value(heuristic_mode_b) as heuristic_mode_b,
+    any_value(plan_cache_limit) as plan_cache_limit,
+    count(*) as processes,
+    count(distinct fingerprint) as distinct_fingerprints,
+    bool_and(bitwise_repeatable) as bitwise_repeatable,
+    count(same_bits) as default_pairs,
+    count(*) filter (where same_bits) as same_as_default,
+    count(relative_l2_error) as processes_with_error,
+    max(relative_l2_error) as relative_l2_error,
+    max(relative_max_error) as relative_max_error,
+    any_value(cell_id) as cell_id,
+    any_value(env_hash) as env_hash,
+    any_value(software_hash) as software_hash
+from paired
+group by cell, config
+order by
+    gpu, workload, problem, direction, input_shape, regime, precision, layout, software_hash,
+    enabled, benchmark, benchmark_limit, deterministic, heuristic_mode_b, plan_cache_limit,
+    cell_id, env_hash

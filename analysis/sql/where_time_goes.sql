@@ -1,0 +1,50 @@
+-- Where does a slot's wall time go?
+-- $sweep_id TEXT = NULL: one sweep; all where null
+--
+-- A row a sweep and part of its trials' time, the largest first: the phases of a record, `log` (the
+-- untimed process after it), `gap` (before it) and `other`, what no phase accounts for: of a failed
+-- trial, what it was at when it ended. `share` is of all of it, `median_s` over the trials that had
+-- the part. `measuring` marks the parts that yield what was asked for.
+with parts as (
+    select
+        sweep_id,
+        process_s - coalesce(
+            list_sum([
+                start_s, one_time_s, build_s, cold_s, calibration_s, steady_s, checks_s, exit_s
+            ]),
+            0
+        ) as other_s,
+        unnest([
+            'start', 'one_time', 'build', 'cold', 'calibration', 'steady', 'checks', 'exit',
+            'other', 'log', 'gap'
+        ]) as part,
+        unnest([
+            start_s, one_time_s, build_s, cold_s, calibration_s, steady_s, checks_s, exit_s,
+            other_s, log_s, gap_s
+        ]) as part_s
+    from records
+    where $sweep_id is null or sweep_id = $sweep_id
+),
+
+summed as (
+    select
+        sweep_id,
+        part,
+        part in ('cold', 'calibration', 'steady') as measuring,
+        count(part_s) as trials,
+        median(part_s) as median_s,
+        coalesce(sum(part_s), 0) as total_s
+    from parts
+    group by sweep_id, part
+)
+
+select
+    sweep_id,
+    part,
+    measuring,
+    trials,
+    median_s,
+    total_s,
+    total_s / sum(total_s) over (partition by sweep_id) as share -- noqa: RF04
+from summed
+order by sweep_id asc, total_s desc, part asc

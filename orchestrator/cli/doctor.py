@@ -1,0 +1,113 @@
+"""`sweep doctor`."""
+
+import json as json_format
+import sys
+from collections import Counter
+from contextlib import nullcontext
+from dataclasses import asdict
+from textwrap import fill
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from cudnn_sweep.orchestrator.doctor.check import Check
+    from cudnn_sweep.workloads.measurement import Telemetry
+
+PLAIN_WIDTH = 100  # columns where the output is no terminal
+STATE_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
+STATE_WIDTH, NAME_WIDTH = 7, 17
+REFRESHES_PER_S = 1  # what moves on the terminal must not disturb the self-test
+SELF_TEST_S = 20.0  # about ten pairs on two CPU cores
+PROBLEM = 1  # exit code
+
+
+def doctor(
+    results: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder or URL to try, in place of what ./cluster.yaml says (./results)."
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Start no Ray and measure nothing.")
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option(min=0.0, help="How long the self-test measures.")
+    ] = SELF_TEST_S,
+    telemetry: Annotated[
+        str, typer.Option(help="nvml, off, or a fake GPU: fake_calm, fake_shared, ...")
+    ] = "nvml",
+    json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
+) -> None:
+    """Look whether this machine is fit to measure on: software, GPUs, disks, Ray, and a self-test.
+
+    The self-test measures two identical configs and says which differences could be told here. Exit
+    code 0: no problem, warnings perhaps. 1: a problem.
+    """
+    from rich.console import Console
+
+    from cudnn_sweep.orchestrator.cli.failing import leave, mistakes_exit
+    from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
+    from cudnn_sweep.orchestrator.doctor.check import worst
+    from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
+
+    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    checks: list[Check] = []
+    with mistakes_exit():
+        options = DoctorOptions(
+            results=results or results_of_the_launch_file(),
+            telemetry=_source(telemetry),
+            quick=quick,
+            self_test_s=seconds,
+        )
+        with (
+            nullcontext() if json else console.status("looking", refresh_per_second=REFRESHES_PER_S)
+        ):
+            for check in examine(options):
+                checks.append(check)
+                if not json:
+                    console.print(_drawn(check, console.width), highlight=False)
+    if json:
+        found = {"state": worst(checks), "checks": [asdict(check) for check in checks]}
+        typer.echo(json_format.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        console.print(_counted(checks), highlight=False)
+    leave(PROBLEM if worst(checks) == "problem" else 0)
+
+
+def _source(name: str) -> "Telemetry":
+    from typing import get_args
+
+    from cudnn_sweep.workloads.measurement import Telemetry
+
+    sources: tuple[Telemetry, ...] = get_args(Telemetry)
+    for source in sources:
+        if name == source:
+            return source
+    raise typer.BadParameter(f"--telemetry takes one of {', '.join(sources)}; found {name!r}")
+
+
+def _drawn(check: "Check", width: int) -> "Text":
+    """State, name and what was found; below it what to do."""
+    from rich.text import Text
+
+    head = f"{check.state:<{STATE_WIDTH}}  {check.name:<{NAME_WIDTH}}  "
+    margin = " " * len(head)
+    told = fill(check.found, width, initial_indent=margin, subsequent_indent=margin)
+    drawn = Text(head + told[len(head) :])
+    drawn.stylize(STATE_STYLES[check.state], 0, STATE_WIDTH)
+    if check.advice:
+        advice = f"→ {check.advice}"
+        drawn.append("\n" + fill(advice, width, initial_indent=margin, subsequent_indent=margin))
+    return drawn
+
+
+def _counted(checks: list["Check"]) -> str:
+    counts = Counter(check.state for check in checks)
+    told = (
+        f"{counts[state]} {state}{'s' * (counts[state] != 1)}" for state in ("problem", "warning")
+    )
+    return f"\n{', '.join(told)} in {len(checks)} checks"

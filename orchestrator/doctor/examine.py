@@ -1,0 +1,84 @@
+"""Doctor: is this machine fit to measure on? Found out before hours of it are spent."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from cudnn_sweep.cluster.errors import LocalRayError
+from cudnn_sweep.orchestrator.doctor.check import Check
+from cudnn_sweep.orchestrator.doctor.gpu_checks import check_gpus
+from cudnn_sweep.orchestrator.doctor.self_test import check_pairs
+from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
+from cudnn_sweep.orchestrator.errors import ServerError
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.slot import survey
+from cudnn_sweep.workloads.environment import processor
+from cudnn_sweep.workloads.measurement import Telemetry
+from cudnn_sweep.workloads.survey import Survey
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DoctorOptions:
+    results: str
+    """Folder or URL that must take records."""
+    self_test_s: float
+    telemetry: Telemetry = "nvml"
+    quick: bool = False
+    """Leave out what takes its time: Ray's start and the self-test."""
+
+
+def examine(options: DoctorOptions) -> Iterator[Check]:
+    """One check after the other, each as soon as it is done.
+
+    Torch and CUDA are looked at in a process that is thrown away, never in this one.
+    """
+    yield _cpu()
+    machine = _look()
+    yield _torch(machine)
+    if isinstance(machine, Survey):
+        yield from check_gpus(machine, options.telemetry)
+    yield from check_storage(options.results)
+    yield _ray(options.quick)
+    if isinstance(machine, Survey) and not options.quick:
+        yield from check_pairs(machine, options.telemetry, options.self_test_s)
+
+
+def _cpu() -> Check:
+    cores = len(os.sched_getaffinity(0))
+    found = f"{processor()}, {cores} of {os.cpu_count()} cores; a trial runs {cores} threads"
+    return Check(name="CPU", found=found)
+
+
+def _look() -> Survey | ServerError:
+    try:
+        with ForkServer(survey_only=True) as server:
+            return survey(server, [])
+    except ServerError as error:
+        return error
+
+
+def _torch(machine: Survey | ServerError) -> Check:
+    if isinstance(machine, Survey):
+        where = machine.environment
+        return Check(name="torch", found=f"{where.torch}, Python {where.python}")
+    return Check(
+        name="torch",
+        state="problem",
+        found=str(machine),
+        advice="see that `python -c 'import torch; torch.zeros(1)'` works in this environment",
+    )
+
+
+def _ray(quick: bool) -> Check:
+    installed = version("ray")
+    if quick:
+        return Check(name="Ray", found=f"{installed}; not started (--quick)")
+    from cudnn_sweep.cluster.ray_probe import probe_ray
+
+    try:
+        seconds = probe_ray()
+    except LocalRayError as error:
+        advice = "see that a firewall leaves 127.0.0.1 alone and that TMPDIR has room, then again"
+        return Check(name="Ray", state="problem", found=f"{installed}: {error}", advice=advice)
+    return Check(name="Ray", found=f"{installed}; started, ran a task and ended in {seconds:.1f} s")

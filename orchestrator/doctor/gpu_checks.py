@@ -1,0 +1,112 @@
+"""Checks of CUDA and of each GPU: its clocks, and who else works on it."""
+
+from collections.abc import Iterator
+
+from cudnn_sweep.orchestrator.doctor.check import Check
+from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.measurement import GpuTelemetry
+from cudnn_sweep.workloads.measurement import Telemetry as Source
+from cudnn_sweep.workloads.measuring.monitor import open_monitor
+from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.measuring.warnings import ADVICE
+from cudnn_sweep.workloads.survey import Survey
+
+
+def check_gpus(machine: Survey, source: Source) -> Iterator[Check]:
+    yield _cuda(machine)
+    if machine.gpus:
+        yield _cudnn(machine.environment.cudnn)
+        yield _driver(machine.environment.driver)
+    uuids: list[str | None] = [*machine.gpu_uuids] or [None]
+    readings = [_read(source, uuid) for uuid in uuids]
+    yield _monitor(source, readings, len(machine.gpus))
+    for index, reading in enumerate(readings):
+        if reading.telemetry is not None:
+            yield _clocks(f"GPU {index} clocks", reading, machine.environment.max_sm_clock_mhz)
+            yield _others(f"GPU {index} users", reading)
+
+
+def _cuda(machine: Survey) -> Check:
+    where, models = machine.environment, sorted(set(machine.gpus))
+    if len(models) > 1:
+        found = f"GPUs of several models: {', '.join(models)}"
+        advice = "choose those of one model by CUDA_VISIBLE_DEVICES"
+        return Check(name="CUDA", state="problem", found=found, advice=advice)
+    if machine.gpus:
+        return Check(name="CUDA", found=f"{where.cuda}, {len(machine.gpus)} × {models[0]}")
+    return _no_cuda(where)
+
+
+def _no_cuda(where: Environment) -> Check:
+    found = "no CUDA: flags have no effect here; "
+    if where.cuda is None:
+        found += f"torch {where.torch} is built without it"
+        advice = "on a machine with a GPU install a torch that is built for CUDA (pytorch.org)"
+    else:
+        found += f"torch {where.torch} finds no GPU"
+        advice = "see that nvidia-smi lists one, and that CUDA_VISIBLE_DEVICES hides none"
+    return Check(name="CUDA", state="warning", found=found, advice=advice)
+
+
+def _cudnn(version: int | None) -> Check:
+    if version is None:
+        found, advice = "torch is built without cuDNN", "install a torch that has it (pytorch.org)"
+        return Check(name="cuDNN", state="problem", found=found, advice=advice)
+    major, rest = divmod(version, 10_000 if version >= 90_000 else 1000)  # since version 9
+    return Check(name="cuDNN", found=f"{major}.{rest // 100}.{rest % 100}")
+
+
+def _driver(version: str | None) -> Check:
+    if version is not None:
+        return Check(name="driver", found=version)
+    advice = "install nvidia-smi's library (libnvidia-ml.so.1): results do not tell drivers apart"
+    return Check(name="driver", state="warning", found="unknown without NVML", advice=advice)
+
+
+def _read(source: Source, uuid: str | None) -> GpuTelemetry:
+    """A single moment, while no process of ours uses the GPU."""
+    telemetry = Telemetry(open_monitor(source, uuid, our_pids=()))
+    telemetry.note()
+    return telemetry.summary(None)
+
+
+def _monitor(source: Source, readings: list[GpuTelemetry], gpus: int) -> Check:
+    silent = sum(reading.telemetry is None for reading in readings)
+    if source != "nvml":
+        found = f"not asked: telemetry is {source}"
+        advice = "leave it at nvml: nothing else knows of real clocks and of other processes"
+    elif not gpus:
+        found = "no NVML: there is no GPU whose clocks, power and processes it would tell"
+        advice = "nothing to do without a GPU; the driver of one brings NVML"
+    elif silent:
+        found = f"does not answer for {silent} of {gpus} GPUs"
+        advice = (
+            "see that nvidia-smi lists them; in a container NVIDIA_DRIVER_CAPABILITIES must name "
+            "utility. Until then nothing tells of a GPU that is shared or throttled"
+        )
+    else:
+        return Check(name="NVML", found=f"answers for {gpus} of {gpus} GPUs")
+    return Check(name="NVML", state="warning", found=found, advice=advice)
+
+
+def _clocks(name: str, reading: GpuTelemetry, max_mhz: int | None) -> Check:
+    if reading.sm_clock_mhz is None:
+        advice = "measure on a whole GPU where throttling matters: a slice does not tell"
+        return Check(name=name, state="warning", found="not said", advice=advice)
+    most = "" if max_mhz is None else f" of at most {max_mhz}"
+    warmth = "" if reading.temperature_c is None else f", {reading.temperature_c} °C"
+    reasons = ", ".join(reading.throttle_reasons or ()) or "none"
+    found = f"SM clock {reading.sm_clock_mhz:g}{most} MHz{warmth}, throttle reasons: {reasons}"
+    if "throttled" in (reading.warnings or ()):
+        return Check(name=name, state="warning", found=found, advice=ADVICE["throttled"])
+    return Check(name=name, found=found)
+
+
+def _others(name: str, reading: GpuTelemetry) -> Check:
+    if reading.other_processes is None:
+        advice = "see that nvidia-smi lists no process on it: results would not tell"
+        return Check(name=name, state="warning", found="not said", advice=advice)
+    if "shared_gpu" in (reading.warnings or ()):
+        found = f"other processes that work on it: {reading.other_processes}"
+        return Check(name=name, state="warning", found=found, advice=ADVICE["shared_gpu"])
+    return Check(name=name, found="no other process works on it")

@@ -1,0 +1,116 @@
+"""Self-test: two configs that are the same, measured and judged as a sweep does it, but for Ray."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from time import monotonic
+
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.verdicts import Verdict, verdicts
+from cudnn_sweep.orchestrator.doctor.check import Check
+from cudnn_sweep.orchestrator.doctor.comparison import MIN_EFFECT, check_comparison, comparisons
+from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError
+from cudnn_sweep.orchestrator.plan import Plan, make_plan
+from cudnn_sweep.orchestrator.session import session_of
+from cudnn_sweep.orchestrator.slot import Slot
+from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
+from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.measurement import MeasureSpec, Telemetry
+from cudnn_sweep.workloads.measuring.warnings import ADVICE
+from cudnn_sweep.workloads.suite import (
+    BatchByDevice,
+    CellAxes,
+    SuiteSpec,
+    WorkloadFacts,
+    expand_cells,
+)
+from cudnn_sweep.workloads.survey import Survey
+
+MOST_PAIRS = 1000  # more than time allows
+# 237 GFLOP on a GPU, lest it wait for launches (they hide under 0.5 ms on an H200); 9 ms on two cores.
+CELL = CellAxes(
+    workload="conv",
+    problem="tutorials/vgg16_conv3_2",
+    direction="forward",
+    batch=BatchByDevice(cuda=64, cpu=1),
+)
+FACTS = {"conv": WorkloadFacts(directions=("forward",), varies=(), input_shape=None)}
+
+
+def check_pairs(machine: Survey, telemetry: Telemetry, seconds: float) -> Iterator[Check]:
+    """Measure pairs of fresh processes for so long, on the first GPU or on the CPU."""
+    try:
+        with (
+            measuring_lock(machine.gpu_uuids[:1] or ["cpu"]),
+            tempfile.TemporaryDirectory(prefix="sweep-doctor-") as folder,
+        ):
+            records, found = _measure(_plan(machine, telemetry), Path(folder), seconds)
+    except SweepBusyError as error:
+        advice = "run this again when that has ended"
+        yield Check(name="self-test", state="warning", found=f"left out: {error}", advice=advice)
+    except ServerError as error:
+        advice = "the fork server's own output is above"
+        yield Check(name="self-test", state="problem", found=str(error), advice=advice)
+    else:
+        yield from _failures(records)
+        yield from map(check_comparison, comparisons(found))
+        yield from _doubts(records)
+
+
+def _plan(machine: Survey, telemetry: Telemetry) -> Plan:
+    suite = SuiteSpec(
+        cells=[CELL],
+        configs=[CudnnConfig()],
+        replicates=MOST_PAIRS,
+        twin_every=1,
+        measure=MeasureSpec(
+            warmup_s=0.2,
+            warmup_limit_s=0.5,
+            steady_budget_s=0.4,
+            device_budget_s=0.2,
+            reference_replicates=0,
+            logged_replicates=0,
+            telemetry=telemetry,
+            timeout_s=60.0,
+        ),
+    )
+    where = machine.environment
+    cells = expand_cells(suite, FACTS, device=where.device, gpu=where.gpu)
+    return make_plan("self-test", suite, cells)
+
+
+def _measure(plan: Plan, folder: Path, seconds: float) -> tuple[list[RunRecord], list[Verdict]]:
+    """Whole pairs only; a failed trial ends it."""
+    store = open_store(str(folder / "results"))
+    session = session_of(plan, "self-test", folder)
+    records: list[RunRecord] = []
+    with closing(Slot(session, "doctor")) as slot:
+        began = monotonic()
+        for _, pair in plan.blocks():
+            records += [slot.run(trial, 1) for trial in pair]
+            if monotonic() - began > seconds or any(r.status != "ok" for r in records[-2:]):
+                break
+    for record in records:
+        store.write(record)
+    found = verdicts(store, field="twin", baseline="0", candidate="1", min_effect=MIN_EFFECT)
+    return records, found
+
+
+def _failures(records: list[RunRecord]) -> Iterator[Check]:
+    for record in records:
+        if record.status != "ok":
+            found = f"a trial ended with {record.status}: {record.message or 'without a word'}"
+            advice = "every trial here would end so: mend this first"
+            yield Check(name="self-test", state="problem", found=found, advice=advice)
+            return
+
+
+def _doubts(records: list[RunRecord]) -> Iterator[Check]:
+    """What the GPU said while it was under load."""
+    for name, advice in ADVICE.items():
+        trials = sum(name in (record.warnings or ()) for record in records)
+        if trials:
+            found = f"{name} in {trials} of {len(records)} trials"
+            yield Check(name="self-test, GPU", state="warning", found=found, advice=advice)

@@ -1,0 +1,123 @@
+"""The questions `choices` and `other_kernels`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from cudnn_sweep.analysis.schema import RunRecord
+
+MakeRecord = Callable[..., RunRecord]
+MakePair = Callable[..., list[RunRecord]]
+Ask = Callable[..., list[dict[str, object]]]
+
+
+def test_the_most_common_choice_is_named_with_its_share(ask: Ask, make_record: MakeRecord) -> None:
+    times = {"a": 4.0, "b": 6.0, "c": 5.0}
+    processes = [
+        make_record(trial_id=trial, kernels_hash="usual", steady_device_ms=ms)
+        for trial, ms in times.items()
+    ]
+    processes.append(make_record(trial_id="odd", kernels_hash="another", steady_device_ms=9.0))
+    processes.append(make_record(trial_id="failed", status="crash", kernels_hash="a third"))
+    processes.append(make_record(trial_id="unknown", kernels_hash=None))
+    (row,) = ask("choices", processes)
+    assert (row["processes"], row["distinct_choices"], row["cell_choices"]) == (4, 2, 2)
+    assert (row["choice"], row["choice_share"]) == ("usual", 0.75)
+    assert (row["choice_device_ms"], row["device_ms"]) == (5.0, 5.5)
+    assert (row["device_ms_min"], row["device_ms_max"]) == (4.0, 9.0)
+
+
+def test_a_choices_kernels_are_its_convolutions_in_order(ask: Ask, make_record: MakeRecord) -> None:
+    record = make_record()
+    conversion, convolution = record.kernels or []
+    kernels = [convolution, conversion, replace(convolution, name="dgrad"), conversion]
+    (row,) = ask("choices", [replace(record, kernels=kernels, layout_conversions=2)])
+    assert row["kernels"] == [convolution.name, "dgrad"]
+    assert row["layout_conversions"] == 2
+    assert row["layout_conversion_ms"] == 0.9
+    assert row["layout_conversion_share"] == pytest.approx(0.9 / 9.0)
+
+
+def test_each_config_has_its_row_and_says_whether_it_runs_what_another_does(
+    ask: Ask, make_pair: MakePair
+) -> None:
+    trials = make_pair(0, 10.0, 5.0)
+    trials.append(replace(trials[0], trial_id="limited", plan_cache_limit=1))
+    rows = ask("choices", trials)
+    choices = {(row["benchmark"], row["plan_cache_limit"]): row["choice"] for row in rows}
+    assert choices == {
+        (False, None): "kernels-heuristic",
+        (False, 1): "kernels-heuristic",
+        (True, None): "kernels-search",
+    }
+    assert {row["cell_choices"] for row in rows} == {2}
+
+
+def test_engines_are_those_of_logs_that_saw_the_most_common_choice(
+    ask: Ask, make_record: MakeRecord
+) -> None:
+    usual = make_record(kernels_hash="usual")
+    (logged,) = usual.logged_choices or []
+    odd_log = [replace(logged, engine="another")]
+    trials = [
+        replace(usual, trial_id="unlogged", logged_choices=None, logged_kernels_agree=None),
+        replace(usual, trial_id="agrees"),
+        replace(usual, trial_id="differs", logged_choices=odd_log, logged_kernels_agree=False),
+        replace(usual, trial_id="odd", kernels_hash="odd", logged_choices=odd_log),
+    ]
+    (row,) = ask("choices", trials)
+    assert row["logged_engines"] == [logged.engine]
+    assert row["logged_workspace_bytes"] == 9216
+    assert (row["logs_taken"], row["logs_that_agree"]) == (3, 2)
+
+
+def test_without_a_log_there_are_no_engines(ask: Ask, make_record: MakeRecord) -> None:
+    (row,) = ask("choices", [make_record(logged_choices=None, logged_kernels_agree=None)])
+    assert (row["logged_engines"], row["logs_taken"], row["logs_that_agree"]) == (None, 0, 0)
+
+
+def test_kernels_of_the_profiler_are_not_compared_with_those_of_a_graph(
+    ask: Ask, make_record: MakeRecord
+) -> None:
+    seen = make_record(trial_id="b", kernels_source="profiler", kernels_hash="without grids")
+    rows = ask("choices", [make_record(trial_id="a"), seen])
+    assert [(row["kernels_source"], row["cell_choices"]) for row in rows] == [
+        ("graph", 1),
+        ("profiler", 1),
+    ]
+
+
+def test_other_kernels_are_counted_and_timed_apart(ask: Ask, make_pair: MakePair) -> None:
+    pairs = [make_pair(block, 10.0, candidate) for block, candidate in enumerate([5.0, 5.0, 11.0])]
+    baseline, candidate = pairs[2]
+    same = [replace(candidate, kernels_hash=baseline.kernels_hash, kernels=baseline.kernels)]
+    unknown = replace(make_pair(3, 10.0, 1.0)[1], kernels_hash=None)
+    for _, found in pairs[:2]:
+        same.append(_searched(found))
+    trials = [pair[0] for pair in pairs] + same + [make_pair(3, 10.0, 1.0)[0], unknown]
+    (row,) = ask("other_kernels", trials)
+    assert (row["blocks"], row["blocks_with_other_kernels"]) == (3, 2)
+    assert row["other_kernels_share"] == pytest.approx(2 / 3)
+    assert row["other_kernels_device_ratio"] == pytest.approx(0.5)
+    assert row["same_kernels_device_ratio"] == pytest.approx(1.1)
+    assert row["baseline_kernels"] == ["sm90_xmma_fprop_implicit_gemm_bf16"]
+    assert row["candidate_kernels"] == ["found by a search"]
+    assert (row["contrast"], row["no_effect_reason"]) == ("benchmark: false → true", None)
+
+
+def test_kernels_of_two_sources_are_not_called_other_ones(ask: Ask, make_pair: MakePair) -> None:
+    baseline, candidate = make_pair(0, 10.0, 5.0)
+    assert ask("other_kernels", [baseline, replace(candidate, kernels_source="profiler")]) == []
+
+
+def test_a_twin_may_draw_other_kernels(ask: Ask, make_record: MakeRecord) -> None:
+    twin = _searched(make_record(trial_id="twin", twin=1, kernels_hash="another"))
+    contrast = {"field": "twin", "baseline": "0", "candidate": "1"}
+    (row,) = ask("other_kernels", [make_record(), twin], **contrast)
+    assert row["blocks_with_other_kernels"] == 1
+
+
+def _searched(record: RunRecord) -> RunRecord:
+    conversion, convolution = record.kernels or []
+    return replace(record, kernels=[conversion, replace(convolution, name="found by a search")])

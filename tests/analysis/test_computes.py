@@ -1,0 +1,66 @@
+"""The question `computes`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from cudnn_sweep.analysis.schema import RunRecord
+
+MakeRecord = Callable[..., RunRecord]
+MakePair = Callable[..., list[RunRecord]]
+Ask = Callable[..., list[dict[str, object]]]
+
+
+def test_each_config_says_how_often_it_gave_the_default_configs_bits(
+    ask: Ask, make_pair: MakePair
+) -> None:
+    trials = [trial for block in range(3) for trial in make_pair(block, 10.0, 5.0)]
+    trials[5] = replace(trials[5], fingerprint="other-bits")
+    trials.append(replace(trials[5], trial_id="alone", block=9))
+    default, searched = ask("computes", trials)
+    assert (default["benchmark"], default["processes"]) == (False, 3)
+    assert (default["default_pairs"], default["same_as_default"]) == (0, 0)
+    assert default["distinct_fingerprints"] == 1
+    assert (searched["benchmark"], searched["processes"]) == (True, 4)
+    assert (searched["default_pairs"], searched["same_as_default"]) == (3, 2)
+    assert searched["distinct_fingerprints"] == 2
+
+
+def test_the_default_config_is_compared_with_its_twin(ask: Ask, make_record: MakeRecord) -> None:
+    twin = make_record(trial_id="twin", twin=1, fingerprint="other-bits")
+    (row,) = ask("computes", [make_record(), twin])
+    assert (row["processes"], row["default_pairs"], row["same_as_default"]) == (2, 1, 0)
+
+
+def test_one_process_that_does_not_repeat_its_bits_is_enough(
+    ask: Ask, make_record: MakeRecord
+) -> None:
+    repeats = [True, True, None]
+    trials = [make_record(trial_id=str(n), bitwise_repeatable=r) for n, r in enumerate(repeats)]
+    (row,) = ask("computes", trials)
+    assert row["bitwise_repeatable"] is True
+    (row,) = ask("computes", [make_record(trial_id="wavers", bitwise_repeatable=False)])
+    assert row["bitwise_repeatable"] is False
+
+
+def test_processes_with_the_same_bits_share_their_error(ask: Ask, make_pair: MakePair) -> None:
+    default, searched = make_pair(0, 10.0, 5.0)
+    alike = replace(searched, relative_l2_error=None, relative_max_error=None)
+    unlike = replace(alike, trial_id="unlike", block=1, fingerprint="other-bits")
+    rows = ask("computes", [default, alike, unlike])
+    for row in rows:
+        assert row["processes_with_error"] == 1
+        assert row["relative_l2_error"] == pytest.approx(0.002)
+        assert row["relative_max_error"] == pytest.approx(0.004)
+
+
+def test_the_largest_error_is_shown(ask: Ask, make_record: MakeRecord) -> None:
+    worse = make_record(trial_id="worse", fingerprint="other-bits", relative_l2_error=0.5)
+    (row,) = ask("computes", [make_record(), worse])
+    assert (row["relative_l2_error"], row["processes_with_error"]) == (0.5, 2)
+
+
+def test_trials_without_a_fingerprint_are_left_out(ask: Ask, make_record: MakeRecord) -> None:
+    assert ask("computes", [make_record(fingerprint=None)]) == []
+    assert ask("computes", [make_record(trial_id="failed", status="crash")]) == []

@@ -1,0 +1,90 @@
+"""Files of every schema version in one store, as after an update between two nights."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.parquet import encode
+from cudnn_sweep.analysis.prelude import prelude_sql
+from cudnn_sweep.analysis.queries import load_query, query_names
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.verdicts import verdicts
+
+OLD = Path(__file__).parent / "data" / "schema-1.parquet"
+OLD_SWEEP = "sweep=night-1"
+
+COLD = """
+select schema_version, cold[1].first_ms as first_ms, cold[1].first_forward_ms as first_forward_ms,
+    len(kernels) as kernels, count(*) as trials
+from records group by all order by all
+"""
+
+
+@pytest.fixture(params=["loose", "part", "compacted together"])
+def mixed_store(
+    request: pytest.FixtureRequest, store: Store, make_pair: Callable[..., list[RunRecord]]
+) -> Store:
+    """Two blocks of schema 1 and two of the present schema, of one cell and environment."""
+    rows = [_old_row(block, benchmark) for block in (0, 1) for benchmark in (False, True)]
+    if request.param == "part":
+        store.folder.write(f"{OLD_SWEEP}/part-1.parquet", encode(pa.concat_tables(rows)))
+    else:
+        for number, row in enumerate(rows):
+            store.folder.write(f"{OLD_SWEEP}/trials/old-{number}.parquet", encode(row))
+    same_sweep = request.param == "compacted together"
+    for block in (2, 3):
+        for record in make_pair(block, 10.0, 12.0, sweep_id="night-1" if same_sweep else "night-2"):
+            store.write(record)
+    if same_sweep:
+        store.compact("night-1")
+    return store
+
+
+def test_columns_that_an_old_file_lacks_are_null(mixed_store: Store) -> None:
+    with open_database(mixed_store) as database:
+        ours = database.query(COLD).to_pylist()
+    old = {"schema_version": 1, "first_ms": 30.0, "first_forward_ms": None, "kernels": None}
+    new = {"schema_version": 2, "first_forward_ms": 20.0, "kernels": 2, "trials": 2}
+    assert ours == [
+        {**old, "trials": 4},
+        {**new, "first_ms": 30.0},
+        {**new, "first_ms": 500.0},
+    ]
+    with duckdb.connect() as connection:
+        connection.execute(prelude_sql(mixed_store))
+        assert connection.sql(COLD).to_arrow_table().to_pylist() == ours
+
+
+def test_every_question_takes_them_together(mixed_store: Store) -> None:
+    with open_database(mixed_store) as database, duckdb.connect() as connection:
+        connection.execute("set TimeZone = 'UTC'")
+        connection.execute(prelude_sql(mixed_store))
+        for name in query_names():
+            asked = load_query(name)
+            ours = database.query(asked.sql, asked.values({}))
+            plain = connection.sql(asked.sql, params=asked.values({}) or None).to_arrow_table()
+            assert ours.schema.equals(plain.schema), name
+            assert ours.num_rows == plain.num_rows, name
+
+
+def test_a_verdict_pools_them(mixed_store: Store) -> None:
+    (verdict,) = verdicts(mixed_store)
+    assert (verdict.blocks, verdict.wall_verdict) == (4, "hurts")
+    assert verdict.launch_bound is True, "known from the new ones alone"
+
+
+def _old_row(block: int, benchmark: bool) -> pa.Table:
+    row = pq.read_table(OLD)
+    trial = f"old-{block}-{benchmark}".lower()
+    changes = {"trial_id": trial, "attempt_id": trial, "block": block, "benchmark": benchmark}
+    changes["steady_wall_ms"] = 12.0 if benchmark else 10.0
+    for name, value in changes.items():
+        field = row.schema.field(name)
+        row = row.set_column(row.schema.names.index(name), field, pa.array([value], field.type))
+    return row

@@ -1,0 +1,58 @@
+from collections.abc import Callable
+
+import pytest
+
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.time_shares import TimeShare, time_shares
+
+MakeRecord = Callable[..., RunRecord]
+
+PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks", "exit")
+
+
+def test_every_second_is_in_one_part(store: Store, make_record: MakeRecord) -> None:
+    first = make_record(trial_id="a")
+    second = make_record(trial_id="b", log_s=None, steady_s=2.9, process_s=4.0, gap_s=None)
+    found = _shares(store, first, second)
+    assert set(found) == {*PHASES, "log", "gap", "other"}
+    assert sum(share.total_s for share in found.values()) == pytest.approx(2 + 1.5 + 0.01 + 4)
+    assert sum(share.share for share in found.values()) == pytest.approx(1)
+    steady = found["steady"]
+    assert steady.trials == 2
+    assert steady.median_s == pytest.approx(1.9)
+    assert steady.share == pytest.approx(3.8 / 7.51)
+    assert (found["log"].trials, found["log"].total_s, found["log"].median_s) == (1, 1.5, 1.5)
+    assert found["other"].total_s == pytest.approx(2 * (2 - 1.96))
+
+
+def test_the_parts_that_measure_are_marked(store: Store, make_record: MakeRecord) -> None:
+    found = _shares(store, make_record())
+    measuring = {part for part, share in found.items() if share.measuring}
+    assert measuring == {"cold", "calibration", "steady"}
+
+
+def test_a_trial_that_never_answered_counts_as_other(store: Store, make_record: MakeRecord) -> None:
+    unknown = {f"{phase}_s": None for phase in PHASES}
+    hung = make_record(status="timeout", process_s=300.0, log_s=None, gap_s=None, **unknown)
+    found = _shares(store, hung)
+    assert (found["other"].total_s, found["other"].share) == (300.0, 1.0)
+    assert (found["steady"].trials, found["steady"].total_s, found["steady"].share) == (0, 0, 0)
+
+
+def test_each_sweep_has_its_own_shares_the_largest_first(
+    store: Store, make_record: MakeRecord
+) -> None:
+    store.write(make_record(sweep_id="night-1"))
+    store.write(make_record(sweep_id="night-2", gap_s=99.0))
+    shares = time_shares(store)
+    assert [(share.sweep_id, share.part) for share in shares if share.share > 0.5] == [
+        ("night-2", "gap")
+    ]
+    assert [share.part for share in time_shares(store, "night-1")][:2] == ["log", "steady"]
+
+
+def _shares(store: Store, *records: RunRecord) -> dict[str, TimeShare]:
+    for record in records:
+        store.write(record)
+    return {share.part: share for share in time_shares(store)}

@@ -1,0 +1,284 @@
+"""`sweep doctor`: what it looks at, what it says, and that it leaves nothing behind."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import namedtuple
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cudnn_sweep.cluster import ray_probe
+from cudnn_sweep.cluster.errors import LocalRayError
+from cudnn_sweep.orchestrator import doctor, self_test
+from cudnn_sweep.orchestrator.doctor.check import Check
+from cudnn_sweep.orchestrator.doctor.comparison import Comparison, check_comparison
+from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
+from cudnn_sweep.orchestrator.doctor.gpu_checks import check_gpus
+from cudnn_sweep.orchestrator.doctor.self_test import check_pairs
+from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
+from cudnn_sweep.orchestrator.errors import ServerError
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.slot import survey
+from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
+from cudnn_sweep.workloads.measurement import Telemetry
+from cudnn_sweep.workloads.suite import CellAxes, WorkloadFacts
+from cudnn_sweep.workloads.survey import Survey
+
+
+@pytest.fixture(scope="session")
+def machine(server: ForkServer) -> Survey:
+    return survey(server, [])
+
+
+@pytest.fixture
+def without_gpu(machine: Survey) -> Survey:
+    where = replace(machine.environment, device="cpu", cuda=None, cudnn=None)
+    return replace(machine, environment=where, gpus=[], gpu_uuids=[])
+
+
+@pytest.fixture
+def with_gpu(machine: Survey) -> Survey:
+    where = replace(
+        machine.environment,
+        device="cuda",
+        cuda="13.0",
+        cudnn=91900,
+        driver="580.159.04",
+        max_sm_clock_mhz=1980,
+    )
+    return replace(machine, environment=where, gpus=["NVIDIA H200"], gpu_uuids=["GPU-0"])
+
+
+@pytest.fixture
+def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep that runs on this machine meanwhile is not in our way."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+def type_doctor(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """As on a machine without a GPU."""
+    return subprocess.run(
+        [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", "doctor", *arguments],
+        cwd=here,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def states(checks: list[Check]) -> dict[str, str]:
+    return {check.name: check.state for check in checks}
+
+
+def test_quick_look_at_a_machine_without_a_gpu(tmp_path: Path) -> None:
+    done = type_doctor(tmp_path, "--quick", "--json")
+    found = json.loads(done.stdout)
+    assert {check["name"]: check["state"] for check in found["checks"]} == {
+        "CPU": "ok",
+        "torch": "ok",
+        "CUDA": "warning",
+        "NVML": "warning",
+        "results": "ok",
+        "temporary files": "ok",
+        "compute caches": "ok",
+        "Ray": "ok",
+    }
+    assert (done.returncode, found["state"], done.stderr) == (0, "warning", "")
+    assert all(bool(check["advice"]) == (check["state"] != "ok") for check in found["checks"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_output_says_what_was_found_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = type_doctor(
+        tmp_path, "--quick", "--telemetry", "fake_shared", "--results", "file/results"
+    )
+    assert done.returncode == 1
+    assert "warning  CUDA               no CUDA: flags have no effect here" in done.stdout
+    assert "warning  GPU 0 users        other processes that work on it: 1" in done.stdout
+    assert "→ end the other process" in done.stdout
+    assert "problem  results            results cannot be stored in" in done.stdout
+    assert "1 problem, 3 warnings in 10 checks" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_an_unknown_source_of_telemetry_is_named(tmp_path: Path) -> None:
+    done = type_doctor(tmp_path, "--telemetry", "fake_hot")
+    assert done.returncode == 2
+    assert "fake_throttled" in done.stderr and "'fake_hot'" in done.stderr
+
+
+def test_a_quick_look_imports_neither_torch_nor_ray(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine\n"
+        f"list(examine(DoctorOptions(results={str(tmp_path)!r}, self_test_s=0.0, quick=True)))\n"
+        "sys.exit('torch' in sys.modules or 'ray' in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("fake", "doubtful"),
+    [
+        ("fake_calm", None),
+        ("fake_shared", "GPU 0 users"),
+        ("fake_throttled", "GPU 0 clocks"),
+        ("fake_unsettled", None),  # a single moment does not tell
+    ],
+)
+def test_a_gpu_in_doubt_is_warned_of(
+    with_gpu: Survey, fake: Telemetry, doubtful: str | None
+) -> None:
+    found = states(list(check_gpus(with_gpu, fake)))
+    assert list(found) == ["CUDA", "cuDNN", "driver", "NVML", "GPU 0 clocks", "GPU 0 users"]
+    del found["NVML"]  # a fake is no NVML
+    assert [name for name, state in found.items() if state != "ok"] == [doubtful][: bool(doubtful)]
+
+
+def test_a_gpu_is_described(with_gpu: Survey) -> None:
+    found = {check.name: check.found for check in check_gpus(with_gpu, "fake_calm")}
+    assert found["CUDA"] == "13.0, 1 × NVIDIA H200"
+    assert found["cuDNN"] == "9.19.0"
+    assert found["driver"] == "580.159.04"
+    assert (
+        found["GPU 0 clocks"] == "SM clock 1980 of at most 1980 MHz, 45 °C, throttle reasons: none"
+    )
+
+
+def test_gpus_that_nvml_does_not_know_are_warned_of(with_gpu: Survey) -> None:
+    found = {check.name: check for check in check_gpus(with_gpu, "nvml")}
+    assert found["NVML"].found == "does not answer for 1 of 1 GPUs"
+    assert "GPU 0 clocks" not in found
+
+
+def test_gpus_of_several_models_are_a_problem(with_gpu: Survey) -> None:
+    mixed = replace(with_gpu, gpus=["NVIDIA H200", "NVIDIA A2"], gpu_uuids=["GPU-0", "GPU-1"])
+    assert next(check_gpus(mixed, "off")).state == "problem"
+
+
+def test_a_server_that_does_not_come_up_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: object) -> ForkServer:
+        raise ServerError("the fork server ended at its start, exit code 1")
+
+    monkeypatch.setattr(doctor, "ForkServer", refuse)
+    found = states(list(examine(DoctorOptions(results=str(tmp_path), self_test_s=0.0, quick=True))))
+    assert found["torch"] == "problem"
+    assert "CUDA" not in found and found["results"] == "ok"
+
+
+def test_ray_that_does_not_start_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_gpu: Survey
+) -> None:
+    def refuse() -> float:
+        raise LocalRayError("Ray does not start on this machine: no port")
+
+    monkeypatch.setattr(ray_probe, "probe_ray", refuse)
+    monkeypatch.setattr(doctor, "_look", lambda: without_gpu)
+    monkeypatch.setattr(doctor, "check_pairs", lambda *_: iter(()))
+    found = {
+        check.name: check
+        for check in examine(DoctorOptions(results=str(tmp_path), self_test_s=0.0))
+    }
+    assert found["Ray"].state == "problem"
+    assert "no port" in found["Ray"].found
+
+
+def test_a_full_disk_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(10**12, 10**12, 10**9))
+    found = states(list(check_storage(str(tmp_path))))
+    assert found == {"results": "warning", "temporary files": "warning", "compute caches": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("seen", "state", "found", "advice"),
+    [
+        (
+            Comparison(
+                clock="wall", pairs=9, ratio=1.004, low=0.997, high=1.011, verdict="equivalent"
+            ),
+            "ok",
+            (
+                "two identical configs read 0.4% apart (95% interval -0.3% to +1.1%) over 9 pairs: "
+                "differences of 3% can be told here"
+            ),
+            "",
+        ),
+        (
+            Comparison(
+                clock="device", pairs=4, ratio=0.98, low=0.95, high=1.011, verdict="inconclusive"
+            ),
+            "warning",
+            (
+                "two identical configs read 2.0% apart (95% interval -5.0% to +1.1%) over 4 pairs: "
+                "differences of 3% could not be told from chance"
+            ),
+            "about `replicates: 8`",
+        ),
+        (
+            Comparison(clock="wall", pairs=9, ratio=1.2, low=0.7, high=2.0, verdict="inconclusive"),
+            "warning",
+            "differences of 3% could not be told from chance",
+            "over 100 replicates",
+        ),
+        (
+            Comparison(clock="wall", pairs=9, ratio=1.1, low=1.08, high=1.12, verdict="hurts"),
+            "problem",
+            "more than chance, where nothing differs",
+            "believe no verdict",
+        ),
+        (
+            Comparison(
+                clock="wall", pairs=1, ratio=1.1, low=None, high=None, verdict="inconclusive"
+            ),
+            "warning",
+            "two identical configs read 10.0% apart in a single pair: nothing can be told",
+            "--seconds",
+        ),
+    ],
+)
+def test_the_self_test_speaks_plainly(
+    seen: Comparison, state: str, found: str, advice: str
+) -> None:
+    check = check_comparison(seen)
+    assert (check.name, check.state) == (f"self-test, {seen.clock}", state)
+    assert check.found.endswith(found)
+    assert advice in check.advice
+
+
+@pytest.mark.usefixtures("own_locks")
+def test_the_self_test_measures_pairs(machine: Survey) -> None:
+    found = list(check_pairs(machine, "fake_throttled", 2.0))
+    assert found[0].name == "self-test, wall"
+    assert found[0].found.startswith("two identical configs read ")
+    assert found[-1].name == "self-test, GPU"
+    assert found[-1].found.startswith("throttled in ")
+
+
+@pytest.mark.usefixtures("own_locks")
+def test_the_self_test_names_a_trial_that_fails(
+    machine: Survey, faulty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = f"{faulty}:raises"
+    facts = WorkloadFacts(directions=("forward",), varies=(), input_shape=(1, 1))
+    monkeypatch.setattr(self_test, "CELL", CellAxes(workload=workload))
+    monkeypatch.setattr(self_test, "FACTS", {workload: facts})
+    (check,) = check_pairs(machine, "off", 2.0)
+    assert check.state == "problem"
+    assert check.found.startswith("a trial ended with error: ")
+
+
+@pytest.mark.usefixtures("own_locks")
+def test_the_self_test_disturbs_no_sweep(without_gpu: Survey) -> None:
+    with measuring_lock(["cpu"]):
+        (check,) = check_pairs(without_gpu, "off", 2.0)
+    assert check.state == "warning"
+    assert check.found.startswith("left out: another sweep is measuring on cpu")

@@ -1,0 +1,103 @@
+"""Fingerprints, and errors against float64, of every bundled workload on the CPU."""
+
+from itertools import product
+
+import pytest
+import torch
+
+from cudnn_sweep.workloads.measurement import Computed
+from cudnn_sweep.workloads.measuring.computed import compute, fingerprint
+from cudnn_sweep.workloads.precision import PRECISIONS
+from cudnn_sweep.workloads.problem import find_problem
+from cudnn_sweep.workloads.workload import Setting, Workload, bundled_workloads
+
+PROBLEM = find_problem("tutorials/rgb224")
+SMALL = (2, 3, 12, 12)
+
+# Relative L2: some units in the last place, which add up through a net's layers.
+ERRORS = {"float32": 1e-5, "bfloat16": 0.1, "float16": 0.02}
+
+
+def cases() -> list[tuple[str, str, str]]:
+    return [
+        (workload.name, direction, precision)
+        for workload, precision in product(bundled_workloads().values(), PRECISIONS)
+        for direction in workload.directions
+    ]
+
+
+def computed(workload: Workload, direction: str, precision: str, **changes: object) -> Computed:
+    setting = Setting(
+        device=torch.device("cpu"),
+        precision=PRECISIONS[precision],
+        layout=str(changes.get("layout", "contiguous")),
+        direction=direction,
+        problem=None if workload.input_shape else PROBLEM,
+    )
+    shape = (4, *workload.input_shape[1:]) if workload.input_shape else SMALL
+    seed = int(str(changes.get("seed", 1)))
+    return compute(workload, setting, shape, seed, reference=True, flops=0)
+
+
+@pytest.mark.parametrize(("name", "direction", "precision"), cases())
+def test_what_every_workload_computes_is_repeatable_and_near_float64(
+    name: str, direction: str, precision: str
+) -> None:
+    workload = bundled_workloads()[name]
+    found = computed(workload, direction, precision)
+    if found.computed is None:
+        assert name == "noop"
+        return
+    kind = PRECISIONS[precision].autocast or PRECISIONS[precision].dtype
+    assert found.bitwise_repeatable
+    assert found.reference_note is None
+    assert found.relative_l2_error is not None
+    assert 0 < found.relative_l2_error < ERRORS[kind]
+    assert found.fingerprint == computed(workload, direction, precision).fingerprint
+    assert found.fingerprint != computed(workload, direction, precision, seed=2).fingerprint
+
+
+def test_gradients_have_names_and_all_of_them_are_compared() -> None:
+    found = computed(bundled_workloads()["conv"], "forward_backward", "fp32")
+    assert found.computed is not None
+    names = [tensor.tensor for tensor in found.computed]
+    assert names == ["output", "input_gradient", "weight_gradient", "bias_gradient"]
+    assert all(tensor.relative_max_error is not None for tensor in found.computed)
+
+
+def test_reference_that_would_take_too_long_is_left_out_with_a_reason() -> None:
+    workload = bundled_workloads()["noop"]
+    assert workload.input_shape is not None
+    conv = bundled_workloads()["conv"]
+    setting = Setting(
+        device=torch.device("cpu"),
+        precision=PRECISIONS["fp32"],
+        layout="contiguous",
+        direction="forward",
+        problem=PROBLEM,
+    )
+    found = compute(conv, setting, SMALL, 1, reference=True, flops=10**15)
+    assert found.fingerprint is not None
+    assert found.relative_l2_error is None
+    assert found.reference_note is not None and "1e+15" in found.reference_note
+
+
+def test_fingerprint_depends_on_bits_and_places_and_on_nothing_else() -> None:
+    images = torch.randn(2, 3, 5, 7)
+    same = fingerprint(images)
+    assert fingerprint(images.contiguous(memory_format=torch.channels_last)) == same
+    assert fingerprint(images.flip(0)) != same
+    swapped = images.clone()
+    swapped[0, 0, 0, 0], swapped[0, 0, 0, 1] = images[0, 0, 0, 1], images[0, 0, 0, 0]
+    assert fingerprint(swapped) != same
+    changed = images.clone()
+    changed[1, 2, 4, 6] = torch.nextafter(changed[1, 2, 4, 6], torch.tensor(9.0))
+    assert fingerprint(changed) != same
+    assert fingerprint(torch.tensor([0.0])) != fingerprint(torch.tensor([-0.0]))
+
+
+def test_chunks_do_not_change_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.randn(1000)
+    whole = fingerprint(values)
+    monkeypatch.setattr("cudnn_sweep.workloads.measuring.computed.CHUNK", 64)
+    assert fingerprint(values) == whole

@@ -1,0 +1,83 @@
+"""Calibration: what the device can do at this moment, in the precision of the trial."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from statistics import median
+from time import perf_counter
+
+import torch
+
+from cudnn_sweep.workloads.measurement import Calibration
+from cudnn_sweep.workloads.measuring.device import Device
+from cudnn_sweep.workloads.precision import Precision
+
+REPEATS = 7  # of each operation, after one that is not counted
+MATRIX = {"cuda": 4096, "cpu": 512}  # rows and columns: 2 ms in float32 on an H200
+COPIED_BYTES = {"cuda": 2**28, "cpu": 2**25}  # more than a cache holds
+
+
+def calibrate(device: Device, precision: Precision) -> Calibration:
+    """A matrix product and a copy, tens of milliseconds; its memory is given back."""
+    with _memory_of_its_own(device):
+        return Calibration(
+            calibration_matmul_tflops=_matmul_tflops(device, precision),
+            calibration_copy_gbps=_copy_gbps(device),
+        )
+
+
+def _matmul_tflops(device: Device, precision: Precision) -> float:
+    size = MATRIX[device.torch.type]
+    kind = getattr(torch, precision.autocast or precision.dtype)
+    left, right = (torch.randn(size, size, device=device.torch, dtype=kind) for _ in range(2))
+    product = torch.empty_like(left)
+    with _matmul_precision(precision.conv_fp32):
+        seconds = _median_s(lambda: torch.mm(left, right, out=product), device)
+    return 2 * size**3 / seconds / 1e12
+
+
+def _copy_gbps(device: Device) -> float:
+    count = COPIED_BYTES[device.torch.type]
+    source = torch.ones(count, dtype=torch.uint8, device=device.torch)
+    target = torch.empty_like(source)
+    return 2 * count / _median_s(lambda: target.copy_(source), device) / 1e9
+
+
+def _median_s(run: Callable[[], object], device: Device) -> float:
+    run()
+    return median(_device_s(run, device) for _ in range(REPEATS))
+
+
+def _device_s(run: Callable[[], object], device: Device) -> float:
+    if not device.is_cuda:
+        began = perf_counter()
+        run()
+        return perf_counter() - began
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    before.record()
+    run()
+    after.record()
+    after.synchronize()
+    return float(before.elapsed_time(after)) / 1e3
+
+
+@contextmanager
+def _matmul_precision(wanted: str) -> Iterator[None]:
+    """A convolution's ceiling in TF32 is that of a matrix product in TF32, which PyTorch leaves off."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = wanted
+    try:
+        yield
+    finally:
+        matmul.fp32_precision = before
+
+
+@contextmanager
+def _memory_of_its_own(device: Device) -> Iterator[None]:
+    """So that the workload's blocks stay as they are, and ours are freed."""
+    if not device.is_cuda:
+        yield
+        return
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        yield

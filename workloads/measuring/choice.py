@@ -1,0 +1,135 @@
+"""What was chosen for a step, read from the process that was timed, and the work that it was for."""
+
+from functools import partial
+from statistics import median
+
+import torch
+
+from cudnn_sweep.workloads.measurement import Choice, KernelLaunch
+from cudnn_sweep.workloads.measuring.cuda_driver import (
+    GraphNode,
+    count_captured,
+    graph_nodes,
+    set_enabled,
+)
+from cudnn_sweep.workloads.measuring.cuda_graph import (
+    CannotCapture,
+    Graph,
+    capture,
+    check_capturable,
+    replay_ms,
+)
+from cudnn_sweep.workloads.measuring.device import Device
+from cudnn_sweep.workloads.measuring.device_time import Step, profiled_kernels
+from cudnn_sweep.workloads.measuring.kernels import kernels_hash, kind_of
+from cudnn_sweep.workloads.measuring.step_watch import ConvolutionWork, StepWatch
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.workload import TimedStep
+
+ROUNDS = 5  # of replays without and with some nodes, in turn: a drift of the clock meets both
+ROUND_MS = 5.0
+MAX_REPLAYS = 50
+
+
+def read_choice(
+    step: TimedStep, shape: Shape, device: Device
+) -> tuple[Choice, list[ConvolutionWork]]:
+    """What one step at this shape launches, and its convolutions' work. Runs it a few times, untimed."""
+    run = partial(step.run, step.prepare(shape))
+    run()
+    if device.is_cuda:
+        try:
+            check_capturable(run)
+            return _from_graph(run)
+        except CannotCapture:
+            pass  # the profiler sees what is launched, not for which operation
+    with StepWatch() as watch:
+        run()
+    choice = _seen(watch)
+    if device.is_cuda:
+        names = [name for name, _ in profiled_kernels([run])]
+        _note_kernels(choice, "profiler", [_named(name) for name in names])
+    return choice, watch.work
+
+
+def _from_graph(run: Step) -> tuple[Choice, list[ConvolutionWork]]:
+    """Capture one step, and ask after each operation how much it has launched."""
+    watch = StepWatch(lambda: count_captured(torch.cuda.current_stream().cuda_stream))
+
+    def watched() -> None:
+        with watch:
+            run()
+
+    graph = capture(watched, after=run)
+    nodes = graph_nodes(graph.raw_cuda_graph())
+    kernels = [
+        _launch(node, operation)
+        for node, operation in zip(nodes, _operations(watch, len(nodes)), strict=True)
+    ]
+    choice = _seen(watch)
+    _note_kernels(choice, "graph", kernels)
+    conversions = [
+        node
+        for node, kernel in zip(nodes, kernels, strict=True)
+        if kernel.kind == "layout_conversion"
+    ]
+    choice.layout_conversion_ms = _saved_ms(graph, conversions)
+    return choice, watch.work
+
+
+def _seen(watch: StepWatch) -> Choice:
+    return Choice(
+        convolutions=len(watch.routes),
+        routes=sorted(set(watch.routes)),
+        cudnn_operations=sorted(watch.cudnn_operations),
+        convolution_flops=sum(work.flops for work in watch.work),
+        convolution_bytes=sum(work.bytes for work in watch.work),
+    )
+
+
+def _note_kernels(choice: Choice, source: str, kernels: list[KernelLaunch]) -> None:
+    choice.kernels_source = source
+    choice.kernels = kernels
+    choice.kernels_hash = kernels_hash(kernels)
+    choice.layout_conversions = sum(kernel.kind == "layout_conversion" for kernel in kernels)
+
+
+def _operations(watch: StepWatch, nodes: int) -> list[str | None]:
+    """The operation that launched each node: those between its count and the one before it."""
+    names: list[str | None] = []
+    for name, count in watch.launches:
+        names += [name] * (count - len(names))
+    return names + [None] * (nodes - len(names))
+
+
+def _launch(node: GraphNode, operation: str | None) -> KernelLaunch:
+    return KernelLaunch(
+        name=node.name,
+        operation=operation,
+        kind=kind_of(node.name, operation),
+        grid=node.grid,
+        block=node.block,
+        shared_bytes=node.shared_bytes,
+    )
+
+
+def _named(name: str) -> KernelLaunch:
+    kind = kind_of(name, None)
+    return KernelLaunch(
+        name=name, operation=None, kind=kind, grid=None, block=None, shared_bytes=None
+    )
+
+
+def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
+    """How much shorter a replay is without these nodes; medians of replays in turn with and without."""
+    if not nodes:
+        return 0.0
+    replays = max(1, min(MAX_REPLAYS, round(ROUND_MS / replay_ms(graph, 1)[0])))
+    executable = graph.raw_cuda_graph_exec()
+    durations: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(ROUNDS):
+        for enabled in (False, True):
+            for node in nodes:
+                set_enabled(executable, node, enabled)
+            durations[enabled] += replay_ms(graph, 1 + replays)[1:]
+    return median(durations[True]) - median(durations[False])

@@ -1,0 +1,107 @@
+"""What a step computes: fingerprints of the bits, and the error against float64."""
+
+from dataclasses import replace
+
+import torch
+from torch.backends import cudnn
+
+from cudnn_sweep.workloads.cell import content_hash
+from cudnn_sweep.workloads.measurement import Computed, ComputedTensor
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.workload import Setting, Workload
+
+CHUNK = 2**24  # elements hashed at a time: 128 MiB as int64
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+# Odd multipliers of 64 bits, as signed numbers (2^64 / golden ratio; MurmurHash3's finaliser).
+PLACE, MIX = -7046029254386353131, -49064778989728563
+
+# More operations would take a second or longer in float64, without cuDNN.
+REFERENCE_FLOPS = {"cuda": 4 * 10**12, "cpu": 10**10}
+
+Tensors = dict[str, torch.Tensor]
+
+
+def compute(
+    workload: Workload, setting: Setting, shape: Shape, seed: int, *, reference: bool, flops: int
+) -> Computed:
+    """Fingerprints of a new step's outputs and gradients, from random numbers that `seed` alone gives.
+
+    `flops`: of the step's convolutions, which decide whether a reference is affordable.
+    """
+    torch.manual_seed(seed)
+    step = workload.build(setting)
+    if step.examine is None:
+        return Computed()
+    inputs = step.prepare(shape)
+    found = step.examine(inputs)
+    prints = {name: fingerprint(tensor) for name, tensor in found.items()}
+    again = {name: fingerprint(tensor) for name, tensor in step.examine(inputs).items()}
+    exact, note = _reference(workload, setting, shape, seed, flops) if reference else ({}, None)
+    errors = {name: _errors(found[name], exact[name]) for name in exact}
+    tensors = [
+        ComputedTensor(
+            tensor=name,
+            elements=tensor.numel(),
+            fingerprint=prints[name],
+            relative_l2_error=errors[name][0] if name in errors else None,
+            relative_max_error=errors[name][1] if name in errors else None,
+        )
+        for name, tensor in found.items()
+    ]
+    return Computed(
+        computed=tensors,
+        fingerprint=content_hash(prints),
+        bitwise_repeatable=again == prints,
+        relative_l2_error=max((l2 for l2, _ in errors.values()), default=None),
+        relative_max_error=max((largest for _, largest in errors.values()), default=None),
+        reference_note=note,
+    )
+
+
+def fingerprint(tensor: torch.Tensor) -> str:
+    """A hash of the tensor's bits and their places, alike on every device and in every layout.
+
+    A sum of integers does not depend on the order in which a device adds them up.
+    """
+    bits = tensor.detach().contiguous().view(INTEGERS[tensor.element_size()]).flatten()
+    total = 0
+    for start in range(0, bits.numel(), CHUNK):
+        values = bits[start : start + CHUNK].to(torch.int64)
+        places = torch.arange(start, start + values.numel(), device=bits.device)
+        values += places * PLACE
+        values *= MIX
+        values ^= values >> 29
+        values *= PLACE
+        total += int(values.sum())
+    return f"{total % 2**64:016x}"
+
+
+def _reference(
+    workload: Workload, setting: Setting, shape: Shape, seed: int, flops: int
+) -> tuple[Tensors, str | None]:
+    """The same step in float64 and without cuDNN, from the very numbers that the trial's step had."""
+    most = REFERENCE_FLOPS[setting.device.type]
+    if flops > most:
+        return {}, f"{flops:.2g} operations are more than {most:.0g}: too slow in float64"
+    enabled = cudnn.enabled
+    try:
+        cudnn.enabled = False
+        torch.manual_seed(seed)
+        step = workload.build(replace(setting, reference=True))
+        assert step.examine is not None
+        return step.examine(step.prepare(shape)), None
+    except (torch.OutOfMemoryError, NotImplementedError) as error:
+        return {}, f"{type(error).__name__}: {error}".splitlines()[0]
+    finally:
+        cudnn.enabled = enabled
+
+
+def _errors(found: torch.Tensor, exact: torch.Tensor) -> tuple[float, float]:
+    """Relative L2 and relative maximum; infinite where what is exact is zero throughout."""
+    exact = exact.detach()
+    difference = found.detach().to(torch.float64) - exact
+    size, largest = float(exact.norm()), float(exact.abs().max())
+    if size == 0:
+        return float("inf"), float("inf")
+    return float(difference.norm()) / size, float(difference.abs().max()) / largest

@@ -1,0 +1,116 @@
+"""Device time of a step: what it would take were the CPU never in its way."""
+
+import warnings
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.measuring.cuda_graph import Graph, capture, replay_ms
+from cudnn_sweep.workloads.measuring.sampling import Sampled, stop_reason
+from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+
+GRAPH_MS = 5.0  # a replay's least length: starting one (5 µs) is then 0.1% of it
+MAX_CALLS = 1000  # of a step in one graph: capturing takes 30 to 100 µs each
+BATCH_S = 0.03  # replays between two synchronises
+PROFILED_S = 0.3
+
+Step = Callable[[], object]
+
+
+def time_replays(steps: list[Step], spec: MeasureSpec, telemetry: Telemetry) -> Sampled:
+    """Replays of a graph of whole rounds of `steps`, the L2 cache as the step before left it.
+
+    Raises CannotCapture.
+    """
+    graph, rounds = _long_graph(steps)
+    calls = rounds * len(steps)
+    each_s = replay_ms(graph, 2)[-1] / 1e3
+    batch = max(1, round(BATCH_S / each_s))
+    samples: list[float] = []
+    began = perf_counter()
+    while True:
+        samples += [duration / calls for duration in replay_ms(graph, batch)]
+        telemetry.note()
+        stop = _stop(samples, began, spec)
+        if stop:
+            return Sampled(samples_ms=samples, iterations=calls * len(samples), stop=stop)
+
+
+def time_flushed(steps: list[Step], spec: MeasureSpec) -> Sampled:
+    """Replays of single steps, the L2 cache cleared before each; a sample is a round's mean.
+
+    Raises CannotCapture.
+    """
+    graphs = [capture(step, after=step) for step in steps]
+    cache_bytes = torch.cuda.get_device_properties().L2_cache_size
+    clear = torch.empty(4 * cache_bytes, dtype=torch.uint8, device="cuda").zero_
+    samples: list[float] = []
+    began = perf_counter()
+    while True:
+        durations = [_after(clear, graph) for graph in graphs]
+        samples.append(sum(durations) / len(durations))
+        stop = _stop(samples, began, spec)
+        if stop:
+            return Sampled(samples_ms=samples, iterations=len(steps) * len(samples), stop=stop)
+
+
+def time_profiled(steps: list[Step]) -> Sampled:
+    """Kernel times summed, of rounds of `steps`, for what a graph does not hold.
+
+    Costs 2 s at a process's first use.
+    """
+    profiled_kernels(steps)  # the profiler's own start
+    samples: list[float] = []
+    began = perf_counter()
+    while not samples or perf_counter() - began < PROFILED_S:
+        total_ms = sum(duration_ms for _, duration_ms in profiled_kernels(steps))
+        samples.append(total_ms / len(steps))
+    return Sampled(samples_ms=samples, iterations=len(steps) * len(samples), stop="budget")
+
+
+def profiled_kernels(steps: list[Step]) -> list[tuple[str, float]]:
+    """Name and milliseconds of each kernel and memory operation, in order."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*[Pp]rofiler")
+        return _profiled(steps)
+
+
+def _profiled(steps: list[Step]) -> list[tuple[str, float]]:
+    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+        for step in steps:
+            step()
+        torch.cuda.synchronize()
+    events = [event for event in profiled.events() if event.device_type.name == "CUDA"]
+    events.sort(key=lambda event: event.time_range.start)
+    return [(event.name, event.device_time / 1e3) for event in events]
+
+
+def _long_graph(steps: list[Step]) -> tuple[Graph, int]:
+    def rounds_of(count: int) -> Step:
+        def run() -> None:
+            for _ in range(count):
+                for step in steps:
+                    step()
+
+        return run
+
+    once = rounds_of(1)
+    graph = capture(once, after=once)
+    rounds = min(round(GRAPH_MS / min(replay_ms(graph, 3))), MAX_CALLS // len(steps))
+    return (capture(rounds_of(rounds), after=once), rounds) if rounds > 1 else (graph, 1)
+
+
+def _after(clear: Callable[[], Any], graph: Graph) -> float:
+    clear()
+    return replay_ms(graph, 1)[0]
+
+
+def _stop(samples_ms: list[float], began: float, spec: MeasureSpec) -> str | None:
+    elapsed_s = perf_counter() - began
+    return stop_reason(
+        samples_ms, elapsed_s, budget_s=spec.device_budget_s, error=spec.steady_error
+    )

@@ -1,0 +1,38 @@
+"""Which kernels a step launches, and what each is for."""
+
+import re
+from typing import Literal
+
+from cudnn_sweep.workloads.cell import content_hash
+from cudnn_sweep.workloads.measurement import KernelLaunch
+
+Kind = Literal["convolution", "layout_conversion", "other"]
+
+CONVOLUTIONS = ("convolution", "convolution_backward")
+
+# cuDNN's kernels that only bring tensors into another order.
+LAYOUT = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|tensorTransform", re.IGNORECASE)
+COPY = "direct_copy_kernel"  # PyTorch's own, inside a convolution: `weight.contiguous(...)`
+MEMORY = ("memset", "memcpy")
+
+# Only where the operation that launched a kernel is unknown.
+CONVOLVES = re.compile(
+    r"[fdw](prop|grad)|conv|winograd|implicit_gemm|fft2d|cudnn|flip_filter", re.IGNORECASE
+)
+
+
+def kind_of(name: str, operation: str | None) -> Kind:
+    """`operation`: PyTorch's that launched it, None where that is unknown."""
+    if LAYOUT.search(name) or (operation in CONVOLUTIONS and COPY in name):
+        return "layout_conversion"
+    if name in MEMORY:
+        return "other"
+    convolves = operation in CONVOLUTIONS if operation else CONVOLVES.search(name)
+    return "convolution" if convolves else "other"
+
+
+def kernels_hash(kernels: list[KernelLaunch]) -> str:
+    """The same where the convolutions run the same kernels in the same order and grids."""
+    return content_hash(
+        [(kernel.name, kernel.grid) for kernel in kernels if kernel.kind == "convolution"]
+    )

@@ -1,0 +1,46 @@
+"""The log pass: an untimed process that meets the base shape while cuDNN writes down what it chooses.
+
+A process of its own, since writing the log takes time; what it draws may differ from what the timed
+process drew, so it says which kernels it launches.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+import torch
+
+from cudnn_sweep.workloads.measurement import LogPass, Measurement, TrialRequest
+from cudnn_sweep.workloads.measuring.choice import read_choice
+from cudnn_sweep.workloads.measuring.device import find_device
+from cudnn_sweep.workloads.measuring.engine_log import FILE_VARIABLE, VARIABLES, read_engine_log
+from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
+from cudnn_sweep.workloads.workload import find_workload
+
+
+def run_log_pass(request: TrialRequest) -> LogPass:
+    """Needs CUDA. Raises what the workload raises."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "cudnn-frontend.log")
+        os.environ.update({**VARIABLES, FILE_VARIABLE: str(log)})  # before the first CUDA call
+        apply_request(request, Measurement())
+        device = find_device()
+        workload = find_workload(request.cell.workload)
+        workload.pay_one_time_costs(device.torch)
+        step = workload.build(setting_of(request.cell, device))
+        inputs = step.prepare(request.cell.input_shape)
+        paid = _read(log)
+        step.run(inputs)
+        torch.cuda.synchronize()
+        choices = read_engine_log(_read(log)[len(paid) :])
+        choice, _ = read_choice(step, request.cell.input_shape, device)
+    return LogPass(
+        logged_choices=choices,
+        logged_searches=sum(found.plans_timed > 0 for found in choices),
+        logged_workspace_bytes=max((found.workspace_bytes for found in choices), default=None),
+        kernels_hash=choice.kernels_hash,
+    )
+
+
+def _read(log: Path) -> str:
+    return log.read_text() if log.exists() else ""

@@ -1,0 +1,121 @@
+"""The timed loops as a user has them: warm-up, the closed loop and the open loop."""
+
+import math
+from dataclasses import dataclass
+from itertools import cycle
+from time import perf_counter
+from typing import Any
+
+from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.measuring.device import Device
+from cudnn_sweep.workloads.measuring.sampling import MIN_SAMPLES, Sampled, stop_reason
+from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.workload import TimedStep
+
+GROUP_S = 0.02  # a timed group's least length: one synchronise (10 µs) is then 0.05% of it
+WINDOW_S = 0.05  # of the warm-up: pace and clock are compared between windows of this length
+SETTLED = 0.02  # two windows' clocks that differ by less have settled: one step of boost is 15 MHz
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WarmUp:
+    seconds: float
+    settled: bool | None
+    """None where no time was given to settle."""
+    round_s: float
+    """The fastest round of all inputs."""
+
+
+class Loop:
+    """A step and the inputs that it goes round."""
+
+    def __init__(
+        self, step: TimedStep, period: tuple[Shape, ...], batches: int, device: Device
+    ) -> None:
+        """There are `batches` inputs of each shape at least; a round is a whole number of periods, so
+        that all rounds do the same work.
+        """
+        self.inputs = _inputs(step, period, batches)
+        self.period = len(period)
+        self.step = step
+        self.device = device
+        self._next = cycle(self.inputs)
+        self.result: Any = None
+        """What the last step returned: a training step's loss."""
+
+    def run(self, periods: int) -> float:
+        """Seconds for so many periods, with a synchronise before and after alone."""
+        run, following = self.step.run, self._next
+        self.device.synchronise()
+        began = perf_counter()
+        for _ in range(periods * self.period):
+            self.result = run(next(following))
+        self.device.synchronise()
+        return perf_counter() - began
+
+
+def warm_up(loop: Loop, spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
+    """Run for the warm-up's time, and on until clock, or pace where no clock is known, has settled."""
+    began = perf_counter()
+    fastest = loop.run(1)
+    before: float | None = None
+    while (elapsed := perf_counter() - began) < max(spec.warmup_s, spec.warmup_limit_s):
+        if spec.warmup_s == 0:
+            return WarmUp(seconds=elapsed, settled=None, round_s=fastest)
+        periods = max(1, round(WINDOW_S / fastest))
+        pace = loop.run(periods) / periods
+        fastest = min(fastest, pace)
+        speed = telemetry.clock_mhz() or pace
+        settled = before is not None and abs(speed - before) <= SETTLED * before
+        before = speed
+        if settled and perf_counter() - began >= spec.warmup_s:
+            return WarmUp(seconds=perf_counter() - began, settled=True, round_s=fastest)
+    return WarmUp(seconds=perf_counter() - began, settled=False, round_s=fastest)
+
+
+def time_closed(loop: Loop, round_s: float, spec: MeasureSpec, telemetry: Telemetry) -> Sampled:
+    """Time the loop as a user runs it: no synchronise inside a group of iterations."""
+    longest = min(GROUP_S, spec.steady_budget_s / MIN_SAMPLES)
+    periods = max(1, math.ceil(longest / round_s))
+    size = periods * loop.period
+    samples: list[float] = []
+    began = perf_counter()
+    while True:
+        samples.append(loop.run(periods) * 1e3 / size)
+        telemetry.note()
+        stop = stop_reason(
+            samples,
+            perf_counter() - began,
+            budget_s=spec.steady_budget_s,
+            error=spec.steady_error,
+        )
+        if stop:
+            return Sampled(samples_ms=samples, iterations=size * len(samples), stop=stop)
+
+
+def time_open(
+    step: TimedStep, shapes: list[Shape], spec: MeasureSpec, device: Device, telemetry: Telemetry
+) -> tuple[Sampled, Any]:
+    """Time each step as its shape arrives, searches included; making the input is not timed."""
+    samples: list[float] = []
+    began = perf_counter()
+    for shape in shapes:
+        inputs = step.prepare(shape)
+        device.synchronise()
+        call_began = perf_counter()
+        result = step.run(inputs)
+        device.synchronise()
+        samples.append((perf_counter() - call_began) * 1e3)
+        telemetry.note()
+        if perf_counter() - began > spec.open_budget_s:
+            break
+    stop = "horizon" if len(samples) == len(shapes) else "budget"
+    return Sampled(samples_ms=samples, iterations=len(samples), stop=stop), result
+
+
+def _inputs(step: TimedStep, period: tuple[Shape, ...], batches: int) -> list[Any]:
+    if batches == 1:  # inputs may be large: one for each distinct shape is enough
+        made = {shape: step.prepare(shape) for shape in dict.fromkeys(period)}
+        return [made[shape] for shape in period]
+    return [step.prepare(shape) for shape in period * math.ceil(batches / len(period))]

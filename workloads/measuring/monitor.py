@@ -1,0 +1,80 @@
+"""Monitor: who reads a GPU beside a measurement, NVML or a fake that keeps to a script."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import Protocol
+
+from cudnn_sweep.workloads.measurement import Telemetry
+
+FAKE_ENERGY_MJ = 100_000  # from one look at a fake's energy to the next
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuReading:
+    """One moment; None is what this GPU, driver or slice does not say."""
+
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    temperature_c: int | None = None
+    throttle_reasons: tuple[str, ...] | None = None
+    other_processes: int | None = None
+    """Processes that compute on it and are not ours."""
+
+
+class Monitor(Protocol):
+    @property
+    def source(self) -> Telemetry: ...
+
+    def read(self) -> GpuReading: ...
+
+    def energy_mj(self) -> int | None:
+        """Used since some moment in the past."""
+
+
+CALM = GpuReading(
+    sm_clock_mhz=1980,
+    memory_clock_mhz=2619,
+    temperature_c=45,
+    throttle_reasons=(),
+    other_processes=0,
+)
+SCRIPTS: dict[Telemetry, tuple[GpuReading, ...]] = {
+    "fake_calm": (CALM, replace(CALM, sm_clock_mhz=1965)),
+    "fake_shared": (replace(CALM, other_processes=1),),
+    "fake_throttled": (replace(CALM, throttle_reasons=("hw_thermal_slowdown",)),),
+    "fake_unsettled": (CALM, replace(CALM, sm_clock_mhz=1200)),
+}
+
+
+class FakeMonitor:
+    """Goes round its script; works on any machine."""
+
+    def __init__(self, source: Telemetry) -> None:
+        self.source = source
+        self._readings = cycle(SCRIPTS[source])
+        self._energy_mj = 0
+
+    def read(self) -> GpuReading:
+        return next(self._readings)
+
+    def energy_mj(self) -> int | None:
+        self._energy_mj += FAKE_ENERGY_MJ
+        return self._energy_mj
+
+
+def open_monitor(
+    kind: Telemetry, uuid: str | None, *, our_pids: Collection[int] | None = None
+) -> Monitor | None:
+    """None where nothing is asked for or nobody answers: a machine without NVML still measures.
+
+    `our_pids`: processes of ours that use the GPU; this one alone where not told.
+    """
+    if kind in SCRIPTS:
+        return FakeMonitor(kind)
+    if kind == "off" or uuid is None:
+        return None
+    from cudnn_sweep.workloads.measuring.nvml import NvmlGpu, NvmlMonitor
+
+    gpu = NvmlGpu(uuid)
+    return NvmlMonitor(gpu, our_pids) if gpu.answers else None

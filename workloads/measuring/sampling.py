@@ -1,0 +1,62 @@
+"""When enough was measured, and what the samples say."""
+
+import math
+from dataclasses import dataclass
+from statistics import median
+
+MIN_SAMPLES = 5  # fewer say nothing of their spread
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sampled:
+    """Times per iteration of the same work, each over so many iterations that their mean is meant."""
+
+    samples_ms: list[float]
+    iterations: int
+    stop: str
+    """Why no more were taken."""
+
+    @property
+    def median_ms(self) -> float:
+        return median(self.samples_ms)
+
+    def quantile_ms(self, share: float) -> float:
+        return _at(sorted(self.samples_ms), share * (len(self.samples_ms) - 1))
+
+    @property
+    def error(self) -> float | None:
+        """The median's standard error as a share of it; None for a single sample."""
+        return median_error(self.samples_ms) if len(self.samples_ms) > 1 else None
+
+
+def stop_reason(
+    samples_ms: list[float], elapsed_s: float, *, budget_s: float, error: float
+) -> str | None:
+    """`precision` or `budget` where sampling ends here."""
+    if elapsed_s >= budget_s:
+        return "budget"
+    if len(samples_ms) < MIN_SAMPLES:
+        return None
+    return "precision" if median_error(samples_ms) <= error else None
+
+
+def median_error(samples: list[float]) -> float:
+    """Standard error of the median as a share of it, whatever the distribution.
+
+    So many samples lie below the true median as heads come up in as many tosses of a coin: n/2, with a
+    standard deviation of √n/2. Half the distance between the samples at these ranks is therefore one
+    standard error; outliers, which any timing has, do not move it (David and Nagaraja, Order
+    Statistics, section 7.1).
+    """
+    ordered = sorted(samples)
+    middle, deviation = (len(ordered) - 1) / 2, math.sqrt(len(ordered)) / 2
+    width = _at(ordered, middle + deviation) - _at(ordered, middle - deviation)
+    return width / 2 / median(ordered)
+
+
+def _at(ordered: list[float], rank: float) -> float:
+    """The value at a rank between two samples."""
+    rank = min(max(rank, 0.0), len(ordered) - 1.0)
+    below = math.floor(rank)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (rank - below) * (ordered[above] - ordered[below])

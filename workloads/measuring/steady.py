@@ -1,0 +1,115 @@
+"""Steady state, twice: as a user's loop has it, and on the device alone."""
+
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+from cudnn_sweep.workloads.measurement import (
+    Measurement,
+    MeasureSpec,
+    SteadyDevice,
+    SteadyWall,
+)
+from cudnn_sweep.workloads.measuring.cuda_graph import CannotCapture, check_capturable
+from cudnn_sweep.workloads.measuring.device import Device
+from cudnn_sweep.workloads.measuring.device_time import (
+    Step,
+    time_flushed,
+    time_profiled,
+    time_replays,
+)
+from cudnn_sweep.workloads.measuring.loops import Loop, time_closed, time_open, warm_up
+from cudnn_sweep.workloads.measuring.sampling import Sampled
+from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.workload import TimedStep
+
+LAUNCH_BOUND = 1.1  # wall time over device time: above, the device waits for a tenth of the loop
+
+
+def measure_closed(
+    loop: Loop, spec: MeasureSpec, telemetry: Telemetry, measured: Measurement
+) -> None:
+    """Warm up and time the loop, then the device; what was measured before a step fails is kept."""
+    device = loop.device
+    measured.loop_kind = "closed"
+    warm = warm_up(loop, spec, telemetry)
+    measured.wall.warmup_s, measured.wall.warmup_settled = warm.seconds, warm.settled
+    device.forget_peak()
+    telemetry.begin()
+    timed = time_closed(loop, warm.round_s, spec, telemetry)
+    telemetry.end()
+    _note_memory(device, measured)
+    _note_samples(timed, measured.wall)
+    if device.is_cuda and spec.device_budget_s > 0:
+        _measure_device(loop, spec, telemetry, measured.device)
+        wall_ms, device_ms = measured.wall.steady_wall_ms, measured.device.steady_device_ms
+        if wall_ms and device_ms:
+            measured.device.launch_bound = wall_ms > LAUNCH_BOUND * device_ms
+
+
+def measure_open(
+    step: TimedStep,
+    shapes: list[Shape],
+    spec: MeasureSpec,
+    device: Device,
+    telemetry: Telemetry,
+    measured: Measurement,
+) -> Any:
+    """Time the loop as new shapes keep arriving; returns what the last step did.
+
+    Device time stays unknown: searches are part of the loop.
+    """
+    measured.loop_kind = "open"
+    device.forget_peak()
+    telemetry.begin()
+    timed, result = time_open(step, shapes, spec, device, telemetry)
+    telemetry.end()
+    _note_memory(device, measured)
+    _note_samples(timed, measured.wall)
+    measured.wall.steady_wall_ms = fmean(timed.samples_ms)
+    return result
+
+
+def _measure_device(
+    loop: Loop, spec: MeasureSpec, telemetry: Telemetry, found: SteadyDevice
+) -> None:
+    """By replays of a graph; where the step does not capture, by the profiler."""
+    steps: list[Step] = [partial(loop.step.run, inputs) for inputs in loop.inputs]
+    try:
+        check_capturable(steps[0])
+        timed = time_replays(steps, spec, telemetry)
+        found.steady_device_source = "graph"
+    except CannotCapture as reason:
+        found.steady_device_note = str(reason)
+        timed = time_profiled(steps)
+        found.steady_device_source = "profiler"
+    found.steady_device_samples_ms = timed.samples_ms
+    found.steady_device_ms = timed.median_ms
+    found.steady_device_p10_ms = timed.quantile_ms(0.1)
+    found.steady_device_p90_ms = timed.quantile_ms(0.9)
+    found.steady_device_error = timed.error
+    found.steady_device_iterations = timed.iterations
+    found.steady_device_stop = timed.stop
+    if spec.flush_l2 and found.steady_device_source == "graph":
+        flushed = time_flushed(steps[: loop.period], spec)
+        found.steady_flushed_samples_ms = flushed.samples_ms
+        found.steady_flushed_ms = flushed.median_ms
+
+
+def _note_samples(timed: Sampled, wall: SteadyWall) -> None:
+    wall.steady_wall_samples_ms = timed.samples_ms
+    wall.steady_wall_ms = timed.median_ms
+    wall.steady_wall_p10_ms = timed.quantile_ms(0.1)
+    wall.steady_wall_p90_ms = timed.quantile_ms(0.9)
+    wall.steady_wall_error = timed.error
+    wall.steady_iterations = timed.iterations
+    wall.steady_stop = timed.stop
+
+
+def _note_memory(device: Device, measured: Measurement) -> None:
+    memory, now = measured.memory, device.memory()
+    memory.steady_allocated_bytes = now.allocated_bytes
+    memory.steady_reserved_bytes = now.reserved_bytes
+    memory.steady_peak_allocated_bytes = now.peak_allocated_bytes
+    memory.steady_peak_reserved_bytes = now.peak_reserved_bytes

@@ -1,0 +1,97 @@
+"""What a step does below the workload's code, by watching one untimed run of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+FORWARD = torch.ops.aten.convolution.default
+BACKWARD = torch.ops.aten.convolution_backward.default
+CONVOLUTIONS = ("convolution", "convolution_backward")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConvolutionWork:
+    """One convolution in one direction: the operations and the memory traffic that it cannot avoid."""
+
+    flops: int
+    bytes: int
+
+
+class StepWatch(TorchDispatchMode):
+    """Notes each operation that runs inside it: convolutions with their route and work, those in cuDNN.
+
+    `count_launches` is asked after each operation, so that a capture tells which one launched what.
+    """
+
+    def __init__(self, count_launches: Callable[[], int] | None = None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.routes: list[str] = []
+        self.work: list[ConvolutionWork] = []
+        self.cudnn_operations: set[str] = set()
+        self.launches: list[tuple[str, int]] = []
+        """Operations in order, and how much had been launched when each was done."""
+        self._count = count_launches
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is FORWARD:
+            self.routes.append(_route(*args))
+        result = func(*args, **(kwargs or {}))
+        name = str(func.overloadpacket._qualified_op_name).removeprefix("aten::")
+        if func is FORWARD:
+            self.work.append(_forward_work(args, result))
+        elif func is BACKWARD:
+            self.work.extend(_backward_work(args, result))
+        elif "cudnn" in name:
+            self.cudnn_operations.add(name)
+        if self._count is not None:
+            self.launches.append((name, self._count()))
+        return result
+
+
+def _route(
+    images: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    output_padding: list[int],
+    groups: int,
+) -> str:
+    """The name in torch's `ConvBackend`, for example Cudnn, CudaDepthwise2d, Mkldnn."""
+    sizes = (stride, padding, dilation, transposed, output_padding, groups)
+    return str(torch._C._select_conv_backend(images, weight, bias, *sizes).name)
+
+
+def _forward_work(args: Any, output: torch.Tensor) -> ConvolutionWork:
+    images, weight, transposed = args[0], args[1], args[6]
+    flops = _flops(images, weight, output, transposed)
+    return ConvolutionWork(flops=flops, bytes=_bytes(images, weight, output))
+
+
+def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
+    """Backward-data and backward-filter, those that were asked for: each has the forward's operations."""
+    output, images, weight, transposed = args[0], args[1], args[2], args[7]
+    flops = _flops(images, weight, output, transposed)
+    others = (weight, images)
+    return [
+        ConvolutionWork(flops=flops, bytes=_bytes(output, other, gradient))
+        for gradient, other in zip(gradients[:2], others, strict=True)
+        if gradient is not None
+    ]
+
+
+def _flops(
+    images: torch.Tensor, weight: torch.Tensor, output: torch.Tensor, transposed: bool
+) -> int:
+    """2 × multiply-adds. A weight's first size is the output's channels, transposed the input's."""
+    places = images if transposed else output
+    return 2 * places.numel() * weight[0].numel()
+
+
+def _bytes(*tensors: torch.Tensor) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

@@ -1,0 +1,103 @@
+"""Telemetry: what was read of a GPU while a trial was timed, between its timed groups and in no thread."""
+
+import math
+from collections.abc import Callable, Iterable
+from statistics import median
+from time import perf_counter
+from typing import TypeVar
+
+from cudnn_sweep.workloads.measurement import GpuTelemetry
+from cudnn_sweep.workloads.measuring.monitor import GpuReading, Monitor
+from cudnn_sweep.workloads.measuring.warnings import WarningName
+
+T = TypeVar("T")
+
+INTERVAL_S = 0.02  # a reading takes 30 µs: 0.15% of this, and none of it is inside a timed group
+MIN_ENERGY_S = 0.5  # the energy counter steps every 0.1 s: less time is told too coarsely
+UNSETTLED = 0.05  # of the median clock: more than the 3% of time that a verdict is about
+# Somebody's choice, the same for every trial. The other reasons come and go with load and heat; the
+# power cap too: of two configs that draw unequal power, one meets a lower clock.
+CHOSEN_CLOCKS = {"applications_clocks_setting", "display_clock_setting"}
+
+
+class Telemetry:
+    """`begin` and `end` enclose the loop whose energy counts; notes after it count as well.
+
+    Without a monitor all of it does nothing.
+    """
+
+    def __init__(self, monitor: Monitor | None, *, now: Callable[[], float] = perf_counter) -> None:
+        self._monitor = monitor
+        self._now = now
+        self._readings: list[GpuReading] = []
+        self._read_at = -math.inf
+        self._began = 0.0
+        self._energy_began_mj: int | None = None
+        self._loop_s = 0.0
+        self._loop_mj: int | None = None
+
+    def begin(self) -> None:
+        """Forget what came before, the warm-up; takes up to 14 ms."""
+        self._readings.clear()
+        self._read_at = -math.inf
+        self._loop_mj = None
+        if self._monitor is not None:
+            self._energy_began_mj = self._monitor.energy_mj()
+        self._began = self._now()
+
+    def note(self) -> None:
+        """Read, unless the last reading is fresh. Only where nothing is being timed."""
+        if self._monitor is not None and self._now() - self._read_at >= INTERVAL_S:
+            self._readings.append(self._monitor.read())
+            self._read_at = self._now()
+
+    def clock_mhz(self) -> int | None:
+        """The SM clock, from a reading at most one interval old."""
+        self.note()
+        return self._readings[-1].sm_clock_mhz if self._readings else None
+
+    def end(self) -> None:
+        self._loop_s = self._now() - self._began
+        if self._monitor is None or self._loop_s < MIN_ENERGY_S:
+            return
+        ended_mj = self._monitor.energy_mj()
+        if ended_mj is not None and self._energy_began_mj is not None:
+            self._loop_mj = ended_mj - self._energy_began_mj
+
+    def summary(self, iterations: int | None) -> GpuTelemetry:
+        """`iterations`: how many were between `begin` and `end`."""
+        if self._monitor is None:
+            return GpuTelemetry(warnings=[])
+        clocks = _given(reading.sm_clock_mhz for reading in self._readings)
+        memory_clocks = _given(reading.memory_clock_mhz for reading in self._readings)
+        reasons = _given(reading.throttle_reasons for reading in self._readings)
+        return GpuTelemetry(
+            telemetry=self._monitor.source,
+            telemetry_samples=len(self._readings),
+            sm_clock_mhz=median(clocks) if clocks else None,
+            sm_clock_low_mhz=min(clocks, default=None),
+            sm_clock_high_mhz=max(clocks, default=None),
+            memory_clock_mhz=memory_clocks[-1] if memory_clocks else None,
+            power_w=None if self._loop_mj is None else self._loop_mj / 1e3 / self._loop_s,
+            energy_per_iteration_mj=self._loop_mj / iterations
+            if self._loop_mj is not None and iterations
+            else None,
+            temperature_c=max(_given(r.temperature_c for r in self._readings), default=None),
+            throttle_reasons=sorted(set().union(*reasons)) if reasons else None,
+            other_processes=max(_given(r.other_processes for r in self._readings), default=None),
+            warnings=list(_warnings(self._readings)),
+        )
+
+
+def _warnings(readings: list[GpuReading]) -> Iterable[WarningName]:
+    if any(reading.other_processes for reading in readings):
+        yield "shared_gpu"
+    if any(set(reading.throttle_reasons or ()) - CHOSEN_CLOCKS for reading in readings):
+        yield "throttled"
+    clocks = _given(reading.sm_clock_mhz for reading in readings)
+    if clocks and max(clocks) - min(clocks) > UNSETTLED * median(clocks):
+        yield "clocks_unsettled"
+
+
+def _given(values: Iterable[T | None]) -> list[T]:
+    return [value for value in values if value is not None]

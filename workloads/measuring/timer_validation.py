@@ -1,0 +1,108 @@
+"""Our device time beside Triton's timers, problem by problem, in one process.
+
+Like with like: replays of a graph against `do_bench_cudagraph`, which leaves the L2 cache as it is; and
+replays after the L2 was cleared against `do_bench`, which clears it, too, and puts events around one
+call. The latter has launch gaps between a call's kernels, so only problems above 0.5 ms compare.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from statistics import median
+from typing import Any
+
+import torch
+
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.measuring.device_time import Step, time_flushed, time_replays
+from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.precision import find_precision
+from cudnn_sweep.workloads.problem import find_problem, load_problems
+from cudnn_sweep.workloads.workload import Setting, find_workload
+
+ROUNDS = 3  # of both timers in turn, so that a drift of the clock meets both
+SPEC = MeasureSpec(device_budget_s=0.15, steady_error=0.0)
+FLUSHED_FROM_MS = 0.5
+TOLERANCE, TOLERANCE_MS = 0.02, 0.003
+WARM_S = 0.2
+
+
+# Together from 10 µs to 30 ms: every problem where it is fastest, and the largest where they are slowest.
+CASES = (("", "bf16", "channels_last"), ("convnet_benchmarks/", "fp32", "contiguous"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimerRow:
+    problem: str
+    direction: str
+    precision: str
+    layout: str
+    cache: str
+    """hot or flushed."""
+    ours_ms: float
+    triton_ms: float
+
+    @property
+    def agrees(self) -> bool:
+        apart = abs(self.ours_ms - self.triton_ms)
+        return apart <= max(TOLERANCE * self.triton_ms, TOLERANCE_MS)
+
+
+def compare_timers(problems: list[str]) -> Iterator[TimerRow]:
+    """These problems, or every one of every file, forward and with both backward passes.
+
+    Raises WorkloadError without CUDA or Triton.
+    """
+    triton = _triton_timers()
+    for prefix, precision, layout in CASES:
+        find_precision(precision).apply()
+        for problem in problems or load_problems():
+            if problem.startswith(prefix):
+                yield from _rows(triton, problem, "forward", precision, layout)
+                yield from _rows(triton, problem, "forward_backward", precision, layout)
+
+
+def _triton_timers() -> Any:
+    if not torch.cuda.is_available():
+        raise WorkloadError("comparing timers needs CUDA; torch finds none on this machine")
+    try:
+        return import_module("triton.testing")
+    except ImportError as error:
+        raise WorkloadError(f"comparing timers needs the package triton: {error}") from error
+
+
+def _rows(
+    triton: Any, problem: str, direction: str, precision: str, layout: str
+) -> Iterator[TimerRow]:
+    setting = Setting(
+        device=torch.device("cuda"),
+        precision=find_precision(precision),
+        layout=layout,
+        direction=direction,
+        problem=find_problem(problem),
+    )
+    step = find_workload("conv").build(setting)
+    run = partial(step.run, step.prepare(find_problem(problem).input_shape))
+    row = partial(
+        TimerRow, problem=problem, direction=direction, precision=precision, layout=layout
+    )
+    triton.do_bench(run, warmup=1000 * WARM_S, rep=1)
+    hot = [_hot_pair(run, triton.do_bench_cudagraph) for _ in range(ROUNDS)]
+    ours_ms, triton_ms = (median(times) for times in zip(*hot, strict=True))
+    yield row(cache="hot", ours_ms=ours_ms, triton_ms=triton_ms)
+    if triton_ms > FLUSHED_FROM_MS:
+        flushed = [_flushed_pair(run, triton.do_bench) for _ in range(ROUNDS)]
+        ours_ms, triton_ms = (median(times) for times in zip(*flushed, strict=True))
+        yield row(cache="flushed", ours_ms=ours_ms, triton_ms=triton_ms)
+
+
+def _hot_pair(run: Step, do_bench_cudagraph: Callable[..., float]) -> tuple[float, float]:
+    ours = time_replays([run], SPEC, Telemetry(None)).median_ms
+    return ours, do_bench_cudagraph(run, return_mode="median")
+
+
+def _flushed_pair(run: Step, do_bench: Callable[..., float]) -> tuple[float, float]:
+    ours = time_flushed([run], SPEC).median_ms
+    return ours, do_bench(run, warmup=10, rep=150, return_mode="median")
