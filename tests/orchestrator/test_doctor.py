@@ -13,7 +13,8 @@ import pytest
 
 from cudnn_sweep.cluster import ray_probe
 from cudnn_sweep.cluster.errors import LocalRayError
-from cudnn_sweep.orchestrator import doctor, self_test
+from cudnn_sweep.orchestrator.doctor import examine as doctor
+from cudnn_sweep.orchestrator.doctor import self_test
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.comparison import Comparison, check_comparison
 from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
