@@ -43,7 +43,7 @@ def launch(options: LaunchOptions, console: Console) -> int:
     chosen = narrow(whole, list(options.only)) if options.only else whole
     slots = max(1, len(machine.gpus))
     if options.dry_run:
-        print_plan(console, chosen, slots)
+        print_plan(console, chosen, slots, gpu=bool(machine.gpus))
         return DONE
     location = options.results or spec.results
     store = _open(location, console)

@@ -75,23 +75,23 @@ class Plan:
     def without(self, trial_ids: set[str]) -> "Plan":
         return replace(self, trials=tuple(t for t in self.trials if t.trial_id not in trial_ids))
 
-    def estimated_s(self, slots: int) -> float:
+    def estimated_s(self, slots: int, *, gpu: bool) -> float:
         """Time to run it, roughly: budgets, and what a process costs besides."""
         spec = self.measure
-        closed = OVERHEAD_S + spec.warmup_s + spec.steady_budget_s
+        closed = spec.warmup_s + spec.steady_budget_s
+        if gpu and spec.device_budget_s > 0:
+            closed += spec.warmup_s + spec.device_budget_s
         each = [
-            closed if trial.cell.shapes().period(trial.cell.input_shape) else _open_s(spec)
+            closed if trial.cell.shapes().period(trial.cell.input_shape) else spec.open_budget_s / 2
             for trial in self.trials
         ]
-        return START_S + sum(each) / slots
+        logs = sum(trial.replicate < spec.logged_replicates for trial in self.trials)
+        besides = OVERHEAD_S * (len(self.trials) + (logs if gpu else 0))
+        return START_S + (sum(each) + besides) / slots
 
 
-OVERHEAD_S = 0.7  # a process's start and end, cold calls, checks: seen on an H200 and on two cores
+OVERHEAD_S = 0.9  # a process's start and end, cold calls, checks: seen on an H200 and on two cores
 START_S = 12.0  # Ray's start, and the first import of torch
-
-
-def _open_s(spec: MeasureSpec) -> float:
-    return OVERHEAD_S + spec.open_budget_s / 2
 
 
 def make_plan(name: str, suite: SuiteSpec, cells: list[Cell]) -> Plan:

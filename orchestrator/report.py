@@ -21,7 +21,7 @@ FAILURES_SHOWN = 10
 LEAST_SHARE = 0.005  # of the time: less shows as 0%
 
 
-def print_plan(console: Console, plan: Plan, slots: int) -> None:
+def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
     """Cells with their contrasts, then the counts and the estimate."""
     ids = [trial.cell.cell_id for trial in plan.trials]
     cells = dict(zip(ids, (trial.cell for trial in plan.trials), strict=True))
@@ -46,12 +46,12 @@ def print_plan(console: Console, plan: Plan, slots: int) -> None:
     contrasts = "; ".join(map(str, contrasts_of(configs))) or "none"
     blocks = sum(1 for _ in plan.blocks())
     twins = sum(trial.twin for trial in plan.trials)
-    minutes = plan.estimated_s(slots) / 60
-    gpu = plan.trials[0].cell.gpu
+    minutes = plan.estimated_s(slots, gpu=gpu) / 60
+    model = plan.trials[0].cell.gpu
     console.print(
         f"\n{len(plan.trials)} trials: {len(cells)} cells × {len(configs)} configs in {blocks} blocks, "
         f"{twins} of them with an A/A pair; contrasts: {contrasts}.\n"
-        f"On {slots} × {gpu}, about {minutes:.1f} minutes.",
+        f"On {slots} × {model}, about {minutes:.1f} minutes.",
         highlight=False,
     )
 

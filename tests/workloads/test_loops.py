@@ -9,8 +9,9 @@ import torch
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.cold import split_call, time_cold
 from cudnn_sweep.workloads.measuring.device import Device
-from cudnn_sweep.workloads.measuring.loops import Loop, time_closed, time_open, warm_up
+from cudnn_sweep.workloads.measuring.loops import Loop, time_closed, time_open
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.measuring.warm_up import warm_up
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep
 
@@ -62,7 +63,7 @@ def test_warm_up_goes_on_until_the_pace_settles(sleeper: Sleeper) -> None:
 
     step, _ = sleeper(faster_for_a_while)
     spec = MeasureSpec(warmup_s=0.05, warmup_limit_s=10.0)
-    warm = warm_up(Loop(step, ((1,),), 1, CPU), spec, NOBODY)
+    warm = warm_up(Loop(step, ((1,),), 1, CPU).run, spec, NOBODY)
     assert warm.settled
     assert 0.35 < warm.seconds < 10
     assert warm.round_s == pytest.approx(0.01, rel=0.2)
@@ -72,7 +73,7 @@ def test_warm_up_gives_up_at_its_limit(sleeper: Sleeper) -> None:
     began = time.perf_counter()
     step, _ = sleeper(lambda shape: 0.001 + 0.02 * (time.perf_counter() - began))
     spec = MeasureSpec(warmup_s=0.05, warmup_limit_s=0.3)
-    warm = warm_up(Loop(step, ((1,),), 1, CPU), spec, NOBODY)
+    warm = warm_up(Loop(step, ((1,),), 1, CPU).run, spec, NOBODY)
     assert warm.settled is False
 
 

@@ -32,8 +32,10 @@ def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
 
 def check_capturable(run: Callable[[], object]) -> None:
     """Raises CannotCapture where `run` waits for the device: a capture that fails leaves more behind."""
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Synchronization debug mode")
+            torch.cuda.set_sync_debug_mode("error")
         run()
     except RuntimeError as error:
         if "synchronizing" not in str(error):
@@ -43,17 +45,20 @@ def check_capturable(run: Callable[[], object]) -> None:
         torch.cuda.set_sync_debug_mode("default")
 
 
-def replay_ms(graph: Graph, replays: int) -> list[float]:
-    """Device time of each of so many replays, back to back."""
+def replay_ms(
+    graph: Graph, replays: int, *, before_each: Callable[[], object] | None = None
+) -> list[float]:
+    """Device time of each of so many replays, back to back; `before_each` launches work between them."""
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(2 * replays)]
-    for before, after in zip(marks[::2], marks[1::2], strict=True):
+    pairs = list(zip(marks[::2], marks[1::2], strict=True))
+    for before, after in pairs:
+        if before_each is not None:
+            before_each()
         before.record()
         graph.replay()
         after.record()
     torch.cuda.synchronize()
-    return [
-        before.elapsed_time(after) for before, after in zip(marks[::2], marks[1::2], strict=True)
-    ]
+    return [before.elapsed_time(after) for before, after in pairs]
 
 
 def _warm_on_a_side_stream(run: Callable[[], object]) -> None:

@@ -2,8 +2,8 @@
 
 import warnings
 from collections.abc import Callable
+from statistics import fmean
 from time import perf_counter
-from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -12,11 +12,13 @@ from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.cuda_graph import Graph, capture, replay_ms
 from cudnn_sweep.workloads.measuring.sampling import Sampled, stop_reason
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.measuring.warm_up import warm_up
 
 GRAPH_MS = 5.0  # a replay's least length: starting one (5 µs) is then 0.1% of it
 MAX_CALLS = 1000  # of a step in one graph: capturing takes 30 to 100 µs each
 BATCH_S = 0.03  # replays between two synchronises
 PROFILED_S = 0.3
+FLUSHED_REPLAYS = 10  # between two synchronises
 
 Step = Callable[[], object]
 
@@ -28,8 +30,9 @@ def time_replays(steps: list[Step], spec: MeasureSpec, telemetry: Telemetry) -> 
     """
     graph, rounds = _long_graph(steps)
     calls = rounds * len(steps)
-    each_s = replay_ms(graph, 2)[-1] / 1e3
-    batch = max(1, round(BATCH_S / each_s))
+    # The device was idle while steps were captured, and a cooler one runs faster for a while.
+    warm = warm_up(lambda count: sum(replay_ms(graph, count)) / 1e3, spec, telemetry)
+    batch = max(1, round(BATCH_S / warm.round_s))
     samples: list[float] = []
     began = perf_counter()
     while True:
@@ -51,8 +54,8 @@ def time_flushed(steps: list[Step], spec: MeasureSpec) -> Sampled:
     samples: list[float] = []
     began = perf_counter()
     while True:
-        durations = [_after(clear, graph) for graph in graphs]
-        samples.append(sum(durations) / len(durations))
+        rounds = [replay_ms(graph, FLUSHED_REPLAYS, before_each=clear) for graph in graphs]
+        samples += [fmean(durations) for durations in zip(*rounds, strict=True)]
         stop = _stop(samples, began, spec)
         if stop:
             return Sampled(samples_ms=samples, iterations=len(steps) * len(samples), stop=stop)
@@ -102,11 +105,6 @@ def _long_graph(steps: list[Step]) -> tuple[Graph, int]:
     graph = capture(once, after=once)
     rounds = min(round(GRAPH_MS / min(replay_ms(graph, 3))), MAX_CALLS // len(steps))
     return (capture(rounds_of(rounds), after=once), rounds) if rounds > 1 else (graph, 1)
-
-
-def _after(clear: Callable[[], Any], graph: Graph) -> float:
-    clear()
-    return replay_ms(graph, 1)[0]
 
 
 def _stop(samples_ms: list[float], began: float, spec: MeasureSpec) -> str | None:

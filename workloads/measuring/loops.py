@@ -1,7 +1,6 @@
-"""The timed loops as a user has them: warm-up, the closed loop and the open loop."""
+"""The timed loops as a user has them, closed and open."""
 
 import math
-from dataclasses import dataclass
 from itertools import cycle
 from time import perf_counter
 from typing import Any
@@ -14,17 +13,6 @@ from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep
 
 GROUP_S = 0.02  # a timed group's least length: one synchronise (10 µs) is then 0.05% of it
-WINDOW_S = 0.05  # of the warm-up: pace and clock are compared between windows of this length
-SETTLED = 0.02  # two windows' clocks that differ by less have settled: one step of boost is 15 MHz
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WarmUp:
-    seconds: float
-    settled: bool | None
-    """None where no time was given to settle."""
-    round_s: float
-    """The fastest round of all inputs."""
 
 
 class Loop:
@@ -53,25 +41,6 @@ class Loop:
             self.result = run(next(following))
         self.device.synchronise()
         return perf_counter() - began
-
-
-def warm_up(loop: Loop, spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
-    """Run for the warm-up's time, and on until clock, or pace where no clock is known, has settled."""
-    began = perf_counter()
-    fastest = loop.run(1)
-    before: float | None = None
-    while (elapsed := perf_counter() - began) < max(spec.warmup_s, spec.warmup_limit_s):
-        if spec.warmup_s == 0:
-            return WarmUp(seconds=elapsed, settled=None, round_s=fastest)
-        periods = max(1, round(WINDOW_S / fastest))
-        pace = loop.run(periods) / periods
-        fastest = min(fastest, pace)
-        speed = telemetry.clock_mhz() or pace
-        settled = before is not None and abs(speed - before) <= SETTLED * before
-        before = speed
-        if settled and perf_counter() - began >= spec.warmup_s:
-            return WarmUp(seconds=perf_counter() - began, settled=True, round_s=fastest)
-    return WarmUp(seconds=perf_counter() - began, settled=False, round_s=fastest)
 
 
 def time_closed(loop: Loop, round_s: float, spec: MeasureSpec, telemetry: Telemetry) -> Sampled:

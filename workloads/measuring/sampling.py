@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 MIN_SAMPLES = 5  # fewer say nothing of their spread
+LEAST_S = 0.15  # under a power cap the clock hunts with a period of 0.1 s: all of a shorter stretch errs alike
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +36,7 @@ def stop_reason(
     """`precision` or `budget` where sampling ends here."""
     if elapsed_s >= budget_s:
         return "budget"
-    if len(samples_ms) < MIN_SAMPLES:
+    if len(samples_ms) < MIN_SAMPLES or elapsed_s < LEAST_S:
         return None
     return "precision" if median_error(samples_ms) <= error else None
 

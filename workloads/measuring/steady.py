@@ -18,9 +18,10 @@ from cudnn_sweep.workloads.measuring.device_time import (
     time_profiled,
     time_replays,
 )
-from cudnn_sweep.workloads.measuring.loops import Loop, time_closed, time_open, warm_up
+from cudnn_sweep.workloads.measuring.loops import Loop, time_closed, time_open
 from cudnn_sweep.workloads.measuring.sampling import Sampled
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.measuring.warm_up import warm_up
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep
 
@@ -33,7 +34,7 @@ def measure_closed(
     """Warm up and time the loop, then the device; what was measured before a step fails is kept."""
     device = loop.device
     measured.loop_kind = "closed"
-    warm = warm_up(loop, spec, telemetry)
+    warm = warm_up(loop.run, spec, telemetry)
     measured.wall.warmup_s, measured.wall.warmup_settled = warm.seconds, warm.settled
     device.forget_peak()
     telemetry.begin()

@@ -1,0 +1,42 @@
+"""Warm-up: running what will be timed until the device's clock has settled."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+
+from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+
+WINDOW_S = 0.05  # pace and clock are compared between windows of this length
+SETTLED = 0.02  # two windows' clocks that differ by less have settled: one step of boost is 15 MHz
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WarmUp:
+    seconds: float
+    settled: bool | None
+    """None where no time was given to settle."""
+    round_s: float
+    """The fastest round."""
+
+
+def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
+    """Run for the warm-up's time, and on until clock, or pace where no clock is known, has settled.
+
+    `run` runs so many rounds of what is to be timed and returns the seconds that they took.
+    """
+    began = perf_counter()
+    fastest = run(1)
+    before: float | None = None
+    while (elapsed := perf_counter() - began) < max(spec.warmup_s, spec.warmup_limit_s):
+        if spec.warmup_s == 0:
+            return WarmUp(seconds=elapsed, settled=None, round_s=fastest)
+        rounds = max(1, round(WINDOW_S / fastest))
+        pace = run(rounds) / rounds
+        fastest = min(fastest, pace)
+        speed = telemetry.clock_mhz() or pace
+        settled = before is not None and abs(speed - before) <= SETTLED * before
+        before = speed
+        if settled and perf_counter() - began >= spec.warmup_s:
+            return WarmUp(seconds=perf_counter() - began, settled=True, round_s=fastest)
+    return WarmUp(seconds=perf_counter() - began, settled=False, round_s=fastest)
