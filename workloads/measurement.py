@@ -26,7 +26,7 @@ class MeasureSpec(BaseModel):
     """Where shapes never end, so many are met cold before the loop."""
     warmup_s: Seconds = 0.3
     """The steady loop runs this long before it is timed,"""
-    warmup_limit_s: Seconds = 2.0
+    warmup_limit_s: Seconds = 1.0
     """and on until its clocks have settled, at most this long."""
     steady_budget_s: Seconds = 1.0
     """Timing of a closed loop's wall time stops after this long,"""

@@ -81,7 +81,7 @@ def slower_with_benchmark(numbers: torch.Tensor) -> None:
 
 @failing
 def takes_a_while(numbers: torch.Tensor) -> None:
-    time.sleep(0.1)
+    time.sleep(0.05)
 
 
 _seen: set[tuple[int, ...]] = set()

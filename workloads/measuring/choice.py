@@ -36,9 +36,9 @@ def read_choice(
 ) -> tuple[Choice, list[ConvolutionWork]]:
     """What one step at this shape launches, and its convolutions' work. Runs it a few times, untimed."""
     run = partial(step.run, step.prepare(shape))
-    run()
     if device.is_cuda:
         try:
+            run()  # the open loop may not have met this shape
             check_capturable(run)
             return _from_graph(run)
         except CannotCapture:

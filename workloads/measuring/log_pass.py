@@ -25,14 +25,10 @@ def run_log_pass(request: TrialRequest) -> LogPass:
         os.environ.update({**VARIABLES, FILE_VARIABLE: str(log)})  # before the first CUDA call
         apply_request(request, Measurement())
         device = find_device()
-        workload = find_workload(request.cell.workload)
-        workload.pay_one_time_costs(device.torch)
-        step = workload.build(setting_of(request.cell, device))
-        inputs = step.prepare(request.cell.input_shape)
-        paid = _read(log)
-        step.run(inputs)
+        step = find_workload(request.cell.workload).build(setting_of(request.cell, device))
+        step.run(step.prepare(request.cell.input_shape))
         torch.cuda.synchronize()
-        choices = read_engine_log(_read(log)[len(paid) :])
+        choices = read_engine_log(log.read_text() if log.exists() else "")
         choice, _ = read_choice(step, request.cell.input_shape, device)
     return LogPass(
         logged_choices=choices,
@@ -40,7 +36,3 @@ def run_log_pass(request: TrialRequest) -> LogPass:
         logged_workspace_bytes=max((found.workspace_bytes for found in choices), default=None),
         kernels_hash=choice.kernels_hash,
     )
-
-
-def _read(log: Path) -> str:
-    return log.read_text() if log.exists() else ""
