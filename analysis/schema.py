@@ -241,6 +241,7 @@ class RunRecord:
     ]
     roofline_share: Annotated[float | None, "roofline_ms / device time (wall time without CUDA)"]
     kernels_source: Annotated[str | None, "graph (the timed process's own) or profiler"]
+    kernels_note: Annotated[str | None, "why they are not from the graph, or not known at all"]
     kernels: Annotated[list[Kernel] | None, "what the step launches, in order"]
     kernels_hash: Annotated[
         str | None,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from cudnn_sweep.analysis.queries import load_query, query_names
 from cudnn_sweep.orchestrator.cli import app
 
 ROOT = Path(__file__).parent.parent

@@ -155,6 +155,7 @@ class Choice:
     roofline_ms: float | None = None
     roofline_share: float | None = None
     kernels_source: str | None = None
+    kernels_note: str | None = None
     kernels: list[KernelLaunch] | None = None
     kernels_hash: str | None = None
     layout_conversions: int | None = None

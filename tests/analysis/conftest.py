@@ -150,6 +150,7 @@ RECORD = RunRecord(
     roofline_ms=4.5,
     roofline_share=0.5,
     kernels_source="graph",
+    kernels_note=None,
     kernels=[CONVERSION, CONVOLUTION],
     kernels_hash="kernels-heuristic",
     layout_conversions=1,

@@ -7,6 +7,7 @@ import torch
 
 from cudnn_sweep.workloads.measurement import Choice, KernelLaunch
 from cudnn_sweep.workloads.measuring.cuda_driver import (
+    DriverError,
     GraphNode,
     count_captured,
     graph_nodes,
@@ -36,19 +37,21 @@ def read_choice(
 ) -> tuple[Choice, list[ConvolutionWork]]:
     """What one step at this shape launches, and its convolutions' work. Runs it a few times, untimed."""
     run = partial(step.run, step.prepare(shape))
+    note = None
     if device.is_cuda:
         try:
             run()  # the open loop may not have met this shape
             check_capturable(run)
             return _from_graph(run)
-        except CannotCapture:
-            pass  # the profiler sees what is launched, not for which operation
+        except (CannotCapture, DriverError) as error:
+            note = str(error)
     with StepWatch() as watch:
         run()
     choice = _seen(watch)
     if device.is_cuda:
         names = [name for name, _ in profiled_kernels([run])]
         _note_kernels(choice, "profiler", [_named(name) for name in names])
+        choice.kernels_note = note
     return choice, watch.work
 
 

@@ -9,6 +9,10 @@ KERNEL, MEMORY_COPY, MEMORY_SET = 0, 1, 2  # CUgraphNodeType
 OTHER_NODES = {MEMORY_COPY: "memcpy", MEMORY_SET: "memset"}
 
 
+class DriverError(Exception):
+    """CUDA's driver has no such function, or refuses."""
+
+
 class _KernelNodeParameters(ctypes.Structure):
     """CUDA_KERNEL_NODE_PARAMS_v2."""
 
@@ -38,7 +42,7 @@ class GraphNode:
 def graph_nodes(graph: int) -> list[GraphNode]:
     """The graph's nodes in the order in which they were captured.
 
-    Takes about 10 µs a node. Raises RuntimeError where the driver refuses.
+    Takes about 10 µs a node. Raises DriverError.
     """
     return [_read_node(handle) for handle in _handles(graph)]
 
@@ -107,7 +111,7 @@ def _read_node(handle: int) -> GraphNode:
 def _call(function: str, *arguments: object) -> None:
     code = _driver(function)(*arguments)
     if code != 0:
-        raise RuntimeError(f"{function} failed with CUresult {code}")
+        raise DriverError(f"{function} failed with CUresult {code}")
 
 
 @cache
@@ -115,4 +119,4 @@ def _driver(function: str) -> Callable[..., int]:
     try:
         return getattr(ctypes.CDLL("libcuda.so.1"), function)  # type: ignore[no-any-return]
     except (OSError, AttributeError) as error:
-        raise RuntimeError(f"CUDA's driver has no {function}: {error}") from error
+        raise DriverError(f"CUDA's driver has no {function}: {error}") from error

@@ -79,9 +79,11 @@ def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
     state = generator.clone_state()
     try:
         yield
-    except RuntimeError as error:
+    except Exception as error:
         generator.graphsafe_set_state(state)
         with suppress(RuntimeError):  # where the allocator had left the graph's pool
             torch._C._cuda_endAllocateToPool(device, pool)
+        if not isinstance(error, RuntimeError):
+            raise
         lines = str(error).splitlines()
         raise CannotCapture(lines[0] if lines else type(error).__name__) from error

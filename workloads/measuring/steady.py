@@ -2,7 +2,8 @@
 
 from functools import partial
 from statistics import fmean
-from typing import Any
+
+import torch
 
 from cudnn_sweep.workloads.measurement import (
     Measurement,
@@ -42,6 +43,8 @@ def measure_closed(
     telemetry.end()
     _note_memory(device, measured)
     _note_samples(timed, measured.wall)
+    measured.loss_last = loss_of(loop.result)
+    loop.result = None  # an autograd graph that it holds would spoil a capture
     if device.is_cuda and spec.device_budget_s > 0:
         _measure_device(loop, spec, telemetry, measured.device)
         wall_ms, device_ms = measured.wall.steady_wall_ms, measured.device.steady_device_ms
@@ -56,11 +59,8 @@ def measure_open(
     device: Device,
     telemetry: Telemetry,
     measured: Measurement,
-) -> Any:
-    """Time the loop as new shapes keep arriving; returns what the last step did.
-
-    Device time stays unknown: searches are part of the loop.
-    """
+) -> None:
+    """Time the loop as new shapes keep arriving. Device time stays unknown: searches are part of it."""
     measured.loop_kind = "open"
     device.forget_peak()
     telemetry.begin()
@@ -69,7 +69,14 @@ def measure_open(
     _note_memory(device, measured)
     _note_samples(timed, measured.wall)
     measured.wall.steady_wall_ms = fmean(timed.samples_ms)
-    return result
+    measured.loss_last = loss_of(result)
+
+
+def loss_of(result: object) -> float | None:
+    """What a training step returned; other steps return nothing."""
+    if isinstance(result, torch.Tensor) and result.dim() == 0:
+        return float(result.detach())
+    return None
 
 
 def _measure_device(

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from itertools import islice
 from time import perf_counter
 
-import torch
-
 from cudnn_sweep.workloads.gpu import gpu_uuid
 from cudnn_sweep.workloads.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.measuring.calibration import calibrate
@@ -20,7 +18,7 @@ from cudnn_sweep.workloads.measuring.loops import Loop
 from cudnn_sweep.workloads.measuring.monitor import open_monitor
 from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
 from cudnn_sweep.workloads.measuring.roofline import note_roofline
-from cudnn_sweep.workloads.measuring.steady import measure_closed, measure_open
+from cudnn_sweep.workloads.measuring.steady import loss_of, measure_closed, measure_open
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep, Workload, find_workload
@@ -85,7 +83,7 @@ def _measure_cold(
     began = perf_counter()
     for call, result in time_cold(step, unseen, device):
         if not measured.cold:
-            measured.loss_first = _loss(result)
+            measured.loss_first = loss_of(result)
         measured.cold.append(call)
         measured.distinct_shapes += 1
         if perf_counter() - began > spec.cold_budget_s:
@@ -113,11 +111,9 @@ def _measure_steady(
         if period is not None and measured.distinct_shapes == measured.regime_shapes:
             loop = Loop(step, period, workload.batches, device)
             measure_closed(loop, spec, telemetry, measured)
-            measured.loss_last = _loss(loop.result)
         else:
             unseen = list(islice(arriving, spec.open_steps))
-            result = measure_open(step, unseen, spec, device, telemetry, measured)
-            measured.loss_last = _loss(result)
+            measure_open(step, unseen, spec, device, telemetry, measured)
             measured.open_new_shapes = _new_shapes(unseen, measured)
     finally:
         measured.telemetry = telemetry.summary(measured.wall.steady_iterations)
@@ -133,11 +129,6 @@ def _note_end(cache: ComputeCache | None, measured: Measurement) -> None:
     measured.memory.peak_host_bytes = host_kib * 1024
     if cache is not None:
         measured.compute_cache_entries_added = cache.entries_added()
-
-
-def _loss(result: object) -> float | None:
-    """What a training step returned; other steps return nothing."""
-    return float(result) if isinstance(result, torch.Tensor) and result.dim() == 0 else None
 
 
 @contextmanager
