@@ -154,6 +154,10 @@ class RunRecord:
     loss_first: Annotated[float | None, "loss of the first training step"]
     loss_last: Annotated[float | None, "loss of the last training step"]
 
+    checks_error: Annotated[
+        str | None, "what went wrong in the untimed checks, where all was measured before"
+    ]
+
     # memory of the caching allocator, and the host's
     cold_allocated_bytes_before: Annotated[
         int | None, "device memory allocated when the cold part began"
@@ -296,7 +300,7 @@ class RunRecord:
     one_time_s: Annotated[
         float | None, "CUDA context, libraries, first backward, on an unrelated operation"
     ]
-    build_s: Annotated[float | None, "making the workload and its inputs"]
+    build_s: Annotated[float | None, "making the workload"]
     cold_s: Annotated[float | None, "cold part"]
     calibration_s: Annotated[float | None, "calibration"]
     steady_s: Annotated[float | None, "warm-up and steady part"]

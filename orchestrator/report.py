@@ -18,6 +18,9 @@ from cudnn_sweep.orchestrator.verdict_table import verdict_table
 from cudnn_sweep.workloads.measuring.warnings import ADVICE
 
 FAILURES_SHOWN = 10
+LAUNCH_BOUND_NOTE = (
+    "* The loop waits for the CPU: what the setting does shows in device time, not in wall time."
+)
 LEAST_SHARE = 0.005  # of the time: less shows as 0%
 
 
@@ -65,8 +68,12 @@ def print_summary(
     console.print()
     if found:
         console.print(
-            verdict_table(found, break_evens_of(store, session.sweep_id, session.contrasts))
+            verdict_table(
+                found, break_evens_of(store, session.sweep_id, session.contrasts), console.width
+            )
         )
+    if any(verdict.launch_bound for verdict in found):
+        console.print(LAUNCH_BOUND_NOTE, highlight=False)
     stored = store.stored_trials(session.sweep_id)
     statuses = Counter(trial.status for trial in stored.values())
     outcomes = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))

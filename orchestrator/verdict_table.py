@@ -8,6 +8,8 @@ from cudnn_sweep.orchestrator.contrast import settings
 from cudnn_sweep.workloads.config import CudnnConfig
 
 DEFAULT_SETTINGS = {f"{name}={value}" for name, value in settings(CudnnConfig()).items()}
+WIDE = 125
+SHORT_VERDICTS = {"equivalent": "=", "inconclusive": "?", "no_effect": ""}
 VERDICT_STYLES = {"helps": "bold green", "hurts": "bold red", "equivalent": "cyan"}
 
 
@@ -28,31 +30,46 @@ def verdict_text(verdict: Verdict) -> str:
     return verdict.wall_verdict
 
 
+def device_text(verdict: Verdict) -> str:
+    """The ratio of device times and its verdict in short; a star where the loop waits for the CPU."""
+    if verdict.device_ratio is None or verdict.device_verdict is None:
+        return ""
+    short = SHORT_VERDICTS.get(verdict.device_verdict, verdict.device_verdict)
+    return f"{verdict.device_ratio:.3f} {short}{' *' if verdict.launch_bound else ''}"
+
+
 def ratio_text(verdict: Verdict) -> str:
     """Candidate time / baseline time and its 95% interval."""
-    if verdict.ratio is None:
-        return ""
     if verdict.ratio_low is None or verdict.ratio_high is None:
-        return f"{verdict.ratio:.3f}"
+        return _ratio(verdict.ratio)
     return f"{verdict.ratio:.3f} ({verdict.ratio_low:.3f}–{verdict.ratio_high:.3f})"
 
 
-def verdict_table(verdicts: list[Verdict], break_evens: list[BreakEven]) -> Table:
-    """A row a cell and contrast. Times are medians over blocks, wall time per iteration."""
+def verdict_table(verdicts: list[Verdict], break_evens: list[BreakEven], width: int) -> Table:
+    """A row a cell and contrast. Times are medians over blocks, wall time per iteration.
+
+    A terminal of less than WIDE columns has no room for the intervals.
+    """
+    wide = width >= WIDE
     contrasts = {verdict.contrast for verdict in verdicts}
     states = sorted({row.compute_cache for row in break_evens if row.outcome != "no_effect"})
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
     gpus = ", ".join(sorted({verdict.gpu for verdict in verdicts}))
     table.title = f"{gpus}, {', '.join(sorted(contrasts))}; milliseconds an iteration"
-    table.add_column("cell", min_width=24)
+    table.add_column("cell", min_width=20)
     if len(contrasts) > 1:
         table.add_column("contrast")
     table.add_column("baseline", justify="right", no_wrap=True)
     table.add_column("candidate", justify="right", no_wrap=True)
-    table.add_column("ratio (95%)", no_wrap=True)
+    table.add_column("ratio (95%)" if wide else "ratio", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
+    on_device = any(verdict.device_ratio is not None for verdict in verdicts)
+    if on_device:
+        table.add_column("device", no_wrap=True)
     for state in states:
-        table.add_column(f"pays back,\n{state} cache", justify="right")
+        table.add_column(
+            f"pays back,\n{state} cache" if wide else f"pays back,\n{state}", justify="right"
+        )
     for verdict in verdicts:
         mine = {row.compute_cache: row for row in break_evens if _same(row, verdict)}
         table.add_row(
@@ -60,11 +77,16 @@ def verdict_table(verdicts: list[Verdict], break_evens: list[BreakEven]) -> Tabl
             *([verdict.contrast] if len(contrasts) > 1 else []),
             _milliseconds(verdict.baseline_ms),
             _milliseconds(verdict.candidate_ms),
-            ratio_text(verdict),
+            ratio_text(verdict) if wide else _ratio(verdict.ratio),
             Text(verdict_text(verdict), style=VERDICT_STYLES.get(verdict.wall_verdict, "")),
+            *([device_text(verdict)] if on_device else []),
             *(_pays_back(mine.get(state)) for state in states),
         )
     return table
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
 
 
 def _same(row: BreakEven, verdict: Verdict) -> bool:

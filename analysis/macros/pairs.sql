@@ -93,7 +93,13 @@ with trials as (
             when convolutions = 0 or len(routes) > 0 then false
         end as convolved,
         len(cudnn_operations) > 0 as others,
-        if(benchmark and len(logged_choices) > 0, logged_searches > 0, null) as searched
+        case
+            when not benchmark or coalesce(len(logged_choices), 0) = 0 then null
+            when logged_searches > 0 then true
+            -- a search builds many plans: where several were built and none seen timed, who knows
+            when list_max(list_transform(logged_choices, lambda choice: choice.plans_built)) <= 1
+                then false
+        end as searched
     from records
     where (flag = 'twin' or twin = 0) and (of_sweep is null or sweep_id = of_sweep)
 ),

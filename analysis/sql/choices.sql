@@ -5,7 +5,8 @@
 -- order and grids; every process draws its own. Of the config's most common one: `choice`, its
 -- hash, equal in two rows that run the same; its share of the processes; its kernels, in order; and
 -- from those logs of cuDNN whose process launched the same, engines and the largest workspace.
--- `cell_choices` counts over all the cell's configs. `layout_conversion_share` is of device time.
+-- `cell_choices` counts over all the cell's configs. `layout_conversion_share` is of device time,
+-- where all steps have one shape.
 with processes as (
     select
         * replace (array_to_string(input_shape, 'x') as input_shape),
@@ -65,7 +66,8 @@ select
     max(steady_device_ms) as device_ms_max,
     any_value(layout_conversions) filter (where is_common) as layout_conversions,
     median(layout_conversion_ms) as layout_conversion_ms,
-    median(layout_conversion_ms / steady_device_ms) as layout_conversion_share,
+    median(layout_conversion_ms / steady_device_ms) filter (where regime_shapes = 1)
+        as layout_conversion_share,
     count(logged_kernels_agree) as logs_taken,
     count(*) filter (where logged_kernels_agree) as logs_that_agree,
     engines(any_value(logged_choices order by started_at) filter (where is_logged))

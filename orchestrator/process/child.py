@@ -13,6 +13,7 @@ import torch
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
 from cudnn_sweep.orchestrator.process.protocol import (
     REPLY,
+    SO_FAR,
     LogJob,
     Reply,
     Request,
@@ -32,7 +33,7 @@ def live(request: Request, reply_to: int, log: int, born: float) -> None:
     try:
         _limit(request, log)
         before = set(sys.modules)
-        reply = _work(request, born)
+        reply = _work(request, reply_to, born)
         reply.imported = sorted(set(sys.modules) - before)
         _write(reply_to, REPLY.dump_json(reply) + b"\n")
     finally:
@@ -56,13 +57,17 @@ def _limit(request: Request, log: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
-def _work(request: Request, born: float) -> Reply:
+def _work(request: Request, reply_to: int, born: float) -> Reply:
     job = request.job
     reply = Reply()
     try:
         if isinstance(job, TrialJob):
             reply.measured = Measurement(phases_s={"start": monotonic() - born})
-            run_trial(job.trial, reply.measured)
+            run_trial(
+                job.trial,
+                reply.measured,
+                lambda: _write(reply_to, SO_FAR + REPLY.dump_json(reply) + b"\n"),
+            )
         elif isinstance(job, LogJob):
             reply.log_pass = run_log_pass(job.trial)
         else:

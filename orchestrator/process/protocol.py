@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from cudnn_sweep.workloads.measurement import LogPass, Measurement, TrialRequest
 from cudnn_sweep.workloads.survey import Survey
+
+EXACT = ConfigDict(ser_json_inf_nan="constants")  # an error of infinity is no missing error
 
 Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout"]
 
@@ -49,6 +51,8 @@ class Request:
 class Reply:
     """What a fresh process said itself before it ended."""
 
+    __pydantic_config__: ClassVar = EXACT
+
     status: Literal["ok", "error", "out_of_memory"] = "ok"
     message: str | None = None
     measured: Measurement | None = None
@@ -62,6 +66,8 @@ class Reply:
 class Outcome:
     """What became of a fresh process; `reply` is None where it ended without a word."""
 
+    __pydantic_config__: ClassVar = EXACT
+
     status: Status
     message: str | None
     reply: Reply | None
@@ -72,6 +78,8 @@ class Outcome:
     exit_s: float | None
     gap_s: float | None
 
+
+SO_FAR = b"~"  # begins a reply that another one follows, unless the process dies first
 
 REQUEST = TypeAdapter(Request)
 REPLY = TypeAdapter(Reply)

@@ -20,6 +20,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
     OUTCOME,
     REPLY,
     REQUEST,
+    SO_FAR,
     Outcome,
     Reply,
     Request,
@@ -82,10 +83,13 @@ def _run(request: Request, log: int, last_gone: float | None) -> Outcome:
     if pid == 0:
         live(request, write_end, log, born)
     os.close(write_end)
-    reply, timed_out, exit_began = _listen(pid, read_end, born + request.timeout_s)
+    said, timed_out, exit_began = _listen(pid, read_end, born + request.timeout_s)
     wait_status = os.waitpid(pid, 0)[1]
     end_children()
+    reply = _last_reply(said)
     status, message = _judge(request, reply, timed_out, wait_status, log)
+    if reply is None and (reply := _reply_so_far(said)) and reply.measured:
+        reply.measured.checks_error, status, message = message, "ok", None
     return Outcome(
         status=status,
         message=message,
@@ -99,8 +103,8 @@ def _run(request: Request, log: int, last_gone: float | None) -> Outcome:
     )
 
 
-def _listen(pid: int, read_end: int, deadline: float) -> tuple[Reply | None, bool, float]:
-    """Wait until the child has replied and ended; kill it at its deadline.
+def _listen(pid: int, read_end: int, deadline: float) -> tuple[bytes, bool, float]:
+    """Wait until the child has replied and ended, and return what it said; kill it at its deadline.
 
     Its end is watched through a pidfd: a descendant may hold its side of the pipe open for ever.
     """
@@ -118,7 +122,7 @@ def _listen(pid: int, read_end: int, deadline: float) -> tuple[Reply | None, boo
         if read_end in ready:
             data = os.read(read_end, 2**16)
             said += data
-            if not data or said.endswith(b"\n"):
+            if not data or _last_line(said):
                 waiting.discard(read_end)
                 replied = monotonic()
                 deadline = min(deadline, replied + EXIT_S)
@@ -129,8 +133,23 @@ def _listen(pid: int, read_end: int, deadline: float) -> tuple[Reply | None, boo
             break
     os.close(pidfd)
     os.close(read_end)
-    reply = REPLY.validate_json(said) if said.endswith(b"\n") else None
-    return reply, not ready and reply is None, replied or monotonic()
+    return said, not ready and not _last_line(said), replied or monotonic()
+
+
+def _last_line(said: bytes) -> bytes | None:
+    """The reply after which no other follows."""
+    line = said.removesuffix(b"\n").rpartition(b"\n")[2]
+    return line if said.endswith(b"\n") and not line.startswith(SO_FAR) else None
+
+
+def _last_reply(said: bytes) -> Reply | None:
+    line = _last_line(said)
+    return REPLY.validate_json(line) if line else None
+
+
+def _reply_so_far(said: bytes) -> Reply | None:
+    line, end, _ = said.partition(b"\n")
+    return REPLY.validate_json(line.removeprefix(SO_FAR)) if end else None
 
 
 def _judge(

@@ -52,7 +52,7 @@ CHOICE = LoggedChoice(
     numeric_notes=["TENSOR_CORE"],
     behavior_notes=[],
     workspace_bytes=9216,
-    plans_built=3,
+    plans_built=1,
     plans_timed=0,
     timed_ms=None,
 )
@@ -108,6 +108,7 @@ RECORD = RunRecord(
     open_new_shapes=None,
     loss_first=None,
     loss_last=None,
+    checks_error=None,
     cold_allocated_bytes_before=500_000,
     cold_reserved_bytes_before=1_000_000,
     cold_peak_allocated_bytes=2_000_000,

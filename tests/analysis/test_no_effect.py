@@ -171,3 +171,14 @@ def _logged(trial: RunRecord, searches: int | None) -> RunRecord:
     if searches is None:
         return replace(trial, logged_choices=None, logged_searches=None)
     return replace(trial, logged_searches=searches if trial.benchmark else 0)
+
+
+def test_log_of_many_plans_in_which_no_search_is_seen_says_nothing(
+    store: Store, make_pair: MakePair, make_record: Callable[..., RunRecord]
+) -> None:
+    """Perhaps another release words a search otherwise."""
+    (usual,) = make_record().logged_choices or []
+    built = [replace(usual, plans_built=30)]
+    _all_written(store, make_pair(0, 10.0, 12.0, logged_choices=built, logged_searches=0))
+    with open_database(store) as database:
+        assert _reason(database, "benchmark") is None

@@ -112,3 +112,31 @@ def allocates_too_much_of_the_gpu(numbers: torch.Tensor) -> None:
 def asserts_on_the_gpu(numbers: torch.Tensor) -> None:
     """An index out of range poisons the process's CUDA context."""
     numbers.flatten()[torch.full((1,), 10**6, device=numbers.device)]
+
+
+def _dies(numbers: torch.Tensor) -> dict[str, torch.Tensor]:
+    ctypes.string_at(0)
+    return {}
+
+
+def _refuses(numbers: torch.Tensor) -> dict[str, torch.Tensor]:
+    raise ValueError("nothing to see")
+
+
+@workload(directions=("forward",), input_shape=(1, 1), pay_one_time_costs=_touch)
+def dies_in_the_checks(setting: Setting) -> TimedStep:
+    return TimedStep(prepare=setting.random, run=fine_step, examine=_dies)
+
+
+@workload(directions=("forward",), input_shape=(1, 1), pay_one_time_costs=_touch)
+def refuses_the_checks(setting: Setting) -> TimedStep:
+    return TimedStep(prepare=setting.random, run=fine_step, examine=_refuses)
+
+
+@workload(directions=("training",), input_shape=(1, 1), pay_one_time_costs=_touch)
+def diverges(setting: Setting) -> TimedStep:
+    return TimedStep(prepare=setting.random, run=lambda _: torch.tensor(float("inf")))
+
+
+def fine_step(numbers: torch.Tensor) -> None:
+    """Does nothing, well."""

@@ -111,20 +111,20 @@ def run(
 
 
 @pytest.fixture(scope="module")
-def eight_slots(
+def four_slots(
     ray_here: Path, tmp_path_factory: pytest.TempPathFactory, plan_of: MakePlan, fake_slot: MakeSlot
 ) -> tuple[Plan, list[Row]]:
-    """What was stored of 49 trials of 0.4 s on eight slots whose actors take 2 s to start."""
-    plan = plan_of("noop", replicates=24)
+    """What was stored of 25 trials of 0.4 s on four slots whose actors take 2 s to start."""
+    plan = plan_of("noop", replicates=12)
     slot = fake_slot(start_s=2.0, trial_s=0.4)
-    return plan, run(plan, tmp_path_factory.mktemp("eight"), ray_here, 8, slot)[1]
+    return plan, run(plan, tmp_path_factory.mktemp("four"), ray_here, 4, slot)[1]
 
 
-def test_every_slot_is_busy_though_actors_start_slowly(eight_slots: tuple[Plan, list[Row]]) -> None:
-    plan, rows = eight_slots
+def test_every_slot_is_busy_though_actors_start_slowly(four_slots: tuple[Plan, list[Row]]) -> None:
+    plan, rows = four_slots
     assert len(rows) == len(plan.trials)
-    assert len({row["slot"] for row in rows}) == 8
-    assert most_at_once(rows) == 8
+    assert len({row["slot"] for row in rows}) == 4
+    assert most_at_once(rows) == 4
 
 
 def most_at_once(rows: list[Row]) -> int:
@@ -136,9 +136,9 @@ def most_at_once(rows: list[Row]) -> int:
     return most
 
 
-def test_blocks_stay_on_their_gpu(eight_slots: tuple[Plan, list[Row]]) -> None:
+def test_blocks_stay_on_their_gpu(four_slots: tuple[Plan, list[Row]]) -> None:
     slots: dict[int, set[str]] = {}
-    for row in eight_slots[1]:
+    for row in four_slots[1]:
         slots.setdefault(row["block"], set()).add(row["slot"])
     assert all(len(found) == 1 for found in slots.values())
 

@@ -158,3 +158,25 @@ def _sleepers() -> list[str]:
         if command == b"sleep\x001234.5\x00":
             found.append(folder.name)
     return found
+
+
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [("dies_in_the_checks", "SIGSEGV"), ("refuses_the_checks", "ValueError: nothing to see")],
+)
+def test_untimed_checks_take_nothing_that_was_measured(
+    run_trial: RunTrial, faulty: str, workload: str, said: str
+) -> None:
+    outcome = run_trial(f"{faulty}:{workload}")
+    assert (outcome.status, outcome.message) == ("ok", None)
+    assert outcome.reply is not None and outcome.reply.measured is not None
+    measured = outcome.reply.measured
+    assert measured.wall.steady_wall_ms is not None
+    assert said in (measured.checks_error or "")
+    assert run_trial(f"{faulty}:fine").status == "ok"
+
+
+def test_infinite_loss_is_recorded_as_infinite(run_trial: RunTrial, faulty: str) -> None:
+    outcome = run_trial(f"{faulty}:diverges")
+    assert outcome.reply is not None and outcome.reply.measured is not None
+    assert outcome.reply.measured.loss_first == float("inf")

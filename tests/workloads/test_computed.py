@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cudnn_sweep.workloads.measurement import Computed
-from cudnn_sweep.workloads.measuring.computed import compute, fingerprint
+from cudnn_sweep.workloads.measuring.computed import _hash_on_device, compute, fingerprint
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import find_problem
 from cudnn_sweep.workloads.workload import Setting, Workload, bundled_workloads
@@ -66,8 +66,6 @@ def test_gradients_have_names_and_all_of_them_are_compared() -> None:
 
 
 def test_reference_that_would_take_too_long_is_left_out_with_a_reason() -> None:
-    workload = bundled_workloads()["noop"]
-    assert workload.input_shape is not None
     conv = bundled_workloads()["conv"]
     setting = Setting(
         device=torch.device("cpu"),
@@ -96,8 +94,15 @@ def test_fingerprint_depends_on_bits_and_places_and_on_nothing_else() -> None:
     assert fingerprint(torch.tensor([0.0])) != fingerprint(torch.tensor([-0.0]))
 
 
-def test_chunks_do_not_change_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = torch.randn(1000)
-    whole = fingerprint(values)
+def test_hash_on_a_device_depends_on_bits_and_places_and_leaves_them_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bits = torch.randn(1000, dtype=torch.float64).view(torch.int64)
+    before = bits.clone()
+    whole = _hash_on_device(bits)
+    assert torch.equal(bits, before)
+    assert _hash_on_device(bits.flip(0)) != whole
+    bits[999] ^= 1
+    assert _hash_on_device(bits) != whole
     monkeypatch.setattr("cudnn_sweep.workloads.measuring.computed.CHUNK", 64)
-    assert fingerprint(values) == whole
+    assert _hash_on_device(before) == whole

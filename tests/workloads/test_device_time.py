@@ -62,7 +62,9 @@ def test_device_time_has_no_launch_gaps(gpu: Device) -> None:
             number.add_(1)
 
     replayed = time_replays([step], SPEC, NOBODY)
-    summed = time_profiled([step]).median_ms
+    profiled = time_profiled([step])
+    assert profiled is not None
+    summed = profiled.median_ms
     assert replayed.error is not None and replayed.error < 0.02
     between_kernels_ms = 0.002  # within a graph, one that depends on the one before
     assert summed < replayed.median_ms < summed + 20 * between_kernels_ms
@@ -76,8 +78,9 @@ def test_replays_and_kernel_times_agree(gpu: Device) -> None:
     run = partial(step.run, step.prepare(find_problem(problem).input_shape))
     run()
     replayed, profiled = time_replays([run], SPEC, NOBODY), time_profiled([run])
+    assert profiled is not None
     assert replayed.median_ms == pytest.approx(profiled.median_ms, rel=0.06)
-    assert time_flushed([run], SPEC).median_ms >= 0.95 * replayed.median_ms
+    assert time_flushed([run], [1], SPEC).median_ms >= 0.95 * replayed.median_ms
 
 
 def test_kernels_of_the_graph_are_those_that_the_profiler_sees(gpu: Device) -> None:
@@ -125,7 +128,7 @@ def test_step_that_does_not_capture_leaves_the_process_as_it_was(gpu: Device, ca
     with pytest.raises(CannotCapture):
         capture(causes[cause], after=causes[cause])
     assert torch.randn(1000, device=gpu.torch).std() > 0.5
-    assert functional.dropout(numbers).shape == numbers.shape
+    assert 0 < (functional.dropout(numbers) == 0).sum() < 1000
     graph = capture(lambda: numbers * 2, after=lambda: numbers * 2)
     assert replay_ms(graph, 1)[0] < 1.0
 

@@ -52,3 +52,4 @@ def test_hash_tells_kernels_grids_and_order_apart() -> None:
     ]
     assert len(set(hashes)) == 4
     assert kernels_hash([first, launch(RELU, 7, "other"), second]) == hashes[0]
+    assert kernels_hash([launch(RELU, 7, "other")]) is None

@@ -35,10 +35,10 @@ def test_outliers_do_not_widen_the_error() -> None:
 
 def test_sampling_ends_when_precise_or_when_time_is_up() -> None:
     even = [1.0] * MIN_SAMPLES
-    assert stop_reason(even, 0.2, budget_s=1.0, error=0.01) == "precision"
+    assert stop_reason(even, 0.4, budget_s=1.0, error=0.01) == "precision"
     assert stop_reason(even, LEAST_S / 2, budget_s=1.0, error=0.01) is None
-    assert stop_reason(even[1:], 0.2, budget_s=1.0, error=0.01) is None
-    assert stop_reason([1.0, 2.0, 1.5, 1.2, 1.9], 0.2, budget_s=1.0, error=0.01) is None
+    assert stop_reason(even[1:], 0.4, budget_s=1.0, error=0.01) is None
+    assert stop_reason([1.0, 2.0, 1.5, 1.2, 1.9], 0.4, budget_s=1.0, error=0.01) is None
     assert stop_reason([1.0], 1.0, budget_s=1.0, error=0.01) == "budget"
 
 

@@ -1,7 +1,8 @@
 """Calibration: what the device can do at this moment, in the precision of the trial."""
 
+import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from statistics import median
 from time import perf_counter
 
@@ -11,18 +12,22 @@ from cudnn_sweep.workloads.measurement import Calibration
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.precision import Precision
 
-REPEATS = 7  # of each operation, after one that is not counted
-MATRIX = {"cuda": 4096, "cpu": 512}  # rows and columns: 2 ms in float32 on an H200
+SAMPLES = 5  # of each operation, after one that is not counted
+SAMPLE_S = {"cuda": 0.005, "cpu": 0.002}  # many launches: none is waited for
+MATRIX = {"cuda": 8192, "cpu": 512}  # rows and columns: fills an H200, 1.4 ms in bfloat16
 COPIED_BYTES = {"cuda": 2**28, "cpu": 2**25}  # more than a cache holds
 
 
 def calibrate(device: Device, precision: Precision) -> Calibration:
-    """A matrix product and a copy, tens of milliseconds; its memory is given back."""
-    with _memory_of_its_own(device):
-        return Calibration(
-            calibration_matmul_tflops=_matmul_tflops(device, precision),
-            calibration_copy_gbps=_copy_gbps(device),
-        )
+    """A matrix product and a copy, tens of milliseconds; its memory is given back.
+
+    Unknown where the workload has left too little memory for it.
+    """
+    found = Calibration()
+    with suppress(torch.OutOfMemoryError), _memory_of_its_own(device):
+        found.calibration_matmul_tflops = _matmul_tflops(device, precision)
+        found.calibration_copy_gbps = _copy_gbps(device)
+    return found
 
 
 def _matmul_tflops(device: Device, precision: Precision) -> float:
@@ -43,18 +48,22 @@ def _copy_gbps(device: Device) -> float:
 
 
 def _median_s(run: Callable[[], object], device: Device) -> float:
-    run()
-    return median(_device_s(run, device) for _ in range(REPEATS))
+    _device_s(run, 1, device)
+    calls = max(1, math.ceil(SAMPLE_S[device.torch.type] / _device_s(run, 1, device)))
+    _device_s(run, calls, device)
+    return median(_device_s(run, calls, device) / calls for _ in range(SAMPLES))
 
 
-def _device_s(run: Callable[[], object], device: Device) -> float:
+def _device_s(run: Callable[[], object], calls: int, device: Device) -> float:
     if not device.is_cuda:
         began = perf_counter()
-        run()
+        for _ in range(calls):
+            run()
         return perf_counter() - began
     before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     before.record()
-    run()
+    for _ in range(calls):
+        run()
     after.record()
     after.synchronize()
     return float(before.elapsed_time(after)) / 1e3

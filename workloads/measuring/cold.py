@@ -71,9 +71,14 @@ def _watching_autograd(device: Device) -> Iterator[list[tuple[float, float]]]:
     `torch.autograd.grad`; both are functions of Python.
     """
     passes: list[tuple[float, float]] = []
+    running = False  # checkpointing calls autograd inside a backward pass
 
     def timed(run: Callable[P, T]) -> Callable[P, T]:
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            nonlocal running
+            if running:
+                return run(*args, **kwargs)
+            running = True
             device.synchronise()
             began = perf_counter()
             try:
@@ -81,6 +86,7 @@ def _watching_autograd(device: Device) -> Iterator[list[tuple[float, float]]]:
             finally:
                 device.synchronise()
                 passes.append((began, perf_counter()))
+                running = False
 
         return call
 

@@ -43,10 +43,10 @@ def time_replays(steps: list[Step], spec: MeasureSpec, telemetry: Telemetry) -> 
             return Sampled(samples_ms=samples, iterations=calls * len(samples), stop=stop)
 
 
-def time_flushed(steps: list[Step], spec: MeasureSpec) -> Sampled:
-    """Replays of single steps, the L2 cache cleared before each; a sample is a round's mean.
+def time_flushed(steps: list[Step], counts: list[int], spec: MeasureSpec) -> Sampled:
+    """Replays of single steps, the L2 cache cleared before each.
 
-    Raises CannotCapture.
+    A sample is the mean over `steps`, each as often as `counts` says. Raises CannotCapture.
     """
     graphs = [capture(step, after=step) for step in steps]
     cache_bytes = torch.cuda.get_device_properties().L2_cache_size
@@ -55,16 +55,16 @@ def time_flushed(steps: list[Step], spec: MeasureSpec) -> Sampled:
     began = perf_counter()
     while True:
         rounds = [replay_ms(graph, FLUSHED_REPLAYS, before_each=clear) for graph in graphs]
-        samples += [fmean(durations) for durations in zip(*rounds, strict=True)]
+        samples += [fmean(durations, counts) for durations in zip(*rounds, strict=True)]
         stop = _stop(samples, began, spec)
         if stop:
             return Sampled(samples_ms=samples, iterations=len(steps) * len(samples), stop=stop)
 
 
-def time_profiled(steps: list[Step]) -> Sampled:
+def time_profiled(steps: list[Step]) -> Sampled | None:
     """Kernel times summed, of rounds of `steps`, for what a graph does not hold.
 
-    Costs 2 s at a process's first use.
+    Costs 2 s at a process's first use. None where the profiler sees nothing.
     """
     profiled_kernels(steps)  # the profiler's own start
     samples: list[float] = []
@@ -72,6 +72,8 @@ def time_profiled(steps: list[Step]) -> Sampled:
     while not samples or perf_counter() - began < PROFILED_S:
         total_ms = sum(duration_ms for _, duration_ms in profiled_kernels(steps))
         samples.append(total_ms / len(steps))
+    if not min(samples):
+        return None
     return Sampled(samples_ms=samples, iterations=len(steps) * len(samples), stop="budget")
 
 
@@ -87,7 +89,11 @@ def _profiled(steps: list[Step]) -> list[tuple[str, float]]:
         for step in steps:
             step()
         torch.cuda.synchronize()
-    events = [event for event in profiled.events() if event.device_type.name == "CUDA"]
+    events = [
+        event
+        for event in profiled.events()
+        if event.device_type.name == "CUDA" and not event.is_user_annotation
+    ]
     events.sort(key=lambda event: event.time_range.start)
     return [(event.name, event.device_time / 1e3) for event in events]
 
@@ -104,7 +110,10 @@ def _long_graph(steps: list[Step]) -> tuple[Graph, int]:
     once = rounds_of(1)
     graph = capture(once, after=once)
     rounds = min(round(GRAPH_MS / min(replay_ms(graph, 3))), MAX_CALLS // len(steps))
-    return (capture(rounds_of(rounds), after=once), rounds) if rounds > 1 else (graph, 1)
+    if rounds <= 1:
+        return graph, 1
+    del graph  # its memory is free for another
+    return capture(rounds_of(rounds), after=once), rounds
 
 
 def _stop(samples_ms: list[float], began: float, spec: MeasureSpec) -> str | None:

@@ -8,10 +8,11 @@ from cudnn_sweep.workloads.measurement import KernelLaunch
 
 Kind = Literal["convolution", "layout_conversion", "other"]
 
-CONVOLUTIONS = ("convolution", "convolution_backward")
-
 # cuDNN's kernels that only bring tensors into another order.
-LAYOUT = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|tensorTransform", re.IGNORECASE)
+LAYOUT = re.compile(
+    r"nchwTo(Folded)?Nhwc|(nhwc|folded|foldedNhwc)ToNchw|nchw2nhwc|nhwc2nchw|tensorTransform",
+    re.IGNORECASE,
+)
 COPY = "direct_copy_kernel"  # PyTorch's own, inside a convolution: `weight.contiguous(...)`
 MEMORY = ("memset", "memcpy")
 
@@ -23,16 +24,20 @@ CONVOLVES = re.compile(
 
 def kind_of(name: str, operation: str | None) -> Kind:
     """`operation`: PyTorch's that launched it, None where that is unknown."""
-    if LAYOUT.search(name) or (operation in CONVOLUTIONS and COPY in name):
+    if LAYOUT.search(name) or (_convolves(operation) and COPY in name):
         return "layout_conversion"
     if name in MEMORY:
         return "other"
-    convolves = operation in CONVOLUTIONS if operation else CONVOLVES.search(name)
+    convolves = _convolves(operation) if operation else CONVOLVES.search(name)
     return "convolution" if convolves else "other"
 
 
-def kernels_hash(kernels: list[KernelLaunch]) -> str:
-    """The same where the convolutions run the same kernels in the same order and grids."""
-    return content_hash(
-        [(kernel.name, kernel.grid) for kernel in kernels if kernel.kind == "convolution"]
-    )
+def _convolves(operation: str | None) -> bool:
+    """Also where a user's code calls cuDNN's own, as `cudnn_convolution_relu`."""
+    return operation is not None and "convolution" in operation
+
+
+def kernels_hash(kernels: list[KernelLaunch]) -> str | None:
+    """The same where the convolutions run the same kernels in the same order and grids; None without."""
+    ran = [(kernel.name, kernel.grid) for kernel in kernels if kernel.kind == "convolution"]
+    return content_hash(ran) if ran else None

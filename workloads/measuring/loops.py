@@ -13,6 +13,7 @@ from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep
 
 GROUP_S = 0.02  # a timed group's least length: one synchronise (10 µs) is then 0.05% of it
+LEAST_PERIODS = 4  # of it, where the budget has room: a loop's CPU runs ahead of long steps, too
 
 
 class Loop:
@@ -25,6 +26,7 @@ class Loop:
         that all rounds do the same work.
         """
         self.inputs = _inputs(step, period, batches)
+        self.shapes = period
         self.period = len(period)
         self.step = step
         self.device = device
@@ -45,8 +47,9 @@ class Loop:
 
 def time_closed(loop: Loop, round_s: float, spec: MeasureSpec, telemetry: Telemetry) -> Sampled:
     """Time the loop as a user runs it: no synchronise inside a group of iterations."""
-    longest = min(GROUP_S, spec.steady_budget_s / MIN_SAMPLES)
-    periods = max(1, math.ceil(longest / round_s))
+    affordable = spec.steady_budget_s / MIN_SAMPLES / round_s
+    wanted = max(GROUP_S / round_s, LEAST_PERIODS)
+    periods = max(1, math.ceil(min(wanted, affordable)))
     size = periods * loop.period
     samples: list[float] = []
     began = perf_counter()

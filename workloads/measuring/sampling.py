@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from statistics import median
 
 MIN_SAMPLES = 5  # fewer say nothing of their spread
-LEAST_S = 0.15  # under a power cap the clock hunts with a period of 0.1 s: all of a shorter stretch errs alike
+LEAST_S = (
+    0.3  # under a power cap the clock hunts with a period of 0.1 s: less of it errs to one side
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +54,8 @@ def median_error(samples: list[float]) -> float:
     ordered = sorted(samples)
     middle, deviation = (len(ordered) - 1) / 2, math.sqrt(len(ordered)) / 2
     width = _at(ordered, middle + deviation) - _at(ordered, middle - deviation)
-    return width / 2 / median(ordered)
+    middle_value = median(ordered)
+    return width / 2 / middle_value if middle_value else 0.0
 
 
 def _at(ordered: list[float], rank: float) -> float:

@@ -1,5 +1,6 @@
 """Steady state, twice: as a user's loop has it, and on the device alone."""
 
+from collections import Counter
 from functools import partial
 from statistics import fmean
 
@@ -69,6 +70,10 @@ def measure_open(
     _note_memory(device, measured)
     _note_samples(timed, measured.wall)
     measured.wall.steady_wall_ms = fmean(timed.samples_ms)
+    measured.wall.steady_wall_error = (
+        None  # shapes differ from step to step: no repeated measurement
+    )
+    measured.device.steady_device_note = "open loop: searches are part of it"
     measured.loss_last = loss_of(result)
 
 
@@ -86,12 +91,17 @@ def _measure_device(
     steps: list[Step] = [partial(loop.step.run, inputs) for inputs in loop.inputs]
     try:
         check_capturable(steps[0])
-        timed = time_replays(steps, spec, telemetry)
+        timed: Sampled | None = time_replays(steps, spec, telemetry)
         found.steady_device_source = "graph"
+        if spec.flush_l2:
+            _measure_flushed(loop, steps, spec, found)
     except CannotCapture as reason:
         found.steady_device_note = str(reason)
         timed = time_profiled(steps)
         found.steady_device_source = "profiler"
+    if timed is None:
+        found.steady_device_note = f"{found.steady_device_note}; the profiler saw no kernels"
+        return
     found.steady_device_samples_ms = timed.samples_ms
     found.steady_device_ms = timed.median_ms
     found.steady_device_p10_ms = timed.quantile_ms(0.1)
@@ -99,10 +109,15 @@ def _measure_device(
     found.steady_device_error = timed.error
     found.steady_device_iterations = timed.iterations
     found.steady_device_stop = timed.stop
-    if spec.flush_l2 and found.steady_device_source == "graph":
-        flushed = time_flushed(steps[: loop.period], spec)
-        found.steady_flushed_samples_ms = flushed.samples_ms
-        found.steady_flushed_ms = flushed.median_ms
+
+
+def _measure_flushed(loop: Loop, steps: list[Step], spec: MeasureSpec, found: SteadyDevice) -> None:
+    """One graph for each distinct shape of the period."""
+    counts = Counter(loop.shapes)
+    graphed = [steps[loop.shapes.index(shape)] for shape in counts]
+    flushed = time_flushed(graphed, list(counts.values()), spec)
+    found.steady_flushed_samples_ms = flushed.samples_ms
+    found.steady_flushed_ms = flushed.median_ms
 
 
 def _note_samples(timed: Sampled, wall: SteadyWall) -> None:

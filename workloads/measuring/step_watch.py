@@ -9,7 +9,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 FORWARD = torch.ops.aten.convolution.default
 BACKWARD = torch.ops.aten.convolution_backward.default
-CONVOLUTIONS = ("convolution", "convolution_backward")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

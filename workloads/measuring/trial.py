@@ -1,7 +1,7 @@
 """One trial, from flags to numbers, in a process that ends afterwards."""
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from time import perf_counter
@@ -24,8 +24,14 @@ from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep, Workload, find_workload
 
 
-def run_trial(request: TrialRequest, measured: Measurement) -> None:
-    """Measure what `request` asks for into `measured`, which keeps what it got where a step raises."""
+def run_trial(
+    request: TrialRequest, measured: Measurement, report: Callable[[], None] = lambda: None
+) -> None:
+    """Measure what `request` asks for into `measured`, which keeps what it got where a step raises.
+
+    `report` is called when all is measured and the untimed checks begin, which a workload may not
+    survive.
+    """
     cell = request.cell
     cache = apply_request(request, measured)
     workload = find_workload(cell.workload)
@@ -45,18 +51,21 @@ def run_trial(request: TrialRequest, measured: Measurement) -> None:
             measured.calibration = calibrate(device, setting.precision)
     with _phase(measured, "steady"):
         _measure_steady(request, workload, step, arriving, device, telemetry, measured)
+    report()
     with _phase(measured, "checks"):
-        measured.choice, work = read_choice(step, cell.input_shape, device)
-        note_roofline(work, measured)
+        with _noted(measured):
+            measured.choice, work = read_choice(step, cell.input_shape, device)
+            note_roofline(work, measured)
         del step  # its memory is free for another
-        measured.computed = compute(
-            workload,
-            setting,
-            cell.input_shape,
-            int(cell.cell_id, 16) % 2**31,  # not the replicate's: all processes compute the same
-            reference=request.reference,
-            flops=measured.choice.convolution_flops or 0,
-        )
+        with _noted(measured):
+            measured.computed = compute(
+                workload,
+                setting,
+                cell.input_shape,
+                int(cell.cell_id, 16) % 2**31,  # not the replicate's: all processes compute alike
+                reference=request.reference,
+                flops=measured.choice.convolution_flops or 0,
+            )
         _note_end(cache, measured)
 
 
@@ -129,6 +138,15 @@ def _note_end(cache: ComputeCache | None, measured: Measurement) -> None:
     measured.memory.peak_host_bytes = host_kib * 1024
     if cache is not None:
         measured.compute_cache_entries_added = cache.entries_added()
+
+
+@contextmanager
+def _noted(measured: Measurement) -> Iterator[None]:
+    """A check that fails takes nothing back."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  # whatever a user's code raises
+        measured.checks_error = f"{type(error).__name__}: {error}"
 
 
 @contextmanager
