@@ -94,7 +94,10 @@ class RunRecord:
     ]
     workload: Annotated[str, "code that is timed, by name"]
     problem: Annotated[str | None, "name of the convolution problem; null for a model"]
-    direction: Annotated[str, "forward, forward_backward, training (with optimiser) or inference"]
+    direction: Annotated[
+        str,
+        "forward, backward_data, backward_filter, forward_backward, training (with optimiser) or inference",
+    ]
     input_shape: Annotated[list[int], "base input sizes: batch, channels, then space"]
     out_channels: Annotated[int | None, "filters of the convolution problem"]
     kernel_size: Annotated[
@@ -105,6 +108,8 @@ class RunRecord:
     dilation: Annotated[list[int] | None, "of the convolution problem"]
     groups: Annotated[int | None, "of the convolution problem"]
     bias: Annotated[bool | None, "whether the convolution problem adds a bias"]
+    transposed: Annotated[bool | None, "whether it is a transposed convolution"]
+    output_padding: Annotated[list[int] | None, "of a transposed convolution problem"]
     regime: Annotated[str, "the rule by which input shapes arrive"]
     regime_parameters: Annotated[dict[str, float], "the rule's numbers, by name"]
     loop_kind: Annotated[
@@ -229,9 +234,12 @@ class RunRecord:
     ]
 
     # what was chosen, by the process that was timed; of one step at the base input shape
-    convolutions: Annotated[int | None, "convolution calls in one step, backward not counted"]
+    convolutions: Annotated[
+        int | None, "convolution calls in one step; backward ones count where there is no other"
+    ]
     routes: Annotated[
-        list[str] | None, "distinct backends PyTorch selects for them, for example Cudnn"
+        list[str] | None,
+        "distinct backends PyTorch selects for them, at every shape met; for example Cudnn",
     ]
     cudnn_operations: Annotated[
         list[str] | None, "other operations of PyTorch that ran in cuDNN, for example _cudnn_rnn"

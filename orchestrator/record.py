@@ -71,6 +71,8 @@ def make_record(
         dilation=list(problem.dilation) if problem else None,
         groups=problem.groups if problem else None,
         bias=problem.bias if problem else None,
+        transposed=problem.transposed if problem else None,
+        output_padding=list(problem.output_padding) if problem else None,
         regime=cell.regime,
         regime_parameters=cell.regime_parameters,
         precision=cell.precision,

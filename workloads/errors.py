@@ -1,9 +1,18 @@
 """The one error of this folder."""
 
+from difflib import get_close_matches
+
+MOST_NAMES = 30  # that are listed; of more, those like what was found
+
 
 class WorkloadError(Exception):
     """A user's mistake in naming or describing what to time: says what was found and what is allowed."""
 
 
 def unknown(kind: str, found: str, allowed: list[str]) -> WorkloadError:
-    return WorkloadError(f"unknown {kind} {found!r}; allowed: {', '.join(sorted(allowed))}")
+    if len(allowed) > MOST_NAMES:
+        like = get_close_matches(found, allowed, n=5, cutoff=0.3) or sorted(allowed)[:5]
+        listed = f"{len(allowed)} names, like {', '.join(like)}"
+    else:
+        listed = ", ".join(sorted(allowed))
+    return WorkloadError(f"unknown {kind} {found!r}; allowed: {listed}")

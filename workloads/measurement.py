@@ -18,8 +18,8 @@ class MeasureSpec(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
-    cold_budget_s: Seconds = 60.0
-    """No further shape is met cold after this long."""
+    cold_budget_s: Seconds = 150.0
+    """No further shape is met cold after this long; the loop is an open one then."""
     cold_shapes: Annotated[int, Field(ge=1)] = 64
     """At most so many shapes are met cold."""
     open_cold_shapes: Annotated[int, Field(ge=1)] = 4

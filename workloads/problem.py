@@ -9,6 +9,8 @@ from cudnn_sweep.workloads.errors import WorkloadError, unknown
 
 PROBLEMS = files("cudnn_sweep.workloads").joinpath("problems")
 
+YES_OR_NO = {"yes": True, "no": False}
+
 Shape = tuple[int, ...]
 
 
@@ -25,10 +27,17 @@ class ConvProblem:
     dilation: Shape
     groups: int
     bias: bool
+    transposed: bool = False
+    output_padding: Shape = ()
+    """Of a transposed one: what is added to one side of its output, one number a spatial size."""
 
     def __post_init__(self) -> None:
         spatial = len(self.input_shape) - 2
-        for what in ("kernel_size", "stride", "padding", "dilation"):
+        if not self.output_padding:
+            object.__setattr__(self, "output_padding", (0,) * spatial)
+        if any(self.output_padding) and not self.transposed:
+            raise WorkloadError(f"problem {self.name}: only a transposed one has output padding")
+        for what in ("kernel_size", "stride", "padding", "dilation", "output_padding"):
             if len(getattr(self, what)) != spatial:
                 raise WorkloadError(
                     f"problem {self.name}: {what} {getattr(self, what)} has not one number "
@@ -39,13 +48,45 @@ class ConvProblem:
                 f"problem {self.name}: {self.groups} groups do not divide the channels"
             )
 
+    @property
+    def weight_shape(self) -> Shape:
+        """As PyTorch has it: the first size is the output's channels, transposed the input's."""
+        first, second = self.out_channels, self.input_shape[1]
+        if self.transposed:
+            first, second = second, first
+        return (first, second // self.groups, *self.kernel_size)
+
+    def output_shape(self, shape: Shape) -> Shape:
+        """Of an input of this shape; the formulas of torch.nn.ConvNd and ConvTransposeNd."""
+        sizes = zip(
+            shape[2:],
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.output_padding,
+            strict=True,
+        )
+        return (shape[0], self.out_channels, *(self._output_size(*size) for size in sizes))
+
+    def _output_size(
+        self, size: int, kernel: int, stride: int, padding: int, dilation: int, added: int
+    ) -> int:
+        reach = dilation * (kernel - 1)
+        if self.transposed:
+            return (size - 1) * stride - 2 * padding + reach + added + 1
+        return (size + 2 * padding - reach - 1) // stride + 1
+
     def with_batch(self, batch: int) -> "ConvProblem":
         return replace(self, input_shape=(batch, *self.input_shape[1:]))
 
 
 @cache
 def load_problems() -> dict[str, ConvProblem]:
-    """Every problem of every file, as `file/name`."""
+    """Every problem of every file, as `file/name`.
+
+    A file's columns are those of ConvProblem; `transposed` and `output_padding` may be left out.
+    """
     found = {}
     for table in sorted(PROBLEMS.iterdir(), key=lambda file: file.name):
         lines = [line for line in table.read_text().splitlines() if not line.startswith("#")]
@@ -71,7 +112,9 @@ def _problem(name: str, row: dict[str, str]) -> ConvProblem:
         padding=_sizes(row["padding"]),
         dilation=_sizes(row["dilation"]),
         groups=int(row["groups"]),
-        bias={"yes": True, "no": False}[row["bias"]],
+        bias=YES_OR_NO[row["bias"]],
+        transposed=YES_OR_NO[row.get("transposed") or "no"],
+        output_padding=_sizes(row["output_padding"]) if row.get("output_padding") else (),
     )
 
 

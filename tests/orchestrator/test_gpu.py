@@ -4,12 +4,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.slot import Slot
@@ -28,15 +30,20 @@ RGB: dict[str, Any] = {"problem": "tutorials/rgb224"}
 
 
 @pytest.fixture
-def measure(tmp_path: Path) -> Measure:
-    """Run a plan's trials one after another, without Ray, with a scratch folder of their own."""
+def measure(tmp_path: Path, server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Measure:
+    """Run a plan's trials one after another, without Ray, with a scratch folder of their own.
+
+    All slots share one fork server: to start one takes 3 s.
+    """
+    lent = SimpleNamespace(run=server.run, close=lambda: None)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.slot.ForkServer", lambda folder: lent)
 
     def run(plan: Plan) -> list[RunRecord]:
         session = session_of(plan, "gpu", tmp_path)
         slot = Slot(session, "0")
         records = [slot.run(trial, 1) for trial in plan.trials]
-        slot.close()
         assert [record.status for record in records] == ["ok"] * len(records)
+        assert [record.checks_error for record in records] == [None] * len(records)
         return records
 
     return run

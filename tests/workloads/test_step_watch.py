@@ -27,6 +27,19 @@ def test_gradients_that_nobody_wants_are_not_work() -> None:
     assert len(watch.work) == 2
 
 
+def test_backward_operation_alone_has_a_route() -> None:
+    images, weight, gradient = (
+        torch.randn(2, 3, 8, 8),
+        torch.randn(4, 3, 3, 3),
+        torch.randn(2, 4, 6, 6),
+    )
+    sizes = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    with StepWatch() as watch:
+        asked = [False, True, False]
+        torch.ops.aten.convolution_backward(gradient, images, weight, None, *sizes, asked)
+    assert (watch.routes, len(watch.backward_routes), len(watch.work)) == ([], 1, 1)
+
+
 def test_transposed_convolution_multiplies_at_its_input() -> None:
     images, weight = torch.randn(2, 5, 7, 7), torch.randn(5, 4, 3, 3)
     with StepWatch() as watch:

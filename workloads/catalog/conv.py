@@ -1,58 +1,136 @@
-"""One convolution of a problem file, forward alone or with both backward passes."""
+"""One convolution of a problem file: its three operations alone, or forward with both backward ones."""
 
 import torch
 from torch.nn import functional
 
-from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
 
-CONVOLUTIONS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
+Pair = tuple[torch.Tensor, torch.Tensor]
+
+PLAIN = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
+TRANSPOSED = {
+    1: functional.conv_transpose1d,
+    2: functional.conv_transpose2d,
+    3: functional.conv_transpose3d,
+}
+
+# Which of input's, weight's and bias's gradients autograd's backward operation computes.
+GRADIENTS = {
+    "backward_data": ("input_gradient", [True, False, False]),
+    "backward_filter": ("weight_gradient", [False, True, False]),
+}
 
 
-@workload(directions=("forward_backward", "forward"), varies=("batch", "space"))
+@workload(
+    directions=("forward_backward", "forward", "backward_data", "backward_filter"),
+    varies=("batch", "space"),
+)
 def conv(setting: Setting) -> TimedStep:
     """The backward passes yield the gradients of the input, the weight and the bias."""
     problem = setting.problem
     assert problem is not None, "planning gives this workload a problem"
-    convolve = CONVOLUTIONS[len(problem.kernel_size)]
-    channels = problem.input_shape[1] // problem.groups
-    weight = setting.random((problem.out_channels, channels, *problem.kernel_size))
+    weight = setting.random(problem.weight_shape)
     bias = setting.random((problem.out_channels,)) if problem.bias else None
-    sizes = (problem.stride, problem.padding, problem.dilation, problem.groups)
-    parameters = [parameter for parameter in (weight, bias) if parameter is not None]
-
-    def forward(images: torch.Tensor) -> torch.Tensor:
-        with setting.region():
-            return convolve(images, weight, bias, *sizes)
-
-    @torch.no_grad()
-    def run_forward(images: torch.Tensor) -> None:
-        forward(images)
-
-    @torch.no_grad()
-    def examine_forward(images: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {"output": forward(images)}
-
     if setting.direction == "forward":
-        return TimedStep(prepare=setting.random, run=run_forward, examine=examine_forward)
+        return _forward(setting, problem, weight, bias)
+    if setting.direction == "forward_backward":
+        return _forward_backward(setting, problem, weight, bias)
+    return _backward(setting, problem, weight)
 
-    def prepare(shape: Shape) -> tuple[torch.Tensor, torch.Tensor]:
-        output = convolve(torch.empty(shape, device="meta"), empty_weight, None, *sizes)
-        gradient = setting.random_gradient(tuple(output.shape))
+
+def _forward(
+    setting: Setting, problem: ConvProblem, weight: torch.Tensor, bias: torch.Tensor | None
+) -> TimedStep:
+    @torch.no_grad()
+    def run(images: torch.Tensor) -> None:
+        with setting.region():
+            _convolve(problem, images, weight, bias)
+
+    @torch.no_grad()
+    def examine(images: torch.Tensor) -> dict[str, torch.Tensor]:
+        with setting.region():
+            return {"output": _convolve(problem, images, weight, bias)}
+
+    return TimedStep(prepare=setting.random, run=run, examine=examine)
+
+
+def _forward_backward(
+    setting: Setting, problem: ConvProblem, weight: torch.Tensor, bias: torch.Tensor | None
+) -> TimedStep:
+    parameters = [parameter for parameter in (weight, bias) if parameter is not None]
+    for parameter in parameters:
+        parameter.requires_grad_()
+
+    def prepare(shape: Shape) -> Pair:
+        gradient = setting.random_gradient(problem.output_shape(shape))
         return setting.random(shape).requires_grad_(), gradient
 
-    def run_both(inputs: tuple[torch.Tensor, torch.Tensor]) -> None:
+    def run(inputs: Pair) -> None:
         images, gradient = inputs
-        torch.autograd.grad(forward(images), [images, *parameters], gradient)
+        with setting.region():
+            output = _convolve(problem, images, weight, bias)
+        torch.autograd.grad(output, [images, *parameters], gradient)
 
-    def examine_both(inputs: tuple[torch.Tensor, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def examine(inputs: Pair) -> dict[str, torch.Tensor]:
         images, gradient = inputs
-        output = forward(images)
+        with setting.region():
+            output = _convolve(problem, images, weight, bias)
         gradients = torch.autograd.grad(output, [images, *parameters], gradient)
         names = ("input_gradient", "weight_gradient", "bias_gradient")
         return {"output": output, **dict(zip(names, gradients, strict=False))}
 
-    empty_weight = torch.empty_like(weight, device="meta", dtype=torch.float32)
-    for parameter in parameters:
-        parameter.requires_grad_()
-    return TimedStep(prepare=prepare, run=run_both, examine=examine_both)
+    return TimedStep(prepare=prepare, run=run, examine=examine)
+
+
+def _backward(setting: Setting, problem: ConvProblem, weight: torch.Tensor) -> TimedStep:
+    """The operation that autograd calls, with one gradient asked for."""
+    name, asked = GRADIENTS[setting.direction]
+
+    def prepare(shape: Shape) -> Pair:
+        gradient = setting.random_gradient(problem.output_shape(shape))
+        return setting.random(shape).to(gradient.dtype), gradient
+
+    def gradient_of(inputs: Pair) -> torch.Tensor:
+        images, output_gradient = inputs
+        found = torch.ops.aten.convolution_backward(
+            output_gradient, images, weights, None, *_sizes(problem), asked
+        )
+        gradient: torch.Tensor = next(tensor for tensor in found if tensor is not None)
+        return gradient
+
+    def run(inputs: Pair) -> None:
+        gradient_of(inputs)
+
+    # Autocast would have handed the operation its own type.
+    weights = weight.to(setting.random_gradient((1,)).dtype)
+    return TimedStep(prepare=prepare, run=run, examine=lambda inputs: {name: gradient_of(inputs)})
+
+
+def _convolve(
+    problem: ConvProblem, images: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+) -> torch.Tensor:
+    """By the functional form that a module calls: on a CPU autocast knows no other."""
+    spatial = len(problem.kernel_size)
+    stride, padding, groups, dilation = (
+        problem.stride,
+        problem.padding,
+        problem.groups,
+        problem.dilation,
+    )
+    if not problem.transposed:
+        return PLAIN[spatial](images, weight, bias, stride, padding, dilation, groups)
+    added = problem.output_padding
+    return TRANSPOSED[spatial](images, weight, bias, stride, padding, added, groups, dilation)
+
+
+def _sizes(problem: ConvProblem) -> tuple[Shape, Shape, Shape, bool, Shape, int]:
+    """As the operation below the functional forms takes them."""
+    return (
+        problem.stride,
+        problem.padding,
+        problem.dilation,
+        problem.transposed,
+        problem.output_padding,
+        problem.groups,
+    )

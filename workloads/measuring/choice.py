@@ -1,5 +1,6 @@
 """What was chosen for a step, read from the process that was timed, and the work that it was for."""
 
+from collections.abc import Iterable
 from functools import partial
 from statistics import median
 
@@ -55,6 +56,16 @@ def read_choice(
     return choice, watch.work
 
 
+def routes_at(step: TimedStep, shapes: Iterable[Shape]) -> set[str]:
+    """A shape may decide which backend PyTorch selects. One untimed step each."""
+    found: set[str] = set()
+    for shape in shapes:
+        with StepWatch() as watch:
+            step.run(step.prepare(shape))
+        found.update(watch.routes or watch.backward_routes)
+    return found
+
+
 def _from_graph(run: Step) -> tuple[Choice, list[ConvolutionWork]]:
     """Capture one step, and ask after each operation how much it has launched."""
     watch = StepWatch(lambda: count_captured(torch.cuda.current_stream().cuda_stream))
@@ -81,9 +92,10 @@ def _from_graph(run: Step) -> tuple[Choice, list[ConvolutionWork]]:
 
 
 def _seen(watch: StepWatch) -> Choice:
+    routes = watch.routes or watch.backward_routes
     return Choice(
-        convolutions=len(watch.routes),
-        routes=sorted(set(watch.routes)),
+        convolutions=len(routes),
+        routes=sorted(set(routes)),
         cudnn_operations=sorted(watch.cudnn_operations),
         convolution_flops=sum(work.flops for work in watch.work),
         convolution_bytes=sum(work.bytes for work in watch.work),

@@ -70,9 +70,7 @@ def measure_open(
     _note_memory(device, measured)
     _note_samples(timed, measured.wall)
     measured.wall.steady_wall_ms = fmean(timed.samples_ms)
-    measured.wall.steady_wall_error = (
-        None  # shapes differ from step to step: no repeated measurement
-    )
+    measured.wall.steady_wall_error = None  # shapes differ from step to step: nothing is repeated
     measured.device.steady_device_note = "open loop: searches are part of it"
     measured.loss_last = loss_of(result)
 
@@ -91,17 +89,21 @@ def _measure_device(
     steps: list[Step] = [partial(loop.step.run, inputs) for inputs in loop.inputs]
     try:
         check_capturable(steps[0])
-        timed: Sampled | None = time_replays(steps, spec, telemetry)
-        found.steady_device_source = "graph"
+        _note_device(time_replays(steps, spec, telemetry), "graph", found)
         if spec.flush_l2:
             _measure_flushed(loop, steps, spec, found)
     except CannotCapture as reason:
         found.steady_device_note = str(reason)
-        timed = time_profiled(steps)
-        found.steady_device_source = "profiler"
-    if timed is None:
-        found.steady_device_note = f"{found.steady_device_note}; the profiler saw no kernels"
-        return
+    if found.steady_device_ms is None:
+        profiled = time_profiled(steps)
+        if profiled is None:
+            found.steady_device_note = f"{found.steady_device_note}; the profiler saw no kernels"
+        else:
+            _note_device(profiled, "profiler", found)
+
+
+def _note_device(timed: Sampled, source: str, found: SteadyDevice) -> None:
+    found.steady_device_source = source
     found.steady_device_samples_ms = timed.samples_ms
     found.steady_device_ms = timed.median_ms
     found.steady_device_p10_ms = timed.quantile_ms(0.1)

@@ -28,6 +28,7 @@ class StepWatch(TorchDispatchMode):
     def __init__(self, count_launches: Callable[[], int] | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.routes: list[str] = []
+        self.backward_routes: list[str] = []
         self.work: list[ConvolutionWork] = []
         self.cudnn_operations: set[str] = set()
         self.launches: list[tuple[str, int]] = []
@@ -37,6 +38,8 @@ class StepWatch(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is FORWARD:
             self.routes.append(_route(*args))
+        elif func is BACKWARD:
+            self.backward_routes.append(_route(args[1], args[2], None, *args[4:10]))
         result = func(*args, **(kwargs or {}))
         name = str(func.overloadpacket._qualified_op_name).removeprefix("aten::")
         if func is FORWARD:

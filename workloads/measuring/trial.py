@@ -9,7 +9,7 @@ from time import perf_counter
 from cudnn_sweep.workloads.gpu import gpu_uuid
 from cudnn_sweep.workloads.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.measuring.calibration import calibrate
-from cudnn_sweep.workloads.measuring.choice import read_choice
+from cudnn_sweep.workloads.measuring.choice import read_choice, routes_at
 from cudnn_sweep.workloads.measuring.cold import time_cold
 from cudnn_sweep.workloads.measuring.compute_cache import ComputeCache
 from cudnn_sweep.workloads.measuring.computed import compute
@@ -56,6 +56,9 @@ def run_trial(
         with _noted(measured):
             measured.choice, work = read_choice(step, cell.input_shape, device)
             note_roofline(work, measured)
+            others = {call.shape for call in measured.cold or ()} - {cell.input_shape}
+            routes = routes_at(step, others) | set(measured.choice.routes or ())
+            measured.choice.routes = sorted(routes)
         del step  # its memory is free for another
         with _noted(measured):
             measured.computed = compute(
