@@ -32,11 +32,15 @@ def test_suite_plans_the_same_trials_twice(name: str, device: str, look: Look) -
     assert len(set(ids)) == len(ids) > 0
 
 
-def test_quick_has_every_bundled_workload_and_regime(look: Look) -> None:
-    from cudnn_sweep.workloads.regime import regime_types
-
+def test_quick_has_every_bundled_workload(look: Look) -> None:
     trials = planned("quick", look).trials
     assert {trial.cell.workload for trial in trials} == {"conv", "mnist"}
+
+
+def test_suite_of_regimes_has_them_all(look: Look) -> None:
+    from cudnn_sweep.workloads.regime import regime_types
+
+    trials = planned("regimes", look).trials
     assert {trial.cell.regime for trial in trials} == set(regime_types())
 
 

@@ -1,23 +1,26 @@
 """Every shape regime, at a size that it can vary."""
 
 from itertools import islice
+from statistics import fmean, median
 
 import pytest
 
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.regime import make_regime, regime_types
 
 BASE = (8, 3, 96, 128)
+LARGE = (8, 3, 640, 1280)  # every regime has room with its defaults
 
 
 @pytest.mark.parametrize("name", sorted(regime_types()))
 def test_regime_changes_only_what_it_says(name: str) -> None:
     rule = make_regime(name, {})
-    for shape in islice(rule.stream(BASE), 100):
+    for shape in islice(rule.stream(LARGE), 100):
         changed = {
-            "batch": shape[0] != BASE[0],
-            "channels": shape[1] != BASE[1],
-            "space": shape[2:] != BASE[2:],
+            "batch": shape[0] != LARGE[0],
+            "channels": shape[1] != LARGE[1],
+            "space": shape[2:] != LARGE[2:],
         }
         assert all(part == rule.varies for part, differs in changed.items() if differs)
         assert all(size >= 1 for size in shape)
@@ -25,19 +28,60 @@ def test_regime_changes_only_what_it_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(regime_types()))
 def test_regime_gives_the_same_shapes_again(name: str) -> None:
-    first, second = (list(islice(make_regime(name, {}).stream(BASE), 50)) for _ in range(2))
+    first, second = (list(islice(make_regime(name, {}).stream(LARGE), 50)) for _ in range(2))
     assert first == second
 
 
 @pytest.mark.parametrize("name", sorted(regime_types()))
 def test_closed_regime_repeats_its_period(name: str) -> None:
     rule = make_regime(name, {})
-    period = rule.period(BASE)
+    period = rule.period(LARGE)
     if period is None:
-        shapes = list(islice(rule.stream(BASE), 500))
+        shapes = list(islice(rule.stream(LARGE), 500))
         assert len(set(shapes)) == 500, "an open regime never repeats a shape"
     else:
-        assert tuple(islice(rule.stream(BASE), 2 * len(period))) == period * 2
+        assert tuple(islice(rule.stream(LARGE), 2 * len(period))) == period * 2
+
+
+def test_size_is_held_for_some_steps_of_multi_scale_training() -> None:
+    period = make_regime("multi_scale", {}).period((4, 3, 608, 608))
+    assert period is not None and len(period) == 100
+    assert {shape[2] for shape in period} == set(range(320, 609, 32))
+    assert all(len(set(period[start : start + 10])) == 1 for start in range(0, 100, 10))
+
+
+def test_progressive_sizes_grow_to_the_base_size() -> None:
+    rule = make_regime("progressive", {"stages": 3, "smallest": 0.5, "hold": 1})
+    assert rule.period((2, 3, 64, 128)) == ((2, 3, 32, 64), (2, 3, 48, 96), (2, 3, 64, 128))
+
+
+def test_evaluation_has_its_own_batch_size() -> None:
+    rule = make_regime("train_and_eval", {"train_steps": 2, "eval_steps": 1, "eval_batch": 4.0})
+    assert rule.period((2, 3, 8, 8)) == ((2, 3, 8, 8), (2, 3, 8, 8), (8, 3, 8, 8))
+
+
+def test_server_takes_as_much_as_arrives() -> None:
+    sizes = [shape[0] for shape in serving(0.25, 64)]
+    assert fmean(sizes) == pytest.approx(16, rel=0.1)
+    assert max(sizes) <= 64 and min(sizes) >= 1
+    assert fmean(shape[0] for shape in serving(0.9, 64)) == pytest.approx(57.6, rel=0.1)
+
+
+def serving(load: float, batch: int) -> tuple[Shape, ...]:
+    period = make_regime("serving_queue", {"load": load, "batches": 400}).period((batch, 3, 8, 8))
+    assert period is not None
+    return period
+
+
+def test_lengths_are_short_mostly_and_padded_to_their_bucket() -> None:
+    base = (1, 3, 10_000)
+    shapes = islice(make_regime("lengths", {"median": 0.1, "spread": 0.5}).stream(base), 300)
+    lengths = [shape[2] for shape in shapes]
+    assert median(lengths) == pytest.approx(1000, rel=0.2)
+    assert max(lengths) > 2500
+    padded = make_regime("lengths", {"buckets": 4, "draws": 200}).period(base)
+    assert padded is not None
+    assert {shape[2] for shape in padded} == {2500, 5000, 7500, 10_000}
 
 
 def test_cycle_goes_through_so_many_sizes() -> None:
@@ -54,6 +98,11 @@ def test_last_batch_of_an_epoch_is_smaller() -> None:
     ("name", "parameters", "base", "message"),
     [
         ("often", {}, BASE, "unknown regime 'often'; allowed: cycle, fixed, fresh"),
+        ("multi_scale", {}, BASE, "10 sizes in steps of 32 do not fit below"),
+        ("progressive", {"stages": 9}, (1, 3, 8, 8), "has not 9 sizes from 0.5"),
+        ("train_and_eval", {"eval_batch": 1.0}, BASE, "a batch of 8 times 1.0 is the same"),
+        ("serving_queue", {}, (1, 3, 8, 8), "a batch of 1 has no smaller one"),
+        ("lengths", {}, BASE, "without buckets the last size must be at least 1000"),
         ("fixed", {"sizes": 3}, BASE, "unknown parameter 'sizes'; allowed: it takes none"),
         ("cycle", {"sizes": 1}, BASE, "sizes must be at least 2, found 1"),
         ("cycle", {"sizes": 2.5}, BASE, "sizes must be a whole number, found 2.5"),

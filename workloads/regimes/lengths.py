@@ -1,0 +1,75 @@
+"""Lengths of sentences or recordings: most are short, a few are long; padded to buckets, or not."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, log
+
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.regime import ShapeRegime, at_least
+
+LEAST_LENGTHS = 1000  # of which an open loop draws: fewer would end before its budget
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lengths(ShapeRegime):
+    """The last size is log-normal: its median is `median` times the base size, which cuts it off.
+
+    `buckets` 0: as they come, an open loop (one that came before is left out); else padded to the next
+    of so many even steps up to the base size, `draws` of them a period. Padding everything to the base
+    size is the regime `fixed`.
+    """
+
+    name = "lengths"
+    varies = "space"
+
+    median: float = 0.2
+    spread: float = 0.8
+    """Standard deviation of the logarithm."""
+    buckets: int = 0
+    draws: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least(self.name, "buckets", self.buckets, 0)
+        at_least(self.name, "draws", self.draws, 2)
+        for parameter in ("median", "spread"):
+            if getattr(self, parameter) <= 0:
+                raise WorkloadError(
+                    f"regime lengths: {parameter} must be above 0, found {getattr(self, parameter)}"
+                )
+        if self.median >= 1:
+            raise WorkloadError(f"regime lengths: median must be below 1, found {self.median}")
+
+    def period(self, base: Shape) -> tuple[Shape, ...] | None:
+        if self.buckets == 0:
+            if base[-1] < LEAST_LENGTHS:
+                raise WorkloadError(
+                    f"regime lengths: without buckets the last size must be at least "
+                    f"{LEAST_LENGTHS}, found {base[-1]}"
+                )
+            return None
+        lengths = self._draw(base[-1])
+        step = base[-1] / self.buckets
+        padded = (ceil(next(lengths) / step) * step for _ in range(self.draws))
+        return tuple((*base[:-1], round(length)) for length in padded)
+
+    def stream(self, base: Shape) -> Iterator[Shape]:
+        """Without buckets it ends when every length has come."""
+        if self.buckets:
+            yield from super().stream(base)
+            return
+        seen: set[int] = set()
+        for length in self._draw(base[-1]):
+            if length not in seen:
+                seen.add(length)
+                yield (*base[:-1], length)
+            if len(seen) == base[-1]:
+                return
+
+    def _draw(self, longest: int) -> Iterator[int]:
+        draw = random.Random(self.seed)
+        while True:
+            length = draw.lognormvariate(log(self.median * longest), self.spread)
+            yield min(max(1, round(length)), longest)

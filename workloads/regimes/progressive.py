@@ -1,0 +1,47 @@
+"""Progressive resizing: training begins with small images and ends with large ones."""
+
+from dataclasses import dataclass
+
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.regime import ShapeRegime, at_least, resized
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progressive(ShapeRegime):
+    """`stages` sizes in even steps from `smallest` times the base size up to it, each for `hold` steps.
+
+    As EfficientNetV2 is trained (Tan and Le 2021, section 4: four stages). The timed loop goes through
+    all stages again and again.
+    """
+
+    name = "progressive"
+    varies = "space"
+
+    stages: int = 4
+    smallest: float = 0.5
+    hold: int = 10
+
+    def __post_init__(self) -> None:
+        at_least(self.name, "stages", self.stages, 2)
+        at_least(self.name, "hold", self.hold, 1)
+        if not 0 < self.smallest < 1:
+            raise WorkloadError(
+                f"regime progressive: smallest must be above 0 and below 1, found {self.smallest}"
+            )
+
+    def period(self, base: Shape) -> tuple[Shape, ...]:
+        shares = [
+            self.smallest + (1 - self.smallest) * stage / (self.stages - 1)
+            for stage in range(self.stages)
+        ]
+        shapes = [
+            resized(base, tuple(max(1, round(size * share)) for size in base[2:]))
+            for share in shares
+        ]
+        if len(set(shapes)) < self.stages:
+            raise WorkloadError(
+                f"regime progressive: {base[2:]} has not {self.stages} sizes from {self.smallest} "
+                "times its own"
+            )
+        return tuple(shape for shape in shapes for _ in range(self.hold))
