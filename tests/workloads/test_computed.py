@@ -8,7 +8,7 @@ import torch
 from cudnn_sweep.workloads.measurement import Computed
 from cudnn_sweep.workloads.measuring.computed import _hash_on_device, compute, fingerprint
 from cudnn_sweep.workloads.precision import PRECISIONS
-from cudnn_sweep.workloads.problem import find_problem
+from cudnn_sweep.workloads.problem import Shape, find_problem
 from cudnn_sweep.workloads.workload import Setting, Workload, bundled_workloads
 
 PROBLEM = find_problem("tutorials/rgb224")
@@ -18,12 +18,25 @@ SMALL = (2, 3, 12, 12)
 ERRORS = {"float32": 1e-5, "bfloat16": 0.1, "float16": 0.02}
 
 
+NOT_ON_A_CPU = {("lstm", "amp_fp16")}  # oneDNN refuses it, in a user's own code, too
+SELECT = ("max_pool", "relu")  # they round nothing
+
+
 def cases() -> list[tuple[str, str, str]]:
     return [
         (workload.name, direction, precision)
         for workload, precision in product(bundled_workloads().values(), PRECISIONS)
         for direction in workload.directions
+        if (workload.name, precision) not in NOT_ON_A_CPU
     ]
+
+
+def small(shape: Shape) -> Shape:
+    """Of images, sequences (batch, length, features) and heads (batch, heads, length, features)."""
+    if len(shape) == 3:
+        return (4, 8, shape[2])
+    mnist = shape[2:] == (28, 28)  # its net takes no other
+    return (4, shape[1], *(size if mnist else min(size, 16) for size in shape[2:]))
 
 
 def computed(workload: Workload, direction: str, precision: str, **changes: object) -> Computed:
@@ -34,7 +47,7 @@ def computed(workload: Workload, direction: str, precision: str, **changes: obje
         direction=direction,
         problem=None if workload.input_shape else PROBLEM,
     )
-    shape = (4, *workload.input_shape[1:]) if workload.input_shape else SMALL
+    shape = small(workload.input_shape) if workload.input_shape else SMALL
     seed = int(str(changes.get("seed", 1)))
     return compute(workload, setting, shape, seed, reference=True, flops=0)
 
@@ -52,7 +65,8 @@ def test_what_every_workload_computes_is_repeatable_and_near_float64(
     assert found.bitwise_repeatable
     assert found.reference_note is None
     assert found.relative_l2_error is not None
-    assert 0 < found.relative_l2_error < ERRORS[kind]
+    assert found.relative_l2_error < ERRORS[kind]
+    assert (found.relative_l2_error == 0) is (name in SELECT)
     assert found.fingerprint == computed(workload, direction, precision).fingerprint
     assert found.fingerprint != computed(workload, direction, precision, seed=2).fingerprint
 

@@ -3,10 +3,9 @@
 import torch
 from torch.nn import functional
 
+from cudnn_sweep.workloads.differentiable import DIRECTIONS, Pair, differentiable_step
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
-
-Pair = tuple[torch.Tensor, torch.Tensor]
 
 PLAIN = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 TRANSPOSED = {
@@ -23,7 +22,7 @@ GRADIENTS = {
 
 
 @workload(
-    directions=("forward_backward", "forward", "backward_data", "backward_filter"),
+    directions=(*DIRECTIONS, *GRADIENTS),
     varies=("batch", "space"),
 )
 def conv(setting: Setting) -> TimedStep:
@@ -31,56 +30,16 @@ def conv(setting: Setting) -> TimedStep:
     problem = setting.problem
     assert problem is not None, "planning gives this workload a problem"
     weight = setting.random(problem.weight_shape)
+    if setting.direction in GRADIENTS:
+        return _backward(setting, problem, weight)
     bias = setting.random((problem.out_channels,)) if problem.bias else None
-    if setting.direction == "forward":
-        return _forward(setting, problem, weight, bias)
-    if setting.direction == "forward_backward":
-        return _forward_backward(setting, problem, weight, bias)
-    return _backward(setting, problem, weight)
-
-
-def _forward(
-    setting: Setting, problem: ConvProblem, weight: torch.Tensor, bias: torch.Tensor | None
-) -> TimedStep:
-    @torch.no_grad()
-    def run(images: torch.Tensor) -> None:
-        with setting.region():
-            _convolve(problem, images, weight, bias)
-
-    @torch.no_grad()
-    def examine(images: torch.Tensor) -> dict[str, torch.Tensor]:
-        with setting.region():
-            return {"output": _convolve(problem, images, weight, bias)}
-
-    return TimedStep(prepare=setting.random, run=run, examine=examine)
-
-
-def _forward_backward(
-    setting: Setting, problem: ConvProblem, weight: torch.Tensor, bias: torch.Tensor | None
-) -> TimedStep:
-    parameters = [parameter for parameter in (weight, bias) if parameter is not None]
-    for parameter in parameters:
-        parameter.requires_grad_()
-
-    def prepare(shape: Shape) -> Pair:
-        gradient = setting.random_gradient(problem.output_shape(shape))
-        return setting.random(shape).requires_grad_(), gradient
-
-    def run(inputs: Pair) -> None:
-        images, gradient = inputs
-        with setting.region():
-            output = _convolve(problem, images, weight, bias)
-        torch.autograd.grad(output, [images, *parameters], gradient)
-
-    def examine(inputs: Pair) -> dict[str, torch.Tensor]:
-        images, gradient = inputs
-        with setting.region():
-            output = _convolve(problem, images, weight, bias)
-        gradients = torch.autograd.grad(output, [images, *parameters], gradient)
-        names = ("input_gradient", "weight_gradient", "bias_gradient")
-        return {"output": output, **dict(zip(names, gradients, strict=False))}
-
-    return TimedStep(prepare=prepare, run=run, examine=examine)
+    parameters = {"weight": weight} | ({} if bias is None else {"bias": bias})
+    return differentiable_step(
+        setting,
+        lambda images: _convolve(problem, images, weight, bias),
+        parameters,
+        problem.output_shape,
+    )
 
 
 def _backward(setting: Setting, problem: ConvProblem, weight: torch.Tensor) -> TimedStep:

@@ -1,0 +1,89 @@
+"""Operations that run in cuDNN, or beside it, and never read `benchmark`: what a sweep must find.
+
+Recurrent layers, normalisation and attention run in cuDNN; pooling and activations are PyTorch's own.
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from cudnn_sweep.workloads.differentiable import DIRECTIONS, differentiable_step
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
+
+HIDDEN = 512
+SEQUENCES = (64, 128, HIDDEN)  # batch, length, features
+IMAGES = (32, 64, 56, 56)
+HEADS = (8, 16, 512, 64)  # batch, heads, length, features of a head
+
+
+@workload(directions=DIRECTIONS, varies=("batch",), input_shape=SEQUENCES)
+def lstm(setting: Setting) -> TimedStep:
+    """One layer of 512 units, batch first."""
+    return _recurrent(setting, nn.LSTM(HIDDEN, HIDDEN, batch_first=True))
+
+
+@workload(directions=DIRECTIONS, varies=("batch",), input_shape=SEQUENCES)
+def gru(setting: Setting) -> TimedStep:
+    """One layer of 512 units, batch first."""
+    return _recurrent(setting, nn.GRU(HIDDEN, HIDDEN, batch_first=True))
+
+
+@workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
+def batch_norm(setting: Setting) -> TimedStep:
+    """In training: with the batch's own statistics."""
+    weight, bias = setting.random((IMAGES[1],)), setting.random((IMAGES[1],))
+    return differentiable_step(
+        setting,
+        lambda images: functional.batch_norm(images, None, None, weight, bias, training=True),
+        {"weight": weight, "bias": bias},
+        _same,
+    )
+
+
+@workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
+def max_pool(setting: Setting) -> TimedStep:
+    """2 × 2, without overlap."""
+
+    def halved(shape: Shape) -> Shape:
+        return (*shape[:2], *(size // 2 for size in shape[2:]))
+
+    return differentiable_step(setting, lambda images: functional.max_pool2d(images, 2), {}, halved)
+
+
+@workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
+def relu(setting: Setting) -> TimedStep:
+    return differentiable_step(setting, torch.relu, {}, _same)
+
+
+@workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
+def sigmoid(setting: Setting) -> TimedStep:
+    return differentiable_step(setting, torch.sigmoid, {}, _same)
+
+
+@workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
+def tanh(setting: Setting) -> TimedStep:
+    return differentiable_step(setting, torch.tanh, {}, _same)
+
+
+@workload(directions=DIRECTIONS, varies=("batch",), input_shape=HEADS)
+def attention(setting: Setting) -> TimedStep:
+    """Scaled dot products of an input with itself; cuDNN's where it can (half precision on a GPU)."""
+
+    def attend(heads: torch.Tensor) -> torch.Tensor:
+        with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH], set_priority=True):
+            return functional.scaled_dot_product_attention(heads, heads, heads)
+
+    return differentiable_step(setting, attend, {}, _same)
+
+
+def _recurrent(setting: Setting, layer: nn.LSTM | nn.GRU) -> TimedStep:
+    setting.place(layer)
+    layer.flatten_parameters()  # one piece of memory, as cuDNN wants them
+    parameters = dict(layer.named_parameters())
+    return differentiable_step(setting, lambda numbers: layer(numbers)[0], parameters, _same)
+
+
+def _same(shape: Shape) -> Shape:
+    return shape

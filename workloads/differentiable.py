@@ -1,0 +1,57 @@
+"""A timed step made of a function of tensors: forward alone, or with its backward pass."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.workload import Setting, TimedStep
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+DIRECTIONS = ("forward_backward", "forward")
+
+
+def differentiable_step(
+    setting: Setting,
+    function: Callable[[torch.Tensor], torch.Tensor],
+    parameters: Mapping[str, torch.Tensor],
+    output_shape: Callable[[Shape], Shape],
+) -> TimedStep:
+    """`function` of a random input; backward yields the gradients of the input and of `parameters`.
+
+    `output_shape` gives the output's from the input's, so that no input has to be tried.
+    """
+
+    def forward(numbers: torch.Tensor) -> torch.Tensor:
+        with setting.region():
+            return function(numbers)
+
+    @torch.no_grad()
+    def run_forward(numbers: torch.Tensor) -> None:
+        forward(numbers)
+
+    @torch.no_grad()
+    def examine_forward(numbers: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"output": forward(numbers)}
+
+    if setting.direction == "forward":
+        return TimedStep(prepare=setting.random, run=run_forward, examine=examine_forward)
+
+    def prepare(shape: Shape) -> Pair:
+        gradient = setting.random_gradient(output_shape(shape))
+        return setting.random(shape).requires_grad_(), gradient
+
+    def run_both(inputs: Pair) -> None:
+        numbers, gradient = inputs
+        torch.autograd.grad(forward(numbers), [numbers, *parameters.values()], gradient)
+
+    def examine_both(inputs: Pair) -> dict[str, torch.Tensor]:
+        numbers, gradient = inputs
+        output = forward(numbers)
+        gradients = torch.autograd.grad(output, [numbers, *parameters.values()], gradient)
+        names = [f"{name}_gradient" for name in ("input", *parameters)]
+        return {"output": output, **dict(zip(names, gradients, strict=True))}
+
+    for parameter in parameters.values():
+        parameter.requires_grad_()
+    return TimedStep(prepare=prepare, run=run_both, examine=examine_both)
