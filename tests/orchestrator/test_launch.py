@@ -179,7 +179,11 @@ def processes_of(here: Path) -> list[str]:
 
 MISTAKES = {
     "no such file": (["launch", "nowhere.yaml"], "", "nowhere.yaml"),
-    "unknown suite": (["launch", "--suite", "quik"], "", "unknown suite 'quik'; allowed: quick"),
+    "unknown suite": (
+        ["launch", "--suite", "quik"],
+        "",
+        "unknown suite 'quik'; allowed: controls, quick",
+    ),
     "unknown key": (
         ["launch"],
         "metadata: {sweep: {sweet: quick}}",
