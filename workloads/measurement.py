@@ -10,6 +10,7 @@ from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.problem import Shape
 
 Seconds = Annotated[float, Field(ge=0)]
+KernelKind = Literal["convolution", "layout_conversion", "other"]
 Telemetry = Literal["nvml", "off", "fake_calm", "fake_shared", "fake_throttled", "fake_unsettled"]
 
 
@@ -137,7 +138,7 @@ class KernelLaunch:
 
     name: str
     operation: str | None
-    kind: Literal["convolution", "layout_conversion", "other"]
+    kind: KernelKind
     grid: list[int] | None
     block: list[int] | None
     shared_bytes: int | None

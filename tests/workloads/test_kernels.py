@@ -1,6 +1,6 @@
 import pytest
 
-from cudnn_sweep.workloads.measurement import KernelLaunch
+from cudnn_sweep.workloads.measurement import KernelKind, KernelLaunch
 from cudnn_sweep.workloads.measuring.kernels import kernels_hash, kind_of
 
 # As an H200's driver names them (cuDNN 9.19, torch 2.11), templates cut short.
@@ -33,11 +33,11 @@ def test_kernel_is_named_after_what_it_does_for_whom(
     assert kind_of(name, operation) == kind
 
 
-def launch(name: str, grid: int, kind: str = "convolution") -> KernelLaunch:
+def launch(name: str, grid: int, kind: KernelKind = "convolution") -> KernelLaunch:
     return KernelLaunch(
         name=name,
         operation="convolution",
-        kind=kind,  # type: ignore[arg-type]
+        kind=kind,
         grid=[grid, 1, 1],
         block=[128, 1, 1],
         shared_bytes=0,

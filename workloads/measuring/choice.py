@@ -62,7 +62,7 @@ def routes_at(step: TimedStep, shapes: Iterable[Shape]) -> set[str]:
     for shape in shapes:
         with StepWatch() as watch:
             step.run(step.prepare(shape))
-        found.update(watch.routes or watch.backward_routes)
+        found.update(watch.selected_routes)
     return found
 
 
@@ -92,10 +92,9 @@ def _from_graph(run: Step) -> tuple[Choice, list[ConvolutionWork]]:
 
 
 def _seen(watch: StepWatch) -> Choice:
-    routes = watch.routes or watch.backward_routes
     return Choice(
-        convolutions=len(routes),
-        routes=sorted(set(routes)),
+        convolutions=len(watch.selected_routes),
+        routes=sorted(set(watch.selected_routes)),
         cudnn_operations=sorted(watch.cudnn_operations),
         convolution_flops=sum(work.flops for work in watch.work),
         convolution_bytes=sum(work.bytes for work in watch.work),

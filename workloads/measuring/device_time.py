@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.cuda_graph import Graph, capture, replay_ms
-from cudnn_sweep.workloads.measuring.sampling import Sampled, stop_reason
+from cudnn_sweep.workloads.measuring.sampling import Sampled, sample
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.warm_up import warm_up
 
@@ -33,14 +33,13 @@ def time_replays(steps: list[Step], spec: MeasureSpec, telemetry: Telemetry) -> 
     # The device was idle while steps were captured, and a cooler one runs faster for a while.
     warm = warm_up(lambda count: sum(replay_ms(graph, count)) / 1e3, spec, telemetry)
     batch = max(1, round(BATCH_S / warm.round_s))
-    samples: list[float] = []
-    began = perf_counter()
-    while True:
-        samples += [duration / calls for duration in replay_ms(graph, batch)]
+
+    def take() -> list[float]:
+        durations = replay_ms(graph, batch)
         telemetry.note()
-        stop = _stop(samples, began, spec)
-        if stop:
-            return Sampled(samples_ms=samples, iterations=calls * len(samples), stop=stop)
+        return [duration / calls for duration in durations]
+
+    return sample(take, iterations=calls, budget_s=spec.device_budget_s, error=spec.steady_error)
 
 
 def time_flushed(steps: list[Step], counts: list[int], spec: MeasureSpec) -> Sampled:
@@ -51,14 +50,14 @@ def time_flushed(steps: list[Step], counts: list[int], spec: MeasureSpec) -> Sam
     graphs = [capture(step, after=step) for step in steps]
     cache_bytes = torch.cuda.get_device_properties().L2_cache_size
     clear = torch.empty(4 * cache_bytes, dtype=torch.uint8, device="cuda").zero_
-    samples: list[float] = []
-    began = perf_counter()
-    while True:
+
+    def take() -> list[float]:
         rounds = [replay_ms(graph, FLUSHED_REPLAYS, before_each=clear) for graph in graphs]
-        samples += [fmean(durations, counts) for durations in zip(*rounds, strict=True)]
-        stop = _stop(samples, began, spec)
-        if stop:
-            return Sampled(samples_ms=samples, iterations=len(steps) * len(samples), stop=stop)
+        return [fmean(durations, counts) for durations in zip(*rounds, strict=True)]
+
+    return sample(
+        take, iterations=len(steps), budget_s=spec.device_budget_s, error=spec.steady_error
+    )
 
 
 def time_profiled(steps: list[Step]) -> Sampled | None:
@@ -114,10 +113,3 @@ def _long_graph(steps: list[Step]) -> tuple[Graph, int]:
         return graph, 1
     del graph  # its memory is free for another
     return capture(rounds_of(rounds), after=once), rounds
-
-
-def _stop(samples_ms: list[float], began: float, spec: MeasureSpec) -> str | None:
-    elapsed_s = perf_counter() - began
-    return stop_reason(
-        samples_ms, elapsed_s, budget_s=spec.device_budget_s, error=spec.steady_error
-    )

@@ -1,12 +1,9 @@
 """Which kernels a step launches, and what each is for."""
 
 import re
-from typing import Literal
 
 from cudnn_sweep.workloads.cell import content_hash
-from cudnn_sweep.workloads.measurement import KernelLaunch
-
-Kind = Literal["convolution", "layout_conversion", "other"]
+from cudnn_sweep.workloads.measurement import KernelKind, KernelLaunch
 
 # cuDNN's kernels that only bring tensors into another order.
 LAYOUT = re.compile(
@@ -22,7 +19,7 @@ CONVOLVES = re.compile(
 )
 
 
-def kind_of(name: str, operation: str | None) -> Kind:
+def kind_of(name: str, operation: str | None) -> KernelKind:
     """`operation`: PyTorch's that launched it, None where that is unknown."""
     if LAYOUT.search(name) or (_convolves(operation) and COPY in name):
         return "layout_conversion"

@@ -7,7 +7,7 @@ from typing import Any
 
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.device import Device
-from cudnn_sweep.workloads.measuring.sampling import MIN_SAMPLES, Sampled, stop_reason
+from cudnn_sweep.workloads.measuring.sampling import MIN_SAMPLES, Sampled, sample
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep
@@ -51,19 +51,13 @@ def time_closed(loop: Loop, round_s: float, spec: MeasureSpec, telemetry: Teleme
     wanted = max(GROUP_S / round_s, LEAST_PERIODS)
     periods = max(1, math.ceil(min(wanted, affordable)))
     size = periods * loop.period
-    samples: list[float] = []
-    began = perf_counter()
-    while True:
-        samples.append(loop.run(periods) * 1e3 / size)
+
+    def take() -> list[float]:
+        elapsed_s = loop.run(periods)
         telemetry.note()
-        stop = stop_reason(
-            samples,
-            perf_counter() - began,
-            budget_s=spec.steady_budget_s,
-            error=spec.steady_error,
-        )
-        if stop:
-            return Sampled(samples_ms=samples, iterations=size * len(samples), stop=stop)
+        return [elapsed_s * 1e3 / size]
+
+    return sample(take, iterations=size, budget_s=spec.steady_budget_s, error=spec.steady_error)
 
 
 def time_open(

@@ -1,8 +1,10 @@
 """When enough was measured, and what the samples say."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
+from time import perf_counter
 
 MIN_SAMPLES = 5  # fewer say nothing of their spread
 LEAST_S = (
@@ -30,6 +32,22 @@ class Sampled:
     def error(self) -> float | None:
         """The median's standard error as a share of it; None for a single sample."""
         return median_error(self.samples_ms) if len(self.samples_ms) > 1 else None
+
+
+def sample(
+    take: Callable[[], list[float]], *, iterations: int, budget_s: float, error: float
+) -> Sampled:
+    """Take samples, each of so many iterations, until they are precise or the time is up."""
+    samples_ms: list[float] = []
+    began = perf_counter()
+    while True:
+        samples_ms += take()
+        elapsed_s = perf_counter() - began
+        stop = stop_reason(samples_ms, elapsed_s, budget_s=budget_s, error=error)
+        if stop:
+            return Sampled(
+                samples_ms=samples_ms, iterations=iterations * len(samples_ms), stop=stop
+            )
 
 
 def stop_reason(

@@ -35,6 +35,11 @@ class StepWatch(TorchDispatchMode):
         """Operations in order, and how much had been launched when each was done."""
         self._count = count_launches
 
+    @property
+    def selected_routes(self) -> list[str]:
+        """Of the forward convolutions; of the backward ones in a step that has no other."""
+        return self.routes or self.backward_routes
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is FORWARD:
             self.routes.append(_route(*args))
