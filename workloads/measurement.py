@@ -11,7 +11,7 @@ from cudnn_sweep.workloads.problem import Shape
 
 Seconds = Annotated[float, Field(ge=0)]
 KernelKind = Literal["convolution", "layout_conversion", "other"]
-Telemetry = Literal["nvml", "off", "fake_calm", "fake_shared", "fake_throttled", "fake_unsettled"]
+MonitorKind = Literal["nvml", "off", "fake_calm", "fake_shared", "fake_throttled", "fake_unsettled"]
 
 
 class MeasureSpec(BaseModel):
@@ -47,7 +47,7 @@ class MeasureSpec(BaseModel):
     """So many of a cell's replicates compare what they compute with float64."""
     logged_replicates: Annotated[int, Field(ge=0)] = 1
     """So many are followed by an untimed process that logs which engines cuDNN chooses."""
-    telemetry: Telemetry = "nvml"
+    telemetry: MonitorKind = "nvml"
     """Where clocks, power and other processes are read: nvml, off, or a fake one for trying out warnings."""
     timeout_s: Annotated[float, Field(gt=0)] = 300.0
     """A trial's process that lives longer is ended, its descendants too."""

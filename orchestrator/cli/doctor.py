@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from cudnn_sweep.orchestrator.doctor.check import Check
-    from cudnn_sweep.workloads.measurement import Telemetry
+    from cudnn_sweep.workloads.measurement import MonitorKind
 
 PLAIN_WIDTH = 100  # columns where the output is no terminal
 STATE_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
@@ -78,12 +78,12 @@ def doctor(
     leave(PROBLEM if worst(checks) == "problem" else 0)
 
 
-def _source(name: str) -> "Telemetry":
+def _source(name: str) -> "MonitorKind":
     from typing import get_args
 
-    from cudnn_sweep.workloads.measurement import Telemetry
+    from cudnn_sweep.workloads.measurement import MonitorKind
 
-    sources: tuple[Telemetry, ...] = get_args(Telemetry)
+    sources: tuple[MonitorKind, ...] = get_args(MonitorKind)
     for source in sources:
         if name == source:
             return source

@@ -14,7 +14,7 @@ from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.workloads.environment import processor
-from cudnn_sweep.workloads.measurement import Telemetry
+from cudnn_sweep.workloads.measurement import MonitorKind
 from cudnn_sweep.workloads.survey import Survey
 
 
@@ -23,7 +23,7 @@ class DoctorOptions:
     results: str
     """Folder or URL that must take records."""
     self_test_s: float
-    telemetry: Telemetry = "nvml"
+    telemetry: MonitorKind = "nvml"
     quick: bool = False
     """Leave out what takes its time: Ray's start and the self-test."""
 

@@ -4,15 +4,14 @@ from collections.abc import Iterator
 
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.workloads.environment import Environment
-from cudnn_sweep.workloads.measurement import GpuTelemetry
-from cudnn_sweep.workloads.measurement import Telemetry as Source
+from cudnn_sweep.workloads.measurement import GpuTelemetry, MonitorKind
 from cudnn_sweep.workloads.measuring.monitor import open_monitor
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.warnings import ADVICE
 from cudnn_sweep.workloads.survey import Survey
 
 
-def check_gpus(machine: Survey, source: Source) -> Iterator[Check]:
+def check_gpus(machine: Survey, source: MonitorKind) -> Iterator[Check]:
     yield _cuda(machine)
     if machine.gpus:
         yield _cudnn(machine.environment.cudnn)
@@ -63,14 +62,14 @@ def _driver(version: str | None) -> Check:
     return Check(name="driver", state="warning", found="unknown without NVML", advice=advice)
 
 
-def _read(source: Source, uuid: str | None) -> GpuTelemetry:
+def _read(source: MonitorKind, uuid: str | None) -> GpuTelemetry:
     """A single moment, while no process of ours uses the GPU."""
     telemetry = Telemetry(open_monitor(source, uuid, our_pids=()))
     telemetry.note()
     return telemetry.summary(None)
 
 
-def _monitor(source: Source, readings: list[GpuTelemetry], gpus: int) -> Check:
+def _monitor(source: MonitorKind, readings: list[GpuTelemetry], gpus: int) -> Check:
     silent = sum(reading.telemetry is None for reading in readings)
     if source != "nvml":
         found = f"not asked: telemetry is {source}"

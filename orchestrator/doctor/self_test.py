@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.slot import Slot
 from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
 from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.measurement import MeasureSpec, Telemetry
+from cudnn_sweep.workloads.measurement import MeasureSpec, MonitorKind
 from cudnn_sweep.workloads.measuring.warnings import ADVICE
 from cudnn_sweep.workloads.suite import (
     BatchByDevice,
@@ -39,7 +39,7 @@ CELL = CellAxes(
 FACTS = {"conv": WorkloadFacts(directions=("forward",), varies=(), input_shape=None)}
 
 
-def check_pairs(machine: Survey, telemetry: Telemetry, seconds: float) -> Iterator[Check]:
+def check_pairs(machine: Survey, telemetry: MonitorKind, seconds: float) -> Iterator[Check]:
     """Measure pairs of fresh processes for so long, on the first GPU or on the CPU."""
     try:
         with (
@@ -59,7 +59,7 @@ def check_pairs(machine: Survey, telemetry: Telemetry, seconds: float) -> Iterat
         yield from _doubts(records)
 
 
-def _plan(machine: Survey, telemetry: Telemetry) -> Plan:
+def _plan(machine: Survey, telemetry: MonitorKind) -> Plan:
     suite = SuiteSpec(
         cells=[CELL],
         configs=[CudnnConfig()],

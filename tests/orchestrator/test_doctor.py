@@ -25,7 +25,7 @@ from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
-from cudnn_sweep.workloads.measurement import Telemetry
+from cudnn_sweep.workloads.measurement import MonitorKind
 from cudnn_sweep.workloads.suite import CellAxes, WorkloadFacts
 from cudnn_sweep.workloads.survey import Survey
 
@@ -134,7 +134,7 @@ def test_a_quick_look_imports_neither_torch_nor_ray(tmp_path: Path) -> None:
     ],
 )
 def test_a_gpu_in_doubt_is_warned_of(
-    with_gpu: Survey, fake: Telemetry, doubtful: str | None
+    with_gpu: Survey, fake: MonitorKind, doubtful: str | None
 ) -> None:
     found = states(list(check_gpus(with_gpu, fake)))
     assert list(found) == ["CUDA", "cuDNN", "driver", "NVML", "GPU 0 clocks", "GPU 0 users"]

@@ -30,7 +30,7 @@ OURS, SPARE, THEIRS = 11, 12, 99
 class Scripted:
     """A monitor that says what a test has it say, and counts how often it is asked."""
 
-    source: measurement.Telemetry = "nvml"
+    source: measurement.MonitorKind = "nvml"
 
     def __init__(self, *readings: GpuReading, energies_mj: tuple[int | None, ...] = ()) -> None:
         self.readings, self.energies_mj = iter(readings), iter(energies_mj)
@@ -68,7 +68,7 @@ def watched(monitor: Scripted | FakeMonitor | None, *, notes: int = 4) -> GpuTel
         ("fake_unsettled", ["clocks_unsettled"]),
     ],
 )
-def test_each_fake_has_its_warning(fake: measurement.Telemetry, warnings: list[str]) -> None:
+def test_each_fake_has_its_warning(fake: measurement.MonitorKind, warnings: list[str]) -> None:
     monitor = open_monitor(fake, None)
     assert isinstance(monitor, FakeMonitor)
     found = watched(monitor)
@@ -78,7 +78,7 @@ def test_each_fake_has_its_warning(fake: measurement.Telemetry, warnings: list[s
 
 
 def test_every_kind_of_telemetry_can_be_opened() -> None:
-    assert set(get_args(measurement.Telemetry)) == {"nvml", "off", *SCRIPTS}
+    assert set(get_args(measurement.MonitorKind)) == {"nvml", "off", *SCRIPTS}
 
 
 def test_every_warning_says_what_to_do() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Protocol
 
-from cudnn_sweep.workloads.measurement import Telemetry
+from cudnn_sweep.workloads.measurement import MonitorKind
 
 FAKE_ENERGY_MJ = 100_000  # from one look at a fake's energy to the next
 
@@ -24,7 +24,7 @@ class GpuReading:
 
 class Monitor(Protocol):
     @property
-    def source(self) -> Telemetry: ...
+    def source(self) -> MonitorKind: ...
 
     def read(self) -> GpuReading: ...
 
@@ -39,7 +39,7 @@ CALM = GpuReading(
     throttle_reasons=(),
     other_processes=0,
 )
-SCRIPTS: dict[Telemetry, tuple[GpuReading, ...]] = {
+SCRIPTS: dict[MonitorKind, tuple[GpuReading, ...]] = {
     "fake_calm": (CALM, replace(CALM, sm_clock_mhz=1965)),
     "fake_shared": (replace(CALM, other_processes=1),),
     "fake_throttled": (replace(CALM, throttle_reasons=("hw_thermal_slowdown",)),),
@@ -50,7 +50,7 @@ SCRIPTS: dict[Telemetry, tuple[GpuReading, ...]] = {
 class FakeMonitor:
     """Goes round its script; works on any machine."""
 
-    def __init__(self, source: Telemetry) -> None:
+    def __init__(self, source: MonitorKind) -> None:
         self.source = source
         self._readings = cycle(SCRIPTS[source])
         self._energy_mj = 0
@@ -64,7 +64,7 @@ class FakeMonitor:
 
 
 def open_monitor(
-    kind: Telemetry, uuid: str | None, *, our_pids: Collection[int] | None = None
+    kind: MonitorKind, uuid: str | None, *, our_pids: Collection[int] | None = None
 ) -> Monitor | None:
     """None where nothing is asked for or nobody answers: a machine without NVML still measures.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pynvml
 
-from cudnn_sweep.workloads.measurement import Telemetry
+from cudnn_sweep.workloads.measurement import MonitorKind
 from cudnn_sweep.workloads.measuring.monitor import GpuReading
 
 # Bits of nvmlClocksEventReasons in nvml.h. GpuIdle is left out: it slows nothing that is measured.
@@ -52,7 +52,7 @@ class NvmlGpu:
 class NvmlMonitor:
     """A reading takes 30 µs, most of it for the list of processes; the energy 3 to 14 ms."""
 
-    source: Telemetry = "nvml"
+    source: MonitorKind = "nvml"
 
     def __init__(self, gpu: NvmlGpu, our_pids: Collection[int] | None = None) -> None:
         """`our_pids`: those of us who use the GPU; this process alone where not told."""
