@@ -69,7 +69,7 @@ def _plan(machine: Survey, telemetry: MonitorKind) -> Plan:
             warmup_s=0.2,
             warmup_limit_s=0.5,
             steady_budget_s=0.4,
-            device_budget_s=0.2,
+            device_budget_s=0.4,
             reference_replicates=0,
             logged_replicates=0,
             telemetry=telemetry,

@@ -18,7 +18,6 @@ GRAPH_MS = 5.0  # a replay's least length: starting one (5 µs) is then 0.1% of 
 MAX_CALLS = 1000  # of a step in one graph: capturing takes 30 to 100 µs each
 BATCH_S = 0.03  # replays between two synchronises
 PROFILED_S = 0.3
-FLUSHED_REPLAYS = 10  # between two synchronises
 
 Step = Callable[[], object]
 
@@ -42,7 +41,9 @@ def time_replays(steps: list[Step], spec: MeasureSpec, telemetry: Telemetry) -> 
     return sample(take, iterations=calls, budget_s=spec.device_budget_s, error=spec.steady_error)
 
 
-def time_flushed(steps: list[Step], counts: list[int], spec: MeasureSpec) -> Sampled:
+def time_flushed(
+    steps: list[Step], counts: list[int], spec: MeasureSpec, telemetry: Telemetry
+) -> Sampled:
     """Replays of single steps, the L2 cache cleared before each.
 
     A sample is the mean over `steps`, each as often as `counts` says. Raises CannotCapture.
@@ -51,9 +52,19 @@ def time_flushed(steps: list[Step], counts: list[int], spec: MeasureSpec) -> Sam
     cache_bytes = torch.cuda.get_device_properties().L2_cache_size
     clear = torch.empty(4 * cache_bytes, dtype=torch.uint8, device="cuda").zero_
 
+    def rounds_of(count: int) -> list[list[float]]:
+        return [replay_ms(graph, count, before_each=clear) for graph in graphs]
+
+    def run(count: int) -> float:
+        began = perf_counter()
+        rounds_of(count)
+        return perf_counter() - began
+
+    warm = warm_up(run, spec, telemetry)
+    batch = max(1, round(BATCH_S / warm.round_s))
+
     def take() -> list[float]:
-        rounds = [replay_ms(graph, FLUSHED_REPLAYS, before_each=clear) for graph in graphs]
-        return [fmean(durations, counts) for durations in zip(*rounds, strict=True)]
+        return [fmean(durations, counts) for durations in zip(*rounds_of(batch), strict=True)]
 
     return sample(
         take, iterations=len(steps), budget_s=spec.device_budget_s, error=spec.steady_error

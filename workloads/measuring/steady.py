@@ -91,7 +91,7 @@ def _measure_device(
         check_capturable(steps[0])
         _note_device(time_replays(steps, spec, telemetry), "graph", found)
         if spec.flush_l2:
-            _measure_flushed(loop, steps, spec, found)
+            _measure_flushed(loop, steps, spec, telemetry, found)
     except CannotCapture as reason:
         found.steady_device_note = str(reason)
     if found.steady_device_ms is None:
@@ -113,11 +113,17 @@ def _note_device(timed: Sampled, source: str, found: SteadyDevice) -> None:
     found.steady_device_stop = timed.stop
 
 
-def _measure_flushed(loop: Loop, steps: list[Step], spec: MeasureSpec, found: SteadyDevice) -> None:
+def _measure_flushed(
+    loop: Loop,
+    steps: list[Step],
+    spec: MeasureSpec,
+    telemetry: Telemetry,
+    found: SteadyDevice,
+) -> None:
     """One graph for each distinct shape of the period."""
     counts = Counter(loop.shapes)
     graphed = [steps[loop.shapes.index(shape)] for shape in counts]
-    flushed = time_flushed(graphed, list(counts.values()), spec)
+    flushed = time_flushed(graphed, list(counts.values()), spec, telemetry)
     found.steady_flushed_samples_ms = flushed.samples_ms
     found.steady_flushed_ms = flushed.median_ms
 

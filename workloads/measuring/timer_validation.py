@@ -106,6 +106,6 @@ def _hot_pair(run: Step, do_bench_cudagraph: Callable[..., float]) -> tuple[floa
 
 
 def _flushed_pair(run: Step, do_bench: Callable[..., float]) -> tuple[float, float]:
-    ours = time_flushed([run], [1], SPEC).median_ms
+    ours = time_flushed([run], [1], SPEC, Telemetry(None)).median_ms
     replay = capture(run, after=run).replay
-    return ours, do_bench(replay, warmup=10, rep=150, return_mode="median")
+    return ours, do_bench(replay, warmup=100, rep=300, return_mode="median")
