@@ -88,7 +88,6 @@ def local_ray(
         folder = stack.enter_context(_folder(scratch))
         settings = {**SETTINGS, "RAY_AUTH_TOKEN_PATH": str(_write_token(folder))}
         stack.enter_context(_ray_reads(settings))
-        stack.enter_context(_sigterm_kept())
         address = stack.enter_context(_started(slots, gpus, folder, log_to_driver))
         yield LocalRay(address=address, environment=settings, folder=folder)
 
@@ -163,13 +162,12 @@ def _read_environment_again() -> None:
 
 @contextmanager
 def _sigterm_kept() -> Iterator[None]:
-    """Ray sets a handler that exits, which suits the block, and never takes it back."""
+    """Ray sets a handler of its own, and one below Python that prints a trace of the stack and dies."""
     handler = signal.getsignal(signal.SIGTERM)
-    yield_to_ray = threading.current_thread() is threading.main_thread()
     try:
         yield
     finally:
-        if yield_to_ray:
+        if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
 
 
@@ -178,7 +176,9 @@ def _started(slots: int, gpus: int, folder: Path, log_to_driver: bool) -> Iterat
     import ray
 
     try:
-        yield _init(slots, gpus, folder, log_to_driver)
+        with _sigterm_kept():
+            address = _init(slots, gpus, folder, log_to_driver)
+        yield address
     finally:
         ray.shutdown()
 

@@ -11,7 +11,15 @@ from cudnn_sweep.workloads.problem import Shape
 
 Seconds = Annotated[float, Field(ge=0)]
 KernelKind = Literal["convolution", "layout_conversion", "other"]
-MonitorKind = Literal["nvml", "off", "fake_calm", "fake_shared", "fake_throttled", "fake_unsettled"]
+MonitorKind = Literal[
+    "nvml",
+    "off",
+    "fake_calm",
+    "fake_shared",
+    "fake_throttled",
+    "fake_power_capped",
+    "fake_unsettled",
+]
 
 
 class MeasureSpec(BaseModel):
@@ -25,9 +33,9 @@ class MeasureSpec(BaseModel):
     """At most so many shapes are met cold."""
     open_cold_shapes: Annotated[int, Field(ge=1)] = 4
     """Where shapes never end, so many are met cold before the loop."""
-    warmup_s: Seconds = 0.3
+    warmup_s: Seconds = 0.4
     """The steady loop runs this long before it is timed,"""
-    warmup_limit_s: Seconds = 1.0
+    warmup_limit_s: Seconds = 1.5
     """and on until its clocks have settled, at most this long."""
     steady_budget_s: Seconds = 1.0
     """Timing of a closed loop's wall time stops after this long,"""

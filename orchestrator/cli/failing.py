@@ -1,6 +1,7 @@
 """How a command ends. Every folder's errors meet here: a mistake is a message and a code, no traceback."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,11 +14,20 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError, UnfinishedError
 from cudnn_sweep.workloads.errors import WorkloadError
 
-UNFINISHED, USAGE, INTERRUPTED = 1, 2, 130
+UNFINISHED, USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
 
 @contextmanager
 def mistakes_exit() -> Iterator[None]:
+    """SIGTERM, which schedulers send, ends a command as Ctrl-C does."""
+    code = INTERRUPTED
+
+    def terminate(number: int, frame: object) -> NoReturn:
+        nonlocal code  # Tune answers any KeyboardInterrupt with one of its own
+        code = TERMINATED
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, terminate)
     try:
         yield
     except UnfinishedError as error:
@@ -28,7 +38,7 @@ def mistakes_exit() -> Iterator[None]:
         raise typer.Exit(USAGE) from None
     except KeyboardInterrupt:
         typer.echo("sweep: interrupted; what was recorded is kept, launch again to go on", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        leave(code)
 
 
 def leave(code: int) -> NoReturn:

@@ -29,10 +29,10 @@ from cudnn_sweep.workloads.suite import (
 from cudnn_sweep.workloads.survey import Survey
 
 MOST_PAIRS = 1000  # more than time allows
-# 237 GFLOP on a GPU, lest it wait for launches (they hide under 0.5 ms on an H200); 9 ms on two cores.
+# On an H200 0.8 ms, too long to wait for launches, at its full clock, below its power cap; on two cores 6 ms.
 CELL = CellAxes(
     workload="conv",
-    problem="tutorials/vgg16_conv3_2",
+    problem="tutorials/rgb256",
     direction="forward",
     batch=BatchByDevice(cuda=64, cpu=1),
 )
@@ -66,8 +66,8 @@ def _plan(machine: Survey, telemetry: MonitorKind) -> Plan:
         replicates=MOST_PAIRS,
         twin_every=1,
         measure=MeasureSpec(
-            warmup_s=0.2,
-            warmup_limit_s=0.5,
+            warmup_s=0.4,
+            warmup_limit_s=0.8,
             steady_budget_s=0.4,
             device_budget_s=0.4,
             reference_replicates=0,

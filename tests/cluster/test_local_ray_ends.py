@@ -40,7 +40,7 @@ def test_nothing_is_left_after_a_signal(
     else:
         holder.send_signal(number)
     assert holder.wait(GONE_S) != 0
-    assert wait_until_gone(folder, GONE_S if number == signal.SIGKILL else 0) == []
+    assert wait_until_gone(folder, 0 if number == signal.SIGINT else GONE_S) == []
 
 
 def test_another_ray_is_neither_joined_nor_touched(

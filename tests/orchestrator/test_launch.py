@@ -150,15 +150,25 @@ def first_rows(here: Path, sweep_id: str) -> dict[str, str]:
     return {trial_id: trial.attempt_id for trial_id, trial in trials.items()}
 
 
-def test_ctrl_c_keeps_what_is_recorded_and_leaves_no_process(
-    here: Path, write: Callable[..., Path], begin: Callable[..., subprocess.Popen[str]], faulty: str
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_keeps_what_is_recorded_and_leaves_no_process(
+    here: Path,
+    write: Callable[..., Path],
+    begin: Callable[..., subprocess.Popen[str]],
+    faulty: str,
+    number: signal.Signals,
+    code: int,
 ) -> None:
     write(f"{faulty}:takes_a_while", replicates=12)
     launch = begin("cluster.yaml")
-    os.killpg(launch.pid, signal.SIGINT)  # as a terminal sends it: to everyone in the foreground
+    if number == signal.SIGINT:  # as a terminal sends it: to everyone in the foreground
+        os.killpg(launch.pid, number)
+    else:
+        launch.send_signal(number)
     output, _ = launch.communicate(timeout=30)
-    assert launch.returncode == 130, output
+    assert launch.returncode == code, output
     assert "launch again to go on" in output
+    assert "logging.cc" not in output and "nanobind" not in output
     ((_, trials),) = stored(here).items()
     assert 0 < len(trials) < 25
     assert processes_of(here) == []

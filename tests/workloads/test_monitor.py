@@ -31,6 +31,7 @@ class Scripted:
     """A monitor that says what a test has it say, and counts how often it is asked."""
 
     source: measurement.MonitorKind = "nvml"
+    max_sm_clock_mhz: int | None = 1980
 
     def __init__(self, *readings: GpuReading, energies_mj: tuple[int | None, ...] = ()) -> None:
         self.readings, self.energies_mj = iter(readings), iter(energies_mj)
@@ -65,6 +66,7 @@ def watched(monitor: Scripted | FakeMonitor | None, *, notes: int = 4) -> GpuTel
         ("fake_calm", []),
         ("fake_shared", ["shared_gpu"]),
         ("fake_throttled", ["throttled"]),
+        ("fake_power_capped", ["power_capped"]),
         ("fake_unsettled", ["clocks_unsettled"]),
     ],
 )
@@ -121,6 +123,12 @@ def test_clocks_that_somebody_chose_are_no_throttling() -> None:
     assert (found.throttle_reasons, found.warnings) == (sorted(CHOSEN_CLOCKS), [])
 
 
+def test_a_power_cap_that_leaves_the_clock_alone_is_no_warning() -> None:
+    capped = replace(CALM, sm_clock_mhz=1965, throttle_reasons=("sw_power_cap",))
+    found = watched(Scripted(*[capped] * 4))
+    assert (found.throttle_reasons, found.warnings) == (["sw_power_cap"], [])
+
+
 def test_readings_keep_their_interval() -> None:
     monitor = Scripted()
     telemetry = Telemetry(monitor, now=ticking(INTERVAL_S / 10))
@@ -160,6 +168,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
         "nvmlInit": 0,
         "nvmlDeviceGetHandleByUUID": "GPU-1",
         "nvmlDeviceGetClockInfo": 1500,
+        "nvmlDeviceGetMaxClockInfo": 1980,
         "nvmlDeviceGetTemperature": 33,
         "nvmlDeviceGetCurrentClocksEventReasons": 0x1 | 0x4 | 0x40,
         "nvmlDeviceGetCurrentClocksThrottleReasons": 0x2,

@@ -26,6 +26,9 @@ class Monitor(Protocol):
     @property
     def source(self) -> MonitorKind: ...
 
+    @property
+    def max_sm_clock_mhz(self) -> int | None: ...
+
     def read(self) -> GpuReading: ...
 
     def energy_mj(self) -> int | None:
@@ -43,12 +46,18 @@ SCRIPTS: dict[MonitorKind, tuple[GpuReading, ...]] = {
     "fake_calm": (CALM, replace(CALM, sm_clock_mhz=1965)),
     "fake_shared": (replace(CALM, other_processes=1),),
     "fake_throttled": (replace(CALM, throttle_reasons=("hw_thermal_slowdown",)),),
+    "fake_power_capped": (
+        replace(CALM, sm_clock_mhz=1755, throttle_reasons=("sw_power_cap",)),
+        replace(CALM, sm_clock_mhz=1740, throttle_reasons=("sw_power_cap",)),
+    ),
     "fake_unsettled": (CALM, replace(CALM, sm_clock_mhz=1200)),
 }
 
 
 class FakeMonitor:
     """Goes round its script; works on any machine."""
+
+    max_sm_clock_mhz: int | None = CALM.sm_clock_mhz
 
     def __init__(self, source: MonitorKind) -> None:
         self.source = source

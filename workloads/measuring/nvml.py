@@ -57,6 +57,9 @@ class NvmlMonitor:
     def __init__(self, gpu: NvmlGpu, our_pids: Collection[int] | None = None) -> None:
         """`our_pids`: those of us who use the GPU; this process alone where not told."""
         self._ask = gpu.ask
+        self.max_sm_clock_mhz: int | None = gpu.ask(
+            pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM
+        )
         self._our_pids = frozenset([os.getpid()] if our_pids is None else our_pids)
 
     def read(self) -> GpuReading:

@@ -15,9 +15,13 @@ T = TypeVar("T")
 INTERVAL_S = 0.02  # a reading takes 30 µs: 0.15% of this, and none of it is inside a timed group
 MIN_ENERGY_S = 0.5  # the energy counter steps every 0.1 s: less time is told too coarsely
 UNSETTLED = 0.05  # of the median clock: more than the 3% of time that a verdict is about
-# Somebody's choice, the same for every trial. The other reasons come and go with load and heat; the
-# power cap too: of two configs that draw unequal power, one meets a lower clock.
+# Somebody's choice, the same for every trial.
 CHOSEN_CLOCKS = {"applications_clocks_setting", "display_clock_setting"}
+# How a GPU works under load, not a fault of it; it is named at the highest clock, too.
+POWER_CAP = "sw_power_cap"
+SLOWED = (
+    0.97  # of the highest clock: the cap costs less than the 3% of time that a verdict is about
+)
 
 
 class Telemetry:
@@ -84,16 +88,20 @@ class Telemetry:
             temperature_c=max(_given(r.temperature_c for r in self._readings), default=None),
             throttle_reasons=sorted(set().union(*reasons)) if reasons else None,
             other_processes=max(_given(r.other_processes for r in self._readings), default=None),
-            warnings=list(_warnings(self._readings)),
+            warnings=list(_warnings(self._readings, self._monitor.max_sm_clock_mhz)),
         )
 
 
-def _warnings(readings: list[GpuReading]) -> Iterable[WarningName]:
+def _warnings(readings: list[GpuReading], max_sm_clock_mhz: int | None) -> Iterable[WarningName]:
     if any(reading.other_processes for reading in readings):
         yield "shared_gpu"
-    if any(set(reading.throttle_reasons or ()) - CHOSEN_CLOCKS for reading in readings):
+    reasons = set().union(*_given(reading.throttle_reasons for reading in readings))
+    if reasons - CHOSEN_CLOCKS - {POWER_CAP}:
         yield "throttled"
     clocks = _given(reading.sm_clock_mhz for reading in readings)
+    highest = max_sm_clock_mhz or max(clocks, default=0)
+    if POWER_CAP in reasons and clocks and median(clocks) < SLOWED * highest:
+        yield "power_capped"
     if clocks and max(clocks) - min(clocks) > UNSETTLED * median(clocks):
         yield "clocks_unsettled"
 

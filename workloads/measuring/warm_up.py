@@ -1,4 +1,8 @@
-"""Warm-up: running what will be timed until the device's clock has settled."""
+"""Warm-up: running what will be timed until the device's clock has settled.
+
+A GPU that reaches its power limit goes on at full clock for 0.25 to 0.4 s, then falls too low, and is
+back at the clock that it keeps 0.2 s later (H200): a clock that is steady at first says nothing.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +12,11 @@ from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 
 WINDOW_S = 0.05  # pace and clock are compared between windows of this length
-SETTLED = 0.02  # two windows' clocks that differ by less have settled: one step of boost is 15 MHz
+SETTLED = 0.02  # windows whose clocks differ by less have settled: one step of boost is 15 MHz
+CLOCK_WINDOWS, PACE_WINDOWS = (
+    4,
+    2,
+)  # so many in a row; a pace is noisier, and no power limit is behind it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,16 +35,22 @@ def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry
     """
     began = perf_counter()
     fastest = run(1)
-    before: float | None = None
+    speeds: list[float] = []
     while (elapsed := perf_counter() - began) < max(spec.warmup_s, spec.warmup_limit_s):
         if spec.warmup_s == 0:
             return WarmUp(seconds=elapsed, settled=None, round_s=fastest)
         rounds = max(1, round(WINDOW_S / fastest))
         pace = run(rounds) / rounds
         fastest = min(fastest, pace)
-        speed = telemetry.clock_mhz() or pace
-        settled = before is not None and abs(speed - before) <= SETTLED * before
-        before = speed
-        if settled and perf_counter() - began >= spec.warmup_s:
+        clock = telemetry.clock_mhz()
+        speeds.append(clock or pace)
+        if perf_counter() - began >= spec.warmup_s and _settled(
+            speeds, CLOCK_WINDOWS if clock else PACE_WINDOWS
+        ):
             return WarmUp(seconds=perf_counter() - began, settled=True, round_s=fastest)
     return WarmUp(seconds=perf_counter() - began, settled=False, round_s=fastest)
+
+
+def _settled(speeds: list[float], windows: int) -> bool:
+    last = speeds[-windows:]
+    return len(last) == windows and max(last) - min(last) <= SETTLED * last[0]

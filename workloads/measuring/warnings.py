@@ -2,13 +2,16 @@
 
 from typing import Literal
 
-WarningName = Literal["shared_gpu", "throttled", "clocks_unsettled"]
+WarningName = Literal["shared_gpu", "throttled", "power_capped", "clocks_unsettled"]
 
 ADVICE: dict[WarningName, str] = {
     "shared_gpu": "end the other process (nvidia-smi names it) or choose a free GPU by "
     "CUDA_VISIBLE_DEVICES, and measure again: times wait for whoever shares the GPU",
     "throttled": "cool the GPU or lock its clock where it can stay (nvidia-smi --lock-gpu-clocks), "
     "and measure again: it slows itself down, two configs may not meet the same clock",
+    "power_capped": "this work draws all the power that the GPU may, so the clock is what that leaves, "
+    "and a config that draws more meets a lower one, as in training; to compare at one clock, lock it "
+    "(nvidia-smi --lock-gpu-clocks)",
     "clocks_unsettled": "warm up longer (warmup_s) or lock the clock (nvidia-smi --lock-gpu-clocks), "
     "and measure again: it moved by more than 5% while times were taken",
 }
