@@ -90,9 +90,10 @@ class RunRecord:
     plan_trials: Annotated[int, "trials in the plan: a sweep with as many keys is finished"]
     suite: Annotated[str, "name of the suite, or `inline`"]
     cell_id: Annotated[
-        str, "hash of workload, problem, direction, input, regime, precision, layout, gpu"
+        str,
+        "hash of workload, problem, model, direction, input, regime, state, precision, layout, gpu",
     ]
-    workload: Annotated[str, "code that is timed, by name"]
+    workload: Annotated[str, "code that is timed, by name or import path"]
     problem: Annotated[str | None, "name of the convolution problem; null for a model"]
     direction: Annotated[
         str,
@@ -110,11 +111,20 @@ class RunRecord:
     bias: Annotated[bool | None, "whether the convolution problem adds a bias"]
     transposed: Annotated[bool | None, "whether it is a transposed convolution"]
     output_padding: Annotated[list[int] | None, "of a transposed convolution problem"]
+    occurrences: Annotated[int | None, "how often the problem's network has it"]
+    model_arguments: Annotated[
+        dict[str, str] | None, "of a model named by import path: its arguments, each as JSON"
+    ]
+    loss: Annotated[str | None, "that model's loss"]
+    optimiser: Annotated[str | None, "that model's optimiser"]
+    optimiser_parameters: Annotated[dict[str, float] | None, "the optimiser's numbers, by name"]
     regime: Annotated[str, "the rule by which input shapes arrive"]
     regime_parameters: Annotated[dict[str, float], "the rule's numbers, by name"]
     loop_kind: Annotated[
         str | None, "closed: all shapes were met, then timed; open: new shapes kept arriving"
     ]
+    state: Annotated[str, "what surrounds a step at equal shapes; plain: nothing"]
+    state_parameters: Annotated[dict[str, float], "the state's numbers, by name"]
     precision: Annotated[str, "fp32 (IEEE), tf32, bf16, fp16, amp_bf16 or amp_fp16"]
     layout: Annotated[str, "contiguous or channels_last"]
     replicate: Annotated[
@@ -135,6 +145,7 @@ class RunRecord:
     plan_cache_limit: Annotated[
         int | None, "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT in the process; null: torch's own"
     ]
+    compute_cache_disabled: Annotated[bool, "CUDA_CACHE_DISABLE=1 in the process"]
 
     # outcome
     status: Annotated[str, "ok, error, out_of_memory, crash (signal), killed (SIGKILL) or timeout"]
@@ -158,6 +169,9 @@ class RunRecord:
     open_new_shapes: Annotated[int | None, "steps of an open loop that met a new shape"]
     loss_first: Annotated[float | None, "loss of the first training step"]
     loss_last: Annotated[float | None, "loss of the last training step"]
+    accuracy: Annotated[
+        float | None, "share of held-back examples that are right after the training steps"
+    ]
 
     checks_error: Annotated[
         str | None, "what went wrong in the untimed checks, where all was measured before"

@@ -19,6 +19,7 @@ class Verdict:
     direction: str
     input_shape: str
     regime: str
+    state: str | None
     precision: str
     layout: str
     gpu: str
@@ -63,6 +64,7 @@ class BreakEven:
     direction: str
     input_shape: str
     regime: str
+    state: str | None
     precision: str
     layout: str
     gpu: str

@@ -7,13 +7,14 @@ from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.config import CudnnConfig
 
 DEFAULT = CudnnConfig()
+USUAL = ("plain", "contiguous", None)  # a state and a layout that need no word
 
 
 def cell_label(cell: Cell) -> str:
     what = cell.problem.name if cell.problem else cell.workload
     sizes = "x".join(map(str, cell.input_shape))
-    parts = (what, cell.direction, sizes, cell.regime, cell.precision, cell.layout)
-    return " ".join(part for part in parts if part != "contiguous")
+    parts = (what, cell.direction, sizes, cell.regime, cell.state, cell.precision, cell.layout)
+    return " ".join(part for part in parts if part not in USUAL)
 
 
 def config_label(config: CudnnConfig) -> str:

@@ -2,6 +2,7 @@
 
 import secrets
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
@@ -25,7 +26,8 @@ from cudnn_sweep.orchestrator.sweep_lock import (
     our_temporary_folder,
     sweep_lock,
 )
-from cudnn_sweep.workloads.suite import SuiteSpec, expand_cells, workload_names
+from cudnn_sweep.workloads.expand import expand_cells
+from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
 DONE, UNFINISHED = 0, 1  # exit codes
@@ -38,6 +40,7 @@ def launch(options: LaunchOptions, console: Console) -> int:
     """
     spec = _read(options)
     name, suite = choose_suite(spec, options.suite)
+    preload = _preload(spec, suite)
     machine = _look(suite)
     whole = _plan(name, suite, machine)
     chosen = narrow(whole, list(options.only)) if options.only else whole
@@ -52,7 +55,7 @@ def launch(options: LaunchOptions, console: Console) -> int:
         # Chosen again under the lock: another launch may just have ended.
         choice = choose_sweep(store, whole, chosen, machine.environment, options.wish)
         console.print(f"Sweep {choice.sweep_id} ({choice.reason})", highlight=False)
-        session = _session(choice, whole)
+        session = _session(choice, whole, preload)
         progress = Progress()
         if session.plan.trials:
             with measuring_lock(machine.gpu_uuids or ["cpu"]):
@@ -69,6 +72,20 @@ def _read(options: LaunchOptions) -> SweepSpec:
             "leave out `provider` and `metadata.sweep.address`"
         )
     return file.sweep
+
+
+def _preload(spec: SweepSpec, suite: SuiteSpec) -> tuple[str, ...]:
+    """What the launch file names must be there; what the suite names may be missing, as its cells may
+    have been narrowed to those that do without.
+    """
+    for module in spec.preload:
+        if not _installed(module):
+            raise SpecError(f"metadata.sweep.preload: {module} is not installed")
+    return tuple(dict.fromkeys([*filter(_installed, suite.preload), *spec.preload]))
+
+
+def _installed(module: str) -> bool:
+    return find_spec(module.partition(".")[0]) is not None
 
 
 def _look(suite: SuiteSpec) -> Survey:
@@ -98,7 +115,7 @@ def _open(location: str, console: Console) -> Store:
     return store
 
 
-def _session(choice: SweepChoice, whole: Plan) -> Session:
+def _session(choice: SweepChoice, whole: Plan, preload: tuple[str, ...]) -> Session:
     scratch = our_temporary_folder() / choice.sweep_id
     return Session(
         sweep_id=choice.sweep_id,
@@ -110,6 +127,7 @@ def _session(choice: SweepChoice, whole: Plan) -> Session:
         retries=choice.retries,
         scratch=scratch,
         folder=Path.cwd(),
+        preload=preload,
     )
 
 

@@ -1,5 +1,6 @@
 """Makes the one flat row of a trial from what was planned, what was measured and where."""
 
+import json
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -16,6 +17,7 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import LogPass, Measurement
+from cudnn_sweep.workloads.model import ModelChoice
 
 PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks")
 
@@ -73,8 +75,12 @@ def make_record(
         bias=problem.bias if problem else None,
         transposed=problem.transposed if problem else None,
         output_padding=list(problem.output_padding) if problem else None,
+        occurrences=problem.occurrences if problem else None,
+        **_as_model(cell.model),
         regime=cell.regime,
         regime_parameters=cell.regime_parameters,
+        state=cell.state,
+        state_parameters=cell.state_parameters,
         precision=cell.precision,
         layout=cell.layout,
         replicate=trial.replicate,
@@ -96,6 +102,17 @@ def make_record(
         env_hash=environment.env_hash,
         software_hash=environment.software_hash,
     )
+
+
+def _as_model(model: ModelChoice | None) -> dict[str, Any]:
+    if model is None:
+        return dict.fromkeys(("model_arguments", "loss", "optimiser", "optimiser_parameters"))
+    return {
+        "model_arguments": {name: json.dumps(value) for name, value in model.arguments.items()},
+        "loss": model.loss,
+        "optimiser": model.optimiser,
+        "optimiser_parameters": model.optimiser_parameters,
+    }
 
 
 def _as_measured(measured: Measurement) -> dict[str, Any]:

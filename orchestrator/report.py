@@ -2,6 +2,7 @@
 
 import shlex
 from collections import Counter
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -35,13 +36,15 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
         table.add_column(name)
     table.add_column("trials", justify="right")
     for cell_id, cell in cells.items():
-        parameters = ", ".join(
-            f"{name} {value:g}" for name, value in cell.regime_parameters.items()
-        )
         table.add_row(
             f"{cell.problem.name if cell.problem else cell.workload} {cell.direction}",
             "x".join(map(str, cell.input_shape)),
-            f"{cell.regime} ({parameters})" if parameters else cell.regime,
+            _with_numbers(cell.regime, cell.regime_parameters)
+            + (
+                ""
+                if cell.state == "plain"
+                else f", {_with_numbers(cell.state, cell.state_parameters)}"
+            ),
             cell.precision + (" channels_last" if cell.layout != "contiguous" else ""),
             str(trials[cell_id]),
         )
@@ -57,6 +60,11 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
         f"On {slots} × {model}, about {minutes:.1f} minutes.",
         highlight=False,
     )
+
+
+def _with_numbers(name: str, numbers: Mapping[str, float]) -> str:
+    text = ", ".join(f"{number} {value:g}" for number, value in numbers.items())
+    return f"{name} ({text})" if text else name
 
 
 def print_summary(

@@ -25,6 +25,8 @@ class Session:
     """A folder on each node, for compute caches; kept until the sweep is finished."""
     folder: Path
     """Where the launch was typed: a user's own workload files are named from here."""
+    preload: tuple[str, ...] = ()
+    """Modules that the fork server imports once."""
 
 
 def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:

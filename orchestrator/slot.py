@@ -31,7 +31,7 @@ class Slot:
         Raises ServerError where the fork server or CUDA does not come up.
         """
         self._session = session
-        self._server = ForkServer(folder=session.folder)
+        self._server = ForkServer(folder=session.folder, preload=session.preload)
         self._environment = survey(self._server, []).environment
         self.name = self._environment.gpu_uuid or f"{self._environment.host}/{accelerator}"
 

@@ -9,7 +9,7 @@ from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
-from cudnn_sweep.workloads.suite import STRICT, CellAxes, SuiteSpec
+from cudnn_sweep.workloads.suite import STRICT, CellAxes, ProblemSpec, SuiteSpec
 
 SUITES = files("cudnn_sweep.workloads").joinpath("suites")
 DEFAULT_SUITE = "quick"
@@ -24,11 +24,15 @@ class SweepSpec(BaseModel):
 
     suite: str | None = None
     cells: list[CellAxes] | None = Field(default=None, min_length=1)
+    problems: dict[str, ProblemSpec] = {}
+    """Convolutions of its own that `cells` may name."""
     configs: list[CudnnConfig] | None = Field(default=None, min_length=1)
     replicates: PositiveInt | None = None
     measure: MeasureSpec | None = None
     results: str = DEFAULT_RESULTS
     address: str | None = None
+    preload: list[str] = []
+    """Installed packages that the fork server imports once, beside the suite's own."""
     budget_minutes: PositiveFloat | None = None
     """No new block starts after this long."""
 
@@ -45,7 +49,7 @@ def choose_suite(spec: SweepSpec, name: str | None) -> tuple[str, SuiteSpec]:
     Raises SpecError for an unknown suite, LaunchFileError for a mistake in a suite's file.
     """
     if name is None and spec.cells is not None:
-        chosen, suite = INLINE, SuiteSpec(cells=spec.cells)
+        chosen, suite = INLINE, SuiteSpec(cells=spec.cells, problems=spec.problems)
     else:
         chosen = name or spec.suite or DEFAULT_SUITE
         suite = load_suite(chosen)

@@ -5,6 +5,7 @@ from rich.text import Text
 
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 from cudnn_sweep.orchestrator.contrast import settings
+from cudnn_sweep.orchestrator.labels import USUAL
 from cudnn_sweep.workloads.config import CudnnConfig
 
 DEFAULT_SETTINGS = {f"{name}={value}" for name, value in settings(CudnnConfig()).items()}
@@ -19,9 +20,10 @@ def verdict_label(verdict: Verdict) -> str:
     """
     what = verdict.problem or verdict.workload
     sizes = verdict.input_shape
-    parts = (what, verdict.direction, sizes, verdict.regime, verdict.precision, verdict.layout)
+    numbers = (verdict.regime, verdict.state, verdict.precision, verdict.layout)
+    parts = (what, verdict.direction, sizes, *numbers)
     shared = set(verdict.other_settings.split(", ")) - DEFAULT_SETTINGS
-    return " ".join([*(part for part in parts if part != "contiguous"), *sorted(shared)])
+    return " ".join([*(part for part in parts if part and part not in USUAL), *sorted(shared)])
 
 
 def verdict_text(verdict: Verdict) -> str:

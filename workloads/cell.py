@@ -1,9 +1,10 @@
-"""Cell: one workload × regime × precision × layout on one GPU model."""
+"""Cell: one workload × regime × state × precision × layout on one GPU model."""
 
 import json
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 
+from cudnn_sweep.workloads.model import ModelChoice
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
 
@@ -12,10 +13,13 @@ from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
 class Cell:
     workload: str
     problem: ConvProblem | None
+    model: ModelChoice | None
     direction: str
     input_shape: Shape
     regime: str
     regime_parameters: dict[str, float]
+    state: str
+    state_parameters: dict[str, float]
     precision: str
     layout: str
     gpu: str

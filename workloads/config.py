@@ -11,6 +11,7 @@ from cudnn_sweep.workloads.errors import WorkloadError
 
 HEURISTIC_MODE_B = "TORCH_CUDNN_USE_HEURISTIC_MODE_B"
 PLAN_CACHE_LIMIT = "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT"
+COMPUTE_CACHE_DISABLED = "CUDA_CACHE_DISABLE"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +35,8 @@ class CudnnConfig:
     """TORCH_CUDNN_USE_HEURISTIC_MODE_B: cuDNN's other heuristic, where benchmark is off."""
     plan_cache_limit: int | None = None
     """TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT: plans kept; 0 unlimited, negative none, None torch's own."""
+    compute_cache_disabled: bool = False
+    """CUDA_CACHE_DISABLE: each process compiles anew what CUDA keeps on disk otherwise."""
 
     def apply(self) -> None:
         """Set variables (before the process's first CUDA call), then flags.
@@ -45,6 +48,7 @@ class CudnnConfig:
         limit = self.plan_cache_limit
         _set_or_unset(HEURISTIC_MODE_B, "1" if self.heuristic_mode_b else None)
         _set_or_unset(PLAN_CACHE_LIMIT, None if limit is None else str(limit))
+        _set_or_unset(COMPUTE_CACHE_DISABLED, "1" if self.compute_cache_disabled else None)
         cudnn.enabled = self.enabled
         cudnn.benchmark = self.benchmark
         cudnn.benchmark_limit = self.benchmark_limit
@@ -63,6 +67,7 @@ def read_back(environment: Mapping[str, str]) -> CudnnConfig:
         deterministic=bool(cudnn.deterministic),
         heuristic_mode_b=environment.get(HEURISTIC_MODE_B) == "1",
         plan_cache_limit=None if plan_cache_limit is None else int(plan_cache_limit),
+        compute_cache_disabled=environment.get(COMPUTE_CACHE_DISABLED) == "1",
     )
 
 

@@ -23,8 +23,7 @@ def differentiable_step(
     """
 
     def forward(numbers: torch.Tensor) -> torch.Tensor:
-        with setting.region():
-            return function(numbers)
+        return setting.forward(function, numbers)
 
     @torch.no_grad()
     def run_forward(numbers: torch.Tensor) -> None:

@@ -251,6 +251,7 @@ class Measurement:
     open_new_shapes: int | None = None
     loss_first: float | None = None
     loss_last: float | None = None
+    accuracy: float | None = None
     checks_error: str | None = None
     memory: MemoryUse = field(default_factory=MemoryUse)
     calibration: Calibration = field(default_factory=Calibration)

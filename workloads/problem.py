@@ -30,6 +30,8 @@ class ConvProblem:
     transposed: bool = False
     output_padding: Shape = ()
     """Of a transposed one: what is added to one side of its output, one number a spatial size."""
+    occurrences: int = 1
+    """How often the network that it is from has it."""
 
     def __post_init__(self) -> None:
         spatial = len(self.input_shape) - 2
@@ -85,7 +87,8 @@ class ConvProblem:
 def load_problems() -> dict[str, ConvProblem]:
     """Every problem of every file, as `file/name`.
 
-    A file's columns are those of ConvProblem; `transposed` and `output_padding` may be left out.
+    A file's columns are those of ConvProblem; `transposed`, `output_padding` and
+    `occurrences` may be left out.
     """
     found = {}
     for table in sorted(PROBLEMS.iterdir(), key=lambda file: file.name):
@@ -105,18 +108,23 @@ def find_problem(name: str) -> ConvProblem:
 def _problem(name: str, row: dict[str, str]) -> ConvProblem:
     return ConvProblem(
         name=name,
-        input_shape=_sizes(row["input"]),
+        input_shape=parse_sizes(row["input"]),
         out_channels=int(row["out_channels"]),
-        kernel_size=_sizes(row["kernel"]),
-        stride=_sizes(row["stride"]),
-        padding=_sizes(row["padding"]),
-        dilation=_sizes(row["dilation"]),
+        kernel_size=parse_sizes(row["kernel"]),
+        stride=parse_sizes(row["stride"]),
+        padding=parse_sizes(row["padding"]),
+        dilation=parse_sizes(row["dilation"]),
         groups=int(row["groups"]),
         bias=YES_OR_NO[row["bias"]],
         transposed=YES_OR_NO[row.get("transposed") or "no"],
-        output_padding=_sizes(row["output_padding"]) if row.get("output_padding") else (),
+        output_padding=parse_sizes(row["output_padding"]) if row.get("output_padding") else (),
+        occurrences=int(row.get("occurrences") or 1),
     )
 
 
-def _sizes(text: str) -> Shape:
-    return tuple(int(size) for size in text.split("x"))
+def parse_sizes(text: str) -> Shape:
+    """`8x3x224x224`. Raises ValueError for anything else."""
+    sizes = text.split("x")
+    if not all(size.isdecimal() for size in sizes):
+        raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
+    return tuple(int(size) for size in sizes)

@@ -1,17 +1,17 @@
 """ShapeRegime: the rule by which input shapes arrive. One file a rule in `regimes/`."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import import_module
 from itertools import cycle
 from pkgutil import iter_modules
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
 from cudnn_sweep.workloads import regimes
-from cudnn_sweep.workloads.errors import WorkloadError, unknown
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.parameters import make_from_parameters
 from cudnn_sweep.workloads.problem import Shape
 
 
@@ -49,23 +49,7 @@ def regime_types() -> dict[str, type[ShapeRegime]]:
 
 def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:
     """Raises WorkloadError for an unknown rule or parameter, or a number that it does not take."""
-    if name not in regime_types():
-        raise unknown("regime", name, list(regime_types()))
-    rule = regime_types()[name]
-    wanted = {field.name: field.type for field in fields(rule)}
-    values: dict[str, float] = {}
-    for parameter, value in parameters.items():
-        if parameter not in wanted:
-            allowed = ", ".join(wanted) or "it takes none"
-            raise WorkloadError(
-                f"regime {name}: unknown parameter {parameter!r}; allowed: {allowed}"
-            )
-        if not math.isfinite(value):
-            raise WorkloadError(f"regime {name}: {parameter} must be finite, found {value}")
-        if wanted[parameter] is int and value != int(value):
-            raise WorkloadError(f"regime {name}: {parameter} must be a whole number, found {value}")
-        values[parameter] = cast(type, wanted[parameter])(value)
-    return rule(**values)
+    return make_from_parameters("regime", regime_types(), name, parameters)
 
 
 def at_least(regime: str, parameter: str, value: float, least: float) -> None:

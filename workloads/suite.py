@@ -1,25 +1,34 @@
-"""Suite: a named choice of workloads × regimes × precisions × layouts × configs × replicates."""
+"""Suite: a named choice of workloads × regimes × states × precisions × layouts × configs × replicates."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import product
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PositiveInt,
+)
 
-from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.errors import WorkloadError, unknown
-from cudnn_sweep.workloads.layout import check_layout
 from cudnn_sweep.workloads.measurement import MeasureSpec
-from cudnn_sweep.workloads.precision import find_precision
-from cudnn_sweep.workloads.problem import ConvProblem, Shape, find_problem
-from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
+from cudnn_sweep.workloads.parameters import NamedChoice
+from cudnn_sweep.workloads.problem import ConvProblem, Shape, parse_sizes
 
 STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
 Batch = Annotated[int, Field(ge=1, lt=2**31)]
-RegimeChoice = str | dict[str, dict[str, float]]
+
+
+def _read_sizes(text: object) -> object:
+    """`8x3x224x224`; a lone number stays one in YAML."""
+    if isinstance(text, str | int) and not isinstance(text, bool):
+        return parse_sizes(str(text))
+    raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
+
+
+Sizes = Annotated[Shape, BeforeValidator(_read_sizes)]
 
 
 class BatchByDevice(BaseModel):
@@ -31,6 +40,58 @@ class BatchByDevice(BaseModel):
     cpu: Batch
 
 
+class ProblemSpec(BaseModel):
+    """A convolution, as torch.nn.Conv1d, 2d and 3d take it; a size alone stands for each dimension."""
+
+    model_config = STRICT
+
+    input: Sizes
+    """Batch, channels, then one to three spatial sizes."""
+    out_channels: PositiveInt
+    kernel: Sizes
+    stride: Sizes = (1,)
+    padding: Sizes = (0,)
+    dilation: Sizes = (1,)
+    groups: PositiveInt = 1
+    bias: bool = False
+    transposed: bool = False
+    output_padding: Sizes = (0,)
+    occurrences: PositiveInt = 1
+
+    def problem(self, name: str) -> ConvProblem:
+        """Raises WorkloadError for sizes that do not go together."""
+        spatial = len(self.input) - 2
+
+        def each(sizes: Shape) -> Shape:
+            return sizes * spatial if len(sizes) == 1 else sizes
+
+        return ConvProblem(
+            name=name,
+            input_shape=self.input,
+            out_channels=self.out_channels,
+            kernel_size=each(self.kernel),
+            stride=each(self.stride),
+            padding=each(self.padding),
+            dilation=each(self.dilation),
+            groups=self.groups,
+            bias=self.bias,
+            transposed=self.transposed,
+            output_padding=each(self.output_padding),
+            occurrences=self.occurrences,
+        )
+
+
+class ModelSpec(BaseModel):
+    """How a model is made and trained; see workloads/model.py for the losses and optimisers."""
+
+    model_config = STRICT
+
+    arguments: dict[str, JsonValue] = {}
+    """Keyword arguments of the class or function that makes it."""
+    loss: str = "mean_square"
+    optimiser: NamedChoice = "sgd"
+
+
 class CellAxes(BaseModel):
     """Cells: a list in any place stands for each of its values, all combined."""
 
@@ -38,9 +99,14 @@ class CellAxes(BaseModel):
 
     workload: str | list[str]
     problem: str | list[str] | None = None
+    """`tutorials/rgb256`, or `tutorials` for all of that file, or a name under the suite's `problems`."""
+    input: Sizes | list[Sizes] | None = None
+    """Of a model: batch, channels, space, as 32x3x224x224."""
+    model: ModelSpec = ModelSpec()
     direction: str | list[str] | None = None
     batch: Batch | BatchByDevice | list[Batch] | None = None
-    regime: RegimeChoice | list[RegimeChoice] = "fixed"
+    regime: NamedChoice | list[NamedChoice] = "fixed"
+    state: NamedChoice | list[NamedChoice] = "plain"
     precision: str | list[str] = "tf32"
     layout: str | list[str] = "contiguous"
 
@@ -49,6 +115,8 @@ class SuiteSpec(BaseModel):
     model_config = STRICT
 
     cells: list[CellAxes] = Field(min_length=1)
+    problems: dict[str, ProblemSpec] = {}
+    """Convolutions of the suite's own, by name."""
     configs: list[CudnnConfig] = Field(
         default=[CudnnConfig(benchmark=False), CudnnConfig(benchmark=True)], min_length=1
     )
@@ -59,115 +127,14 @@ class SuiteSpec(BaseModel):
     """One block in so many carries an A/A pair: a check of the verdicts on real data."""
     measure: MeasureSpec = MeasureSpec()
     needs_cuda: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkloadFacts:
-    """What planning must know of a workload without importing it."""
-
-    directions: tuple[str, ...]
-    varies: tuple[str, ...]
-    input_shape: Shape | None
+    preload: list[str] = []
+    """Slow packages that its workloads import: the fork server imports those that are installed, once."""
 
 
 def workload_names(suite: SuiteSpec) -> list[str]:
-    return list(dict.fromkeys(name for axes in suite.cells for name in _each(axes.workload)))
+    return list(dict.fromkeys(name for axes in suite.cells for name in each(axes.workload)))
 
 
-def expand_cells(
-    suite: SuiteSpec,
-    facts: Mapping[str, WorkloadFacts],
-    *,
-    device: Literal["cuda", "cpu"],
-    gpu: str,
-) -> list[Cell]:
-    """The suite's cells on one GPU model, without repetition.
-
-    Raises WorkloadError for a name or a combination that does not exist.
-    """
-    cells = {
-        cell.cell_id: cell
-        for axes in suite.cells
-        for cell in _combinations(axes, facts, device=device, gpu=gpu)
-    }
-    return list(cells.values())
-
-
-def _combinations(
-    axes: CellAxes, facts: Mapping[str, WorkloadFacts], *, device: str, gpu: str
-) -> Iterator[Cell]:
-    batch = getattr(axes.batch, device) if isinstance(axes.batch, BatchByDevice) else axes.batch
-    for workload, problem, direction, size, regime, precision, layout in product(
-        _each(axes.workload),
-        _each(axes.problem),
-        _each(axes.direction),
-        _each(batch),
-        _each(axes.regime),
-        _each(axes.precision),
-        _each(axes.layout),
-    ):
-        known = facts[workload]
-        sized = _problem(workload, known, problem, size)
-        base = sized.input_shape if sized else _with_batch(known.input_shape, size)
-        rule = _regime(regime)
-        _check_regime(workload, known, rule, base)
-        yield Cell(
-            workload=workload,
-            problem=sized,
-            direction=_direction(workload, known, direction),
-            input_shape=base,
-            regime=rule.name,
-            regime_parameters=rule.parameters(),
-            precision=find_precision(precision).name,
-            layout=check_layout(layout),
-            gpu=gpu,
-        )
-
-
-def _each(value: Any) -> list[Any]:
+def each(value: Any) -> list[Any]:
     """An axis's values: pydantic has checked their types."""
     return value if isinstance(value, list) else [value]
-
-
-def _problem(
-    workload: str, known: WorkloadFacts, name: str | None, batch: int | None
-) -> ConvProblem | None:
-    if known.input_shape is not None:
-        if name is not None:
-            raise WorkloadError(f"workload {workload} takes no problem, found {name!r}")
-        return None
-    if name is None:
-        raise WorkloadError(f"workload {workload} needs a problem: `problem: tutorials/rgb256`")
-    problem = find_problem(name)
-    return problem if batch is None else problem.with_batch(batch)
-
-
-def _with_batch(shape: Shape | None, batch: int | None) -> Shape:
-    assert shape is not None
-    return shape if batch is None else (batch, *shape[1:])
-
-
-def _direction(workload: str, known: WorkloadFacts, name: str | None) -> str:
-    if name is None:
-        return known.directions[0]
-    if name not in known.directions:
-        raise unknown(f"direction of workload {workload}", name, list(known.directions))
-    return name
-
-
-def _regime(choice: RegimeChoice) -> ShapeRegime:
-    if isinstance(choice, str):
-        return make_regime(choice, {})
-    if len(choice) != 1:
-        raise WorkloadError(f"a regime is one name with its parameters, found {', '.join(choice)}")
-    ((name, parameters),) = choice.items()
-    return make_regime(name, parameters)
-
-
-def _check_regime(workload: str, known: WorkloadFacts, rule: ShapeRegime, base: Shape) -> None:
-    if rule.varies != "nothing" and rule.varies not in known.varies:
-        may = " and ".join(known.varies) or "nothing"
-        raise WorkloadError(
-            f"regime {rule.name} varies {rule.varies}; workload {workload} may vary {may}"
-        )
-    rule.period(base)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from cudnn_sweep.workloads.environment import Environment, capture_environment
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.suite import WorkloadFacts
+from cudnn_sweep.workloads.expand import WorkloadFacts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,4 +42,6 @@ def _facts(name: str) -> WorkloadFacts:
         directions=workload.directions,
         varies=workload.varies,
         input_shape=workload.input_shape,
+        recomputes=workload.recomputes,
+        is_model=workload.is_model,
     )

@@ -14,20 +14,25 @@ is the step.
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from cudnn_sweep.workloads import catalog
 from cudnn_sweep.workloads.errors import WorkloadError, unknown
 from cudnn_sweep.workloads.layout import memory_format
+from cudnn_sweep.workloads.model import ModelChoice
 from cudnn_sweep.workloads.precision import Precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
+from cudnn_sweep.workloads.state import State, make_state
 from cudnn_sweep.workloads.user_code import import_named
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +44,8 @@ class Setting:
     layout: str
     direction: str
     problem: ConvProblem | None
+    model: ModelChoice | None = None
+    state: State = field(default_factory=lambda: make_state("plain", {}))
     reference: bool = False
     """Compute in float64, from numbers as they are in the precision."""
 
@@ -49,6 +56,14 @@ class Setting:
     def region(self) -> AbstractContextManager[object]:
         """The context that a step runs in: autocast where the precision asks for it."""
         return nullcontext() if self.reference else self.precision.region(self.device)
+
+    def forward(self, function: Callable[[Any], T], inputs: Any) -> T:
+        """`function` of `inputs` in the region, and as the state has it: a forward pass to differentiate."""
+        with self.region():
+            if self.state.recomputes and not self.reference:
+                found: T = checkpoint(function, inputs, use_reentrant=False)
+                return found
+            return function(inputs)
 
     def random(self, shape: Shape) -> torch.Tensor:
         """Normal random numbers (never zeros: some kernels run faster on them) in the layout asked for."""
@@ -90,6 +105,10 @@ class TimedStep:
     """A step's outputs and gradients by name, not timed: to tell whether configs compute the same.
 
     Called twice, it has the same to compute."""
+    accuracy: Callable[[], float] | None = None
+    """The share that is right after the steps so far, of what was held back; not timed."""
+    capturable: bool = True
+    """False: a step's launches come from several threads, and a CUDA graph would miss some."""
 
 
 def pay_unrelated_step(device: torch.device) -> None:
@@ -118,8 +137,17 @@ class Workload:
     """Batch, channels, space; None: the problem's."""
     batches: int
     """How many different inputs of one shape are made and gone round."""
+    recomputes: bool
+    """It runs its forward pass through `Setting.forward`: a state may have it run again."""
+    is_model: bool
+    """Named by a model's import path: its input shape and ModelChoice come from whoever asks."""
     pay_one_time_costs: Callable[[torch.device], None]
     build: Callable[[Setting], TimedStep]
+
+    def step(self, setting: Setting) -> TimedStep:
+        """Built, and in the setting's state unless it is a reference."""
+        built = self.build(setting)
+        return built if setting.reference else setting.state.surround(built, setting)
 
 
 def workload(
@@ -128,6 +156,7 @@ def workload(
     varies: Sequence[str] = (),
     input_shape: Shape | None = None,
     batches: int = 1,
+    recomputes: bool = False,
     pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step,
 ) -> Callable[[Callable[[Setting], TimedStep]], Workload]:
     """Make a workload of the function below, under the function's name."""
@@ -139,6 +168,8 @@ def workload(
             varies=tuple(varies),
             input_shape=input_shape,
             batches=batches,
+            recomputes=recomputes,
+            is_model=False,
             pay_one_time_costs=pay_one_time_costs,
             build=build,
         )

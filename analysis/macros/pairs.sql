@@ -47,6 +47,7 @@ with trials as (
         direction,
         array_to_string(input_shape, 'x') as input_shape,
         regime,
+        state,
         precision,
         layout,
         device,
@@ -61,6 +62,7 @@ with trials as (
             'deterministic': deterministic::text,
             'heuristic_mode_b': heuristic_mode_b::text,
             'plan_cache_limit': plan_cache_limit::text,
+            'compute_cache_disabled': coalesce(compute_cache_disabled, false)::text,
             'twin': twin::text
         } as settings,
         if(
@@ -151,6 +153,7 @@ joined as (
         any_value(direction) as direction,
         any_value(input_shape) as input_shape,
         any_value(regime) as regime,
+        any_value(state) as state,
         any_value(precision) as precision,
         any_value(layout) as layout,
         any_value(device) as device,

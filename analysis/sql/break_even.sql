@@ -36,6 +36,7 @@ cells as (
         any_value(direction) as direction,
         any_value(input_shape) as input_shape,
         any_value(regime) as regime,
+        any_value(state) as state,
         any_value(precision) as precision, -- noqa: RF04
         any_value(layout) as layout,
         any_value(gpu) as gpu,
@@ -118,6 +119,7 @@ select
     direction,
     input_shape,
     regime,
+    state,
     precision,
     layout,
     gpu,
@@ -143,5 +145,5 @@ select
     software_hash
 from bounded
 order by
-    gpu, workload, problem, direction, input_shape, regime, precision, layout, other_settings,
+    gpu, workload, problem, direction, input_shape, regime, state, precision, layout, other_settings,
     software_hash, loop_kind, compute_cache

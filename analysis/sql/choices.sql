@@ -12,7 +12,9 @@ with processes as (
         * replace (array_to_string(input_shape, 'x') as input_shape),
         concat_ws('|', cell_id, env_hash, software_hash, kernels_source) as cell,
         row(
-            enabled, benchmark, benchmark_limit, deterministic, heuristic_mode_b, plan_cache_limit
+            enabled, benchmark, benchmark_limit, deterministic, heuristic_mode_b, plan_cache_limit,
+    compute_cache_disabled,
+            compute_cache_disabled
         ) as config
     from records
     where
@@ -45,6 +47,7 @@ select
     any_value(direction) as direction,
     any_value(input_shape) as input_shape,
     any_value(regime) as regime,
+    any_value(state) as state,
     any_value(precision) as precision, -- noqa: RF04
     any_value(layout) as layout,
     any_value(gpu) as gpu,
@@ -54,6 +57,7 @@ select
     any_value(deterministic) as deterministic, -- noqa: RF04
     any_value(heuristic_mode_b) as heuristic_mode_b,
     any_value(plan_cache_limit) as plan_cache_limit,
+    any_value(compute_cache_disabled) as compute_cache_disabled,
     count(*) as processes,
     any_value(cell_choices) as cell_choices,
     count(distinct kernels_hash) as distinct_choices,
@@ -80,6 +84,7 @@ select
 from ranked
 group by cell, config
 order by
-    gpu, workload, problem, direction, input_shape, regime, precision, layout, software_hash,
+    gpu, workload, problem, direction, input_shape, regime, state, precision, layout, software_hash,
     enabled, benchmark, benchmark_limit, deterministic, heuristic_mode_b, plan_cache_limit,
+    compute_cache_disabled,
     kernels_source, cell_id, env_hash

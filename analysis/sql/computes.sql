@@ -15,13 +15,15 @@ with processes as (
         ),
         concat_ws('|', cell_id, env_hash, software_hash) as cell,
         row(
-            enabled, benchmark, benchmark_limit, deterministic, heuristic_mode_b, plan_cache_limit
+            enabled, benchmark, benchmark_limit, deterministic, heuristic_mode_b, plan_cache_limit,
+    compute_cache_disabled,
+            compute_cache_disabled
         ) as config,
         (
             enabled
             and not (benchmark or deterministic or heuristic_mode_b)
             and coalesce(benchmark_limit, 10) = 10
-            and plan_cache_limit is null
+            and plan_cache_limit is null and not compute_cache_disabled
         ) as is_default
     from records
     where
@@ -51,6 +53,7 @@ select
     any_value(direction) as direction,
     any_value(input_shape) as input_shape,
     any_value(regime) as regime,
+    any_value(state) as state,
     any_value(precision) as precision, -- noqa: RF04
     any_value(layout) as layout,
     any_value(gpu) as gpu,
@@ -60,6 +63,7 @@ select
     any_value(deterministic) as deterministic, -- noqa: RF04
     any_value(heuristic_mode_b) as heuristic_mode_b,
     any_value(plan_cache_limit) as plan_cache_limit,
+    any_value(compute_cache_disabled) as compute_cache_disabled,
     count(*) as processes,
     count(distinct fingerprint) as distinct_fingerprints,
     bool_and(bitwise_repeatable) as bitwise_repeatable,
@@ -74,6 +78,7 @@ select
 from paired
 group by cell, config
 order by
-    gpu, workload, problem, direction, input_shape, regime, precision, layout, software_hash,
+    gpu, workload, problem, direction, input_shape, regime, state, precision, layout, software_hash,
     enabled, benchmark, benchmark_limit, deterministic, heuristic_mode_b, plan_cache_limit,
+    compute_cache_disabled,
     cell_id, env_hash

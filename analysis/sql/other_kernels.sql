@@ -34,6 +34,7 @@ cells as (
         any_value(direction) as direction,
         any_value(input_shape) as input_shape,
         any_value(regime) as regime,
+        any_value(state) as state,
         any_value(precision) as precision, -- noqa: RF04
         any_value(layout) as layout,
         any_value(gpu) as gpu,
@@ -69,6 +70,7 @@ select
     direction,
     input_shape,
     regime,
+    state,
     precision,
     layout,
     gpu,
@@ -87,5 +89,5 @@ select
     software_hash
 from named
 order by
-    gpu, workload, problem, direction, input_shape, regime, precision, layout, other_settings,
+    gpu, workload, problem, direction, input_shape, regime, state, precision, layout, other_settings,
     software_hash, cell_id, env_hash

@@ -42,8 +42,13 @@ def main() -> None:
     os.dup2(2, 1)  # whatever prints while importing must not break the protocol
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     adopt_orphans()
-    _import_all(late="--survey-only" not in sys.argv)
+    options = sys.argv[1:]
+    _import_all(late="--survey-only" not in options)
     sys.path.append(os.getcwd())  # a user's `package.module:name`
+    for option in options:
+        if not option.startswith("-"):
+            _preload(option)
+    gc.freeze()  # children then do not copy pages by collecting what is here
     os.write(replies, b"ready\n")
     last_gone: float | None = None
     with tempfile.TemporaryFile() as log:
@@ -55,9 +60,9 @@ def main() -> None:
 
 def _import_all(*, late: bool) -> None:
     """What a child would import itself, in time that it would measure or lose."""
-    import torch
 
     from cudnn_sweep.workloads.regime import regime_types
+    from cudnn_sweep.workloads.state import state_types
     from cudnn_sweep.workloads.workload import bundled_workloads
 
     for module in IMPORTED_BY_TORCH_LATE if late else ():
@@ -67,9 +72,28 @@ def _import_all(*, late: bool) -> None:
     import_module("cudnn_sweep.workloads.gpu")
     bundled_workloads()
     regime_types()
-    assert threads() == 1, f"{threads()} threads after importing: a fork would copy only one"
-    assert not torch.cuda.is_initialized(), "something imported has touched CUDA"
-    gc.freeze()  # children then do not copy pages by collecting what is here
+    state_types()
+    _check_fork("torch and our own modules")
+
+
+def _preload(module: str) -> None:
+    try:
+        import_module(module)
+    except Exception as error:  # noqa: BLE001  # whatever a package raises
+        sys.exit(f"sweep: preload: {module}: {type(error).__name__}: {error}")
+    _check_fork(f"preload: {module}")
+
+
+def _check_fork(imported: str) -> None:
+    """A fork has the one thread that forked, and cannot use CUDA if its parent did."""
+    import torch
+
+    if threads() != 1:
+        sys.exit(
+            f"sweep: {imported}: has {threads()} threads after importing; a fork copies only one"
+        )
+    if torch.cuda.is_initialized():
+        sys.exit(f"sweep: {imported}: has touched CUDA while importing")
 
 
 def _run(request: Request, log: int, last_gone: float | None) -> Outcome:

@@ -28,7 +28,8 @@ def test_the_documented_columns_are_those_of_the_code() -> None:
 def test_a_record_survives_being_stored(make_record: Callable[..., RunRecord]) -> None:
     record = make_record()
     (row,) = to_table([record]).to_pylist()
-    row["regime_parameters"] = dict(row["regime_parameters"])
+    for name in ("regime_parameters", "state_parameters"):
+        row[name] = dict(row[name])
     assert row == asdict(record)
 
 

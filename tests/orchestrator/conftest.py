@@ -11,8 +11,9 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TrialJob
 from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
-from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, expand_cells, workload_names
+from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
 QUICK = MeasureSpec(

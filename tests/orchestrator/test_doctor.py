@@ -25,8 +25,9 @@ from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
+from cudnn_sweep.workloads.expand import WorkloadFacts
 from cudnn_sweep.workloads.measurement import MonitorKind
-from cudnn_sweep.workloads.suite import CellAxes, WorkloadFacts
+from cudnn_sweep.workloads.suite import CellAxes
 from cudnn_sweep.workloads.survey import Survey
 
 

@@ -9,7 +9,8 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.plan import Plan, make_plan, narrow
 from cudnn_sweep.orchestrator.spec import load_suite, suite_names
 from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.suite import SuiteSpec, expand_cells
+from cudnn_sweep.workloads.expand import expand_cells
+from cudnn_sweep.workloads.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
 MakePlan = Callable[..., Plan]

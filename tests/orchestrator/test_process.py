@@ -105,10 +105,13 @@ def test_shell_variables_do_not_change_a_config(monkeypatch: pytest.MonkeyPatch)
     cell = Cell(
         workload="noop",
         problem=None,
+        model=None,
         direction="forward",
         input_shape=(1, 1),
         regime="fixed",
         regime_parameters={},
+        state="plain",
+        state_parameters={},
         precision="fp32",
         layout="contiguous",
         gpu="any",

@@ -24,6 +24,7 @@ GRADIENTS = {
 @workload(
     directions=(*DIRECTIONS, *GRADIENTS),
     varies=("batch", "space"),
+    recomputes=True,
 )
 def conv(setting: Setting) -> TimedStep:
     """The backward passes yield the gradients of the input, the weight and the bias."""

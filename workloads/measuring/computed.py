@@ -31,7 +31,7 @@ def compute(
     `flops`: of the step's convolutions, which decide whether a reference is affordable.
     """
     torch.manual_seed(seed)
-    step = workload.build(setting)
+    step = workload.step(setting)
     if step.examine is None:
         return Computed()
     inputs = step.prepare(shape)
@@ -95,7 +95,7 @@ def _reference(
     try:
         cudnn.enabled = False
         torch.manual_seed(seed)
-        step = workload.build(replace(setting, reference=True))
+        step = workload.step(replace(setting, reference=True))
         assert step.examine is not None
         return step.examine(step.prepare(shape)), None
     except (RuntimeError, NotImplementedError) as error:  # out of memory, or no float64 for it

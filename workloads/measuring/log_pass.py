@@ -25,7 +25,7 @@ def run_log_pass(request: TrialRequest) -> LogPass:
         os.environ.update({**VARIABLES, FILE_VARIABLE: str(log)})  # before the first CUDA call
         apply_request(request, Measurement())
         device = find_device()
-        step = find_workload(request.cell.workload).build(setting_of(request.cell, device))
+        step = find_workload(request.cell.workload).step(setting_of(request.cell, device))
         step.run(step.prepare(request.cell.input_shape))
         torch.cuda.synchronize()
         choices = read_engine_log(log.read_text() if log.exists() else "")

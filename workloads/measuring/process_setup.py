@@ -11,6 +11,7 @@ from cudnn_sweep.workloads.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.measuring.compute_cache import ComputeCache, use_compute_cache
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.precision import find_precision
+from cudnn_sweep.workloads.state import make_state
 from cudnn_sweep.workloads.workload import Setting
 
 
@@ -24,6 +25,8 @@ def apply_request(request: TrialRequest, measured: Measurement) -> ComputeCache 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     measured.threads = torch.get_num_threads()
     measured.config = apply_config(request.config)
+    if request.config.compute_cache_disabled:
+        measured.compute_cache = "disabled"
     find_precision(request.cell.precision).apply()
     measured.conv_fp32_precision = torch.backends.cudnn.conv.fp32_precision  # type: ignore[attr-defined]
     torch.manual_seed(request.seed)
@@ -37,4 +40,6 @@ def setting_of(cell: Cell, device: Device) -> Setting:
         layout=cell.layout,
         direction=cell.direction,
         problem=cell.problem,
+        model=cell.model,
+        state=make_state(cell.state, cell.state_parameters),
     )

@@ -42,7 +42,7 @@ def run_trial(
         telemetry = Telemetry(open_monitor(request.measure.telemetry, uuid))
     setting = setting_of(cell, device)
     with _phase(measured, "build"):
-        step = workload.build(setting)
+        step = workload.step(setting)
     arriving = cell.shapes().stream(cell.input_shape)
     with _phase(measured, "cold"):
         _measure_cold(request, step, arriving, device, measured)
@@ -59,6 +59,7 @@ def run_trial(
             others = {call.shape for call in measured.cold or ()} - {cell.input_shape}
             routes = routes_at(step, others) | set(measured.choice.routes or ())
             measured.choice.routes = sorted(routes)
+            measured.accuracy = step.accuracy() if step.accuracy else None
         del step  # its memory is free for another
         with _noted(measured):
             measured.computed = compute(

@@ -1,0 +1,184 @@
+"""A suite's cells on one GPU model: every combination of its axes, checked."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+from cudnn_sweep.workloads.cell import Cell
+from cudnn_sweep.workloads.errors import WorkloadError, unknown
+from cudnn_sweep.workloads.layout import check_layout
+from cudnn_sweep.workloads.model import ModelChoice
+from cudnn_sweep.workloads.parameters import NamedChoice, name_and_numbers
+from cudnn_sweep.workloads.precision import find_precision
+from cudnn_sweep.workloads.problem import ConvProblem, Shape, load_problems
+from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
+from cudnn_sweep.workloads.state import State, make_state
+from cudnn_sweep.workloads.suite import BatchByDevice, CellAxes, ModelSpec, SuiteSpec, each
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkloadFacts:
+    """What planning must know of a workload without importing it."""
+
+    directions: tuple[str, ...]
+    varies: tuple[str, ...]
+    input_shape: Shape | None
+    """None: a problem's, or a model's own."""
+    recomputes: bool = False
+    is_model: bool = False
+
+
+def expand_cells(
+    suite: SuiteSpec,
+    facts: Mapping[str, WorkloadFacts],
+    *,
+    device: Literal["cuda", "cpu"],
+    gpu: str,
+) -> list[Cell]:
+    """The suite's cells on one GPU model, without repetition.
+
+    Raises WorkloadError for a name or a combination that does not exist.
+    """
+    own = {name: spec.problem(name) for name, spec in suite.problems.items()}
+    cells = {
+        cell.cell_id: cell
+        for axes in suite.cells
+        for cell in _combinations(axes, own, facts, device=device, gpu=gpu)
+    }
+    return list(cells.values())
+
+
+def _combinations(
+    axes: CellAxes,
+    own: Mapping[str, ConvProblem],
+    facts: Mapping[str, WorkloadFacts],
+    *,
+    device: str,
+    gpu: str,
+) -> Iterator[Cell]:
+    batch = getattr(axes.batch, device) if isinstance(axes.batch, BatchByDevice) else axes.batch
+    for workload, problem, given, direction, size, regime, state, precision, layout in product(
+        each(axes.workload),
+        _problems(axes, own),
+        each(axes.input),
+        each(axes.direction),
+        each(batch),
+        each(axes.regime),
+        each(axes.state),
+        each(axes.precision),
+        each(axes.layout),
+    ):
+        known = facts[workload]
+        shape = _input_shape(workload, known, problem, given, size)
+        way = _direction(workload, known, direction)
+        rule = _regime(workload, known, regime, shape)
+        around = _state(workload, known, way, state)
+        yield Cell(
+            workload=workload,
+            problem=problem and problem.with_batch(shape[0]),
+            model=_model(workload, known, axes.model),
+            direction=way,
+            input_shape=shape,
+            regime=rule.name,
+            regime_parameters=rule.parameters(),
+            state=around.name,
+            state_parameters=around.parameters(),
+            precision=find_precision(precision).name,
+            layout=check_layout(layout),
+            gpu=gpu,
+        )
+
+
+def _problems(axes: CellAxes, own: Mapping[str, ConvProblem]) -> list[ConvProblem | None]:
+    if axes.problem is None:
+        return [None]
+    return [problem for name in each(axes.problem) for problem in _named(name, own)]
+
+
+def _named(name: str, own: Mapping[str, ConvProblem]) -> list[ConvProblem]:
+    """One problem, or all of a file."""
+    bundled = load_problems()
+    if name in own:
+        return [own[name]]
+    if name in bundled:
+        return [bundled[name]]
+    of_file = [problem for full, problem in bundled.items() if full.startswith(f"{name}/")]
+    if of_file:
+        return of_file
+    files = sorted({full.partition("/")[0] for full in bundled})
+    if own:
+        raise unknown("problem", name, [*own, *files])
+    file = name.partition("/")[0]
+    neighbours = [full for full in bundled if full.startswith(f"{file}/")]
+    raise unknown("problem", name, neighbours or files)
+
+
+def _input_shape(
+    workload: str,
+    known: WorkloadFacts,
+    problem: ConvProblem | None,
+    given: Shape | None,
+    batch: int | None,
+) -> Shape:
+    needs_problem = known.input_shape is None and not known.is_model
+    if problem is not None and not needs_problem:
+        raise WorkloadError(f"workload {workload} takes no problem, found {problem.name!r}")
+    if given is not None and not known.is_model:
+        found = "x".join(map(str, given))
+        raise WorkloadError(f"workload {workload} takes no input (a model does), found {found!r}")
+    if problem is not None:
+        shape = problem.input_shape
+    elif needs_problem:
+        raise WorkloadError(f"workload {workload} needs a problem: `problem: tutorials/rgb256`")
+    elif known.is_model:
+        if given is None:
+            raise WorkloadError(f"model {workload} needs an input: `input: 32x3x224x224`")
+        shape = given
+    else:
+        assert known.input_shape is not None
+        shape = known.input_shape
+    return shape if batch is None else (batch, *shape[1:])
+
+
+def _model(workload: str, known: WorkloadFacts, spec: ModelSpec) -> ModelChoice | None:
+    if not known.is_model:
+        if spec.model_fields_set:
+            raise WorkloadError(f"workload {workload} is no model: `model` does not apply to it")
+        return None
+    name, parameters = name_and_numbers("optimiser", spec.optimiser)
+    return ModelChoice(
+        arguments=spec.arguments, loss=spec.loss, optimiser=name, optimiser_parameters=parameters
+    )
+
+
+def _direction(workload: str, known: WorkloadFacts, name: str | None) -> str:
+    if name is None:
+        return known.directions[0]
+    if name not in known.directions:
+        raise unknown(f"direction of workload {workload}", name, list(known.directions))
+    return name
+
+
+def _regime(workload: str, known: WorkloadFacts, choice: NamedChoice, base: Shape) -> ShapeRegime:
+    rule = make_regime(*name_and_numbers("regime", choice))
+    if rule.varies != "nothing" and rule.varies not in known.varies:
+        may = " and ".join(known.varies) or "nothing"
+        raise WorkloadError(
+            f"regime {rule.name} varies {rule.varies}; workload {workload} may vary {may}"
+        )
+    rule.period(base)
+    return rule
+
+
+def _state(workload: str, known: WorkloadFacts, direction: str, choice: NamedChoice) -> State:
+    state = make_state(*name_and_numbers("state", choice))
+    if state.recomputes and not known.recomputes:
+        raise WorkloadError(
+            f"state {state.name} runs the forward pass again; workload {workload} cannot do that"
+        )
+    if state.recomputes and direction not in ("forward_backward", "training"):
+        raise WorkloadError(
+            f"state {state.name} needs a backward pass; direction {direction} has none"
+        )
+    return state

@@ -1,0 +1,48 @@
+"""What is written as a name with numbers: a regime, a state."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, TypeVar, cast
+
+from cudnn_sweep.workloads.errors import WorkloadError, unknown
+
+T = TypeVar("T")
+
+NamedChoice = str | dict[str, dict[str, float]]
+
+
+def name_and_numbers(kind: str, choice: NamedChoice) -> tuple[str, dict[str, float]]:
+    """Raises WorkloadError where there is more than one name."""
+    if isinstance(choice, str):
+        return choice, {}
+    if len(choice) != 1:
+        raise WorkloadError(f"a {kind} is one name with its parameters, found {', '.join(choice)}")
+    ((name, parameters),) = choice.items()
+    return name, parameters
+
+
+def make_from_parameters(
+    kind: str, types: Mapping[str, type[T]], name: str, parameters: dict[str, float]
+) -> T:
+    """An instance of the dataclass of that name, whose fields are whole or real numbers.
+
+    Raises WorkloadError for an unknown name or parameter, or a number that it does not take.
+    """
+    if name not in types:
+        raise unknown(kind, name, list(types))
+    made = types[name]
+    wanted = {field.name: field.type for field in fields(cast(Any, made))}
+    values: dict[str, float] = {}
+    for parameter, value in parameters.items():
+        if parameter not in wanted:
+            allowed = ", ".join(wanted) or "it takes none"
+            raise WorkloadError(
+                f"{kind} {name}: unknown parameter {parameter!r}; allowed: {allowed}"
+            )
+        if not math.isfinite(value):
+            raise WorkloadError(f"{kind} {name}: {parameter} must be finite, found {value}")
+        if wanted[parameter] is int and value != int(value):
+            raise WorkloadError(f"{kind} {name}: {parameter} must be a whole number, found {value}")
+        values[parameter] = cast(type, wanted[parameter])(value)
+    return made(**values)

@@ -1,0 +1,14 @@
+from dataclasses import dataclass
+
+from cudnn_sweep.workloads.state import State
+from cudnn_sweep.workloads.workload import Setting, TimedStep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plain(State):
+    """Nothing around it: the default."""
+
+    name = "plain"
+
+    def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
+        return step
