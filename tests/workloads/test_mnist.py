@@ -2,7 +2,9 @@
 
 import torch
 
-from cudnn_sweep.workloads.catalog.mnist import MnistNet, load_digits
+from cudnn_sweep.workloads.catalog.mnist import MnistNet, load_digits, mnist, split_digits
+from cudnn_sweep.workloads.precision import PRECISIONS
+from cudnn_sweep.workloads.workload import Setting, TimedStep
 
 
 def test_digits_are_the_1797_of_the_uci_set() -> None:
@@ -15,3 +17,49 @@ def test_digits_are_the_1797_of_the_uci_set() -> None:
 def test_net_is_the_tutorials() -> None:
     shapes = [tuple(parameter.shape) for parameter in MnistNet().parameters()]
     assert shapes == [(10, 1, 5, 5), (10,), (20, 10, 5, 5), (20,), (10, 320), (10,)]
+
+
+def test_what_is_held_back_is_never_trained_on_and_is_the_same_for_every_config() -> None:
+    torch.manual_seed(1)
+    (images, labels), (held, held_labels) = split_digits()
+    torch.manual_seed(2)
+    again = split_digits()
+    assert (len(images), len(held)) == (1500, 297)
+    assert torch.equal(images, again[0][0]) and torch.equal(held, again[1][0])
+    assert len(labels.unique()) == len(held_labels.unique()) == 10
+    counts = torch.bincount(labels, minlength=10) + torch.bincount(held_labels, minlength=10)
+    assert counts.tolist() == torch.bincount(load_digits()[1]).tolist()
+
+
+def test_batches_go_round_the_training_digits_in_an_order_that_is_always_the_same() -> None:
+    images, labels = split_digits()[0]
+    torch.manual_seed(3)
+    step = build()
+    batches = [step.prepare((100, 1, 28, 28)) for _ in range(16)]
+    assert mnist.batches == 15
+    assert torch.equal(torch.cat([batch[0] for batch in batches[:15]]), images)
+    assert torch.equal(batches[15][1], labels[:100])
+
+
+def test_accuracy_is_the_share_of_the_held_back_digits_that_training_gets_right() -> None:
+    torch.manual_seed(1)
+    step = build("amp_bf16")
+    assert step.accuracy is not None
+    assert step.accuracy() < 0.4, "a tenth by guessing"
+    batches = [step.prepare((100, 1, 28, 28)) for _ in range(15)]
+    for _ in range(8):
+        for batch in batches:
+            step.run(batch)
+    assert 0.85 < step.accuracy() < 1
+
+
+def build(precision: str = "fp32") -> TimedStep:
+    return mnist.step(
+        Setting(
+            device=torch.device("cpu"),
+            precision=PRECISIONS[precision],
+            layout="contiguous",
+            direction="training",
+            problem=None,
+        )
+    )
