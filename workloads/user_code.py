@@ -6,28 +6,59 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.errors import WorkloadError, unknown
+
+EXTRAS = {"torchvision": "vision", "monai": "medical"}
+"""Packages that an extra of ours brings."""
 
 
 def import_named(reference: str) -> object:
-    """The object that `package.module:name` or `folder/file.py:name` names."""
+    """The object that `package.module:name` or `folder/file.py:name` names.
+
+    Raises WorkloadError, which for a package that is not there says how to get it.
+    """
     place, _, name = reference.rpartition(":")
     try:
         module = _import_file(Path(place)) if place.endswith(".py") else import_module(place)
     except Exception as error:
-        raise WorkloadError(
-            f"{place} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+        raise WorkloadError(f"{place} cannot be imported: {_reason(place, error)}") from error
     if not hasattr(module, name):
-        raise WorkloadError(f"{place} has no {name!r}")
+        public = [known for known in vars(module) if not known.startswith("_")]
+        raise unknown(f"name in {place}", name, public)
     found: object = getattr(module, name)
     return found
 
 
+def _reason(place: str, error: Exception) -> str:
+    """A module that is not there is named by `place`, or imported by what `place` names."""
+    cause = f"{type(error).__name__}: {error}"
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return cause
+    package, _, inner = error.name.partition(".")
+    if not inner:
+        return f"{package} is not installed; {_how_to_get(package)}"
+    if f"{place}.".startswith(f"{error.name}."):
+        return f"{package} is installed and has no module {inner}"
+    return cause
+
+
+def _how_to_get(package: str) -> str:
+    extra = EXTRAS.get(package)
+    return f"pip install 'cudnn-sweep[{extra}]'" if extra else f"pip install {package}"
+
+
 def _import_file(file: Path) -> ModuleType:
-    spec = spec_from_file_location(f"sweep_user_{file.stem}", file)
+    """Once a process: what two references name in one file is of the same classes."""
+    name = f"sweep_user_{file.stem}"
+    spec = spec_from_file_location(name, file.resolve())
     assert spec is not None and spec.loader is not None
+    if name in sys.modules and sys.modules[name].__file__ == spec.origin:
+        return sys.modules[name]
     module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module

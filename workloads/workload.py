@@ -24,7 +24,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from cudnn_sweep.workloads import catalog
-from cudnn_sweep.workloads.errors import WorkloadError, unknown
+from cudnn_sweep.workloads.errors import unknown
 from cudnn_sweep.workloads.layout import memory_format
 from cudnn_sweep.workloads.model import ModelChoice
 from cudnn_sweep.workloads.precision import Precision
@@ -189,7 +189,7 @@ def bundled_workloads() -> dict[str, Workload]:
 
 
 def find_workload(name: str) -> Workload:
-    """A bundled workload, or a user's as `package.module:name` or `folder/file.py:name`.
+    """A bundled workload, or a user's workload or model, `package.module:name` or `folder/file.py:name`.
 
     A user's code is imported: only in a process that may be thrown away.
     """
@@ -197,7 +197,16 @@ def find_workload(name: str) -> Workload:
         if name not in bundled_workloads():
             raise unknown("workload", name, [*bundled_workloads(), "FILE.py:NAME", "MODULE:NAME"])
         return bundled_workloads()[name]
-    found = import_named(name)
-    if not isinstance(found, Workload):
-        raise WorkloadError(f"{name} is a {type(found).__name__}; put @workload(...) above it")
-    return found
+    found = _import_repeatably(name)
+    if isinstance(found, Workload):
+        return found
+    from cudnn_sweep.workloads.model_workload import model_workload  # which imports this file
+
+    return model_workload(name, found)
+
+
+def _import_repeatably(name: str) -> object:
+    """Weights that a module draws when it is imported are the same in every process."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        return import_named(name)

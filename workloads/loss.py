@@ -1,0 +1,115 @@
+"""Losses by name: what training makes small. Whatever a model returns, each tensor in it counts alike."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from cudnn_sweep.workloads.errors import WorkloadError, unknown
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.user_code import import_named
+
+if TYPE_CHECKING:
+    import torch
+
+Loss = Callable[[Any], "torch.Tensor"]
+
+SEED = 0  # of random classes: all configs get the same
+
+
+def floating_tensors(output: Any, name: str = "output") -> dict[str, "torch.Tensor"]:
+    """Those in nested tuples, lists, dicts and dataclasses, by their way there: `output.features.0`."""
+    import torch
+
+    if isinstance(output, torch.Tensor):
+        return {name: output} if output.is_floating_point() else {}
+    parts: Mapping[Any, Any] = {}
+    if isinstance(output, Mapping):
+        parts = output
+    elif isinstance(output, tuple | list):
+        parts = dict(enumerate(output))
+    elif is_dataclass(output):
+        parts = {field.name: getattr(output, field.name) for field in fields(output)}
+    return {
+        path: tensor
+        for key, part in parts.items()
+        for path, tensor in floating_tensors(part, f"{name}.{key}").items()
+    }
+
+
+class MeanSquare:
+    """The mean of squares of every floating-point tensor: outputs learn to be zero."""
+
+    def __call__(self, output: Any) -> "torch.Tensor":
+        return _mean_over("mean_square", output, lambda values: values.square().mean())
+
+
+class CrossEntropy:
+    """Of scores (N, classes) or (N, classes, *space) for random classes, the same at every step."""
+
+    def __init__(self) -> None:
+        self._classes: dict[Shape, torch.Tensor] = {}
+
+    def __call__(self, output: Any) -> "torch.Tensor":
+        return _mean_over("cross_entropy", output, self._of)
+
+    def _of(self, scores: "torch.Tensor") -> "torch.Tensor":
+        import torch
+
+        shape = tuple(scores.shape)
+        if len(shape) < 2:
+            raise WorkloadError(
+                "loss cross_entropy takes an output of shape (N, classes) or (N, classes, *space), "
+                f"found {shape}"
+            )
+        if shape not in self._classes:
+            generator = torch.Generator(scores.device).manual_seed(SEED)
+            self._classes[shape] = torch.randint(
+                shape[1], (shape[0], *shape[2:]), generator=generator, device=scores.device
+            )
+        return torch.nn.functional.cross_entropy(scores, self._classes[shape])
+
+
+LOSSES: dict[str, Callable[[], Loss]] = {"mean_square": MeanSquare, "cross_entropy": CrossEntropy}
+
+
+def check_loss(name: str) -> None:
+    """Raises WorkloadError; a user's own, `MODULE:NAME`, is not imported."""
+    if name not in LOSSES and ":" not in name:
+        raise unknown("loss", name, [*LOSSES, "FILE.py:NAME", "MODULE:NAME"])
+
+
+def make_loss(name: str) -> Loss:
+    """A user's own takes what the model returns and gives a scalar tensor."""
+    if name in LOSSES:
+        return LOSSES[name]()
+    own = import_named(name)
+    if not callable(own):
+        raise WorkloadError(f"loss {name} is a {type(own).__name__}; allowed: a function")
+
+    def checked(output: Any) -> "torch.Tensor":
+        import torch
+
+        loss = own(output)
+        if not isinstance(loss, torch.Tensor) or loss.dim() != 0:
+            shape = f" of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else ""
+            raise WorkloadError(
+                f"loss {name} returned a {type(loss).__name__}{shape}; allowed: a scalar tensor"
+            )
+        return loss
+
+    return checked
+
+
+def _mean_over(
+    loss: str, output: Any, function: Callable[["torch.Tensor"], "torch.Tensor"]
+) -> "torch.Tensor":
+    """In float32 at least: squares of float16 overflow at 256."""
+    import torch
+
+    tensors = floating_tensors(output).values()
+    if not tensors:
+        raise WorkloadError(
+            f"loss {loss} takes floating-point tensors, the model returned a {type(output).__name__}"
+        )
+    wide = [tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in tensors]
+    return torch.stack([function(tensor) for tensor in wide]).mean()

@@ -1,0 +1,166 @@
+"""Training and inference of a model named by import path, `torchvision.models:resnet50`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import partial
+from inspect import signature
+from types import FunctionType
+
+import torch
+from pydantic import JsonValue
+from torch import nn
+from torch.nn.modules.dropout import _DropoutNd
+
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.loss import floating_tensors, make_loss
+from cudnn_sweep.workloads.model import ModelChoice
+from cudnn_sweep.workloads.optimiser import make_optimiser
+from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, pay_unrelated_step
+
+Source = type[nn.Module] | FunctionType | nn.Module
+Tensors = dict[str, torch.Tensor]
+
+SEED = 0  # of what a forward pass draws when it is examined
+
+
+def model_workload(name: str, found: object) -> Workload:
+    """`found`: a class derived from nn.Module, a function that returns a module, or a module.
+
+    Raises WorkloadError for anything else.
+    """
+    if isinstance(found, type) and issubclass(found, nn.Module):
+        return _workload(name, found)
+    if isinstance(found, FunctionType | nn.Module):
+        return _workload(name, found)
+    what = "a class" if isinstance(found, type) else f"a {type(found).__name__}"
+    raise WorkloadError(
+        f"{name} is {what}; allowed: a workload, made by @workload(...) above a function, or a "
+        "model: a class derived from torch.nn.Module, a function that returns one, or one itself"
+    )
+
+
+def _workload(name: str, source: Source) -> Workload:
+    return Workload(
+        name=name,
+        directions=("training", "inference"),
+        varies=("batch", "space"),
+        input_shape=None,
+        batches=1,
+        recomputes=True,
+        is_model=True,
+        pay_one_time_costs=pay_unrelated_step,
+        build=partial(_build, name, source),
+    )
+
+
+def _build(name: str, source: Source, setting: Setting) -> TimedStep:
+    """Weights are drawn as the model does it, on the CPU in float32, and then placed."""
+    assert setting.model is not None
+    net = setting.place(_make(name, source, setting.model.arguments))
+    if setting.direction == "inference":
+        return _inference(net, setting)
+    if not any(weight.requires_grad for weight in net.parameters()):
+        raise WorkloadError(f"model {name} has nothing to train; allowed: `direction: inference`")
+    return _training(net, setting.model, setting)
+
+
+def _make(name: str, source: Source, arguments: dict[str, JsonValue]) -> nn.Module:
+    if isinstance(source, nn.Module):
+        if arguments:
+            found = ", ".join(arguments)
+            raise WorkloadError(f"model {name} is a module already: no arguments, found {found}")
+        return deepcopy(source)
+    try:
+        signature(source).bind(**arguments)
+    except TypeError as error:
+        raise WorkloadError(
+            f"model {name}: {error}; allowed under `model: {{arguments: ...}}`: {signature(source)}"
+        ) from error
+    made = source(**arguments)
+    if not isinstance(made, nn.Module):
+        raise WorkloadError(
+            f"model {name} returned a {type(made).__name__}; allowed: a torch.nn.Module"
+        )
+    return made
+
+
+def _training(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedStep:
+    """A step is zero_grad, forward, loss, backward, optimiser."""
+    net.train()
+    weights = {name: weight for name, weight in net.named_parameters() if weight.requires_grad}
+    optimiser = make_optimiser(choice.optimiser, choice.optimiser_parameters).make(
+        weights.values(), setting.device
+    )
+    scaler = torch.amp.GradScaler(
+        setting.device.type,
+        enabled=setting.precision.autocast == "float16" and not setting.reference,
+    )
+    loss_of = make_loss(choice.loss)
+
+    def forward(inputs: torch.Tensor) -> torch.Tensor:
+        output = setting.forward(net, inputs)
+        with setting.region():
+            return loss_of(output)
+
+    def run(inputs: torch.Tensor) -> torch.Tensor:
+        optimiser.zero_grad()
+        loss = forward(inputs)
+        scaler.scale(loss).backward()
+        scaler.step(optimiser)
+        scaler.update()
+        return loss.detach()
+
+    def examine(inputs: torch.Tensor) -> Tensors:
+        """Gradients at the first scale at which they are finite, as the scaler's search would end."""
+        scale = scaler.get_scale()
+        while True:
+            with _as_if_first(net, setting.device):
+                loss = forward(inputs)
+                found = torch.autograd.grad(loss * scale, list(weights.values()), allow_unused=True)
+            gradients = {
+                f"{name}.grad": gradient / scale
+                for name, gradient in zip(weights, found, strict=True)
+                if gradient is not None
+            }
+            if scale <= 1 or all(bool(values.isfinite().all()) for values in gradients.values()):
+                return {"loss": loss.detach(), **gradients}
+            scale /= 2
+
+    return TimedStep(prepare=setting.random, run=run, examine=examine)
+
+
+def _inference(net: nn.Module, setting: Setting) -> TimedStep:
+    net.eval()
+
+    @torch.no_grad()
+    def run(inputs: torch.Tensor) -> None:
+        with setting.region():
+            net(inputs)
+
+    @torch.no_grad()
+    def examine(inputs: torch.Tensor) -> Tensors:
+        with _as_if_first(net, setting.device), setting.region():
+            return floating_tensors(net(inputs))
+
+    return TimedStep(prepare=setting.random, run=run, examine=examine)
+
+
+@contextmanager
+def _as_if_first(net: nn.Module, device: torch.device) -> Iterator[None]:
+    """What a pass draws is the same each time, and the buffers that it changes are put back.
+
+    Dropout is off: a GPU draws other masks in another precision, and a reference would differ.
+    """
+    before = {name: buffer.clone() for name, buffer in net.named_buffers()}
+    dropouts = [part for part in net.modules() if isinstance(part, _DropoutNd) and part.training]
+    for dropout in dropouts:
+        dropout.eval()
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(SEED)
+        yield
+    for dropout in dropouts:
+        dropout.train()
+    with torch.no_grad():
+        for name, value in before.items():
+            net.get_buffer(name).copy_(value)

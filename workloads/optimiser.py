@@ -1,0 +1,89 @@
+"""Optimisers by name. Defaults are PyTorch's, and for SGD those of its tutorials."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cudnn_sweep.workloads.parameters import make_from_parameters
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimiser:
+    """Its dataclass fields are its parameters, all of them numbers."""
+
+    name: ClassVar[str]
+    torch_name: ClassVar[str]
+
+    def make(
+        self, weights: Iterable["torch.Tensor"], device: "torch.device"
+    ) -> "torch.optim.Optimizer":
+        """Raises ValueError for a number that torch does not take."""
+        import torch
+
+        made: torch.optim.Optimizer = getattr(torch.optim, self.torch_name)(
+            weights, **self._keywords(device)
+        )
+        return made
+
+    def _keywords(self, device: "torch.device") -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sgd(Optimiser):
+    name = "sgd"
+    torch_name = "SGD"
+    lr: float = 0.01
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adam(Optimiser):
+    name = "adam"
+    torch_name = "Adam"
+    lr: float = 0.001
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    """In fp16 this is zero and weights become NaN: there choose 1e-4."""
+    weight_decay: float = 0.0
+
+    def _keywords(self, device: "torch.device") -> dict[str, Any]:
+        """`capturable` counts steps on the GPU, as a CUDA graph needs it."""
+        numbers = asdict(self)
+        betas = numbers.pop("beta1"), numbers.pop("beta2")
+        return {**numbers, "betas": betas, "capturable": device.type == "cuda"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamW(Adam):
+    name = "adamw"
+    torch_name = "AdamW"
+    weight_decay: float = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class RmsProp(Optimiser):
+    name = "rmsprop"
+    torch_name = "RMSprop"
+    lr: float = 0.01
+    alpha: float = 0.99
+    eps: float = 1e-8
+    """As Adam's."""
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+
+    def _keywords(self, device: "torch.device") -> dict[str, Any]:
+        return {**asdict(self), "capturable": device.type == "cuda"}
+
+
+OPTIMISERS = {kind.name: kind for kind in (Sgd, Adam, AdamW, RmsProp)}
+
+
+def make_optimiser(name: str, parameters: dict[str, float]) -> Optimiser:
+    """Raises WorkloadError for an unknown optimiser or parameter."""
+    return make_from_parameters("optimiser", OPTIMISERS, name, parameters)
