@@ -17,11 +17,13 @@ from cudnn_sweep.orchestrator.process.protocol import (
     LogJob,
     Reply,
     Request,
+    TraceJob,
     TrialJob,
 )
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.measurement import Measurement
 from cudnn_sweep.workloads.measuring.log_pass import run_log_pass
+from cudnn_sweep.workloads.measuring.model_trace import trace_model
 from cudnn_sweep.workloads.measuring.trial import run_trial
 from cudnn_sweep.workloads.survey import survey_machine
 
@@ -70,6 +72,8 @@ def _work(request: Request, reply_to: int, born: float) -> Reply:
             )
         elif isinstance(job, LogJob):
             reply.log_pass = run_log_pass(job.trial)
+        elif isinstance(job, TraceJob):
+            reply.trace = trace_model(job.trace)
         else:
             reply.survey = survey_machine(job.workloads)
     except WorkloadError as error:

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from cudnn_sweep.workloads.measurement import LogPass, Measurement, TrialRequest
 from cudnn_sweep.workloads.survey import Survey
+from cudnn_sweep.workloads.tracing import Trace, TraceRequest
 
 EXACT = ConfigDict(ser_json_inf_nan="constants")  # an error of infinity is no missing error
 
@@ -39,10 +40,18 @@ class SurveyJob:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TraceJob:
+    """List the convolutions of a user's model."""
+
+    trace: TraceRequest
+    kind: Literal["trace"] = "trace"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
     """A job for a fresh process, and its limits."""
 
-    job: Annotated[TrialJob | LogJob | SurveyJob, Field(discriminator="kind")]
+    job: Annotated[TrialJob | LogJob | SurveyJob | TraceJob, Field(discriminator="kind")]
     timeout_s: float
     host_memory_limit_mib: int | None = None
 
@@ -58,6 +67,7 @@ class Reply:
     measured: Measurement | None = None
     log_pass: LogPass | None = None
     survey: Survey | None = None
+    trace: Trace | None = None
     imported: list[str] = field(default_factory=list)
     """Modules that it had to import: what the server should have imported before."""
 

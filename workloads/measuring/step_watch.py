@@ -7,8 +7,26 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-FORWARD = torch.ops.aten.convolution.default
+# The second is what `torch.jit.trace` keeps; both begin with the same nine arguments.
+FORWARDS = (torch.ops.aten.convolution.default, torch.ops.aten._convolution.default)
 BACKWARD = torch.ops.aten.convolution_backward.default
+SIZES = 9
+UNNAMED = "???"  # torch's Python bindings leave out MkldnnTranspose alone
+
+# Under torch.inference_mode these arrive whole, as no autograd above has taken them apart.
+COMPOSITES = {
+    getattr(operation, overload)
+    for operation in (
+        torch.ops.aten.conv1d,
+        torch.ops.aten.conv2d,
+        torch.ops.aten.conv3d,
+        torch.ops.aten.conv_transpose1d,
+        torch.ops.aten.conv_transpose2d,
+        torch.ops.aten.conv_transpose3d,
+        torch.ops.aten._convolution_mode,
+    )
+    for overload in operation.overloads()
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,14 +59,15 @@ class StepWatch(TorchDispatchMode):
         return self.routes or self.backward_routes
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is FORWARD:
-            self.routes.append(_route(*args))
-        elif func is BACKWARD:
+        if func in COMPOSITES:
+            with self:
+                return func.decompose(*args, **(kwargs or {}))
+        if func is BACKWARD:
             self.backward_routes.append(_route(args[1], args[2], None, *args[4:10]))
         result = func(*args, **(kwargs or {}))
         name = str(func.overloadpacket._qualified_op_name).removeprefix("aten::")
-        if func is FORWARD:
-            self.work.append(_forward_work(args, result))
+        if func in FORWARDS:
+            self.note_forward(args[:SIZES], result)
         elif func is BACKWARD:
             self.work.extend(_backward_work(args, result))
         elif "cudnn" in name:
@@ -56,6 +75,11 @@ class StepWatch(TorchDispatchMode):
         if self._count is not None:
             self.launches.append((name, self._count()))
         return result
+
+    def note_forward(self, sizes: Any, output: torch.Tensor) -> None:
+        """`sizes`: what `aten.convolution` takes, in its order."""
+        self.routes.append(_route(*sizes))
+        self.work.append(_forward_work(sizes, output))
 
 
 def _route(
@@ -71,7 +95,8 @@ def _route(
 ) -> str:
     """The name in torch's `ConvBackend`, for example Cudnn, CudaDepthwise2d, Mkldnn."""
     sizes = (stride, padding, dilation, transposed, output_padding, groups)
-    return str(torch._C._select_conv_backend(images, weight, bias, *sizes).name)
+    name = str(torch._C._select_conv_backend(images, weight, bias, *sizes).name)
+    return "MkldnnTranspose" if name == UNNAMED else name
 
 
 def _forward_work(args: Any, output: torch.Tensor) -> ConvolutionWork:

@@ -1,0 +1,193 @@
+"""`sweep trace`."""
+
+import json as json_format
+import shlex
+import sys
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from cudnn_sweep.workloads.problem import Shape
+    from cudnn_sweep.workloads.tracing import Trace, TraceRequest
+
+PLAIN_WIDTH = 180  # columns where the output is no terminal: a row keeps to its line
+TIMEOUT_S = 600.0  # a large model's first pass on a few CPU cores takes minutes
+
+
+class Direction(StrEnum):
+    TRAINING = "training"
+    INFERENCE = "inference"
+
+
+def trace(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="package.module:name or file.py:name of an nn.Module class, of a function that "
+            "returns a module, or of a module.",
+        ),
+    ],
+    input: Annotated[
+        list[str],
+        typer.Option(metavar="SIZES", help="As 8x3x512x512; one for each input, in order."),
+    ],
+    argument: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Keyword argument of the class or function: JSON, else text. Repeat for more.",
+        ),
+    ] = None,
+    precision: Annotated[
+        str, typer.Option(help="fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16.")
+    ] = "tf32",
+    layout: Annotated[str, typer.Option(help="contiguous or channels_last.")] = "contiguous",
+    direction: Annotated[
+        Direction, typer.Option(help="Mode of the model, and what the suite times.")
+    ] = Direction.TRAINING,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE.yaml", help="The suite; by default NAME.yaml here.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the suite's file.")] = False,
+    list_only: Annotated[bool, typer.Option("--list-only", help="Write no suite.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the list as JSON; the suite is written too.")
+    ] = False,
+) -> None:
+    """List the convolutions that a model of yours runs, and write a suite of them.
+
+    The model runs forward once, in a process of its own, on the GPU if there is one.
+    Its inputs are random numbers; the routes are those that torch selects there.
+    """
+    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
+    from cudnn_sweep.orchestrator.traced_suite import suite_text
+
+    with mistakes_exit():
+        request = _request(model, input, argument or [], precision, layout, direction)
+        file = None if list_only else _suite_file(request, output, force)
+        found = _run(request)
+        text = suite_text(found) if file else ""
+        _show(found, json)
+        if file:
+            _write(file, text)
+            suite = shlex.quote(str(file))
+            next_step = f"sweep launch cluster.yaml --suite {suite}"
+            typer.echo(f"Wrote {file}; next: {next_step}", err=json)
+
+
+def _request(
+    model: str,
+    inputs: list[str],
+    arguments: list[str],
+    precision: str,
+    layout: str,
+    direction: Direction,
+) -> "TraceRequest":
+    from cudnn_sweep.workloads.layout import check_layout
+    from cudnn_sweep.workloads.precision import find_precision
+    from cudnn_sweep.workloads.tracing import TraceRequest
+
+    place, _, name = model.rpartition(":")
+    if not place or not name:
+        raise typer.BadParameter(
+            f"found {model!r}, allowed: package.module:name or file.py:name", param_hint="MODEL"
+        )
+    return TraceRequest(
+        model=model,
+        inputs=[_sizes(text) for text in inputs],
+        arguments=dict(_argument(text) for text in arguments),
+        precision=find_precision(precision).name,
+        layout=check_layout(layout),
+        direction=direction.value,
+    )
+
+
+def _sizes(text: str) -> "Shape":
+    from cudnn_sweep.workloads.problem import parse_sizes
+
+    try:
+        return parse_sizes(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--input") from error
+
+
+def _argument(text: str) -> tuple[str, "JsonValue"]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise typer.BadParameter(f"found {text!r}, allowed: NAME=VALUE", param_hint="--argument")
+    try:
+        return name, json_format.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _suite_file(request: "TraceRequest", output: Path | None, force: bool) -> Path:
+    """Where the suite goes: looked at before the model runs, which may take long."""
+    from cudnn_sweep.orchestrator.errors import SpecError
+
+    file = output or Path(f"{request.model.rpartition(':')[2]}.yaml")
+    if file.suffix not in (".yaml", ".yml"):
+        raise SpecError(f"--output {file}: a suite's file ends in .yaml")
+    if file.exists() and not force:
+        raise SpecError(
+            f"{file} exists; choose another with --output, or overwrite it with --force"
+        )
+    return file
+
+
+def _run(request: "TraceRequest") -> "Trace":
+    """In a process that is thrown away: it imports the user's code and may touch the GPU."""
+    from cudnn_sweep.orchestrator.errors import ServerError
+    from cudnn_sweep.orchestrator.process.client import ForkServer
+    from cudnn_sweep.orchestrator.process.protocol import Request, TraceJob
+
+    with ForkServer(survey_only=True) as server:
+        outcome = server.run(Request(job=TraceJob(trace=request), timeout_s=TIMEOUT_S))
+    if outcome.reply is None or outcome.reply.trace is None:
+        raise ServerError(outcome.message or outcome.status)
+    return outcome.reply.trace
+
+
+def _write(file: Path, text: str) -> None:
+    from cudnn_sweep.orchestrator.errors import SpecError
+
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise SpecError(f"cannot write {file}: {error.strerror}") from error
+
+
+def _show(found: "Trace", json: bool) -> None:
+    from rich.console import Console
+
+    from cudnn_sweep.orchestrator.trace_table import trace_table
+    from cudnn_sweep.orchestrator.traced_suite import left_out
+
+    if json:
+        typer.echo(json_format.dumps(_as_json(found), indent=2))
+    else:
+        console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+        console.print(trace_table(found, console))
+    for line in left_out(found):
+        typer.echo(f"warning: {line}", err=True)
+
+
+def _as_json(found: "Trace") -> dict[str, object]:
+    convolutions = [
+        {
+            "name": name,
+            "out_channels": each.out_channels,
+            **asdict(each),
+            "flops_share": found.share(each),
+        }
+        for name, each in found.named().items()
+    ]
+    totals = {"count": found.count, "distinct": len(convolutions), "flops": found.flops}
+    return {**asdict(found), **totals, "convolutions": convolutions}

@@ -1,0 +1,64 @@
+"""A trace as a table: a row for each distinct convolution, and what is the same for all said once."""
+
+from rich.console import Console, Group, JustifyMethod, RenderableType
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from cudnn_sweep.orchestrator.traced_suite import counts_text, short_sizes
+from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, sizes_text
+
+NUMBERS = ("stride", "padding", "dilation", "groups", "times", "FLOPs")
+ALWAYS_SHOWN = ("name", "input → channels", "kernel", "times", "FLOPs")
+UNLIMITED = 100_000  # columns
+
+Row = dict[str, str]
+
+
+def trace_table(trace: Trace, console: Console) -> RenderableType:
+    """What does not fit: columns move together, then the kernel is left to the name, then cells fold."""
+    rows = [_row(trace, name, each) for name, each in trace.named().items()]
+    same = {
+        column: value
+        for column, value in rows[0].items()
+        if column not in ALWAYS_SHOWN and all(row[column] == value for row in rows)
+    }
+    columns = [column for column in rows[0] if column not in same]
+    without_kernel = [column for column in columns if column != "kernel"]
+    for shown, gap in ((columns, 2), (columns, 1), (without_kernel, 1)):
+        table = _table(shown, rows, gap)
+        if (
+            Measurement.get(console, console.options.update(width=UNLIMITED), table).maximum
+            <= console.width
+        ):
+            break
+    told = ", ".join(f"{column} {value}" for column, value in same.items())
+    counts = f"{counts_text(trace)}; torch {trace.torch}, {trace.device}"
+    return Group(table, *([Text(f"All of them: {told}")] if same else []), Text(counts))
+
+
+def _table(columns: list[str], rows: list[Row], gap: int) -> Table:
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False)
+    for column in columns:
+        justify: JustifyMethod = "right" if column in NUMBERS else "left"
+        table.add_column(column, justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(row[column]) for column in columns))
+    return table
+
+
+def _row(trace: Trace, name: str, convolution: TracedConvolution) -> Row:
+    return {
+        "name": name,
+        "input → channels": f"{sizes_text(convolution.input_shape)} → {convolution.out_channels}",
+        "kernel": sizes_text(convolution.kernel_size),
+        "stride": short_sizes(convolution.stride),
+        "padding": short_sizes(convolution.padding),
+        "dilation": short_sizes(convolution.dilation),
+        "groups": str(convolution.groups),
+        "layout": convolution.layout,
+        "precision": convolution.precision or convolution.dtype,
+        "times": str(convolution.times),
+        "FLOPs": f"{trace.share(convolution):.1%}",
+        "route": convolution.route,
+    }

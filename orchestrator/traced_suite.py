@@ -1,0 +1,136 @@
+"""A trace as a suite's file: its convolutions as problems, and cells that time each alone."""
+
+import json
+import shlex
+import textwrap
+from collections import defaultdict
+
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.suite import ProblemSpec
+from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest, sizes_text
+
+WIDTH = 100  # columns
+CELL_DIRECTIONS = {"training": "forward_backward", "inference": "forward"}
+FLOP_UNITS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"))
+
+
+def suite_text(trace: Trace) -> str:
+    """Strict YAML that `load_suite` reads.
+
+    Raises SpecError where no convolution is in a precision that a suite has.
+    """
+    kept = {name: each for name, each in trace.named().items() if each.precision is not None}
+    if not kept:
+        dtypes = ", ".join(sorted({each.dtype for each in trace.convolutions}))
+        raise SpecError(
+            f"{trace.request.model}: all convolutions are in {dtypes}; "
+            "allowed in a suite: float32, bfloat16, float16"
+        )
+    problems = [_problem(name, each) for name, each in kept.items()]
+    lines = [*_head(trace), "problems:", *problems, "cells:", *_cells(trace, kept)]
+    return "\n".join(lines) + "\n"
+
+
+def left_out(trace: Trace) -> list[str]:
+    """A line for each convolution that no suite can hold."""
+    return [
+        f"left out: {name}, as a suite has no precision for {each.dtype}"
+        for name, each in trace.named().items()
+        if each.precision is None
+    ]
+
+
+def counts_text(trace: Trace) -> str:
+    return (
+        f"{trace.count} convolutions, {len(trace.convolutions)} distinct, "
+        f"{_flops_text(trace.flops)} in a forward pass"
+    )
+
+
+def short_sizes(sizes: Shape) -> str:
+    """One number where all are equal, as torch.nn.Conv2d takes it."""
+    return sizes_text(sizes[:1] if len(set(sizes)) == 1 else sizes)
+
+
+def _flops_text(flops: int) -> str:
+    for size, unit in FLOP_UNITS:
+        if flops >= size:
+            return f"{flops / size:.3g} {unit}"
+    return f"{flops} FLOP"
+
+
+def _head(trace: Trace) -> list[str]:
+    inputs = ", ".join(map(sizes_text, trace.request.inputs))
+    told = (
+        f"The convolutions of {trace.request.model} at input {inputs}, each timed alone: "
+        f"{counts_text(trace)}. Seen by torch {trace.torch} on {trace.device}, and written by"
+    )
+    return [
+        *(f"# {line}" for line in textwrap.wrap(told, WIDTH - 2, break_on_hyphens=False)),
+        *(f"#     {line}" for line in _command(trace.request).splitlines()),
+        *(f"# {line}" for line in left_out(trace)),
+    ]
+
+
+def _command(request: TraceRequest) -> str:
+    """What makes the same suite again, as text for a shell."""
+    words = ["sweep", "trace", request.model]
+    for shape in request.inputs:
+        words += ["--input", sizes_text(shape)]
+    for name, value in request.arguments.items():
+        words += ["--argument", f"{name}={json.dumps(value)}"]
+    words += ["--precision", request.precision, "--layout", request.layout]
+    return shlex.join([*words, "--direction", request.direction])
+
+
+def _problem(name: str, convolution: TracedConvolution) -> str:
+    """Only what differs from what ProblemSpec takes for granted."""
+    spec = ProblemSpec.model_validate(
+        {
+            "input": sizes_text(convolution.input_shape),
+            "out_channels": convolution.out_channels,
+            "kernel": short_sizes(convolution.kernel_size),
+            "stride": short_sizes(convolution.stride),
+            "padding": short_sizes(convolution.padding),
+            "dilation": short_sizes(convolution.dilation),
+            "groups": convolution.groups,
+            "bias": convolution.bias,
+            "transposed": convolution.transposed,
+            "output_padding": short_sizes(convolution.output_padding),
+            "occurrences": convolution.times,
+        }
+    )
+    written = spec.model_dump(exclude_defaults=True)
+    return (
+        f"  {name}: {{{', '.join(f'{key}: {_scalar(value)}' for key, value in written.items())}}}"
+    )
+
+
+def _scalar(value: Shape | bool | int) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = sizes_text(value) if isinstance(value, tuple) else str(value)
+    return f'"{text}"' if text.startswith("0x") else text  # plain, 0x3 is YAML's number three
+
+
+def _cells(trace: Trace, kept: dict[str, TracedConvolution]) -> list[str]:
+    """An entry for each precision and layout."""
+    groups = defaultdict(list)
+    for name, each in kept.items():
+        groups[each.precision, each.layout].append(name)
+    lines = []
+    for (precision, layout), names in groups.items():
+        lines += [
+            "  - workload: conv",
+            *_wrapped_list("problem", names),
+            f"    direction: {CELL_DIRECTIONS[trace.request.direction]}",
+            f"    precision: {precision}",
+            f"    layout: {layout}",
+        ]
+    return lines
+
+
+def _wrapped_list(key: str, names: list[str]) -> list[str]:
+    text = f"    {key}: [{', '.join(names)}]"
+    return textwrap.wrap(text, WIDTH, subsequent_indent=" " * 6, break_long_words=False)

@@ -1,0 +1,268 @@
+"""`sweep trace`: its list, the suite that it writes, and that a launch takes it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TraceJob
+from cudnn_sweep.orchestrator.spec import load_suite
+from cudnn_sweep.orchestrator.trace_table import trace_table
+from cudnn_sweep.orchestrator.traced_suite import suite_text
+from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest
+
+SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]
+FACTS = {
+    "conv": WorkloadFacts(
+        directions=("forward_backward", "forward"), varies=("batch",), input_shape=None
+    )
+}
+
+NETS = """
+import os
+from torch import nn
+
+def small(width: int = 4, name: str = "") -> nn.Module:
+    print("a user's module prints what it likes", name)
+    first = nn.Conv2d(3, width, 3, padding=1, bias=False)
+    again = [nn.Conv2d(width, width, (1, 7), padding=(0, 3)) for _ in range(2)]
+    return nn.Sequential(first, *again, nn.ConvTranspose2d(width, 2, 2, stride=2))
+
+def dies() -> nn.Module:
+    os._exit(3)
+"""
+
+CONVOLUTION = TracedConvolution(
+    input_shape=(8, 16, 28, 28),
+    weight_shape=(32, 16, 3, 3),
+    bias=False,
+    stride=(1, 1),
+    padding=(1, 1),
+    dilation=(1, 1),
+    groups=1,
+    transposed=False,
+    output_padding=(0, 0),
+    dtype="float32",
+    precision="tf32",
+    layout="contiguous",
+    route="Cudnn",
+    flops=1_000_000,
+)
+POINT = replace(
+    CONVOLUTION, weight_shape=(32, 16, 1, 1), padding=(0, 0), layout="channels_last", times=4
+)
+DEPTHWISE = replace(
+    CONVOLUTION,
+    input_shape=(128, 1024, 14, 14),
+    weight_shape=(1024, 1, 1, 7),
+    padding=(0, 3),
+    groups=1024,
+    bias=True,
+    route="CudaDepthwise2d",
+)
+UP = replace(
+    CONVOLUTION,
+    input_shape=(1, 6, 5, 6, 7),
+    weight_shape=(6, 4, 2, 2, 2),
+    stride=(2, 2, 2),
+    padding=(0, 0, 0),
+    dilation=(1, 2, 1),
+    output_padding=(1, 1, 1),
+    groups=2,
+    transposed=True,
+    dtype="bfloat16",
+    precision="bf16",
+)
+EXACT = replace(CONVOLUTION, dtype="float64", precision=None)
+
+
+def trace_of(*convolutions: TracedConvolution) -> Trace:
+    request = TraceRequest(
+        model="nets:small",
+        inputs=[(8, 3, 28, 28)],
+        arguments={"name": "two words"},
+        precision="tf32",
+        layout="contiguous",
+        direction="inference",
+    )
+    return Trace(request=request, torch="2.11.0", device="GPU", convolutions=[*convolutions])
+
+
+def sweep(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*SWEEP, *arguments], cwd=here, capture_output=True, text=True, check=False, timeout=100
+    )
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "nets.py").write_text(NETS)
+    (tmp_path / "cluster.yaml").write_text("")
+    return tmp_path
+
+
+@pytest.fixture
+def trace_in_a_child(server: ForkServer) -> Callable[[str], Outcome]:
+    def run(model: str) -> Outcome:
+        request = replace(trace_of().request, model=model, arguments={})
+        return server.run(Request(job=TraceJob(trace=request), timeout_s=60))
+
+    return run
+
+
+def test_suite_file_holds_what_was_traced(tmp_path: Path) -> None:
+    file = tmp_path / "traced.yaml"
+    traced = [CONVOLUTION, POINT, DEPTHWISE, UP]
+    file.write_text(suite_text(trace_of(*traced)))
+    suite = load_suite(str(file))
+    cells = expand_cells(suite, FACTS, device="cpu", gpu="CPU")
+    assert {cell.direction for cell in cells} == {"forward"}
+    found = {cell.problem.name: (cell, cell.problem) for cell in cells if cell.problem is not None}
+    named = trace_of(*traced).named()
+    assert sorted(found) == sorted(named)
+    for name, wanted in named.items():
+        cell, problem = found[name]
+        assert problem.input_shape == wanted.input_shape
+        assert problem.weight_shape == wanted.weight_shape
+        for field in ("stride", "padding", "dilation", "groups", "bias", "output_padding"):
+            assert getattr(problem, field) == getattr(wanted, field)
+        assert (problem.transposed, problem.occurrences) == (wanted.transposed, wanted.times)
+        assert (cell.precision, cell.layout) == (wanted.precision, wanted.layout)
+
+
+def test_suite_file_writes_only_what_is_not_taken_for_granted() -> None:
+    text = suite_text(trace_of(CONVOLUTION))
+    (line,) = [line for line in text.splitlines() if line.startswith("  conv1")]
+    assert line == "  conv1_3x3_32: {input: 8x16x28x28, out_channels: 32, kernel: 3, padding: 1}"
+
+
+def test_what_no_suite_can_hold_is_left_out_and_named() -> None:
+    text = suite_text(trace_of(EXACT, CONVOLUTION))
+    assert "# left out: conv1_3x3_32, as a suite has no precision for float64" in text
+    assert "problem: [conv2_3x3_32]" in text
+    with pytest.raises(SpecError, match="all convolutions are in float64; allowed in a suite"):
+        suite_text(trace_of(EXACT))
+
+
+def test_long_lists_of_names_wrap(tmp_path: Path) -> None:
+    many = [replace(CONVOLUTION, input_shape=(8, 16, size, size)) for size in range(10, 90)]
+    file = tmp_path / "many.yaml"
+    file.write_text(suite_text(trace_of(*many)))
+    lines = [line for line in file.read_text().splitlines() if line.startswith("      conv")]
+    assert len(lines) > 5
+    assert max(map(len, lines)) <= 100
+    assert len(load_suite(str(file)).problems) == 80
+
+
+@pytest.mark.parametrize("width", [100, 160])
+def test_table_keeps_a_row_on_a_line(width: int) -> None:
+    console = Console(width=width)
+    found = trace_of(CONVOLUTION, replace(POINT, layout="contiguous"), DEPTHWISE)
+    with console.capture() as drawn:
+        console.print(trace_table(found, console))
+    head, *rows, same, counts = drawn.get().splitlines()
+    assert len(rows) == 3
+    assert all(len(line) <= width for line in (head, *rows))
+    assert rows[1].split()[-3:] == ["4", "66.7%", "Cudnn"]
+    assert same == "All of them: stride 1, dilation 1, layout contiguous, precision tf32"
+    assert counts == "6 convolutions, 3 distinct, 6 MFLOP in a forward pass; torch 2.11.0, GPU"
+
+
+def test_table_that_is_too_wide_leaves_the_kernel_to_the_name() -> None:
+    found = trace_of(CONVOLUTION, POINT, replace(DEPTHWISE, stride=(2, 2)))
+    console = Console(width=100)
+    with console.capture() as drawn:
+        console.print(trace_table(found, console))
+    head, *rows, _same, _counts = drawn.get().splitlines()
+    assert (len(rows), "kernel" in head) == (3, False)
+    assert rows[2].startswith("conv3_1x7_1024 ")
+
+
+def test_suite_file_says_what_makes_it_again() -> None:
+    assert (
+        "\n#     sweep trace nets:small --input 8x3x28x28 --argument 'name=\"two words\"' "
+        "--precision tf32 --layout contiguous --direction inference\nproblems:\n"
+    ) in suite_text(trace_of(CONVOLUTION))
+
+
+def test_traced_suite_is_launched_as_it_is(here: Path) -> None:
+    told = sweep(here, "trace", "nets:small", "--input", "2x3x8x8", "--argument", "width=6")
+    assert told.returncode == 0, told.stderr
+    assert "4 convolutions, 3 distinct" in told.stdout
+    assert "conv3_2x2_2" in told.stdout
+    assert "prints what it likes" not in told.stdout + told.stderr
+    hint = "Wrote small.yaml; next: sweep launch cluster.yaml --suite small.yaml"
+    assert told.stdout.splitlines()[-1] == hint
+    assert '"0x3"' in (here / "small.yaml").read_text()
+    plan = sweep(here, "launch", "cluster.yaml", "--suite", "small.yaml", "--dry-run")
+    assert plan.returncode == 0, plan.stderr
+    assert "conv2_1x7_6 forward_backward" in plan.stdout
+    assert "3 cells × 2 configs" in plan.stdout
+
+
+def test_json_is_all_that_standard_output_has(here: Path) -> None:
+    words = ["trace", "nets.py:small", "--input", "2x3x8x8", "--json", "--output", "other.yaml"]
+    words += ["--direction", "inference", "--argument", "width=4", "--argument", "name=two words"]
+    told = sweep(here, *words)
+    found = json.loads(told.stdout)
+    assert found["request"]["arguments"] == {"width": 4, "name": "two words"}
+    first, again, up = found["convolutions"]
+    assert (first["name"], first["input_shape"], first["times"]) == ("conv1_3x3_4", [2, 3, 8, 8], 1)
+    assert first["flops"] == 2 * (2 * 4 * 64) * 27
+    assert (again["times"], again["padding"], again["bias"]) == (2, [0, 3], True)
+    assert (up["transposed"], up["out_channels"]) == (True, 2)
+    assert found["count"] == 4
+    assert "Wrote other.yaml" in told.stderr
+    assert load_suite(str(here / "other.yaml")).cells[0].direction == "forward"
+
+
+def test_failing_model_writes_nothing(here: Path) -> None:
+    told = sweep(here, "trace", "nets:small", "--input", "2x5x8x8")
+    assert told.returncode == 2
+    (line,) = told.stderr.splitlines()
+    assert line.startswith("sweep: nets:small at input 2x5x8x8 fails: RuntimeError: Given groups=1")
+    assert sorted(file.name for file in here.glob("*.yaml")) == ["cluster.yaml"]
+
+
+def test_model_that_ends_its_process_is_told(
+    here: Path, trace_in_a_child: Callable[[str], Outcome]
+) -> None:
+    outcome = trace_in_a_child(f"{here}/nets.py:dies")
+    assert (outcome.status, outcome.reply) == ("crash", None)
+    assert "exit code 3" in (outcome.message or "")
+    after = trace_in_a_child(f"{here}/nets.py:small")
+    assert after.reply is not None and after.reply.trace is not None
+    assert after.reply.trace.count == 4
+
+
+MISTAKES = {
+    "file exists": (["nets:cluster"], "cluster.yaml exists; choose another with --output"),
+    "suffix": (["nets:small", "--output", "out.txt"], "out.txt: a suite's file ends in .yaml"),
+    "reference": (["nets"], "found 'nets', allowed: package.module:name"),
+    "precision": (["nets:small", "--precision", "int8"], "unknown precision 'int8'; allowed: amp"),
+    "layout": (["nets:small", "--layout", "nhwc"], "unknown layout 'nhwc'; allowed: channels_last"),
+    "argument": (["nets:small", "--argument", "6"], "found '6', allowed: NAME=VALUE"),
+    "input": (["nets:small", "--input", "3,4"], "expected sizes such as 8x3x224x224, found '3,4'"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistake_is_told_before_anything_runs(
+    here: Path, monkeypatch: pytest.MonkeyPatch, mistake: str
+) -> None:
+    monkeypatch.chdir(here)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.process.client.ForkServer", None)
+    words, message = MISTAKES[mistake]
+    told = CliRunner().invoke(app, ["trace", *words, "--input", "2x3x8x8"], env={"COLUMNS": "200"})
+    assert told.exit_code == 2
+    assert message in told.stderr

@@ -1,0 +1,144 @@
+"""Runs a user's model once and notes its convolutions; only in a process that may be thrown away."""
+
+import os
+from collections import Counter
+from dataclasses import replace
+from inspect import signature
+from typing import Any
+
+import torch
+from torch._prims_common import suggest_memory_format
+
+from cudnn_sweep.workloads.environment import processor
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.measuring.step_watch import StepWatch
+from cudnn_sweep.workloads.precision import Precision, find_precision
+from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest, sizes_text
+from cudnn_sweep.workloads.user_code import import_named
+from cudnn_sweep.workloads.workload import Setting, Workload
+
+CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
+ALLOWED = "allowed: a torch.nn.Module, its class, or a function that returns one"
+
+
+class ConvolutionWatch(StepWatch):
+    """Counts the forward convolutions that are alike."""
+
+    def __init__(self, precision: Precision) -> None:
+        super().__init__()
+        self.seen: Counter[TracedConvolution] = Counter()
+        self._precision = precision
+
+    def note_forward(self, sizes: Any, output: torch.Tensor) -> None:
+        super().note_forward(sizes, output)
+        images, weight, bias, stride, padding, dilation, transposed, added, groups = sizes
+        convolution = TracedConvolution(
+            input_shape=tuple(images.shape),
+            weight_shape=tuple(weight.shape),
+            bias=bias is not None,
+            stride=tuple(stride),
+            padding=tuple(padding),
+            dilation=tuple(dilation),
+            groups=groups,
+            transposed=transposed,
+            output_padding=tuple(added),
+            dtype=str(images.dtype).removeprefix("torch."),
+            precision=_precision_of(images.dtype, self._precision),
+            layout=_layout_of(images, weight),
+            route=self.routes[-1],
+            flops=self.work[-1].flops,
+        )
+        self.seen[convolution] += 1
+
+
+def trace_model(request: TraceRequest) -> Trace:
+    """Raises WorkloadError where there is no such model, where it fails, or has no convolution."""
+    precision = find_precision(request.precision)
+    cuda = torch.cuda.is_available()
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    precision.apply()
+    setting = Setting(
+        device=torch.device("cuda" if cuda else "cpu"),
+        precision=precision,
+        layout=request.layout,
+        direction=request.direction,
+        problem=None,
+    )
+    seen = _run(_build(request), request, setting)
+    if not seen:
+        raise WorkloadError(f"{request.model} ran no convolution at input {_inputs(request)}")
+    return Trace(
+        request=request,
+        torch=torch.__version__,
+        device=torch.cuda.get_device_name() if cuda else processor(),
+        convolutions=[replace(each, times=times) for each, times in seen.items()],
+    )
+
+
+def _build(request: TraceRequest) -> torch.nn.Module:
+    found = import_named(request.model)
+    if isinstance(found, torch.nn.Module):
+        if request.arguments:
+            given = ", ".join(request.arguments)
+            raise WorkloadError(f"{request.model} is made already: it takes no argument {given}")
+        return found
+    if isinstance(found, Workload):
+        told = f"{request.model} is a workload, which a suite's `cells` may name itself"
+        raise WorkloadError(f"{told}; {ALLOWED}")
+    if not callable(found):
+        raise _no_module(request, "is", found)
+    takes = signature(found)
+    try:
+        takes.bind(**request.arguments)
+    except TypeError as error:
+        names = ", ".join(takes.parameters) or "none"
+        raise WorkloadError(f"{request.model}: {error}; arguments that it takes: {names}") from None
+    try:
+        module = found(**request.arguments)
+    except Exception as error:
+        raise WorkloadError(f"{request.model} cannot be made: {_told(error)}") from error
+    if not isinstance(module, torch.nn.Module):
+        raise _no_module(request, "returned", module)
+    return module
+
+
+def _no_module(request: TraceRequest, verb: str, found: object) -> WorkloadError:
+    return WorkloadError(f"{request.model} {verb} a {type(found).__name__}; {ALLOWED}")
+
+
+def _run(
+    module: torch.nn.Module, request: TraceRequest, setting: Setting
+) -> Counter[TracedConvolution]:
+    training = request.direction == "training"
+    watch = ConvolutionWatch(setting.precision)
+    try:
+        placed = setting.place(module).train(training)
+        inputs = [setting.random(shape) for shape in request.inputs]
+        with torch.set_grad_enabled(training), setting.region(), watch:
+            placed(*inputs)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        at = f"{request.model} at input {_inputs(request)}"
+        raise WorkloadError(f"{at} fails: {_told(error)}") from error
+    return watch.seen
+
+
+def _inputs(request: TraceRequest) -> str:
+    return ", ".join(map(sizes_text, request.inputs))
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _precision_of(dtype: torch.dtype, asked: Precision) -> str | None:
+    """That of a convolution alone; float32 ones may stand beside others, outside of autocast."""
+    float32 = "fp32" if asked.conv_fp32 == "ieee" else "tf32"
+    return {torch.float32: float32, torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype)
+
+
+def _layout_of(images: torch.Tensor, weight: torch.Tensor) -> str:
+    """As torch hands it to cuDNN: channels_last where either is; a tie of strides is contiguous."""
+    either = any(suggest_memory_format(tensor) in CHANNELS_LAST for tensor in (images, weight))
+    return "channels_last" if either else "contiguous"

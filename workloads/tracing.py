@@ -1,0 +1,91 @@
+"""A trace: what is asked of a user's model, and the convolutions that it ran."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import JsonValue
+
+from cudnn_sweep.workloads.problem import Shape
+
+Direction = Literal["training", "inference"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TraceRequest:
+    """One forward pass of a model at inputs of these shapes."""
+
+    model: str
+    """`package.module:name` or `folder/file.py:name`: a torch.nn.Module, its class or what returns one."""
+    inputs: list[Shape]
+    arguments: dict[str, JsonValue]
+    """Keyword arguments of the class or function."""
+    precision: str
+    layout: str
+    direction: Direction
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TracedConvolution:
+    """One convolution as torch's operation got it."""
+
+    input_shape: Shape
+    weight_shape: Shape
+    """The first size is the output's channels, transposed the input's."""
+    bias: bool
+    stride: Shape
+    padding: Shape
+    dilation: Shape
+    groups: int
+    transposed: bool
+    output_padding: Shape
+    dtype: str
+    precision: str | None
+    """None: no Precision has this dtype."""
+    layout: str
+    route: str
+    flops: int
+    """2 × multiply-adds of its forward pass."""
+    times: int = 1
+    """How often one pass has it."""
+
+    @property
+    def out_channels(self) -> int:
+        return self.weight_shape[1] * self.groups if self.transposed else self.weight_shape[0]
+
+    @property
+    def kernel_size(self) -> Shape:
+        return self.weight_shape[2:]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trace:
+    request: TraceRequest
+    torch: str
+    device: str
+    """The GPU's model, or the processor's."""
+    convolutions: list[TracedConvolution]
+    """Those that differ, as they first came."""
+
+    @property
+    def count(self) -> int:
+        return sum(each.times for each in self.convolutions)
+
+    @property
+    def flops(self) -> int:
+        return sum(each.times * each.flops for each in self.convolutions)
+
+    def share(self, convolution: TracedConvolution) -> float:
+        """Of the forward FLOPs of all convolutions, in all the times that it comes."""
+        return convolution.times * convolution.flops / max(1, self.flops)
+
+    def named(self) -> dict[str, TracedConvolution]:
+        """`conv1_7x7_64`: number, kernel, output channels."""
+        return {
+            f"conv{number}_{sizes_text(each.kernel_size)}_{each.out_channels}": each
+            for number, each in enumerate(self.convolutions, start=1)
+        }
+
+
+def sizes_text(sizes: Shape) -> str:
+    """As `parse_sizes` reads it."""
+    return "x".join(map(str, sizes))
