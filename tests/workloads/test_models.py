@@ -4,6 +4,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.abc import MetaPathFinder
 from itertools import product
 from math import isfinite
@@ -18,11 +19,13 @@ from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.loss import floating_tensors, make_loss
 from cudnn_sweep.workloads.measurement import Computed
 from cudnn_sweep.workloads.measuring.computed import compute
+from cudnn_sweep.workloads.measuring.cuda_graph import capture, check_capturable
 from cudnn_sweep.workloads.model import ModelChoice
 from cudnn_sweep.workloads.nets.darknet import Darknet53
 from cudnn_sweep.workloads.nets.dcgan import Generator
 from cudnn_sweep.workloads.nets.unet import UNet
 from cudnn_sweep.workloads.nets.wavenet import WaveNet
+from cudnn_sweep.workloads.optimiser import OPTIMISERS
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.state import make_state
@@ -138,12 +141,13 @@ def setting(
     direction: str = "training",
     precision: str = "fp32",
     *,
+    device: str = "cpu",
     layout: str = "contiguous",
     state: str = "plain",
     **model: Any,
 ) -> Setting:
     return Setting(
-        device=torch.device("cpu"),
+        device=torch.device(device),
         precision=PRECISIONS[precision],
         layout=layout,
         direction=direction,
@@ -555,6 +559,32 @@ def test_what_is_installed_and_fails_to_import_shows_its_cause(tmp_path: Path) -
     for _ in range(2):
         with pytest.raises(WorkloadError, match="RuntimeError: operator torchvision::nms does"):
             import_named(f"{file}:Net")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_a_training_step_is_captured_in_a_graph(optimiser: str) -> None:
+    step = build(here("Plain"), setting(device="cuda", loss="cross_entropy", optimiser=optimiser))
+    run = partial(step.run, step.prepare(IMAGES))
+    before = float(run())
+    check_capturable(run)
+    graph = capture(run, after=run)
+    for _ in range(20):
+        graph.replay()
+    assert float(run()) < before
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_what_a_model_computes_on_a_gpu_is_near_float64(precision: str) -> None:
+    PRECISIONS[precision].apply()
+    found = computed(here("Small"), setting(precision=precision, device="cuda"))
+    assert found.reference_note is None
+    assert found.relative_l2_error is not None
+    assert found.relative_l2_error < (1e-5 if precision == "fp32" else 0.1)
+    noisy = build(here("Noisy"), setting(precision=precision, device="cuda"))
+    first, second = examined(noisy), examined(noisy)
+    assert float(first["loss"]) == float(second["loss"])
 
 
 def test_references_to_one_file_share_its_classes() -> None:
