@@ -157,7 +157,8 @@ class RunRecord:
     ]
     threads: Annotated[int | None, "CPU threads torch used"]
     compute_cache: Annotated[
-        str | None, "empty or warm: CUDA's on-disk kernel cache as found; null without CUDA"
+        str | None,
+        "CUDA's on-disk kernel cache: empty or warm as found, or disabled; null without CUDA",
     ]
     compute_cache_entries_before: Annotated[int | None, "files in that cache when the trial began"]
     compute_cache_entries_added: Annotated[int | None, "files that the trial added to it"]

@@ -8,6 +8,8 @@ create or replace macro no_effect_reason(
 ) as case
     when flag = 'twin' then null
     when device = 'cpu' then 'no_cuda'
+    -- whatever is compiled at run time, in cuDNN or not
+    when flag = 'compute_cache_disabled' then null
     when flag = 'benchmark_limit' and contains(other_settings, 'benchmark=false')
         then 'flag_not_consulted'
     -- a search always asks heuristic A, and the fallback
@@ -33,7 +35,8 @@ create or replace macro shown(reason, verdict) as
 -- slots, or in different launches) or unpaired (one failed or is missing). `loop_kind` is mixed
 -- where one loop was open and the other closed: their times do not compare, nor do device times
 -- from two sources (null then). `compute_cache` is the state that both met (none without CUDA),
--- null where they differ. The flag twin pairs a config's A/A trials; others leave out the second.
+-- null where they differ; where disabling it is the contrast, what the one that had a cache met. The
+-- flag twin pairs a config's A/A trials; others leave out the second.
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep) as table
 with trials as (
     select
@@ -192,7 +195,11 @@ select
     end as pairing,
     reasons.no_effect_reason,
     coalesce(own_kind, max(own_kind) over cell) as loop_kind,
-    if(b.compute_cache = c.compute_cache, b.compute_cache, null) as compute_cache,
+    case
+        when b.compute_cache = c.compute_cache then b.compute_cache
+        when flag = 'compute_cache_disabled' and c.compute_cache = 'disabled' then b.compute_cache
+        when flag = 'compute_cache_disabled' and b.compute_cache = 'disabled' then c.compute_cache
+    end as compute_cache,
     case own_kind when 'closed' then b.wall_ms when 'open' then list_avg(b.samples_ms[:steps]) end
         as baseline_ms,
     case own_kind when 'closed' then c.wall_ms when 'open' then list_avg(c.samples_ms[:steps]) end

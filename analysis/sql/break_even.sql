@@ -4,9 +4,10 @@
 -- $candidate TEXT = 'true': its value in the candidate
 -- $sweep_id TEXT = NULL: one sweep; all where null
 --
--- A row a cell and state of the compute cache (empty, warm; none without CUDA). tuning_ms is the
--- candidate's cold cost, the first calls of all shapes, less the baseline's in that state. gain_ms
--- is the baseline's time per iteration less the candidate's, over every block. Outcomes:
+-- A row a cell and state of the compute cache (empty, warm, disabled; none without CUDA). tuning_ms
+-- is the candidate's cold cost, the first calls of all shapes, less the baseline's in that state
+-- (with field compute_cache_disabled: in the state that the one with a cache met). gain_ms is the
+-- baseline's time per iteration less the candidate's, over every block. Outcomes:
 --     after         the candidate is ahead after break_even_iterations
 --     at once       it costs no more to start, and gains
 --     until         it costs less to start, loses by the iteration, is ahead until then
@@ -145,5 +146,5 @@ select
     software_hash
 from bounded
 order by
-    gpu, workload, problem, direction, input_shape, regime, state, precision, layout, other_settings,
-    software_hash, loop_kind, compute_cache
+    gpu, workload, problem, direction, input_shape, regime, state, precision, layout,
+    other_settings, software_hash, loop_kind, compute_cache

@@ -9,14 +9,16 @@
 --
 -- A ratio is candidate time / baseline time, the geometric mean over blocks, with its 95% interval.
 -- Each verdict tests against the minimum effect; 5% of those that help or hurt may be wrong
--- (Benjamini-Hochberg over the rows). Without CUDA the net verdict takes every block. launch_bound:
--- most trials waited for the CPU's launches. Field twin, '0' against '1', compares each config with
--- itself in the A/A pairs: whatever helps or hurts there is a false alarm.
+-- (Benjamini-Hochberg over the rows). Without CUDA, or with its cache disabled in both configs, the
+-- net verdict takes every block. launch_bound: most trials waited for the CPU's launches. Field
+-- twin, '0' against '1', compares each config with itself in the A/A pairs: whatever helps or hurts
+-- there is a false alarm.
 with blocks as materialized (
     select
         *,
         concat_ws('|', cell_id, env_hash, software_hash, other_settings, loop_kind) as cell,
-        loop_kind = 'closed' and compute_cache in ($compute_cache, 'none') as weighs_cold
+        loop_kind = 'closed'
+        and compute_cache in ($compute_cache, 'none', 'disabled') as weighs_cold
     from block_pairs($field, $baseline, $candidate, $sweep_id)
 ),
 
@@ -216,5 +218,5 @@ select
     software_hash
 from shown
 order by
-    gpu, workload, problem, direction, input_shape, regime, state, precision, layout, other_settings,
-    software_hash, loop_kind
+    gpu, workload, problem, direction, input_shape, regime, state, precision, layout,
+    other_settings, software_hash, loop_kind

@@ -10,16 +10,16 @@ from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.verdicts import BreakEven, break_evens
 
 MakePair = Callable[..., list[RunRecord]]
-Answer = Callable[[list[list[RunRecord]]], list[BreakEven]]
+Answer = Callable[..., list[BreakEven]]
 
 
 @pytest.fixture
 def answer(store: Store) -> Answer:
-    def answered(blocks: list[list[RunRecord]]) -> list[BreakEven]:
+    def answered(blocks: list[list[RunRecord]], **values: str) -> list[BreakEven]:
         for block in blocks:
             for record in block:
                 store.write(record)
-        return break_evens(store)
+        return break_evens(store, **values)
 
     return answered
 
@@ -87,6 +87,30 @@ def test_each_state_of_the_compute_cache_has_its_own_row(
     assert (warm.compute_cache, warm.tuning_blocks, warm.tuning_ms) == ("warm", 2, 470.0)
     assert empty.gain_blocks == warm.gain_blocks == 4, "steady times pool both states"
     assert empty.break_even_iterations == pytest.approx(1000)
+
+
+@pytest.mark.parametrize(("baseline", "sign"), [("false", 1), ("true", -1)])
+def test_disabling_the_compute_cache_costs_what_the_other_trial_found_in_it(
+    answer: Answer, make_pair: MakePair, baseline: str, sign: int
+) -> None:
+    blocks = []
+    for block, state in enumerate(["empty", "warm", "warm"]):
+        cached, disabled = make_pair(block, 10.0, 10.0, benchmark=True, compute_cache=state)
+        disabled = replace(disabled, compute_cache="disabled", compute_cache_disabled=True)
+        blocks.append(_costing([cached, disabled], 1000.0 if state == "empty" else 100.0, 1100.0))
+    candidate = "true" if baseline == "false" else "false"
+    contrast = {"field": "compute_cache_disabled", "baseline": baseline, "candidate": candidate}
+    empty, warm = answer(blocks, **contrast)
+    assert (empty.compute_cache, empty.tuning_blocks, empty.tuning_ms) == ("empty", 1, sign * 100.0)
+    assert (warm.compute_cache, warm.tuning_blocks, warm.tuning_ms) == ("warm", 2, sign * 1000.0)
+
+
+def test_with_the_compute_cache_disabled_there_is_one_state(
+    answer: Answer, make_pair: MakePair
+) -> None:
+    disabled = {"compute_cache": "disabled", "compute_cache_disabled": True}
+    (found,) = answer([make_pair(block, 10.0, 5.0, **disabled) for block in range(3)])
+    assert (found.compute_cache, found.tuning_ms, found.outcome) == ("disabled", 470.0, "after")
 
 
 def test_an_open_loop_has_no_break_even(answer: Answer, make_pair: MakePair) -> None:

@@ -118,6 +118,16 @@ def test_without_cuda_no_setting_matters(reasons: Reasons) -> None:
     assert reasons(CUDNN, device="cpu") == dict.fromkeys(VALUES, "no_cuda")
 
 
+@pytest.mark.parametrize("ran", [NOTHING, RECURRENT, ELSEWHERE])
+def test_whatever_is_compiled_may_use_the_compute_cache(
+    store: Store, make_record: MakeRecord, ran: Ran
+) -> None:
+    _all_written(store, [make_record(trial_id="on", **ran)])
+    _all_written(store, [make_record(trial_id="off", compute_cache_disabled=True, **ran)])
+    contrast = {"field": "compute_cache_disabled", "baseline": "false", "candidate": "true"}
+    assert verdicts(store, **contrast)[0].no_effect_reason is None
+
+
 def test_the_log_of_one_block_speaks_for_all(store: Store, make_pair: MakePair) -> None:
     logged = make_pair(0, 10.0, 12.0, logged_searches=0)
     unlogged = make_pair(1, 10.0, 12.0, logged_choices=None, logged_searches=None)

@@ -263,6 +263,14 @@ def test_the_net_verdict_takes_cold_costs_of_the_cache_state_asked_for(
     assert verdict.blocks == 4
 
 
+def test_the_net_verdict_takes_the_only_state_of_a_disabled_compute_cache(
+    judge: Judge, make_pair: MakePair
+) -> None:
+    disabled = {"compute_cache": "disabled", "compute_cache_disabled": True}
+    verdict = judge([make_pair(n, 10.0, 5.0, **disabled) for n in range(3)], iterations=1000)
+    assert verdict.net_ratio == pytest.approx((500 + 5000) / (30 + 10_000))
+
+
 def test_another_field_can_be_the_contrast(judge: Judge, make_pair: MakePair) -> None:
     blocks = [make_pair(block, 10.0, 12.0, benchmark=True) for block in range(2)]
     pairs = [[replace(a, plan_cache_limit=None), replace(b, plan_cache_limit=1)] for a, b in blocks]

@@ -42,6 +42,8 @@ def read_choice(
     if device.is_cuda:
         try:
             run()  # the open loop may not have met this shape
+            if not step.capturable:
+                raise CannotCapture("the step launches from several threads")
             check_capturable(run)
             return _from_graph(run)
         except (CannotCapture, DriverError) as error:

@@ -1,4 +1,6 @@
-"""The few calls of CUDA's driver that read a captured graph; see its documentation, Graph Management."""
+"""The few calls of CUDA's driver that torch has not: they read a captured graph, and take memory that
+torch's allocator does not know of. See its documentation, Graph Management and Memory Management.
+"""
 
 import ctypes
 from collections.abc import Callable
@@ -70,6 +72,18 @@ def set_enabled(executable: int, node: GraphNode, enabled: bool) -> None:
         ctypes.c_void_p(node.handle),
         ctypes.c_uint(enabled),
     )
+
+
+def allocate(size_bytes: int) -> int:
+    """The address of so much memory of the current device. Raises DriverError."""
+    address = ctypes.c_uint64()
+    _call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size_bytes))
+    return address.value
+
+
+def free(address: int) -> None:
+    """Waits for the device."""
+    _call("cuMemFree_v2", ctypes.c_uint64(address))
 
 
 def _count(graph: int) -> int:

@@ -25,7 +25,7 @@ def apply_request(request: TrialRequest, measured: Measurement) -> ComputeCache 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     measured.threads = torch.get_num_threads()
     measured.config = apply_config(request.config)
-    if request.config.compute_cache_disabled:
+    if cache is not None and request.config.compute_cache_disabled:
         measured.compute_cache = "disabled"
     find_precision(request.cell.precision).apply()
     measured.conv_fp32_precision = torch.backends.cudnn.conv.fp32_precision  # type: ignore[attr-defined]

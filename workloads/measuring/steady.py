@@ -88,6 +88,8 @@ def _measure_device(
     """By replays of a graph; where the step does not capture, by the profiler."""
     steps: list[Step] = [partial(loop.step.run, inputs) for inputs in loop.inputs]
     try:
+        if not loop.step.capturable:
+            raise CannotCapture("the step launches from several threads")
         check_capturable(steps[0])
         _note_device(time_replays(steps, spec, telemetry), "graph", found)
         if spec.flush_l2:

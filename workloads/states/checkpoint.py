@@ -1,0 +1,35 @@
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from torch.utils.checkpoint import set_checkpoint_early_stop
+
+from cudnn_sweep.workloads.state import State
+from cudnn_sweep.workloads.workload import Setting, TimedStep
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint(State):
+    """The forward pass keeps no activations and runs again in the backward pass.
+
+    There it runs in autograd's own thread, whose cache of cuDNN's plans does not know the forward
+    convolutions. All of it runs again: PyTorch would leave out a last operation that has only
+    inputs to save, which is all there is to a lone convolution.
+    """
+
+    name = "checkpoint"
+    recomputes = True
+
+    def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
+        examine = step.examine and _to_the_end(step.examine)
+        return replace(step, run=_to_the_end(step.run), examine=examine)
+
+
+def _to_the_end(call: Callable[[Any], T]) -> Callable[[Any], T]:
+    def called(inputs: Any) -> T:
+        with set_checkpoint_early_stop(False):
+            return call(inputs)
+
+    return called

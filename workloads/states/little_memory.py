@@ -1,0 +1,92 @@
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.measuring import cuda_driver
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.state import State
+from cudnn_sweep.workloads.workload import Setting, TimedStep
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MIB = 2**20
+PAGE_BYTES = 2 * MIB  # CUDA's driver allocates in pages
+
+
+@dataclass(frozen=True, kw_only=True)
+class LittleMemory(State):
+    """Beside its inputs, a step finds `free_mib` of GPU memory for outputs, gradients and workspaces.
+    On a CPU nothing changes.
+
+    A search may use what CUDA says is free, or the largest free block that the caching allocator
+    holds, whichever is more. So that allocator gives back what it holds, and all else is taken from
+    CUDA's driver directly: no column of memory counts it, and a first call allocates anew.
+
+    It is taken once inputs are made, for as long as the step lives, and given back where nothing is
+    timed: while others are made, and for the checks, since a float64 reference needs room.
+    """
+
+    name = "little_memory"
+
+    free_mib: int = 1024
+
+    def __post_init__(self) -> None:
+        if self.free_mib < 1:
+            raise WorkloadError(
+                f"state {self.name}: free_mib must be at least 1, found {self.free_mib}"
+            )
+
+    def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
+        if setting.device.type != "cuda":
+            return step
+        ballast = _Ballast(self.free_mib)
+
+        def prepare(shape: Shape) -> Any:
+            ballast.give_back()
+            inputs = step.prepare(shape)
+            ballast.take()
+            return inputs
+
+        examine = step.examine and ballast.without(step.examine)
+        accuracy = step.accuracy and ballast.without(step.accuracy)
+        return replace(step, prepare=prepare, examine=examine, accuracy=accuracy)
+
+
+class _Ballast:
+    """All memory of the current device but `free_mib`; freed with the object."""
+
+    def __init__(self, free_mib: int) -> None:
+        self._free_mib = free_mib
+        self._address: int | None = None
+
+    def take(self) -> None:
+        """Raises WorkloadError where less is free."""
+        torch.cuda.empty_cache()
+        free_bytes, _ = torch.cuda.mem_get_info()
+        pages = (free_bytes - self._free_mib * MIB) // PAGE_BYTES
+        if pages < 0:
+            raise WorkloadError(
+                f"state {LittleMemory.name}: free_mib is {self._free_mib}, and beside the step's "
+                f"inputs only {free_bytes // MIB} MiB are free"
+            )
+        if pages:
+            self._address = cuda_driver.allocate(pages * PAGE_BYTES)
+
+    def give_back(self) -> None:
+        if self._address is not None:
+            cuda_driver.free(self._address)
+            self._address = None
+
+    def without(self, call: Callable[P, T]) -> Callable[P, T]:
+        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+            self.give_back()
+            return call(*args, **kwargs)
+
+        return called
+
+    def __del__(self) -> None:
+        self.give_back()

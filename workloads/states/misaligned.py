@@ -1,0 +1,47 @@
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.state import State
+from cudnn_sweep.workloads.workload import Setting, TimedStep
+
+MOST = 3  # elements of two or four bytes that are no 16 bytes together
+
+
+@dataclass(frozen=True, kw_only=True)
+class Misaligned(State):
+    """A step's floating tensors begin `offset` elements into a larger storage, so that their data
+    pointers are no multiple of 16 bytes; shapes, strides and values are the same.
+
+    cuDNN's plans are keyed by the pointers' alignment. Weights and what lies between layers stay
+    aligned, and so does what a step first converts to another type or layout, as autocast does.
+    """
+
+    name = "misaligned"
+
+    offset: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.offset <= MOST:
+            raise WorkloadError(
+                f"state {self.name}: offset must be 1 to {MOST} elements, found {self.offset}"
+            )
+
+    def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
+        def prepare(shape: Shape) -> Any:
+            return tree_map_only(torch.Tensor, self._moved, step.prepare(shape))
+
+        return replace(step, prepare=prepare)
+
+    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        steps = zip(tensor.shape, tensor.stride(), strict=True)
+        extent = 1 + sum((size - 1) * stride for size, stride in steps)
+        values = tensor.detach().as_strided((extent,), (1,))
+        moved = values.new_empty(self.offset + extent)[self.offset :].copy_(values)
+        return moved.as_strided(tensor.shape, tensor.stride()).requires_grad_(tensor.requires_grad)
