@@ -1,5 +1,7 @@
 """YAML 1.2's core schema as plain data that still knows where each value stands.
 
+But for hexadecimal numbers: `0x3` is text, sizes such as a padding.
+
 YAML 1.1 reads `on`, `no` and `2026-01-01` as truth values and dates; here they are text. No tag
 makes an object, no key stands twice, and aliases cannot blow a small file up.
 """
@@ -39,7 +41,7 @@ CONSTANTS: dict[str, None | bool | float] = {
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
 WHOLE = re.compile(r"[-+]?[0-9]+")
-OTHER_BASE = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+OCTAL = re.compile(r"0o[0-7]+")
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # no file and no JSON can hold it
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
@@ -157,7 +159,7 @@ def _scalar(node: ScalarNode) -> None | bool | int | float | str:
         return text
     if text in CONSTANTS:
         return CONSTANTS[text]
-    if WHOLE.fullmatch(text) or OTHER_BASE.fullmatch(text):
+    if WHOLE.fullmatch(text) or OCTAL.fullmatch(text):
         if len(text) > MAX_DIGITS:
             raise ValueError(f"found a number of {len(text)} digits, allowed: {MAX_DIGITS}")
         return int(text, base=10 if WHOLE.fullmatch(text) else 0)

@@ -2,6 +2,7 @@
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.catalog import suites, workloads
 from cudnn_sweep.orchestrator.cli.doctor import doctor
 from cudnn_sweep.orchestrator.cli.launch import launch
 from cudnn_sweep.orchestrator.cli.overhead import overhead
@@ -13,6 +14,8 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_comp
 app.command()(launch)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(query)
 app.command()(trace)
+app.command()(suites)
+app.command()(workloads)
 app.command()(overhead)
 app.command()(doctor)
 app.command()(validate)

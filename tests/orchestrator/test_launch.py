@@ -192,7 +192,7 @@ MISTAKES = {
     "unknown suite": (
         ["launch", "--suite", "quik"],
         "",
-        "unknown suite 'quik'; allowed: controls, quick",
+        "unknown suite 'quik'; allowed: controls, deepbench",
     ),
     "unknown key": (
         ["launch"],

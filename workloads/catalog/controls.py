@@ -20,19 +20,19 @@ HEADS = (8, 16, 512, 64)  # batch, heads, length, features of a head
 
 @workload(directions=DIRECTIONS, varies=("batch",), input_shape=SEQUENCES)
 def lstm(setting: Setting) -> TimedStep:
-    """One layer of 512 units, batch first."""
+    """Long short-term memory: one layer of 512 units, batch first."""
     return _recurrent(setting, nn.LSTM(HIDDEN, HIDDEN, batch_first=True))
 
 
 @workload(directions=DIRECTIONS, varies=("batch",), input_shape=SEQUENCES)
 def gru(setting: Setting) -> TimedStep:
-    """One layer of 512 units, batch first."""
+    """Gated recurrent units: one layer of 512 units, batch first."""
     return _recurrent(setting, nn.GRU(HIDDEN, HIDDEN, batch_first=True))
 
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
 def batch_norm(setting: Setting) -> TimedStep:
-    """In training: with the batch's own statistics."""
+    """Batch normalisation in training, with the batch's own statistics."""
     weight, bias = setting.random((IMAGES[1],)), setting.random((IMAGES[1],))
     return differentiable_step(
         setting,
@@ -44,7 +44,7 @@ def batch_norm(setting: Setting) -> TimedStep:
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
 def max_pool(setting: Setting) -> TimedStep:
-    """2 × 2, without overlap."""
+    """Maximum over 2 × 2 places, without overlap."""
 
     def halved(shape: Shape) -> Shape:
         return (*shape[:2], *(size // 2 for size in shape[2:]))
@@ -54,16 +54,19 @@ def max_pool(setting: Setting) -> TimedStep:
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
 def relu(setting: Setting) -> TimedStep:
+    """max(x, 0)."""
     return differentiable_step(setting, torch.relu, {}, _same)
 
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
 def sigmoid(setting: Setting) -> TimedStep:
+    """1 / (1 + exp(-x))."""
     return differentiable_step(setting, torch.sigmoid, {}, _same)
 
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
 def tanh(setting: Setting) -> TimedStep:
+    """Hyperbolic tangent."""
     return differentiable_step(setting, torch.tanh, {}, _same)
 
 

@@ -27,7 +27,7 @@ GRADIENTS = {
     recomputes=True,
 )
 def conv(setting: Setting) -> TimedStep:
-    """The backward passes yield the gradients of the input, the weight and the bias."""
+    """A problem's convolution: its three operations alone, or forward with both backward ones."""
     problem = setting.problem
     assert problem is not None, "planning gives this workload a problem"
     weight = setting.random(problem.weight_shape)

@@ -11,4 +11,5 @@ def touch(device: torch.device) -> None:
 
 @workload(directions=("forward",), varies=("batch",), input_shape=(1, 1), pay_one_time_costs=touch)
 def noop(setting: Setting) -> TimedStep:
+    """Nothing: what a trial costs besides what it measures."""
     return TimedStep(prepare=setting.random, run=lambda numbers: numbers)

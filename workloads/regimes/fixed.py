@@ -8,6 +8,8 @@ from cudnn_sweep.workloads.regime import ShapeRegime
 
 @dataclass(frozen=True, kw_only=True)
 class Fixed(ShapeRegime):
+    """One shape, for ever: the default."""
+
     name = "fixed"
     varies = "nothing"
 

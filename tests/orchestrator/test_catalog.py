@@ -1,0 +1,34 @@
+"""`sweep suites` and `sweep workloads`: everything that there is, a line each."""
+
+from typer.testing import CliRunner
+
+from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.spec import suite_names
+from cudnn_sweep.workloads.precision import PRECISIONS
+from cudnn_sweep.workloads.problem import load_problems
+from cudnn_sweep.workloads.regime import regime_types
+from cudnn_sweep.workloads.state import state_types
+from cudnn_sweep.workloads.workload import bundled_workloads
+
+
+def rows(command: str) -> dict[str, str]:
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(app, [command], catch_exceptions=False)
+    assert done.exit_code == 0
+    lines = [line for line in done.stdout.splitlines() if line]
+    return {line.partition(" ")[0]: line.partition(" ")[2].strip() for line in lines}
+
+
+def test_every_suite_is_listed_with_what_it_asks() -> None:
+    found = rows("suites")
+    for name in suite_names():
+        assert len(found[name]) > 20, name
+    assert found["thorough"].startswith("a GPU")
+
+
+def test_everything_that_a_cell_may_name_is_listed() -> None:
+    found = rows("workloads")
+    sets = {name.partition("/")[0] for name in load_problems()}
+    for name in (*bundled_workloads(), *sets, *regime_types(), *state_types()):
+        assert len(found[name]) > 10, name
+    assert found["resnet50"].startswith("23 ")
+    assert found["precision"] == ", ".join(PRECISIONS)

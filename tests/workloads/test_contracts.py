@@ -1,0 +1,104 @@
+"""What everything that is bundled must do: every problem, every regime with every workload, every suite."""
+
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from runpy import run_path
+from typing import Any
+
+import pytest
+import torch
+
+from cudnn_sweep.orchestrator.spec import load_suite, suite_names
+from cudnn_sweep.workloads.cell import content_hash
+from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.precision import find_precision
+from cudnn_sweep.workloads.problem import PROBLEMS, ConvProblem, load_problems
+from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
+from cudnn_sweep.workloads.workload import Setting, bundled_workloads, find_workload
+
+MODEL = WorkloadFacts(
+    directions=("training", "inference"),
+    varies=("batch", "space"),
+    input_shape=None,
+    recomputes=True,
+    is_model=True,
+)
+
+
+def distinct_at_batch_1() -> list[ConvProblem]:
+    """Many rows of DeepBench differ in their batch alone."""
+    found = {}
+    for problem in load_problems().values():
+        single = problem.with_batch(1)
+        found.setdefault(replace(single, name="", occurrences=1), single)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("problem", distinct_at_batch_1(), ids=lambda problem: problem.name)
+def test_every_problem_runs_forward_and_backward(problem: ConvProblem) -> None:
+    setting = Setting(
+        device=torch.device("cpu"),
+        precision=find_precision("fp32"),
+        layout="contiguous",
+        direction="forward_backward",
+        problem=problem,
+    )
+    step = find_workload("conv").step(setting)
+    assert step.examine is not None
+    found = step.examine(step.prepare(problem.input_shape))
+    assert found["output"].shape == problem.output_shape(problem.input_shape)
+    assert found["input_gradient"].shape == problem.input_shape
+    assert found["weight_gradient"].shape == problem.weight_shape
+    for name, tensor in found.items():
+        assert tensor.isfinite().all() and tensor.any(), name
+
+
+def facts(suite: SuiteSpec) -> dict[str, WorkloadFacts]:
+    """As planning finds them, without importing what may not be installed: those are models."""
+    bundled = bundled_workloads()
+    return {
+        name: WorkloadFacts(
+            directions=bundled[name].directions,
+            varies=bundled[name].varies,
+            input_shape=bundled[name].input_shape,
+            recomputes=bundled[name].recomputes,
+        )
+        if name in bundled
+        else MODEL
+        for name in workload_names(suite)
+    }
+
+
+@pytest.mark.parametrize("name", suite_names())
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_every_suite_has_cells_that_exist(name: str, device: str) -> None:
+    suite = load_suite(name)
+    cells = expand_cells(suite, facts(suite), device=device, gpu="any")  # type: ignore[arg-type]
+    assert len({cell.cell_id for cell in cells}) == len(cells) > 0
+    for cell in {
+        content_hash((c.regime, c.regime_parameters, c.input_shape)): c for c in cells
+    }.values():
+        again = list(islice(cell.shapes().stream(cell.input_shape), 5))
+        assert list(islice(cell.shapes().stream(cell.input_shape), 5)) == again
+        assert all(len(shape) == len(cell.input_shape) and min(shape) > 0 for shape in again)
+
+
+def network_problems() -> Any:
+    return run_path(str(Path(__file__).parent / "data" / "write_network_problems.py"))
+
+
+@pytest.mark.parametrize("name", ["unet", "wavenet", "dcgan"])
+def test_problems_of_a_network_are_its_convolutions(name: str) -> None:
+    assert PROBLEMS.joinpath(f"{name}.csv").read_text().splitlines() == network_problems()[
+        "lines_of"
+    ](name)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["resnet50", "vgg16", "mobilenet_v2", "convnext_tiny", "r3d_18"])
+def test_problems_of_a_torchvision_network_are_its_convolutions(name: str) -> None:
+    pytest.importorskip("torchvision")
+    assert PROBLEMS.joinpath(f"{name}.csv").read_text().splitlines() == network_problems()[
+        "lines_of"
+    ](name)
