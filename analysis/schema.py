@@ -304,7 +304,8 @@ class RunRecord:
     throttle_reasons: Annotated[list[str] | None, "what slowed the clocks, as NVML names it"]
     other_processes: Annotated[int | None, "most processes of others seen on the GPU"]
     warnings: Annotated[
-        list[str] | None, "of shared_gpu, throttled and clocks_unsettled those that were seen"
+        list[str] | None,
+        "of shared_gpu, throttled, power_capped and clocks_unsettled those that were seen",
     ]
 
     # an untimed process of its own, which drew its own choice

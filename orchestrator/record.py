@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import LogPass, Measurement
-from cudnn_sweep.workloads.model import ModelChoice
+from cudnn_sweep.workloads.models.choice import ModelChoice
 
 PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks")
 

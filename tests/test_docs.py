@@ -40,7 +40,9 @@ def test_commands_exist_with_their_options(document: Path) -> None:
         assert {word for word in words if word.startswith("--")} <= options, match[0]
 
 
-@pytest.mark.parametrize("command", ["launch", "query", "trace", "suites", "workloads", "overhead", "doctor", "validate"])
+@pytest.mark.parametrize(
+    "command", ["launch", "query", "trace", "suites", "workloads", "overhead", "doctor", "validate"]
+)
 def test_command_has_help(command: str) -> None:
     told = subprocess.run(
         [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", command, "--help"],

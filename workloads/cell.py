@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 
-from cudnn_sweep.workloads.model import ModelChoice
+from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
 

@@ -19,11 +19,11 @@ def differentiable_step(
 ) -> TimedStep:
     """`function` of a random input; backward yields the gradients of the input and of `parameters`.
 
-    `output_shape` gives the output's from the input's, so that no input has to be tried.
+    `function` draws no random numbers. `output_shape` gives the output's from the input's, so that no input has to be tried.
     """
 
     def forward(numbers: torch.Tensor) -> torch.Tensor:
-        return setting.forward(function, numbers)
+        return setting.forward(function, numbers, draws=False)
 
     @torch.no_grad()
     def run_forward(numbers: torch.Tensor) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.errors import WorkloadError, unknown
 from cudnn_sweep.workloads.layout import check_layout
-from cudnn_sweep.workloads.model import ModelChoice
+from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.parameters import NamedChoice, name_and_numbers
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, load_problems

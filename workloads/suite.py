@@ -82,7 +82,7 @@ class ProblemSpec(BaseModel):
 
 
 class ModelSpec(BaseModel):
-    """How a model is made and trained; see workloads/model.py for the losses and optimisers."""
+    """How a model is made and trained; losses and optimisers are in workloads/models/."""
 
     model_config = STRICT
 

@@ -26,7 +26,7 @@ from torch.utils.checkpoint import checkpoint
 from cudnn_sweep.workloads import catalog
 from cudnn_sweep.workloads.errors import unknown
 from cudnn_sweep.workloads.layout import memory_format
-from cudnn_sweep.workloads.model import ModelChoice
+from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.precision import Precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.state import State, make_state
@@ -57,11 +57,16 @@ class Setting:
         """The context that a step runs in: autocast where the precision asks for it."""
         return nullcontext() if self.reference else self.precision.region(self.device)
 
-    def forward(self, function: Callable[[Any], T], inputs: Any) -> T:
-        """`function` of `inputs` in the region, and as the state has it: a forward pass to differentiate."""
+    def forward(self, function: Callable[[Any], T], inputs: Any, *, draws: bool = True) -> T:
+        """`function` of `inputs` in the region, and as the state has it: a forward pass to differentiate.
+
+        `draws`: it may draw random numbers, the same where it runs again; a CUDA graph does not hold that.
+        """
         with self.region():
             if self.state.recomputes and not self.reference:
-                found: T = checkpoint(function, inputs, use_reentrant=False)
+                found: T = checkpoint(
+                    function, inputs, use_reentrant=False, preserve_rng_state=draws
+                )
                 return found
             return function(inputs)
 
@@ -200,7 +205,7 @@ def find_workload(name: str) -> Workload:
     found = _import_repeatably(name)
     if isinstance(found, Workload):
         return found
-    from cudnn_sweep.workloads.model_workload import model_workload  # which imports this file
+    from cudnn_sweep.workloads.models.steps import model_workload  # which imports this file
 
     return model_workload(name, found)
 

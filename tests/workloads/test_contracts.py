@@ -28,7 +28,7 @@ MODEL = WorkloadFacts(
 
 def distinct_at_batch_1() -> list[ConvProblem]:
     """Many rows of DeepBench differ in their batch alone."""
-    found = {}
+    found: dict[ConvProblem, ConvProblem] = {}
     for problem in load_problems().values():
         single = problem.with_batch(1)
         found.setdefault(replace(single, name="", occurrences=1), single)

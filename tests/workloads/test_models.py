@@ -16,16 +16,16 @@ import torch
 from torch import nn
 
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.loss import floating_tensors, make_loss
 from cudnn_sweep.workloads.measurement import Computed
 from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.cuda_graph import capture, check_capturable
-from cudnn_sweep.workloads.model import ModelChoice
+from cudnn_sweep.workloads.models.choice import ModelChoice
+from cudnn_sweep.workloads.models.loss import floating_tensors, make_loss
+from cudnn_sweep.workloads.models.optimiser import OPTIMISERS
 from cudnn_sweep.workloads.nets.darknet import Darknet53
 from cudnn_sweep.workloads.nets.dcgan import Generator
 from cudnn_sweep.workloads.nets.unet import UNet
 from cudnn_sweep.workloads.nets.wavenet import WaveNet
-from cudnn_sweep.workloads.optimiser import OPTIMISERS
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.state import make_state

@@ -1,11 +1,11 @@
-"""ModelChoice: how a model named by import path is built and trained; model_workload.py does it."""
+"""ModelChoice: how a model named by import path is built and trained; steps.py does it."""
 
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from cudnn_sweep.workloads.loss import check_loss
-from cudnn_sweep.workloads.optimiser import make_optimiser
+from cudnn_sweep.workloads.models.loss import check_loss
+from cudnn_sweep.workloads.models.optimiser import make_optimiser
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,9 +13,9 @@ from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.loss import floating_tensors, make_loss
-from cudnn_sweep.workloads.model import ModelChoice
-from cudnn_sweep.workloads.optimiser import make_optimiser
+from cudnn_sweep.workloads.models.choice import ModelChoice
+from cudnn_sweep.workloads.models.loss import floating_tensors, make_loss
+from cudnn_sweep.workloads.models.optimiser import make_optimiser
 from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, pay_unrelated_step
 
 Source = type[nn.Module] | FunctionType | nn.Module
