@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from typing import Literal
 
 from cudnn_sweep.workloads.cell import Cell
@@ -15,6 +15,8 @@ from cudnn_sweep.workloads.problem import ConvProblem, Shape, load_problems
 from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
 from cudnn_sweep.workloads.state import State, make_state
 from cudnn_sweep.workloads.suite import BatchByDevice, CellAxes, ModelSpec, SuiteSpec, each
+
+OPEN_SHAPES_CHECKED = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,6 +75,7 @@ def _combinations(
         shape = _input_shape(workload, known, problem, given, size)
         way = _direction(workload, known, direction)
         rule = _regime(workload, known, regime, shape)
+        _check_outputs(rule, problem, shape)
         around = _state(workload, known, way, state)
         yield Cell(
             workload=workload,
@@ -169,6 +172,18 @@ def _regime(workload: str, known: WorkloadFacts, choice: NamedChoice, base: Shap
         )
     rule.period(base)
     return rule
+
+
+def _check_outputs(rule: ShapeRegime, problem: ConvProblem | None, base: Shape) -> None:
+    """No shape is smaller than what the problem's kernel reaches over."""
+    if problem is None:
+        return
+    for shape in rule.period(base) or islice(rule.stream(base), OPEN_SHAPES_CHECKED):
+        if min(problem.output_shape(shape)) < 1:
+            found = "x".join(map(str, shape))
+            raise WorkloadError(
+                f"regime {rule.name} makes an input of {found}: too small for problem {problem.name}"
+            )
 
 
 def _state(workload: str, known: WorkloadFacts, direction: str, choice: NamedChoice) -> State:

@@ -102,7 +102,12 @@ def test_last_batch_of_an_epoch_is_smaller() -> None:
         ("progressive", {"stages": 9}, (1, 3, 8, 8), "has not 9 sizes from 0.5"),
         ("train_and_eval", {"eval_batch": 1.0}, BASE, "a batch of 8 times 1.0 is the same"),
         ("serving_queue", {}, (1, 3, 8, 8), "a batch of 1 has no smaller one"),
-        ("lengths", {}, BASE, "without buckets the last size must be at least 1000"),
+        (
+            "lengths",
+            {},
+            BASE,
+            "there must be 1000 lengths at least from 6 to the last size, found 128",
+        ),
         ("fixed", {"sizes": 3}, BASE, "unknown parameter 'sizes'; allowed: it takes none"),
         ("cycle", {"sizes": 1}, BASE, "sizes must be at least 2, found 1"),
         ("cycle", {"sizes": 2.5}, BASE, "sizes must be a whole number, found 2.5"),

@@ -14,7 +14,7 @@ LEAST_LENGTHS = 1000  # of which an open loop draws: fewer would end before its 
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths(ShapeRegime):
-    """The last size is log-normal: its median is `median` times the base size, which cuts it off.
+    """The last size is log-normal around `median` times the base size, from `shortest` times it up to it.
 
     `buckets` 0: as they come, an open loop (one that came before is left out); else padded to the next
     of so many even steps up to the base size, `draws` of them a period. Padding everything to the base
@@ -27,6 +27,7 @@ class Lengths(ShapeRegime):
     median: float = 0.2
     spread: float = 0.8
     """Standard deviation of the logarithm."""
+    shortest: float = 0.05
     buckets: int = 0
     draws: int = 100
     seed: int = 0
@@ -39,15 +40,18 @@ class Lengths(ShapeRegime):
                 raise WorkloadError(
                     f"regime lengths: {parameter} must be above 0, found {getattr(self, parameter)}"
                 )
-        if self.median >= 1:
-            raise WorkloadError(f"regime lengths: median must be below 1, found {self.median}")
+        if not 0 <= self.shortest < self.median < 1:
+            raise WorkloadError(
+                "regime lengths: shortest must be below median, and that below 1; "
+                f"found {self.shortest} and {self.median}"
+            )
 
     def period(self, base: Shape) -> tuple[Shape, ...] | None:
         if self.buckets == 0:
-            if base[-1] < LEAST_LENGTHS:
+            if base[-1] - self._shortest(base[-1]) < LEAST_LENGTHS:
                 raise WorkloadError(
-                    f"regime lengths: without buckets the last size must be at least "
-                    f"{LEAST_LENGTHS}, found {base[-1]}"
+                    f"regime lengths: without buckets there must be {LEAST_LENGTHS} lengths at least "
+                    f"from {self._shortest(base[-1])} to the last size, found {base[-1]}"
                 )
             return None
         lengths = self._draw(base[-1])
@@ -65,11 +69,14 @@ class Lengths(ShapeRegime):
             if length not in seen:
                 seen.add(length)
                 yield (*base[:-1], length)
-            if len(seen) == base[-1]:
+            if len(seen) == base[-1] - self._shortest(base[-1]) + 1:
                 return
 
     def _draw(self, longest: int) -> Iterator[int]:
         draw = random.Random(self.seed)
         while True:
             length = draw.lognormvariate(log(self.median * longest), self.spread)
-            yield min(max(1, round(length)), longest)
+            yield min(max(self._shortest(longest), round(length)), longest)
+
+    def _shortest(self, longest: int) -> int:
+        return max(1, round(self.shortest * longest))

@@ -1,0 +1,136 @@
+"""A suite's axes become cells, and a mistake in them is named."""
+
+from typing import Any
+
+import pytest
+
+from cudnn_sweep.workloads.cell import Cell
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.problem import load_problems
+from cudnn_sweep.workloads.suite import CellAxes, ProblemSpec, SuiteSpec
+
+FACTS = {
+    "conv": WorkloadFacts(
+        directions=("forward_backward", "forward"),
+        varies=("batch", "space"),
+        input_shape=None,
+        recomputes=True,
+    ),
+    "mnist": WorkloadFacts(
+        directions=("training",), varies=("batch",), input_shape=(100, 1, 28, 28)
+    ),
+    "my.nets:Net": WorkloadFacts(
+        directions=("training", "inference"),
+        varies=("batch", "space"),
+        input_shape=None,
+        recomputes=True,
+        is_model=True,
+    ),
+}
+OWN = {"stem": {"input": "4x3x32x32", "out_channels": 8, "kernel": 3, "padding": 1}}
+
+
+def cells(*axes: dict[str, Any], problems: dict[str, Any] | None = None) -> list[Cell]:
+    suite = SuiteSpec(
+        cells=[CellAxes.model_validate(each) for each in axes],
+        problems={n: ProblemSpec.model_validate(spec) for n, spec in (problems or {}).items()},
+    )
+    return expand_cells(suite, FACTS, device="cpu", gpu="any")
+
+
+def test_file_of_problems_stands_for_all_of_them() -> None:
+    found = [
+        cell.problem.name
+        for cell in cells({"workload": "conv", "problem": "resnet50"})
+        if cell.problem
+    ]
+    assert found == [name for name in load_problems() if name.startswith("resnet50/")]
+    assert len(found) == 23
+
+
+def test_suite_may_have_problems_of_its_own() -> None:
+    (cell,) = cells({"workload": "conv", "problem": "stem", "batch": 2}, problems=OWN)
+    assert cell.problem is not None
+    assert cell.problem.name == "stem"
+    assert cell.problem.output_shape(cell.input_shape) == (2, 8, 32, 32)
+    assert (cell.problem.padding, cell.problem.stride) == ((1, 1), (1, 1))
+
+
+def test_model_has_its_input_and_its_choice() -> None:
+    model = {
+        "arguments": {"depth": 3},
+        "loss": "cross_entropy",
+        "optimiser": {"adamw": {"lr": 0.1}},
+    }
+    found = cells(
+        {"workload": "my.nets:Net", "input": ["8x3x32x32", "8x3x64x64"], "batch": 2, "model": model}
+    )
+    assert [cell.input_shape for cell in found] == [(2, 3, 32, 32), (2, 3, 64, 64)]
+    choice = found[0].model
+    assert choice is not None
+    assert choice.arguments == {"depth": 3}
+    assert (choice.optimiser, choice.optimiser_parameters) == ("adamw", {"lr": 0.1})
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no problem": ({"workload": "conv"}, "needs a problem"),
+    "unknown problem": (
+        {"workload": "conv", "problem": "resnet50/stem"},
+        "unknown problem 'resnet50/stem'; allowed: resnet50/conv10_1x1_128",
+    ),
+    "unknown file": (
+        {"workload": "conv", "problem": "resnet51"},
+        "unknown problem 'resnet51'; allowed: convnet_benchmarks",
+    ),
+    "problem of another": (
+        {"workload": "mnist", "problem": "tutorials/rgb224"},
+        "workload mnist takes no problem, found 'tutorials/rgb224'",
+    ),
+    "input of no model": (
+        {"workload": "mnist", "input": "8x1x28x28"},
+        "workload mnist takes no input (a model does), found '8x1x28x28'",
+    ),
+    "no input": ({"workload": "my.nets:Net"}, "model my.nets:Net needs an input"),
+    "no model": (
+        {"workload": "mnist", "model": {"loss": "cross_entropy"}},
+        "workload mnist is no model",
+    ),
+    "loss": (
+        {"workload": "my.nets:Net", "input": "8x3x32x32", "model": {"loss": "entropy"}},
+        "unknown loss 'entropy'; allowed: ",
+    ),
+    "regime": (
+        {"workload": "mnist", "regime": "cycle"},
+        "regime cycle varies space; workload mnist may vary batch",
+    ),
+    "regime too small": (
+        {
+            "workload": "conv",
+            "problem": "networks/wavenet",
+            "regime": {"lengths": {"shortest": 0.01, "median": 0.05}},
+        },
+        "too small for problem networks/wavenet",
+    ),
+    "two regimes in one": (
+        {"workload": "mnist", "regime": {"fixed": {}, "cycle": {}}},
+        "a regime is one name with its parameters, found fixed, cycle",
+    ),
+    "state": (
+        {"workload": "mnist", "state": "misplaced"},
+        "unknown state 'misplaced'; allowed: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistake_is_named(name: str) -> None:
+    axes, message = MISTAKES[name]
+    with pytest.raises(WorkloadError) as error:
+        cells(axes)
+    assert message in str(error.value)
+
+
+def test_sizes_that_are_none_are_refused() -> None:
+    with pytest.raises(ValueError, match="expected sizes such as 8x3x224x224, found '8x3xb'"):
+        CellAxes.model_validate({"workload": "my.nets:Net", "input": "8x3xb"})
