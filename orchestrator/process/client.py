@@ -44,6 +44,7 @@ class ForkServer:
         )
         if self._read() != b"ready\n":
             code = self._process.wait()
+            self.close()
             raise ServerError(f"the fork server ended at its start, exit code {code}: see above")
 
     @property

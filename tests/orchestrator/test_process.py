@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.protocol import Outcome
+from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, SurveyJob
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 
@@ -183,3 +184,49 @@ def test_infinite_loss_is_recorded_as_infinite(run_trial: RunTrial, faulty: str)
     outcome = run_trial(f"{faulty}:diverges")
     assert outcome.reply is not None and outcome.reply.measured is not None
     assert outcome.reply.measured.loss_first == float("inf")
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Callable[[str], str]:
+    """A package in the server's folder that does this when it is imported."""
+
+    def write(code: str) -> str:
+        (tmp_path / "slow_package.py").write_text(code)
+        return "slow_package"
+
+    return write
+
+
+def test_preloaded_package_is_there_before_the_fork(
+    tmp_path: Path, package: Callable[[str], str]
+) -> None:
+    package("import os\nfrom torch import nn\nPID = os.getpid()\nNet = nn.Identity\n")
+    with ForkServer(folder=tmp_path, survey_only=True, preload=["slow_package"]) as server:
+        job = SurveyJob(workloads=["slow_package:Net"])
+        outcome = server.run(Request(job=job, timeout_s=20))
+    assert outcome.reply is not None and outcome.reply.survey is not None
+    assert outcome.reply.survey.workloads["slow_package:Net"].is_model
+    assert "slow_package" not in outcome.reply.imported
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            "import threading as t; t.Thread(target=__import__('time').sleep, args=(5,)).start()",
+            "preload: slow_package: has 2 threads after importing",
+        ),
+        ("1 / 0", "preload: slow_package: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_package_that_spoils_forks_is_refused(
+    tmp_path: Path,
+    package: Callable[[str], str],
+    capfd: pytest.CaptureFixture[str],
+    code: str,
+    message: str,
+) -> None:
+    package(code)
+    with pytest.raises(ServerError, match="ended at its start"):
+        ForkServer(folder=tmp_path, survey_only=True, preload=["slow_package"])
+    assert message in capfd.readouterr().err
