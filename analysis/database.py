@@ -54,7 +54,13 @@ class Database:
 @contextmanager
 def open_database(store: Store, sweep_id: str | None = None) -> Iterator[Database]:
     """The view `records` of what is stored now, of one sweep or of all, with the macros."""
-    snapshot = store.snapshot(sweep_id)
+    with open_snapshot(store.snapshot(sweep_id)) as database:
+        yield database
+
+
+@contextmanager
+def open_snapshot(snapshot: Snapshot) -> Iterator[Database]:
+    """The same over rows at hand."""
     with duckdb.connect() as connection:
         _show_records(connection, snapshot)
         connection.execute(macros())
