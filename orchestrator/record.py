@@ -15,9 +15,9 @@ from cudnn_sweep.analysis.schema import (
 from cudnn_sweep.orchestrator.plan import Trial
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import LogPass, Measurement
-from cudnn_sweep.workloads.models.choice import ModelChoice
 
 PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks")
 
@@ -76,7 +76,7 @@ def make_record(
         transposed=problem.transposed if problem else None,
         output_padding=list(problem.output_padding) if problem else None,
         occurrences=problem.occurrences if problem else None,
-        **_as_model(cell.model),
+        **_as_model(cell),
         regime=cell.regime,
         regime_parameters=cell.regime_parameters,
         state=cell.state,
@@ -104,14 +104,14 @@ def make_record(
     )
 
 
-def _as_model(model: ModelChoice | None) -> dict[str, Any]:
-    if model is None:
-        return dict.fromkeys(("model_arguments", "loss", "optimiser", "optimiser_parameters"))
+def _as_model(cell: Cell) -> dict[str, Any]:
+    model, trains = cell.model, cell.direction == "training"
     return {
-        "model_arguments": {name: json.dumps(value) for name, value in model.arguments.items()},
-        "loss": model.loss,
-        "optimiser": model.optimiser,
-        "optimiser_parameters": model.optimiser_parameters,
+        "model_arguments": model
+        and {name: json.dumps(value) for name, value in model.arguments.items()},
+        "loss": model.loss if model and trains else None,
+        "optimiser": model.optimiser if model and trains else None,
+        "optimiser_parameters": model.optimiser_parameters if model and trains else None,
     }
 
 

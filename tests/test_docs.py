@@ -131,7 +131,7 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
     from cudnn_sweep.cluster.launch_file import read_launch_file
     from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
 
-    for word in ("budget_minutes", "my_model.py"):
+    for word in ("budget_minutes", "little_memory", "loss: cross_entropy"):
         file = tmp_path / "cluster.yaml"
         file.write_text(sample("README.md", word))
         spec = read_launch_file(file, SweepSpec).sweep
