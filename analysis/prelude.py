@@ -8,11 +8,18 @@ from cudnn_sweep.analysis.schema import arrow_schema
 from cudnn_sweep.analysis.store import Store
 
 # Of several rows for one key the highest retry counts, of these the earliest (as in progress.py).
+# Keys with one row are told apart first: a window over all would keep filters from the scan.
 RECORDS_VIEW = """\
 create or replace view records as
-select * from (
+with stored as not materialized (
 {rows}
+),
+repeated as (
+    select sweep_id, trial_id from stored group by sweep_id, trial_id having count(*) > 1
 )
+select * from stored anti join repeated using (sweep_id, trial_id)
+union all
+select * from (select * from stored semi join repeated using (sweep_id, trial_id))
 qualify row_number() over (
     partition by sweep_id, trial_id order by retry desc, ended_at, attempt_id
 ) = 1;
