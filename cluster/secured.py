@@ -1,0 +1,85 @@
+"""A launch file's copy for `ray up` in which every Ray asks for a token. The user's file stays as it is.
+
+Without a token anybody who reaches the dashboard's port runs code on the cluster (CVE-2023-48022, which
+Ray answers by token authentication from 2.54 on).
+"""
+
+import copy
+import difflib
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+REMOTE_TOKEN = "~/.cudnn-sweep/ray_token"  # a path
+VARIABLES = f"RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH={REMOTE_TOKEN}"
+START_COMMANDS = ("head_start_ray_commands", "worker_start_ray_commands")
+CHANGED = (*START_COMMANDS, "file_mounts")
+RAY_START = re.compile(r"(?<![\w./=-])(?=(?:[\w./~${}-]*/)?ray start\b)")
+EVERYBODY = "--dashboard-host=0.0.0.0"
+LOOPBACK = "--dashboard-host=127.0.0.1"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SecuredFile:
+    config: dict[str, Any]
+    """What `ray up` is given."""
+    difference: str
+    """From the user's file with Ray's defaults filled in, as a unified diff; empty where it asks for
+    tokens itself."""
+
+    def text(self) -> str:
+        found: str = yaml.safe_dump(self.config, sort_keys=False)
+        return found
+
+
+def secure(ray_part: Mapping[str, Any], token: Path) -> SecuredFile:
+    """`token`: the file on this machine that every node is to have a copy of."""
+    from ray.autoscaler._private.util import prepare_config
+
+    config = copy.deepcopy(dict(ray_part))
+    if asks_for_tokens(config):
+        return SecuredFile(config=config, difference="")
+    filled = prepare_config(copy.deepcopy(config))
+    before = {key: filled.get(key) or ([] if key in START_COMMANDS else {}) for key in CHANGED}
+    for key in START_COMMANDS:
+        commands = [_with_token(command) for command in before[key]]
+        if key not in ray_part:  # Ray's default shows the dashboard to every network
+            commands = [command.replace(EVERYBODY, LOOPBACK) for command in commands]
+        config[key] = [f"chmod 600 {REMOTE_TOKEN}", *commands]
+    config["file_mounts"] = {**before["file_mounts"], REMOTE_TOKEN: str(token)}
+    after = {key: config[key] for key in CHANGED}
+    return SecuredFile(config=config, difference=_difference(before, after))
+
+
+def asks_for_tokens(ray_part: Mapping[str, Any]) -> bool:
+    """Whether the file's own start commands set RAY_AUTH_MODE."""
+    commands = [command for key in START_COMMANDS for command in ray_part.get(key) or []]
+    return any("RAY_AUTH_MODE=token" in str(command) for command in commands)
+
+
+def make_token(path: Path) -> None:
+    """A random one, readable by its owner alone; one that is there stays."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with suppress(FileExistsError), open(path, "x", opener=_for_us_alone) as file:
+        file.write(secrets.token_hex(32))
+
+
+def _for_us_alone(path: str, flags: int) -> int:
+    return os.open(path, flags, mode=0o600)
+
+
+def _with_token(command: str) -> str:
+    return RAY_START.sub(f"{VARIABLES} ", command)
+
+
+def _difference(before: dict[str, Any], after: dict[str, Any]) -> str:
+    texts = (yaml.safe_dump(part, sort_keys=False, width=200) for part in (before, after))
+    old, new = (text.splitlines() for text in texts)
+    return "\n".join(difflib.unified_diff(old, new, "your file", "as launched", lineterm=""))

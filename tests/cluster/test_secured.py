@@ -1,0 +1,89 @@
+"""The copy of a launch file that `ray up` gets: every Ray in it asks for a token."""
+
+import copy
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cudnn_sweep.cluster.secured import REMOTE_TOKEN, VARIABLES, make_token, secure
+
+TOKEN = Path("/home/me/.local/state/cudnn-sweep/mine/ray_token")
+HEAD_START = "/opt/venv/bin/ray start --head --port=6379 --dashboard-host=0.0.0.0"
+ON_PREMISES: dict[str, Any] = {
+    "cluster_name": "mine",
+    "provider": {"type": "local", "head_ip": "10.0.0.1", "worker_ips": ["10.0.0.2"]},
+    "auth": {"ssh_user": "me"},
+    "head_start_ray_commands": [
+        "ray stop",
+        f"ulimit -n 65536; {HEAD_START}",
+    ],
+    "worker_start_ray_commands": ["ray start --address=$RAY_HEAD_IP:6379"],
+    "file_mounts": {"~/data": "/data"},
+}
+AWS: dict[str, Any] = {
+    "cluster_name": "cloud",
+    "provider": {"type": "aws", "region": "us-west-2"},
+    "auth": {"ssh_user": "ubuntu"},
+}
+
+
+def test_every_start_gets_the_token_and_nothing_else_changes() -> None:
+    before = copy.deepcopy(ON_PREMISES)
+    secured = secure(ON_PREMISES, TOKEN)
+    assert before == ON_PREMISES
+    assert secured.config["head_start_ray_commands"] == [
+        f"chmod 600 {REMOTE_TOKEN}",
+        "ray stop",
+        f"ulimit -n 65536; {VARIABLES} {HEAD_START}",
+    ]
+    assert secured.config["worker_start_ray_commands"] == [
+        f"chmod 600 {REMOTE_TOKEN}",
+        f"{VARIABLES} ray start --address=$RAY_HEAD_IP:6379",
+    ]
+    assert secured.config["file_mounts"] == {"~/data": "/data", REMOTE_TOKEN: str(TOKEN)}
+    for key in ("cluster_name", "provider", "auth"):
+        assert secured.config[key] == ON_PREMISES[key]
+    assert yaml.safe_load(secured.text()) == secured.config
+
+
+def test_rays_own_commands_are_secured_and_their_dashboard_kept_to_the_head() -> None:
+    config = secure(AWS, TOKEN).config
+    (start,) = [line for line in config["head_start_ray_commands"] if "ray start" in line]
+    assert f"; {VARIABLES} ray start --head" in start
+    assert "--dashboard-host=127.0.0.1" in start
+    (start,) = [line for line in config["worker_start_ray_commands"] if "ray start" in line]
+    assert f"{VARIABLES} ray start --address" in start
+
+
+def test_difference_names_each_change() -> None:
+    added = [
+        line for line in secure(ON_PREMISES, TOKEN).difference.splitlines() if line.startswith("+")
+    ]
+    assert len(added) == 6  # the head's name, two chmods, two starts, the mount
+    assert all("ray_token" in line or line == "+++ as launched" for line in added)
+
+
+def test_file_that_asks_for_tokens_itself_is_left_alone() -> None:
+    own = {**ON_PREMISES, "head_start_ray_commands": ["RAY_AUTH_MODE=token ray start --head"]}
+    secured = secure(own, TOKEN)
+    assert secured.config == own
+    assert secured.difference == ""
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+def test_token_is_its_owners_alone_and_stays(tmp_path: Path, umask: int) -> None:
+    path = tmp_path / "clusters" / "mine" / "ray_token"
+    before = os.umask(umask)
+    try:
+        make_token(path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    token = path.read_text()
+    assert len(token) == 64
+    make_token(path)
+    assert path.read_text() == token
