@@ -47,7 +47,9 @@ def secure(ray_part: Mapping[str, Any], token: Path) -> SecuredFile:
     if asks_for_tokens(config):
         return SecuredFile(config=config, difference="")
     filled = prepare_config(copy.deepcopy(config))
-    before = {key: filled.get(key) or ([] if key in START_COMMANDS else {}) for key in CHANGED}
+    before: dict[str, Any] = {
+        key: filled.get(key) or ([] if key in START_COMMANDS else {}) for key in CHANGED
+    }
     for key in START_COMMANDS:
         commands = [_with_token(command) for command in before[key]]
         if key not in ray_part:  # Ray's default shows the dashboard to every network

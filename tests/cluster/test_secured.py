@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from cudnn_sweep.cluster.secured import REMOTE_TOKEN, VARIABLES, make_token, secure
 
