@@ -3,8 +3,7 @@
 import os
 from collections import Counter
 from dataclasses import replace
-from inspect import signature
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._prims_common import suggest_memory_format
@@ -12,13 +11,13 @@ from torch._prims_common import suggest_memory_format
 from cudnn_sweep.workloads.environment import processor
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
+from cudnn_sweep.workloads.models.module import ALLOWED, Source, is_source, make_module
 from cudnn_sweep.workloads.precision import Precision, find_precision
 from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest, sizes_text
 from cudnn_sweep.workloads.user_code import import_named
 from cudnn_sweep.workloads.workload import Setting, Workload
 
 CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
-ALLOWED = "allowed: a torch.nn.Module, its class, or a function that returns one"
 
 
 class ConvolutionWatch(StepWatch):
@@ -77,33 +76,13 @@ def trace_model(request: TraceRequest) -> Trace:
 
 def _build(request: TraceRequest) -> torch.nn.Module:
     found = import_named(request.model)
-    if isinstance(found, torch.nn.Module):
-        if request.arguments:
-            given = ", ".join(request.arguments)
-            raise WorkloadError(f"{request.model} is made already: it takes no argument {given}")
-        return found
     if isinstance(found, Workload):
-        told = f"{request.model} is a workload, which a suite's `cells` may name itself"
-        raise WorkloadError(f"{told}; {ALLOWED}")
-    if not callable(found):
-        raise _no_module(request, "is", found)
-    takes = signature(found)
-    try:
-        takes.bind(**request.arguments)
-    except TypeError as error:
-        names = ", ".join(takes.parameters) or "none"
-        raise WorkloadError(f"{request.model}: {error}; arguments that it takes: {names}") from None
-    try:
-        module = found(**request.arguments)
-    except Exception as error:
-        raise WorkloadError(f"{request.model} cannot be made: {_told(error)}") from error
-    if not isinstance(module, torch.nn.Module):
-        raise _no_module(request, "returned", module)
-    return module
-
-
-def _no_module(request: TraceRequest, verb: str, found: object) -> WorkloadError:
-    return WorkloadError(f"{request.model} {verb} a {type(found).__name__}; {ALLOWED}")
+        raise WorkloadError(
+            f"{request.model} is a workload, which a suite's `cells` may name itself; allowed: {ALLOWED}"
+        )
+    if not is_source(found):
+        raise WorkloadError(f"{request.model} is a {type(found).__name__}; allowed: {ALLOWED}")
+    return make_module(request.model, cast(Source, found), request.arguments)
 
 
 def _run(

@@ -2,45 +2,33 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from functools import partial
-from inspect import signature
-from types import FunctionType
+from typing import cast
 
 import torch
-from pydantic import JsonValue
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.models.loss import floating_tensors, make_loss
+from cudnn_sweep.workloads.models.module import ALLOWED, Source, is_source, make_module
 from cudnn_sweep.workloads.models.optimiser import make_optimiser
 from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, pay_unrelated_step
 
-Source = type[nn.Module] | FunctionType | nn.Module
 Tensors = dict[str, torch.Tensor]
 
 SEED = 0  # of what a forward pass draws when it is examined
 
 
 def model_workload(name: str, found: object) -> Workload:
-    """`found`: a class derived from nn.Module, a function that returns a module, or a module.
-
-    Raises WorkloadError for anything else.
-    """
-    if isinstance(found, type) and issubclass(found, nn.Module):
-        return _workload(name, found)
-    if isinstance(found, FunctionType | nn.Module):
-        return _workload(name, found)
-    what = "a class" if isinstance(found, type) else f"a {type(found).__name__}"
-    raise WorkloadError(
-        f"{name} is {what}; allowed: a workload, made by @workload(...) above a function, or a "
-        "model: a class derived from torch.nn.Module, a function that returns one, or one itself"
-    )
-
-
-def _workload(name: str, source: Source) -> Workload:
+    """Raises WorkloadError for what no module can be made of."""
+    if not is_source(found):
+        what = "a class" if isinstance(found, type) else f"a {type(found).__name__}"
+        raise WorkloadError(
+            f"{name} is {what}; allowed: a workload, made by @workload(...) above a function, or a "
+            f"model: {ALLOWED}"
+        )
     return Workload(
         name=name,
         directions=("training", "inference"),
@@ -50,39 +38,19 @@ def _workload(name: str, source: Source) -> Workload:
         recomputes=True,
         is_model=True,
         pay_one_time_costs=pay_unrelated_step,
-        build=partial(_build, name, source),
+        build=partial(_build, name, cast(Source, found)),
     )
 
 
 def _build(name: str, source: Source, setting: Setting) -> TimedStep:
     """Weights are drawn as the model does it, on the CPU in float32, and then placed."""
     assert setting.model is not None
-    net = setting.place(_make(name, source, setting.model.arguments))
+    net = setting.place(make_module(name, source, setting.model.arguments))
     if setting.direction == "inference":
         return _inference(net, setting)
     if not any(weight.requires_grad for weight in net.parameters()):
         raise WorkloadError(f"model {name} has nothing to train; allowed: `direction: inference`")
     return _training(net, setting.model, setting)
-
-
-def _make(name: str, source: Source, arguments: dict[str, JsonValue]) -> nn.Module:
-    if isinstance(source, nn.Module):
-        if arguments:
-            found = ", ".join(arguments)
-            raise WorkloadError(f"model {name} is a module already: no arguments, found {found}")
-        return deepcopy(source)
-    try:
-        signature(source).bind(**arguments)
-    except TypeError as error:
-        raise WorkloadError(
-            f"model {name}: {error}; allowed under `model: {{arguments: ...}}`: {signature(source)}"
-        ) from error
-    made = source(**arguments)
-    if not isinstance(made, nn.Module):
-        raise WorkloadError(
-            f"model {name} returned a {type(made).__name__}; allowed: a torch.nn.Module"
-        )
-    return made
 
 
 def _training(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedStep:
