@@ -33,11 +33,19 @@ def test_commands_exist_with_their_options(document: Path) -> None:
     for match in COMMAND.finditer(document.read_text()):
         words = shlex.split(match[1] or match[2])[1:]
         assert words[0] in commands, match[0]
-        options = {name for option in commands[words[0]].params for name in option.opts}
+        options = _options(words)
         if words[0] == "query" and set(words[1:2]) <= set(query_names()) and words[1:]:
             parameters = load_query(words[1]).parameters
             options |= {f"--{parameter.name.replace('_', '-')}" for parameter in parameters}
         assert {word for word in words if word.startswith("--")} <= options, match[0]
+
+
+def _options(words: list[str]) -> set[str]:
+    """Of the command that these words call; where it has commands, of the one named."""
+    command = get_command(app)
+    for word in words:
+        command = getattr(command, "commands", {}).get(word, command)
+    return {name for option in command.params for name in option.opts}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ app.command()(suites)
 app.command()(workloads)
 app.command()(overhead)
 app.command()(doctor)
-app.command()(validate)
+app.add_typer(validate)
 
 
 @app.callback()

@@ -2,11 +2,22 @@ from collections.abc import Iterator
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import DescrStatsW
 
 from cudnn_sweep.analysis.prelude import prelude_sql
+from cudnn_sweep.analysis.queries import load_query
+from cudnn_sweep.analysis.simulation import made_rows, open_rows
 from cudnn_sweep.analysis.store import Store
+
+LEAST = np.log1p(0.03)
+# log ratios of 5 blocks: slower, faster, near the least effect, none, and so scattered that who knows
+CELLS = np.random.default_rng(5).normal([[0.2], [-0.06], [0.035], [0.0], [0.1]], 0.02, (5, 5))
+CELLS[4] *= 10
 
 
 @pytest.fixture
@@ -55,10 +66,89 @@ def test_one_block_has_no_p_and_no_standard_error(connection: duckdb.DuckDBPyCon
     assert connection.execute(f"{sql} from (select 0.5 as x)").fetchall() == [(None, None)]
 
 
-def _each(
+def test_p_is_that_of_a_paired_t_test_where_any_effect_counts(
     connection: duckdb.DuckDBPyConnection,
-    expression: str,
-    values: "np.ndarray[tuple[int], np.dtype[np.float64]]",
+) -> None:
+    generator = np.random.default_rng(7)
+    for blocks in (2, 3, 5, 8, 20):
+        baseline, candidate = generator.normal(0, 0.05, (2, blocks))
+        found = _of_blocks(connection, "p_of_effect(mean, se, df, 0)", candidate - baseline)
+        assert found == pytest.approx(stats.ttest_rel(candidate, baseline).pvalue, rel=1e-9)
+
+
+@pytest.mark.parametrize("logs", CELLS)
+def test_p_adds_up_the_two_one_sided_tests_of_statsmodels(
+    connection: duckdb.DuckDBPyConnection, logs: NDArray[np.float64]
+) -> None:
+    away = DescrStatsW(logs * np.sign(logs.mean()))
+    _, beyond, _ = away.ttest_mean(LEAST, alternative="larger")
+    _, across, _ = away.ttest_mean(-LEAST, alternative="larger")
+    found = _of_blocks(connection, f"p_of_effect(mean, se, df, {LEAST})", logs)
+    assert found == pytest.approx(beyond + across, rel=1e-9)
+
+
+@pytest.mark.parametrize("logs", CELLS)
+@pytest.mark.parametrize(("macro", "alpha"), [("t_90", 0.1), ("t_95", 0.05)])
+def test_intervals_are_those_of_statsmodels(
+    connection: duckdb.DuckDBPyConnection, macro: str, alpha: float, logs: NDArray[np.float64]
+) -> None:
+    low, high = DescrStatsW(logs).tconfint_mean(alpha)
+    assert _of_blocks(connection, f"mean - {macro}(df) * se", logs) == pytest.approx(low, rel=1e-6)
+    assert _of_blocks(connection, f"mean + {macro}(df) * se", logs) == pytest.approx(high, rel=1e-6)
+
+
+def test_equivalent_is_what_two_one_sided_tests_call_so(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    seen = []
+    for logs in np.random.default_rng(11).normal(0, 0.025, (60, 5)):
+        p, _, _ = DescrStatsW(logs).ttost_mean(-LEAST, LEAST)
+        seen.append(_of_blocks(connection, f"verdict(mean, se, df, 1.0, {LEAST})", logs))
+        assert seen[-1] == ("equivalent" if p < 0.05 else "inconclusive")
+    assert min(seen.count("equivalent"), seen.count("inconclusive")) > 10
+
+
+@pytest.mark.parametrize("cells", [1, 2, 40])
+def test_benjamini_and_hochberg_agree_with_statsmodels_and_scipy(cells: int) -> None:
+    generator = np.random.default_rng(cells)
+    logs = generator.normal(np.linspace(-0.1, 0.1, cells)[:, None], 0.03, (cells, 5))
+    logs[cells // 2 :] = logs[: cells - cells // 2]  # equal p values, too
+    found = np.array(_verdicts(logs))
+    p = _p(logs)
+    rejected, adjusted, _, _ = multipletests(p, 0.05, "fdr_bh")
+    np.testing.assert_allclose(adjusted, stats.false_discovery_control(p))
+    assert cells < 40 or 0 < rejected.sum() < (p <= 0.05).sum(), "the adjustment has to matter"
+    np.testing.assert_array_equal(np.isin(found, ["helps", "hurts"]), rejected)
+    np.testing.assert_array_equal(found[rejected] == "helps", logs.mean(1)[rejected] < 0)
+
+
+def _p(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    mean, se = abs(logs.mean(1)), stats.sem(logs, axis=1)
+    p: NDArray[np.float64] = stats.t.sf((mean - LEAST) / se, 4) + stats.t.sf((mean + LEAST) / se, 4)
+    return p
+
+
+def _verdicts(logs: NDArray[np.float64]) -> list[str]:
+    """What `helps_or_hurts` says of these log ratios, a row a cell."""
+    times_ms = np.exp(np.stack([np.zeros_like(logs), logs], axis=-1))
+    question = load_query("helps_or_hurts")
+    with open_rows(made_rows(times_ms, times_ms)) as database:
+        sql = f"select wall_verdict from ({question.sql}) order by cell_id::bigint"
+        verdicts: list[str] = database.query(sql, question.values({}))["wall_verdict"].to_pylist()
+    return verdicts
+
+
+def _of_blocks(
+    connection: duckdb.DuckDBPyConnection, expression: str, logs: NDArray[np.float64]
+) -> object:
+    connection.register("blocks", pa.table({"x": logs}))
+    moments = "select avg(x) as mean, standard_error(x) as se, count(x) - 1 as df from blocks"
+    ((found,),) = connection.execute(f"select {expression} from ({moments})").fetchall()
+    return found
+
+
+def _each(
+    connection: duckdb.DuckDBPyConnection, expression: str, values: NDArray[np.float64]
 ) -> list[float]:
     sql = f"select list_transform(?::double[], lambda x: {expression})"
     ((found,),) = connection.execute(sql, [values.tolist()]).fetchall()

@@ -1,0 +1,151 @@
+"""How steady times scatter between processes: the noise that the verdicts are tried on.
+
+All of it is in log time, so that 0.01 is about 1%. A trial's value is the median of its iterations,
+as in a measured one.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+
+ITERATIONS = 31  # samples of a process; odd: their median is one of them
+STUDENT_DF = 3  # the heaviest tails whose variance is finite
+STUDENT_DEVIATION = (STUDENT_DF / (STUDENT_DF - 2)) ** 0.5
+DRIFT_PERIOD = 60  # trials: a room or a clock that goes up and down within minutes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Noise:
+    """A kind of scatter. Shares of the time, as standard deviations where nothing else is said."""
+
+    name: str
+    meaning: str
+    pair: tuple[float, float]
+    """Of the log ratio of two processes; each cell has its own, between these two."""
+    tails: Literal["normal", "student"] = "normal"
+    drift: float = 0.0
+    """From the sweep's first trial to its last; on top, a third of it up and down."""
+    block: float = 0.0
+    """What both processes of a block share: its GPU, its hour."""
+    iteration: float = 0.0
+    """Between iterations of a process."""
+    correlation: float = 0.0
+    """Between one iteration and the next."""
+    slow_share: float = 0.0
+    """Processes, of either config, that are slower throughout."""
+    slow_by: float = 0.0
+    """How much slower at most."""
+    other_choice_share: float = 0.0
+    """Processes of the candidate that chose a slower kernel: of its mean, not beside it."""
+    other_choice_by: float = 0.0
+
+
+def log_times(noise: Noise, effects: Array, blocks: int, generator: np.random.Generator) -> Array:
+    """Log times of cells × blocks × (baseline, candidate) whose log ratios have these means.
+
+    Blocks of all cells run in random order, and so do the two configs of a block.
+    """
+    shape = (len(effects), blocks, 2)
+    low, high = np.log(noise.pair)
+    process = np.exp(generator.uniform(low, high, (len(effects), 1, 1))) / np.sqrt(2)
+    times: Array = process * _tails(noise, shape, generator)
+    times += noise.drift * _drift(_positions(shape, generator) / (times.size - 1), times.size)
+    times += noise.block * generator.standard_normal((len(effects), blocks, 1))
+    times += noise.iteration * _medians(noise.correlation, shape, generator)
+    slow = generator.random(shape) < noise.slow_share
+    times += slow * np.log1p(generator.uniform(0, noise.slow_by, shape))
+    other = generator.random(shape[:2]) < noise.other_choice_share
+    times[:, :, 1] += (other - noise.other_choice_share) * np.log1p(noise.other_choice_by)
+    times[:, :, 1] += effects[:, None]
+    return times
+
+
+def _tails(noise: Noise, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    if noise.tails == "normal":
+        return generator.standard_normal(shape)
+    student: Array = generator.standard_t(STUDENT_DF, shape) / STUDENT_DEVIATION
+    return student
+
+
+def _positions(shape: tuple[int, int, int], generator: np.random.Generator) -> Array:
+    """Each trial's place in the sweep."""
+    cells, blocks, configs = shape
+    places = generator.permutation(cells * blocks).reshape(cells, blocks, 1)
+    first = generator.integers(0, 2, (cells, blocks, 1))
+    return configs * places + (first + np.arange(configs)) % configs
+
+
+def _drift(elapsed: Array, trials: int) -> Array:
+    return elapsed - 0.5 + np.sin(2 * np.pi * elapsed * trials / DRIFT_PERIOD) / 3
+
+
+def _medians(correlation: float, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    """Of iterations that resemble the one before them, with a standard deviation of 1."""
+    samples = generator.standard_normal((ITERATIONS, *shape))
+    for before, sample in pairwise(samples):
+        sample *= np.sqrt(1 - correlation**2)
+        sample += correlation * before
+    medians: Array = np.median(samples, axis=0)
+    return medians
+
+
+QUIET = (0.001, 0.009)  # device times of device-bound cells on an H200
+LAUNCH_BOUND = (0.01, 0.05)  # wall times there of cells that wait for the CPU
+
+PROMISED = (
+    Noise(name="device_bound", meaning="normal, 0.1 to 0.9%", pair=QUIET),
+    Noise(name="launch_bound", meaning="normal, 1 to 5%", pair=LAUNCH_BOUND),
+    Noise(name="busy_host", meaning="normal, 10 to 30%", pair=(0.1, 0.3)),
+    Noise(
+        name="drift",
+        meaning="10% over the sweep, 3% up and down within minutes",
+        pair=QUIET,
+        drift=0.1,
+    ),
+    Noise(name="unequal_blocks", meaning="blocks differ by 10%", pair=QUIET, block=0.1),
+    Noise(
+        name="autocorrelated",
+        meaning="iterations scatter by 3%, each 0.9 like the one before",
+        pair=QUIET,
+        iteration=0.03,
+        correlation=0.9,
+    ),
+    Noise(
+        name="heavy_tails",
+        meaning="Student t with 3 degrees of freedom, 1 to 5%",
+        pair=LAUNCH_BOUND,
+        tails="student",
+    ),
+    Noise(
+        name="everything",
+        meaning="the four above at once",
+        pair=LAUNCH_BOUND,
+        tails="student",
+        drift=0.1,
+        block=0.1,
+        iteration=0.03,
+        correlation=0.9,
+    ),
+)
+
+NOT_PROMISED = (
+    Noise(
+        name="slow_processes",
+        meaning="one process in twenty is up to 50% slower",
+        pair=QUIET,
+        slow_share=0.05,
+        slow_by=0.5,
+    ),
+    Noise(
+        name="other_choices",
+        meaning="one candidate process in five runs a kernel 10% slower",
+        pair=QUIET,
+        other_choice_share=0.2,
+        other_choice_by=0.1,
+    ),
+)

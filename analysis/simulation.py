@@ -1,0 +1,251 @@
+"""The verdicts tried on made-up sweeps whose truth is known, judged by the SQL that judges real ones."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
+from cudnn_sweep.analysis.database import Database, open_snapshot
+from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED, Array, Noise, log_times
+from cudnn_sweep.analysis.queries import Value, load_query
+from cudnn_sweep.analysis.schema import SCHEMA_VERSION, arrow_schema
+from cudnn_sweep.analysis.snapshot import Snapshot, joined
+
+Mask: TypeAlias = NDArray[np.bool_]
+
+MIN_EFFECT = 0.03  # the questions' default
+# Of six cells three have no effect, one the least that counts, one 5%, one 10%; in either direction.
+EFFECTS = np.log1p([0.0, 0.0, 0.0, MIN_EFFECT, 0.05, 0.1])
+
+STEADY_MS = 1.0
+COLD_MS = np.array([30.0, 500.0])  # baseline and candidate: a search costs half a second
+COLD_SCATTER = 0.05  # of log cold cost between processes
+
+LEEWAY = (
+    3  # Monte-Carlo standard errors by which a target must be missed: chance does it once in 700
+)
+
+EVERY_TRIAL: dict[str, Value] = {
+    "schema_version": SCHEMA_VERSION,
+    "sweep_id": "simulated",
+    "launch_id": "simulated",
+    "retry": 0,
+    "workload": "simulated",
+    "regime": "fixed",
+    "loop_kind": "closed",
+    "twin": 0,
+    "enabled": True,
+    "deterministic": False,
+    "heuristic_mode_b": False,
+    "compute_cache_disabled": False,
+    "status": "ok",
+    "compute_cache": "warm",
+    "convolutions": 1,
+    "device": "cuda",
+    "gpu": "simulated",
+    "gpu_uuid": "simulated",
+    "slot": "simulated",
+    "env_hash": "simulated",
+    "software_hash": "simulated",
+}
+
+VERDICTS = """
+select
+    ln(ratio_low) as low,
+    ln(ratio_high) as high,
+    wall_verdict as verdict,
+    p_of_effect(
+        ln(ratio), ln(ratio_high / ratio) / t_95(blocks - 1), blocks - 1, ln(1 + $min_effect)
+    ) as p
+from ({question})
+order by cell_id::bigint
+"""
+
+BREAK_EVENS = """
+select
+    outcome <> 'inconclusive' as claimed,
+    coalesce(break_even_low, 0) as low,
+    coalesce(break_even_high, 'infinity'::double) as high
+from ({question})
+order by cell_id::bigint
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Share:
+    """So many of the cells that count."""
+
+    hits: int
+    cells: int
+
+    @property
+    def value(self) -> float:
+        return self.hits / max(self.cells, 1)
+
+    @property
+    def error(self) -> float:
+        """Its Monte-Carlo standard error: above zero even where it is all or none (Jeffreys' mean)."""
+        expected = (self.hits + 0.5) / (self.cells + 1)
+        return float(np.sqrt(expected * (1 - expected) / max(self.cells, 1)))
+
+    def misses(self, low: float, high: float) -> bool:
+        return not low - LEEWAY * self.error <= self.value <= high + LEEWAY * self.error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figures:
+    """How often the verdicts were right under one noise, with so many blocks a cell."""
+
+    noise: Noise
+    blocks: int
+    is_promised: bool
+
+    coverage: Share
+    """Intervals of the ratio that hold the true one."""
+    break_even_coverage: Share
+    """Of cells that gain: intervals of the break-even that hold the true one."""
+    null_found: Share
+    """Of cells without an effect: those that help or hurt."""
+    null_found_alone: Share
+    """The same without Benjamini and Hochberg: each cell asked alone."""
+    least_found_alone: Share
+    """Of cells with just the least effect: those that help or hurt, each asked alone."""
+    least_equivalent: Share
+    """Of cells with just that effect: those called equivalent."""
+    found_wrongly: Share
+    """Of those that help or hurt: no more than the least effect, or the other direction."""
+    null_break_even: Share
+    """Of cells without an effect: those with a claim about payback."""
+    null_equivalent: Share
+    """Of cells without an effect: those called equivalent."""
+    found_5: Share
+    """Of cells with an effect of 5%: those that help or hurt, as they do."""
+    found_10: Share
+    """The same of 10%."""
+
+    def missed(self) -> list[str]:
+        """The names of the targets that are missed."""
+        return [name for name, (low, high) in TARGETS.items() if self.share(name).misses(low, high)]
+
+    def share(self, name: str) -> Share:
+        found = getattr(self, name)
+        assert isinstance(found, Share)
+        return found
+
+
+TARGETS = {
+    "coverage": (0.93, 0.97),
+    "break_even_coverage": (0.93, 1.0),  # two intervals' corners: wider than need be
+    "null_found": (0.0, 0.05),
+    "null_found_alone": (0.0, 0.05),
+    "least_found_alone": (0.0, 0.05),
+    "least_equivalent": (0.0, 0.05),
+    "found_wrongly": (0.0, 0.05),
+    "null_break_even": (0.0, 0.05),
+}
+
+
+def simulate(cells: int, blocks: Sequence[int], seed: int) -> Iterator[Figures]:
+    """Every noise with each number of blocks, so many cells each."""
+    for noise in PROMISED + NOT_PROMISED:
+        for number in blocks:
+            yield try_verdicts(noise, cells, number, seed)
+
+
+def try_verdicts(noise: Noise, cells: int, blocks: int, seed: int) -> Figures:
+    """One sweep of so many cells, judged."""
+    # by name, so that another noise on the list changes no figure of this one
+    generator = np.random.default_rng([seed, blocks, *noise.name.encode()])
+    effects = np.resize(EFFECTS, cells) * generator.choice([-1, 1], cells)
+    times_ms = STEADY_MS * np.exp(log_times(noise, effects, blocks, generator))
+    scatter = COLD_SCATTER * generator.standard_normal(times_ms.shape)
+    cold_ms = COLD_MS * np.exp(scatter - COLD_SCATTER**2 / 2)
+    with open_rows(made_rows(times_ms, cold_ms)) as database:
+        found = _asked(database, "helps_or_hurts", VERDICTS)
+        payback = _asked(database, "break_even", BREAK_EVENS)
+    return _figures(noise, blocks, effects, found, payback)
+
+
+def made_rows(times_ms: Array, cold_ms: Array) -> pa.Table:
+    """Trials in the columns of `records`, from cells × blocks × (baseline, candidate)."""
+    cell, block, config = (axis.ravel() for axis in np.indices(times_ms.shape))
+    trials = np.arange(times_ms.size)
+    columns = {name: pa.repeat(value, len(trials)) for name, value in EVERY_TRIAL.items()}
+    columns |= {
+        "trial_id": pa.array(trials).cast(pa.string()),
+        "cell_id": pa.array(cell).cast(pa.string()),
+        "block": pa.array(cell * times_ms.shape[1] + block),
+        "benchmark": pa.array(config == 1),
+        "steady_wall_ms": pa.array(times_ms.ravel()),
+        "cold": pa.ListArray.from_arrays(
+            np.arange(len(trials) + 1, dtype=np.int32), _one_shape(cold_ms.ravel())
+        ),
+    }
+    return joined([pa.table(columns)])
+
+
+def open_rows(rows: pa.Table) -> AbstractContextManager[Database]:
+    """What `open_database` gives for stored ones."""
+    return open_snapshot(Snapshot(loose=rows, parts=ds.dataset(rows.slice(0, 0)), torn=()))
+
+
+def _one_shape(first_ms: Array) -> pa.StructArray:
+    shape = arrow_schema().field("cold").type.value_type
+    empty = {field.name: pa.nulls(len(first_ms), field.type) for field in shape}
+    return pa.StructArray.from_arrays(
+        list((empty | {"first_ms": pa.array(first_ms)}).values()), fields=list(shape)
+    )
+
+
+def _asked(database: Database, name: str, sql: str) -> dict[str, NDArray[Any]]:
+    """The columns of a question's answer, a value a cell."""
+    question = load_query(name)
+    answer = database.query(sql.format(question=question.sql), question.values({}))
+    return {column: answer[column].to_numpy() for column in answer.column_names}
+
+
+def _figures(
+    noise: Noise,
+    blocks: int,
+    effects: Array,
+    found: dict[str, NDArray[Any]],
+    payback: dict[str, NDArray[Any]],
+) -> Figures:
+    null, least, five, ten = (np.isclose(abs(effects), each) for each in np.unique(EFFECTS))
+    matters = np.isin(found["verdict"], ["helps", "hurts"])
+    direction = np.where(effects < 0, "helps", "hurts")
+    right = (found["verdict"] == direction) & (five | ten)
+    alone = found["p"] <= 0.05
+    equivalent = found["verdict"] == "equivalent"
+    gains = effects < 0
+    gain_ms = np.where(gains, -STEADY_MS * np.expm1(effects), np.nan)
+    break_even = (COLD_MS[1] - COLD_MS[0]) / gain_ms
+    return Figures(
+        noise=noise,
+        blocks=blocks,
+        is_promised=noise in PROMISED,
+        coverage=_share(_within(effects, found), null | least | five | ten),
+        break_even_coverage=_share(_within(break_even, payback), gains),
+        null_found=_share(matters, null),
+        null_found_alone=_share(alone, null),
+        least_found_alone=_share(alone, least),
+        least_equivalent=_share(equivalent, least),
+        found_wrongly=_share(~right, matters),
+        null_break_even=_share(payback["claimed"], null),
+        null_equivalent=_share(equivalent, null),
+        found_5=_share(right, five),
+        found_10=_share(right, ten),
+    )
+
+
+def _within(truth: Array, interval: dict[str, NDArray[Any]]) -> Mask:
+    return (interval["low"] <= truth) & (truth <= interval["high"])
+
+
+def _share(hits: Mask, of: Mask) -> Share:
+    return Share(hits=int((hits & of).sum()), cells=int(of.sum()))

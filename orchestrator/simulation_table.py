@@ -1,0 +1,69 @@
+"""What the verdicts did on made-up sweeps, as lines for a terminal, and in words."""
+
+from collections.abc import Sequence
+
+from cudnn_sweep.analysis.simulation import TARGETS, Figures, Share
+
+LEGEND = """\
+In percent, ± one Monte-Carlo standard error. none, 3%, 5%, 10%: cells with that true effect. found:
+called helps or hurts; alone: each cell asked alone, without Benjamini and Hochberg."""
+
+HELD_TO_TARGETS = {
+    "coverage": ("ratio in", "interval"),
+    "break_even_coverage": ("payback in", "interval"),
+    "null_found": ("none:", "found"),
+    "null_found_alone": ("none:", "alone"),
+    "null_break_even": ("none:", "pays back"),
+    "least_found_alone": ("3%:", "alone"),
+    "least_equivalent": ("3%:", "equivalent"),
+    "found_wrongly": ("found", "wrongly"),
+}
+OTHERS = {
+    "null_equivalent": ("none:", "equivalent"),
+    "found_5": ("5%:", "found"),
+    "found_10": ("10%:", "found"),
+}
+Columns = dict[str, tuple[str, str]]
+
+
+def head(columns: Columns) -> str:
+    above, below = zip(*columns.values(), strict=True)
+    return "\n".join([_line("", "", above), _line("noise", "blocks", below)])
+
+
+def targets() -> str:
+    return _line("target", "", [_target(*TARGETS[name]) for name in HELD_TO_TARGETS])
+
+
+def row(figures: Figures, columns: Columns) -> str:
+    missed = figures.missed()
+    told = [_told(figures.share(name)) + " !"[name in missed] for name in columns]
+    return _line(figures.noise.name, str(figures.blocks), told)
+
+
+def in_words(every: Sequence[Figures]) -> str:
+    """Whether the targets are met, and where nothing is promised."""
+    held = [figures for figures in every if figures.is_promised]
+    missing = "; ".join(_misses(figures) for figures in held if figures.missed())
+    told = f"Missed: {missing}." if missing else f"Every target is met in these {len(held)} sweeps."
+    beyond = sorted({figures.noise.name for figures in every if not figures.is_promised})
+    return f"{told} Not among them, since nothing is promised there: {', '.join(beyond)}."
+
+
+def _misses(figures: Figures) -> str:
+    names = ", ".join(figures.missed())
+    return f"{names} under {figures.noise.name} with {figures.blocks} blocks"
+
+
+def _line(name: str, blocks: str, cells: Sequence[str]) -> str:
+    return (f"{name:15}{blocks:>7}" + "".join(f"{cell:>12}" for cell in cells)).rstrip()
+
+
+def _target(low: float, high: float) -> str:
+    if low == 0:
+        return f"≤ {100 * high:.0f} "
+    return f"≥ {100 * low:.0f} " if high == 1 else f"{100 * low:.0f} to {100 * high:.0f} "
+
+
+def _told(share: Share) -> str:
+    return f"{100 * share.value:.1f} ±{100 * share.error:.1f}"

@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED, QUIET, Noise, log_times
+from cudnn_sweep.analysis.queries import load_query
+from cudnn_sweep.analysis.simulation import Figures, Share, made_rows, open_rows, try_verdicts
+
+CELLS = 600
+NOISES = {noise.name: noise for noise in PROMISED + NOT_PROMISED}
+
+
+@pytest.fixture
+def generator() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("blocks", [5, 8])
+@pytest.mark.parametrize("noise", PROMISED, ids=lambda noise: noise.name)
+def test_what_is_promised_holds(noise: Noise, blocks: int) -> None:
+    # 600 cells know a coverage of 95% within 0.9%, so that one of 89% misses 93% by three errors
+    figures = try_verdicts(noise, CELLS, blocks, seed=1)
+    assert figures.missed() == []
+    assert figures.null_found.hits <= 15, "5% of 300 cells"
+
+
+def test_choices_that_few_processes_make_are_not_covered() -> None:
+    figures = try_verdicts(NOISES["other_choices"], CELLS, 5, seed=1)
+    # in a third of the cells (0.8 ** 5) no process made it; three binomial errors are 0.06
+    assert 1 / 3 - 0.06 < 1 - figures.coverage.value < 1 / 3 + 0.06
+    assert "coverage" in figures.missed()
+
+
+def test_more_blocks_find_more() -> None:
+    five, eight = (try_verdicts(NOISES["launch_bound"], CELLS, n, seed=1) for n in (5, 8))
+    assert five.found_5.value < eight.found_5.value
+    assert five.null_equivalent.value < eight.null_equivalent.value
+    assert try_verdicts(NOISES["device_bound"], CELLS, 5, seed=1).found_5.value > 0.95
+
+
+def test_the_same_seed_gives_the_same_figures() -> None:
+    def figures(seed: int) -> Figures:
+        return try_verdicts(NOISES["everything"], 60, 3, seed)
+
+    assert figures(1) == figures(1) != figures(2)
+
+
+@pytest.mark.parametrize(
+    ("hits", "cells", "missed"),
+    [(95, 100, False), (88, 100, False), (80, 100, True), (880, 1000, True), (1000, 1000, True)],
+)
+def test_a_target_is_missed_where_chance_does_not_explain_it(
+    hits: int, cells: int, missed: bool
+) -> None:
+    assert Share(hits=hits, cells=cells).misses(0.93, 0.97) is missed
+
+
+def test_the_standard_error_is_the_binomial_one_and_never_zero() -> None:
+    assert Share(hits=300, cells=1000).error == pytest.approx(
+        stats.binom.std(1, 0.3) / 1000**0.5, 1e-3
+    )
+    assert Share(hits=0, cells=1000).error > 0
+    assert Share(hits=0, cells=0).value == 0
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_log_ratios_have_the_effects_as_their_means(
+    name: str, generator: np.random.Generator
+) -> None:
+    effects = np.repeat([-0.1, 0.0, 0.05], 2000)
+    found = np.diff(log_times(NOISES[name], effects, 8, generator)).reshape(3, -1)
+    for effect, ratios in zip([-0.1, 0.0, 0.05], found, strict=True):
+        assert abs(ratios.mean() - effect) < 4 * stats.sem(ratios)
+
+
+def test_what_a_block_shares_leaves_its_ratio_alone(generator: np.random.Generator) -> None:
+    noise = Noise(name="apart", meaning="", pair=(1e-3, 1.000001e-3), block=0.1)
+    times = log_times(noise, np.zeros(2000), 8, generator)
+    assert times.std() == pytest.approx(0.1, rel=0.05)
+    assert np.diff(times).std() == pytest.approx(1e-3, rel=0.05)
+
+
+def test_a_drift_moves_the_two_of_a_block_alike(generator: np.random.Generator) -> None:
+    noise = Noise(name="warm", meaning="", pair=(1e-9, 1.1e-9), drift=0.1)
+    times = log_times(noise, np.zeros(500), 8, generator)
+    assert 0.1 < np.ptp(times) < 0.1 * (1 + 2 / 3)
+    assert abs(np.diff(times)).max() < 0.005
+
+
+def test_correlated_iterations_leave_more_scatter_in_their_median(
+    generator: np.random.Generator,
+) -> None:
+    def scatter(correlation: float) -> float:
+        noise = Noise(name="like", meaning="", pair=QUIET, iteration=0.1, correlation=correlation)
+        return float(log_times(noise, np.zeros(500), 8, generator).std())
+
+    assert scatter(0.0) == pytest.approx(0.1 * np.sqrt(np.pi / 2 / 31), rel=0.1)
+    assert scatter(0.9) > 3 * scatter(0.0)
+
+
+def test_made_up_trials_all_pair(generator: np.random.Generator) -> None:
+    times_ms = np.exp(log_times(NOISES["drift"], np.zeros(12), 5, generator))
+    question = load_query("helps_or_hurts")
+    with open_rows(made_rows(times_ms, 30 * times_ms)) as database:
+        answer = database.query(question.sql, question.values({}))
+    assert answer["blocks"].to_pylist() == [5] * 12
+    assert set(answer["unpaired_blocks"].to_pylist() + answer["split_blocks"].to_pylist()) == {0}
+    assert set(answer["no_effect_reason"].to_pylist()) == {None}
+
+
+def test_ratios_and_intervals_are_those_of_scipy(generator: np.random.Generator) -> None:
+    logs = log_times(NOISES["heavy_tails"], np.zeros(200), 5, generator)
+    ratios = np.diff(logs).squeeze()
+    low, high = stats.t.interval(0.95, 4, ratios.mean(1), stats.sem(ratios, axis=1))
+    question = load_query("helps_or_hurts")
+    with open_rows(made_rows(np.exp(logs), np.exp(logs))) as database:
+        sql = f"select ratio_low, ratio_high from ({question.sql}) order by cell_id::bigint"
+        answer = database.query(sql, question.values({}))
+    np.testing.assert_allclose(answer["ratio_low"], np.exp(low), rtol=1e-6)
+    np.testing.assert_allclose(answer["ratio_high"], np.exp(high), rtol=1e-6)

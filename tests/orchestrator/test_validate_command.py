@@ -1,0 +1,51 @@
+import pytest
+from typer.testing import CliRunner
+
+from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED
+from cudnn_sweep.analysis.simulation import TARGETS
+from cudnn_sweep.orchestrator.cli import app
+
+SMALL = ["validate", "statistics", "--cells", "60", "--blocks", "3"]
+
+
+@pytest.fixture
+def runner() -> CliRunner:
+    return CliRunner()
+
+
+def test_statistics_are_told_for_every_noise_and_repeat_with_the_seed(runner: CliRunner) -> None:
+    told = runner.invoke(app, SMALL)
+    assert told.exit_code == 0, told.output
+    for noise in PROMISED + NOT_PROMISED:
+        assert told.output.count(f"\n{noise.name} ") == 2, "in both tables"
+    assert told.output.splitlines()[-1].startswith("Every target is met in these 8 sweeps.")
+    assert runner.invoke(app, SMALL).output == told.output
+    assert runner.invoke(app, [*SMALL, "--seed", "2"]).output != told.output
+
+
+def test_a_missed_target_is_marked_and_named_and_exits_1(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TARGETS, "coverage", (0.0, 0.5))
+    told = runner.invoke(app, SMALL)
+    assert told.exit_code == 1
+    assert "!" in next(line for line in told.output.splitlines() if line.startswith("drift "))
+    assert "Missed: coverage under device_bound with 3 blocks;" in told.output.splitlines()[-1]
+
+
+@pytest.mark.parametrize("words", [["validate"], ["validate", "timers"]])
+def test_timers_are_what_is_validated_where_nothing_is_said(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    asked: list[list[str]] = []
+
+    def compare_timers(problems: list[str]) -> list[object]:
+        asked.append(problems)
+        return []
+
+    monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", lambda code: None)
+    monkeypatch.setattr(
+        "cudnn_sweep.workloads.measuring.timer_validation.compare_timers", compare_timers
+    )
+    assert "0 of 0 agree" in runner.invoke(app, [*words, "--problem", "a", "--problem", "b"]).output
+    assert asked == [["a", "b"]]
