@@ -23,6 +23,7 @@ OTHERS = {
     "found_5": ("5%:", "found"),
     "found_10": ("10%:", "found"),
 }
+FEW = 20  # cells of which no share is told
 Columns = dict[str, tuple[str, str]]
 
 
@@ -66,4 +67,6 @@ def _target(low: float, high: float) -> str:
 
 
 def _told(share: Share) -> str:
+    if share.cells < FEW:
+        return f"{share.hits} of {share.cells}"
     return f"{100 * share.value:.1f} ±{100 * share.error:.1f}"
