@@ -3,7 +3,8 @@
 AnalysisError
 ├── StoreError        a results location cannot be read or written
 │   └── TornFileError a file of the store is no Parquet that can be read
-└── QueryError        a question is unknown, not allowed, or failed
+├── QueryError        a question is unknown, not allowed, or failed
+└── ReportError       a report cannot be made or written
 """
 
 
@@ -21,3 +22,7 @@ class TornFileError(StoreError):
 
 class QueryError(AnalysisError):
     """A question is unknown, not allowed, or failed."""
+
+
+class ReportError(AnalysisError):
+    """A report cannot be made or written."""

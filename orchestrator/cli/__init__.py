@@ -7,12 +7,14 @@ from cudnn_sweep.orchestrator.cli.doctor import doctor
 from cudnn_sweep.orchestrator.cli.launch import launch
 from cudnn_sweep.orchestrator.cli.overhead import overhead
 from cudnn_sweep.orchestrator.cli.query import query
+from cudnn_sweep.orchestrator.cli.report import report
 from cudnn_sweep.orchestrator.cli.trace import trace
 from cudnn_sweep.orchestrator.cli.validate import validate
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 app.command()(launch)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(query)
+app.command()(report)
 app.command()(trace)
 app.command()(suites)
 app.command()(workloads)

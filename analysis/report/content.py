@@ -1,0 +1,170 @@
+"""What a report says, gathered from one snapshot of a store: each table is a question's answer."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from importlib.resources import files
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from cudnn_sweep.analysis.database import Database, open_database
+from cudnn_sweep.analysis.queries import NamedQuery, Value, load_query, parse_query
+from cudnn_sweep.analysis.report.cells import ReportCell, named
+from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.time_shares import TimeShare
+from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Row = TypeVar("Row", bound=DataclassInstance)
+
+MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskedContrast:
+    """What is compared: a field and two of its values, as the questions' parameters have them."""
+
+    field: str
+    baseline: str
+    candidate: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.baseline} → {self.candidate}"
+
+    def values(self) -> dict[str, Value]:
+        return {"field": self.field, "baseline": self.baseline, "candidate": self.candidate}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compared:
+    """A contrast's answers, the cell with the largest gain first."""
+
+    contrast: AskedContrast
+    verdicts: Sequence[Verdict]
+    break_evens: Mapping[tuple[str | None, ...], Mapping[str, BreakEven]]
+    """By `identity`, then by the state of the compute cache."""
+
+    def paybacks(self, verdict: Verdict) -> Mapping[str, BreakEven]:
+        """By the state of the compute cache."""
+        return self.break_evens.get(identity(verdict), {})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Content:
+    """All of a report but its words and pictures."""
+
+    location: str
+    """The results' place as it was typed, for commands that ask them again."""
+    sweep_id: str | None
+    min_effect: float
+    torn_files: tuple[str, ...]
+    cells: Sequence[ReportCell]
+    compared: Sequence[Compared]
+    """Only contrasts of which there are two configs to compare."""
+    time_shares: Sequence[TimeShare]
+    sweeps: pa.Table
+    failures: pa.Table
+    choices: pa.Table
+    computes: pa.Table
+    cold_costs: pa.Table
+    environments: pa.Table
+    warnings: pa.Table
+    trials: pa.Table
+    """Of whole cells, those with the largest effects first, up to MOST_TRIALS."""
+
+    @property
+    def numbers(self) -> Mapping[tuple[str, str, str], int]:
+        """Of each cell by its key: where it stands in `cells`."""
+        return {cell.stored.key: number for number, cell in enumerate(self.cells)}
+
+
+def gather(
+    store: Store,
+    location: str,
+    sweep_id: str | None,
+    contrasts: Iterable[AskedContrast],
+    min_effect: float,
+) -> Content:
+    with open_database(store, sweep_id) as database:
+        cells = named(_own(database, "cells"))
+        answers = [_compared(database, contrast, min_effect) for contrast in contrasts]
+        compared = [answer for answer in answers if answer.verdicts]
+        return Content(
+            location=location,
+            sweep_id=sweep_id,
+            min_effect=min_effect,
+            torn_files=database.torn_files,
+            cells=cells,
+            compared=compared,
+            time_shares=_typed(TimeShare, _named(database, "where_time_goes")),
+            sweeps=_named(database, "sweeps"),
+            failures=_named(database, "failures"),
+            choices=_named(database, "choices"),
+            computes=_own(database, "computed"),
+            cold_costs=_own(database, "cold"),
+            environments=_own(database, "environments"),
+            warnings=_own(database, "warnings"),
+            trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
+        )
+
+
+def _compared(database: Database, contrast: AskedContrast, min_effect: float) -> Compared:
+    values = contrast.values()
+    found = _typed(Verdict, _named(database, "helps_or_hurts", min_effect=min_effect, **values))
+    break_evens: dict[tuple[str | None, ...], dict[str, BreakEven]] = {}
+    for row in _typed(BreakEven, _named(database, "break_even", **values)):
+        break_evens.setdefault(identity(row), {})[row.compute_cache] = row
+    return Compared(
+        contrast=contrast,
+        verdicts=sorted(found, key=lambda verdict: verdict.ratio or float("inf")),
+        break_evens=break_evens,
+    )
+
+
+def identity(row: Verdict | BreakEven) -> tuple[str | None, ...]:
+    """What a verdict and its break-even have in common."""
+    cell = (row.cell_id, row.env_hash, row.software_hash)
+    return *cell, row.contrast, row.other_settings, row.loop_kind
+
+
+def _shown(cells: Sequence[ReportCell], compared: Sequence[Compared]) -> list[str]:
+    """The cells whose trials are in the file."""
+    trials = {cell.stored.cell_id: 0 for cell in cells}
+    for cell in cells:
+        trials[cell.stored.cell_id] += cell.stored.trials
+    verdicts = [verdict for each in compared for verdict in each.verdicts]
+    ordered = sorted(verdicts, key=lambda verdict: -effect(verdict.ratio))
+    shown: list[str] = []
+    room = MOST_TRIALS
+    for cell_id in dict.fromkeys([*(verdict.cell_id for verdict in ordered), *trials]):
+        room -= trials[cell_id]
+        if room < 0:
+            break
+        shown.append(cell_id)
+    return shown
+
+
+def effect(ratio: float | None) -> float:
+    """How far a ratio is from 1, alike in both directions."""
+    return max(ratio, 1 / ratio) if ratio else 0.0
+
+
+def _named(database: Database, name: str, **values: Value) -> pa.Table:
+    return _asked(database, load_query(name), values)
+
+
+def _own(database: Database, name: str, **values: Value) -> pa.Table:
+    """The answer to a question of the report alone."""
+    text = files("cudnn_sweep.analysis.report").joinpath("questions", f"{name}.sql").read_text()
+    return _asked(database, parse_query(name, text), values)
+
+
+def _asked(database: Database, question: NamedQuery, values: Mapping[str, Value]) -> pa.Table:
+    return database.query(question.sql, question.values(values) or None)
+
+
+def _typed(row_type: "type[Row]", table: pa.Table) -> "list[Row]":
+    columns = [field.name for field in fields(row_type)]
+    return [row_type(**row) for row in table.select(columns).to_pylist()]

@@ -1,0 +1,93 @@
+"""Net seconds that a setting has saved after so many iterations, for one state of the compute cache."""
+
+import altair as alt
+
+from cudnn_sweep.analysis.report.figures.figure import CELL, ROWS, Column, Drawing, Figure, styled
+from cudnn_sweep.analysis.report.figures.palette import Palette
+
+MOST_CURVES = 8  # more cannot be told apart
+MOST_EXPONENT = 7  # 10 million iterations: days
+STEP = 0.05  # of the exponent, from one point of a curve to the next
+
+
+def figure(palette: Palette, compute_cache: str) -> Figure:
+    return Figure(
+        name=f"break_even_{compute_cache}",
+        title=f"When it pays back, {compute_cache} compute cache",
+        about="Seconds saved by the candidate after so many iterations, its extra cold cost "
+        f"subtracted, for the {MOST_CURVES} cells with the largest effect. A curve starts below "
+        "zero by that cost; a dot with its 95% interval marks where it crosses.",
+        empty=f"No gain or loss was told from zero in cells that met a {compute_cache} compute cache.",
+        table="paybacks",
+        needs=("gain_ms", "tuning_ms"),
+        only={"compute_cache": compute_cache, "is_told": "yes"},
+        columns=(
+            CELL,
+            Column(field="outcome", title="pays back", kind="text"),
+            Column(field="break_even_iterations", title="iterations"),
+            Column(field="break_even_low", title="low"),
+            Column(field="break_even_high", title="high"),
+            Column(field="tuning_ms", title="extra cold ms"),
+            Column(field="gain_ms", title="gain ms an iteration"),
+        ),
+        half=True,
+        drawings={"wide": styled(_curves(palette), palette)},
+    )
+
+
+def _curves(palette: Palette) -> Drawing:
+    ranked = (
+        alt.Chart(ROWS)
+        .transform_window(rank="row_number()", sort=[alt.SortField("effect", order="descending")])
+        .transform_filter(f"datum.rank <= {MOST_CURVES}")
+    )
+    exponents = f"sequence(0, {MOST_EXPONENT + STEP}, {STEP})"
+    x_axis = alt.Axis(format="~s", tickCount=8, grid=False)
+    x_scale = alt.Scale(type="log", domain=[1, 10**MOST_EXPONENT])
+    x = alt.X("iterations:Q", scale=x_scale, axis=x_axis, title="iterations")
+    seconds = [sign * 10**n for n in range(-1, 7) for sign in (-1, 1)]
+    y_axis = alt.Axis(
+        labelExpr="format(datum.value, ',~g')", values=[0, *seconds], labelOverlap="greedy"
+    )
+    y = alt.Y(
+        "saved_s:Q",
+        scale=alt.Scale(type="symlog", constant=0.01, nice=False, padding=10),
+        axis=y_axis,
+        title="seconds saved",
+    )
+    colour = alt.Color(
+        "label:N",
+        scale=alt.Scale(range=palette.categories),
+        legend=alt.Legend(orient="bottom", columns=1, title=None, symbolOpacity=1),
+    )
+    curves = (
+        ranked.transform_calculate(exponent=exponents)
+        .transform_flatten(["exponent"])
+        .transform_calculate(iterations="pow(10, datum.exponent)")
+        .transform_calculate(saved_s="(datum.gain_ms * datum.iterations - datum.tuning_ms) / 1000")
+        .mark_line(strokeWidth=2, cursor="pointer")
+        .encode(x=x, y=y, color=colour, detail="cell:N", tooltip="label:N")
+    )
+    crossed = ranked.transform_calculate(saved_s="0").transform_filter(
+        f"datum.break_even_iterations >= 1 && datum.break_even_iterations <= 1e{MOST_EXPONENT}"
+    )
+    intervals = (
+        crossed.transform_calculate(
+            iterations="max(1, datum.break_even_low)",
+            last=f"min(1e{MOST_EXPONENT}, datum.break_even_high)",
+        )
+        .transform_filter("isValid(datum.break_even_low) && isValid(datum.break_even_high)")
+        .mark_rule(strokeWidth=4, opacity=0.5)
+        .encode(x=x, x2="last:Q", y=y, color=colour)
+    )
+    dots = (
+        crossed.transform_calculate(iterations="datum.break_even_iterations")
+        .mark_point(filled=True, size=90, opacity=1, cursor="pointer")
+        .encode(x=x, y=y, color=colour, tooltip="label:N", description="label:N")
+    )
+    zero = (
+        alt.Chart(alt.InlineData(values=[{"saved_s": 0}]))
+        .mark_rule(color=palette.quiet, strokeDash=[3, 3])
+        .encode(y=y)
+    )
+    return alt.layer(zero, curves, intervals, dots).properties(width="container", height=300)

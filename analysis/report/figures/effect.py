@@ -1,0 +1,119 @@
+"""The picture of the first screen: each cell's ratio with its interval, from gain to loss."""
+
+import altair as alt
+
+from cudnn_sweep.analysis.report.figures.figure import (
+    CELL,
+    LABEL_PX,
+    ROWS,
+    VERDICT,
+    Column,
+    Drawing,
+    Figure,
+    ratio_ticks,
+    styled,
+    verdict_colour,
+    verdict_shape,
+)
+from cudnn_sweep.analysis.report.figures.palette import Palette
+
+WIDEST = 4  # an interval is cut where it is that many times its ratio, or else nothing else is seen
+SORTED = alt.EncodingSortField("ratio", op="min", order="ascending")
+
+
+def figure(palette: Palette, min_effect: float) -> Figure:
+    return Figure(
+        name="effect",
+        title="Effect by cell",
+        about="Candidate time divided by baseline time on a log scale, the largest gain first; left "
+        "of 1 the candidate is faster. Lines are 95% intervals, cut where they are wider than the "
+        f"chart can hold. The band is the minimum effect, {100 * min_effect:.3g}% either way: what "
+        "lies within it makes no difference that counts. Select a mark for its cell's trials.",
+        empty="No cell has both configs measured in one block.",
+        table="verdicts",
+        needs=("ratio",),
+        columns=(
+            CELL,
+            Column(field="ratio", title="ratio", kind="ratio"),
+            Column(field="ratio_low", title="low", kind="ratio"),
+            Column(field="ratio_high", title="high", kind="ratio"),
+            VERDICT,
+            Column(field="baseline_ms", title="baseline ms"),
+            Column(field="candidate_ms", title="candidate ms"),
+            Column(field="blocks", title="blocks"),
+        ),
+        rows="label",
+        drawings={
+            "wide": styled(_rows(palette, min_effect, _named_axis(), 24), palette),
+            "narrow": styled(_named_above(palette, min_effect), palette),
+            "dense": styled(_rows(palette, min_effect, None, 4), palette),
+        },
+    )
+
+
+def _rows(palette: Palette, min_effect: float, axis: alt.Axis | None, step: float) -> Drawing:
+    y = alt.Y("label:N", sort=SORTED, axis=axis, title=None)
+    return _layers(palette, min_effect, y).properties(height=alt.Step(step))
+
+
+def _named_axis() -> alt.Axis:
+    return alt.Axis(labelLimit=LABEL_PX, ticks=False)
+
+
+def _named_above(palette: Palette, min_effect: float) -> Drawing:
+    """For narrow screens: the name stands above its line."""
+    y = alt.Y("label:N", sort=SORTED, axis=None)
+    names = (
+        alt.Chart(ROWS)
+        .mark_text(align="left", dy=-13, fontSize=11, color=palette.ink, limit=340)
+        .encode(y=y, x=alt.value(0), text="label:N")
+    )
+    return alt.layer(_layers(palette, min_effect, y), names).properties(
+        width="container", height=alt.Step(36)
+    )
+
+
+def _layers(palette: Palette, min_effect: float, y: alt.Y) -> Drawing:
+    axis = alt.Axis(orient="top", format="~g", values=ratio_ticks("x"), labelOverlap="greedy")
+    title = "← faster\u2003candidate time / baseline time\u2003slower →"
+    x = alt.X(
+        "ratio:Q", scale=alt.Scale(type="log", nice=False, padding=14), axis=axis, title=title
+    )
+    ends = (
+        alt.Chart(ROWS)
+        .transform_calculate(
+            low=f"max(datum.ratio_low, datum.ratio / {WIDEST})",
+            high=f"min(datum.ratio_high, datum.ratio * {WIDEST})",
+        )
+        .transform_filter("isValid(datum.ratio_low) && isValid(datum.ratio_high)")
+        .mark_rule(strokeWidth=2)
+        .encode(y=y, x=alt.X("low:Q", title=title), x2="high:Q", color=verdict_colour(palette))
+    )
+    marks = (
+        alt.Chart(ROWS)
+        .mark_point(filled=True, size=85, opacity=1, cursor="pointer")
+        .encode(
+            y=y,
+            x=x,
+            color=verdict_colour(palette),
+            shape=verdict_shape(),
+            tooltip=alt.Tooltip("label:N"),
+            description="label:N",
+        )
+    )
+    return alt.layer(_band(palette, min_effect), _one(palette), ends, marks).properties(
+        width="container"
+    )
+
+
+def _band(palette: Palette, min_effect: float) -> Drawing:
+    ends = alt.InlineData(values=[{"from": 1 / (1 + min_effect), "to": 1 + min_effect}])
+    band = alt.Chart(ends).mark_rect(color=palette.band, opacity=1)
+    drawn: Drawing = band.encode(x="from:Q", x2="to:Q")
+    return drawn
+
+
+def _one(palette: Palette) -> Drawing:
+    line = alt.Chart(alt.InlineData(values=[{"one": 1}]))
+    drawn: Drawing = line.mark_rule(color=palette.quiet, strokeDash=[3, 3]).encode(x="one:Q")
+    return drawn

@@ -1,0 +1,110 @@
+"""One chart of a report: what it is of, how it is read, and its Vega-Lite specs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import altair as alt
+
+from cudnn_sweep.analysis.report.figures.palette import Palette
+
+Layout = Literal["wide", "narrow", "dense"]
+Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart
+
+LABEL_PX = 430  # of a cell's name beside a row; longer ones end in …
+LABELLED_ROWS = 60  # more rows than these go without names, and close together
+COARSE = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100]
+FINE = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1, 1.03, 1.05, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
+WIDE_RATIO = 3  # between the ends of an axis of ratios that has the coarse ticks
+TICKS = [round(digit * 10.0**exponent, 9) for exponent in range(-6, 7) for digit in (1, 2, 5)]
+ROWS = alt.NamedData(name="rows")  # the page fills it: what the filters leave of the figure's table
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """A field as tooltips and the table beside a chart show it."""
+
+    field: str
+    title: str
+    kind: Literal["text", "number", "ratio"] = "number"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """A chart in one or more layouts; the page takes what fits its width and the number of rows."""
+
+    name: str
+    title: str
+    about: str
+    """How to read it."""
+    empty: str
+    """What stands in its place where there are no rows."""
+    table: str
+    """The page's table that it draws."""
+    needs: tuple[str, ...]
+    """Fields without which a row cannot be drawn."""
+    only: Mapping[str, str] = field(default_factory=dict)
+    """Fields that must have these values."""
+    columns: tuple[Column, ...]
+    rows: str | None = None
+    """The field of which each value has a line of its own, where the height follows them."""
+    half: bool = False
+    """Whether two of them stand side by side on a wide screen."""
+    drawings: Mapping[Layout, Drawing]
+
+
+CELL = Column(field="label", title="cell", kind="text")
+CONFIG = Column(field="config", title="config", kind="text")
+VERDICT = Column(field="verdict", title="verdict", kind="text")
+
+
+def ratio_ticks(channel: Literal["x", "y"]) -> alt.ExprRef:
+    """Ticks for an axis of ratios, on a log scale."""
+    span = f"domain('{channel}')[1] / domain('{channel}')[0]"
+    return alt.ExprRef(f"{span} > {WIDE_RATIO} ? {COARSE} : {FINE}")
+
+
+def verdict_colour(palette: Palette) -> alt.Color:
+    order = ["helps", "hurts", "equivalent", "inconclusive", "no_effect"]
+    colours = [getattr(palette, name) for name in order]
+    legend = alt.Legend(title=None, labelExpr="replace(datum.label, '_', ' ')")
+    return alt.Color("verdict:N", scale=alt.Scale(domain=order, range=colours), legend=legend)
+
+
+def verdict_shape() -> alt.Shape:
+    """A shape a verdict, so that none rests on colour alone."""
+    order = ["helps", "hurts", "equivalent", "inconclusive", "no_effect"]
+    shapes = ["triangle-left", "triangle-right", "square", "circle", "cross"]
+    legend = alt.Legend(title=None, labelExpr="replace(datum.label, '_', ' ')")
+    return alt.Shape("verdict:N", scale=alt.Scale(domain=order, range=shapes), legend=legend)
+
+
+def styled(drawing: Drawing, palette: Palette) -> Drawing:
+    """Colours, sizes and grid that all charts share."""
+    font = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+    axis = alt.AxisConfig(
+        labelColor=palette.ink,
+        titleColor=palette.quiet,
+        gridColor=palette.line,
+        gridOpacity=0.6,
+        domainColor=palette.line,
+        tickColor=palette.line,
+        labelFontSize=12,
+        titleFontSize=12,
+        titleFontWeight="normal",
+        titlePadding=8,
+    )
+    legend = alt.LegendConfig(
+        labelColor=palette.ink,
+        titleColor=palette.quiet,
+        labelFontSize=12,
+        titleFontSize=12,
+        titleFontWeight="normal",
+        symbolSize=80,
+        orient="top",
+        labelLimit=400,
+    )
+    made: Drawing = drawing.properties(autosize={"type": "fit-x", "contains": "padding"}).configure(
+        font=font, background="transparent", axis=axis, legend=legend, view={"stroke": None}
+    )
+    return made

@@ -1,0 +1,68 @@
+"""What precision costs in time, and buys in error."""
+
+import altair as alt
+
+from cudnn_sweep.analysis.report.figures.figure import (
+    CELL,
+    CONFIG,
+    ROWS,
+    TICKS,
+    Column,
+    Drawing,
+    Figure,
+    styled,
+)
+from cudnn_sweep.analysis.report.figures.palette import Palette
+
+
+def figure(palette: Palette) -> Figure:
+    return Figure(
+        name="precision",
+        title="Precision against error",
+        about="Time of an iteration against the relative L2 error from float64 of what it computes. "
+        "A line joins the precisions of one workload under one config: down is faster, left is "
+        "closer.",
+        empty="No trial was compared with a float64 reference (measure: reference_replicates).",
+        table="computes",
+        needs=("relative_l2_error", "steady_wall_ms"),
+        columns=(
+            CELL,
+            CONFIG,
+            Column(field="precision", title="precision", kind="text"),
+            Column(field="relative_l2_error", title="relative L2 error"),
+            Column(field="steady_wall_ms", title="ms an iteration"),
+        ),
+        half=True,
+        drawings={"wide": styled(_points(palette), palette)},
+    )
+
+
+def _points(palette: Palette) -> Drawing:
+    base = (
+        alt.Chart(ROWS)
+        .transform_filter("datum.relative_l2_error > 0")
+        .encode(
+            x=alt.X(
+                "relative_l2_error:Q",
+                scale=alt.Scale(type="log", nice=False, padding=20),
+                axis=alt.Axis(format=".0e", tickCount=5, labelOverlap="greedy"),
+                title="relative L2 error",
+            ),
+            y=alt.Y(
+                "steady_wall_ms:Q",
+                scale=alt.Scale(type="log", nice=False, padding=14),
+                axis=alt.Axis(format="~g", values=TICKS, labelOverlap="greedy"),
+                title="ms an iteration",
+            ),
+            tooltip="label:N",
+        )
+    )
+    lines = base.mark_line(strokeWidth=1, color=palette.quiet, opacity=0.5).encode(
+        detail=["family:N", "config:N"], order="relative_l2_error:Q"
+    )
+    points = base.mark_point(size=60, strokeWidth=2, cursor="pointer").encode(
+        color=alt.Color("precision:N", scale=alt.Scale(range=palette.categories), title=None),
+        shape=alt.Shape("precision:N", title=None),
+        description="label:N",
+    )
+    return alt.layer(lines, points).properties(width="container", height=300)

@@ -1,0 +1,68 @@
+"""Whether processes agree on what they run."""
+
+import altair as alt
+
+from cudnn_sweep.analysis.report.figures.figure import (
+    CELL,
+    CONFIG,
+    LABEL_PX,
+    ROWS,
+    Column,
+    Drawing,
+    Figure,
+    styled,
+)
+from cudnn_sweep.analysis.report.figures.palette import Palette
+
+
+def figure(palette: Palette) -> Figure:
+    return Figure(
+        name="stability",
+        title="Choice stability",
+        about="The share of processes that ran the config's most common kernels. At 100% every "
+        "process chose alike; below it, which kernels a run gets is a draw.",
+        empty="Which kernels ran is not known of any trial.",
+        table="choices",
+        needs=("choice_share",),
+        columns=(
+            CELL,
+            CONFIG,
+            Column(field="choice_share", title="share"),
+            Column(field="distinct_choices", title="choices"),
+            Column(field="processes", title="processes"),
+        ),
+        rows="label",
+        drawings={
+            "wide": styled(_dots(palette, LABEL_PX, 20), palette),
+            "narrow": styled(_dots(palette, 150, 20), palette),
+            "dense": styled(_dots(palette, None, 4), palette),
+        },
+    )
+
+
+def _dots(palette: Palette, label_px: int | None, step: float) -> Drawing:
+    axis = alt.Axis(labelLimit=label_px, ticks=False) if label_px else None
+    y = alt.Y(
+        "label:N",
+        title=None,
+        axis=axis,
+        sort=alt.EncodingSortField("choice_share", op="min", order="ascending"),
+    )
+    x = alt.X(
+        "choice_share:Q",
+        scale=alt.Scale(domain=[0, 1]),
+        axis=alt.Axis(format="%", orient="top", tickCount=5),
+        title="processes that ran the most common choice",
+    )
+    base = alt.Chart(ROWS).encode(y=y)
+    spans = base.mark_rule(color=palette.line, strokeWidth=2).encode(
+        x=alt.X("min(choice_share):Q", title=None), x2="max(choice_share):Q"
+    )
+    dots = base.mark_point(size=70, strokeWidth=2, cursor="pointer").encode(
+        x=x,
+        color=alt.Color("config:N", scale=alt.Scale(range=palette.categories), title=None),
+        shape=alt.Shape("config:N", title=None),
+        tooltip="label:N",
+        description="label:N",
+    )
+    return alt.layer(spans, dots).properties(width="container", height=alt.Step(step))

@@ -1,0 +1,106 @@
+"""A report as data: what the page embeds, and what `--format json` prints."""
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cudnn_sweep.analysis.report import words
+from cudnn_sweep.analysis.report.cells import shared
+from cudnn_sweep.analysis.report.content import Compared, Content
+from cudnn_sweep.analysis.report.sheets import Sheet, sheets
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparedWords:
+    """A contrast's answer in words."""
+
+    name: str
+    headline: str
+    sentences: Sequence[str]
+    left_out: Sequence[str]
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Payload:
+    """What every format of a report is made of."""
+
+    location: str
+    min_effect: float
+    common: Sequence[str]
+    """What all cells share."""
+    nothing: str | None
+    """Why there is no answer, where there is none."""
+    cost: str
+    contrasts: Sequence[ComparedWords]
+    left_out: Sequence[str]
+    """What no contrast's answer rests on."""
+    trials_query: str
+    """Lists a cell's trials, once CELL stands for its cell_id."""
+    failures_query: str
+    tables: Mapping[str, Sheet]
+
+
+def payload(content: Content) -> Payload:
+    return Payload(
+        location=content.location,
+        min_effect=content.min_effect,
+        common=shared(list(content.cells)),
+        nothing=_nothing(content),
+        cost=words.cost(content) if content.cells else "",
+        contrasts=[_in_words(content, each) for each in content.compared],
+        left_out=_left_out(content),
+        trials_query=_command(content, "select * from records where cell_id = 'CELL'"),
+        failures_query=_command(content, "failures"),
+        tables=sheets(content),
+    )
+
+
+def _nothing(content: Content) -> str | None:
+    if not content.cells:
+        return words.NOTHING_STORED
+    return None if content.compared else words.NOTHING_COMPARED
+
+
+def _command(content: Content, question: str) -> str:
+    return f"sweep query {shlex.quote(question)} --results {shlex.quote(content.location)}"
+
+
+def _in_words(content: Content, compared: Compared) -> ComparedWords:
+    labels = {cell.stored.key: cell.label for cell in content.cells}
+    return ComparedWords(
+        name=str(compared.contrast),
+        headline=words.headline(compared, content.min_effect),
+        sentences=words.sentences(compared, labels),
+        left_out=_left_out_of(compared),
+        counts=words.verdict_counts(compared.verdicts),
+    )
+
+
+def _left_out_of(compared: Compared) -> list[str]:
+    split = sum(verdict.split_blocks for verdict in compared.verdicts)
+    unpaired = sum(verdict.unpaired_blocks for verdict in compared.verdicts)
+    without = sum(verdict.ratio is None for verdict in compared.verdicts)
+    single = sum(verdict.blocks == 1 for verdict in compared.verdicts)
+    said = [
+        (split, "block", "split over GPUs or launches, and left out"),
+        (unpaired, "block", "left out because one of the two trials failed or is missing"),
+        (without, "cell", "without a block in which both were measured"),
+        (single, "cell", "with one block alone, from which no interval follows"),
+    ]
+    return [f"{words.counted(count, what)} {why}." for count, what, why in said if count]
+
+
+def _left_out(content: Content) -> list[str]:
+    statuses = Counter(content.failures["status"].to_pylist())
+    failed = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
+    total = words.counted(content.failures.num_rows, "trial")
+    unshown = sum(cell.stored.trials for cell in content.cells) - content.trials.num_rows
+    warned = content.warnings.to_pylist()
+    said = [f"{total} did not end well: {failed}."] if failed else []
+    said += [f"{words.counted(row['trials'], 'trial')} warned: {row['warning']}." for row in warned]
+    said += [f"A damaged file: {path}." for path in content.torn_files]
+    if unshown:
+        said.append(f"{words.counted(unshown, 'trial')} of smaller effects are not in this file.")
+    return said

@@ -1,0 +1,57 @@
+"""Each chart of a report as PNG and SVG, in the light theme."""
+
+import json
+from pathlib import Path
+
+import vl_convert
+
+from cudnn_sweep.analysis.report.figures.every import figures
+from cudnn_sweep.analysis.report.figures.figure import LABELLED_ROWS, Figure
+from cudnn_sweep.analysis.report.figures.palette import LIGHT
+from cudnn_sweep.analysis.report.payload import Payload
+from cudnn_sweep.analysis.report.sheets import Scalar, Sheet
+
+WIDTH_PX = 760
+SCALE = 2  # PNG's pixels for each of the chart's
+Rows = list[dict[str, Scalar]]
+
+
+def export(payload: Payload, folder: Path) -> list[Path]:
+    """Write what the first contrast has to show; returns the files. OSError where it cannot."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    for figure in figures(LIGHT, payload.min_effect):
+        rows = drawn_rows(payload, figure)
+        if not rows:
+            continue
+        spec = _spec(figure, rows)
+        svg, png = folder / f"{figure.name}.svg", folder / f"{figure.name}.png"
+        svg.write_text(vl_convert.vegalite_to_svg(spec))
+        png.write_bytes(vl_convert.vegalite_to_png(spec, scale=SCALE))
+        written += [svg, png]
+    return written
+
+
+def drawn_rows(payload: Payload, figure: Figure) -> Rows:
+    """As the page chooses them before anything is filtered."""
+    cells = _objects(payload.tables["cells"])
+    return [
+        (cells[cell] if isinstance(cell := row.get("cell"), int) else {}) | row
+        for row in _objects(payload.tables[figure.table])
+        if row.get("contrast", 0) == 0
+        and all(row[name] is not None for name in figure.needs)
+        and all(row[name] == value for name, value in figure.only.items())
+    ]
+
+
+def _objects(sheet: Sheet) -> Rows:
+    return [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
+
+
+def _spec(figure: Figure, rows: Rows) -> str:
+    names = {row.get("label") for row in rows}
+    dense = "dense" in figure.drawings and len(names) > LABELLED_ROWS
+    spec = figure.drawings["dense" if dense else "wide"].to_dict()
+    datasets = spec.get("datasets", {}) | {"rows": rows}
+    size = {"width": WIDTH_PX, "background": LIGHT.paper}
+    return json.dumps(spec | {"datasets": datasets} | size)

@@ -1,0 +1,37 @@
+-- Which cells are stored, and how many trials has each?
+-- $sweep_id TEXT = NULL: one sweep; all where null
+select
+    cell_id,
+    env_hash,
+    software_hash,
+    any_value(workload) as workload,
+    any_value(problem) as problem,
+    any_value(direction) as direction,
+    any_value(array_to_string(input_shape, 'x')) as input_shape,
+    any_value(regime) as regime,
+    any_value(
+        array_to_string(
+            list_transform(
+                map_entries(regime_parameters),
+                lambda entry: entry.key || ' ' || format('{:g}', entry.value)
+            ),
+            ', '
+        )
+    ) as regime_numbers,
+    any_value(state) as state,
+    any_value(precision) as precision, -- noqa: RF04
+    any_value(layout) as layout,
+    any_value(gpu) as gpu,
+    concat_ws(
+        ', ',
+        'torch ' || any_value(torch),
+        'cuDNN ' || any_value(cudnn)::text,
+        'driver ' || any_value(driver)
+    ) as software,
+    count(*) as trials
+from records
+where $sweep_id is null or sweep_id = $sweep_id
+group by cell_id, env_hash, software_hash
+order by
+    gpu, workload, problem, direction, input_shape, regime, state, precision, layout, cell_id,
+    env_hash, software_hash

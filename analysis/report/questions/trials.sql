@@ -1,0 +1,34 @@
+-- What did each trial of some cells measure?
+-- $cell_ids TEXT = '': the cells, separated by commas
+-- $sweep_id TEXT = NULL: one sweep; all where null
+select
+    cell_id,
+    env_hash,
+    software_hash,
+    trial_id,
+    sweep_id,
+    block,
+    position, -- noqa: RF04
+    twin,
+    enabled,
+    benchmark,
+    benchmark_limit,
+    deterministic, -- noqa: RF04
+    heuristic_mode_b,
+    plan_cache_limit,
+    compute_cache_disabled,
+    status,
+    compute_cache,
+    steady_wall_ms,
+    steady_device_ms,
+    list_sum(list_transform(cold, lambda shape: shape.first_ms)) as cold_ms,
+    greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_reserved_bytes,
+    warnings,
+    slot,
+    started_at,
+    message
+from records
+where
+    list_contains(string_split($cell_ids, ','), cell_id)
+    and ($sweep_id is null or sweep_id = $sweep_id)
+order by cell_id, env_hash, software_hash, started_at, trial_id

@@ -1,0 +1,448 @@
+// Fills the page from the data embedded in it. Names in the data come from users: they are written as
+// text only, never as markup.
+"use strict";
+
+const report = JSON.parse(document.getElementById("report").textContent);
+
+const FILTERS = [
+  ["workload", "Workload"],
+  ["precision", "Precision"],
+  ["layout", "Layout"],
+  ["gpu", "GPU"],
+  ["verdict", "Verdict"],
+];
+const VERDICTS = {
+  helps: "◀ helps",
+  hurts: "▶ hurts",
+  equivalent: "■ equivalent",
+  inconclusive: "● inconclusive",
+  no_effect: "✚ no effect",
+};
+const CELL_COLUMNS = [
+  { field: "label", title: "cell", kind: "text" },
+  { field: "baseline_ms", title: "baseline ms", kind: "number" },
+  { field: "candidate_ms", title: "candidate ms", kind: "number" },
+  { field: "ratio", title: "ratio", kind: "ratio" },
+  { field: "ratio_low", title: "95% low", kind: "ratio" },
+  { field: "ratio_high", title: "95% high", kind: "ratio" },
+  { field: "verdict", title: "verdict", kind: "verdict" },
+  { field: "device_ratio", title: "device ratio", kind: "ratio" },
+  { field: "device_verdict", title: "device verdict", kind: "verdict" },
+  { field: "empty_payback", title: "pays back (iterations), empty cache", kind: "text", sort: "empty_iterations" },
+  { field: "warm_payback", title: "warm cache", kind: "text", sort: "warm_iterations" },
+  { field: "memory_ratio", title: "memory ratio", kind: "ratio" },
+  { field: "blocks", title: "blocks", kind: "number" },
+];
+const MOST_ROWS = 200; // of a table, until all are asked for
+const DENSE_ROWS = 60; // more marks than these in a list go without names
+const NARROW_LEGEND = { columns: 3, labelLimit: 250 };
+const narrow = matchMedia("(max-width: 700px)");
+
+// --- Data: tables as objects, each row with the attributes of its cell ---
+
+function rowsOf(name) {
+  const { columns, rows } = report.tables[name];
+  return rows.map((row) => Object.fromEntries(columns.map((column, place) => [column, row[place]])));
+}
+
+const cells = rowsOf("cells");
+const tables = { cells };
+for (const name of Object.keys(report.tables)) {
+  if (name === "cells") continue;
+  tables[name] = rowsOf(name).map((row) => ("cell" in row ? { ...cells[row.cell], ...row } : row));
+}
+for (const row of tables.computes) {
+  row.family = [row.workload, row.direction, row.input_shape, row.regime_label, row.state, row.layout, row.gpu, row.software].join(" ");
+}
+
+// --- What is chosen ---
+
+const chosen = { contrast: 0 };
+
+function isShown(row) {
+  if ("contrast" in row && row.contrast !== chosen.contrast) return false;
+  return FILTERS.every(([field]) => !chosen[field] || !(field in row) || row[field] === chosen[field]);
+}
+
+// --- Small pieces of the page ---
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+function fill(id, ...children) {
+  byId(id).replaceChildren(...children);
+}
+
+const threeDigits = new Intl.NumberFormat("en", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
+
+function shownNumber(value) {
+  if (value === null || value === undefined) return "";
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  const small = value !== 0 && Math.abs(value) < 1e-4;
+  return small ? value.toExponential(2) : threeDigits.format(value);
+}
+
+function shownValue(value, kind) {
+  if (value === null || value === undefined) return "";
+  if (kind === "verdict") return VERDICTS[value] ?? value;
+  if (kind === "text") return String(value);
+  if (kind === "ratio" && value < 10) return value.toFixed(3); // near 1, where three digits say little
+  return typeof value === "number" ? shownNumber(value) : String(value);
+}
+
+function list(sentences) {
+  return element("ul", {}, ...sentences.map((sentence) => element("li", {}, sentence)));
+}
+
+// --- Tables ---
+
+function tableOf({ caption, columns, rows, firstCell, sorting }) {
+  const shown = rows.slice(0, MOST_ROWS);
+  const body = element("tbody", {}, ...shown.map((row) => rowOf(row, columns, firstCell)));
+  const head = element("tr", {}, ...columns.map((column) => headOf(column, sorting)));
+  const table = element("table", {}, element("caption", {}, caption), element("thead", {}, head), body);
+  const region = { class: "scrolls", role: "region", tabindex: "0", "aria-label": caption };
+  const parts = [element("div", region, table)];
+  if (rows.length > shown.length) {
+    const more = element("button", { type: "button" }, `Show all ${shownNumber(rows.length)} rows`);
+    more.addEventListener("click", () => {
+      body.append(...rows.slice(MOST_ROWS).map((row) => rowOf(row, columns, firstCell)));
+      more.remove();
+    });
+    parts.push(more);
+  }
+  return parts;
+}
+
+function rowOf(row, columns, firstCell) {
+  return element(
+    "tr",
+    {},
+    ...columns.map(({ field, kind }, place) => {
+      const value = row[field];
+      const text = shownValue(value, kind);
+      if (place === 0) return element("th", { scope: "row" }, firstCell ? firstCell(row, text) : text);
+      const looks = kind === "verdict" && value ? `verdict ${value}` : ["number", "ratio"].includes(kind) ? "number" : "text";
+      return element("td", { class: looks }, text);
+    })
+  );
+}
+
+function headOf(column, sorting) {
+  const numeric = ["number", "ratio"].includes(column.kind) ? "number" : "text";
+  if (!sorting) return element("th", { scope: "col", class: numeric }, column.title);
+  const isBy = sorting.field === column.field;
+  const head = element("th", {
+    scope: "col",
+    class: numeric,
+    "aria-sort": isBy ? (sorting.descending ? "descending" : "ascending") : "none",
+  });
+  const button = element("button", { type: "button", class: "sort" }, column.title);
+  button.addEventListener("click", () => sorting.by(column));
+  head.append(button);
+  return head;
+}
+
+function compare(one, other) {
+  const missing = (value) => value === null || value === undefined;
+  if (missing(one) || missing(other)) return missing(one) - missing(other);
+  return typeof one === "number" && typeof other === "number" ? one - other : String(one).localeCompare(String(other));
+}
+
+// --- The table of cells ---
+
+const sorting = {
+  field: "ratio",
+  key: "ratio",
+  descending: false,
+  by(column) {
+    this.descending = this.field === column.field && !this.descending;
+    this.field = column.field;
+    this.key = column.sort ?? column.field;
+    showCells();
+    const again = [...document.querySelectorAll("#cell-table .sort")].find((each) => each.textContent === column.title);
+    again.focus();
+  },
+};
+
+function sortedCells() {
+  const rows = tables.verdicts.filter(isShown);
+  const missingLast = (one, other) => {
+    const order = compare(one[sorting.key], other[sorting.key]);
+    const lacks = (one[sorting.key] ?? null) === null || (other[sorting.key] ?? null) === null;
+    return sorting.descending && !lacks ? -order : order;
+  };
+  return rows.sort(missingLast);
+}
+
+function showCells() {
+  const rows = sortedCells();
+  const columns = CELL_COLUMNS.filter(({ field }) => field === "label" || tables.verdicts.some((row) => row[field] !== null));
+  const firstCell = (row, text) => {
+    const button = element("button", { type: "button", class: "cell" }, text);
+    button.addEventListener("click", () => showTrials(row.cell));
+    return button;
+  };
+  const caption = `${report.contrasts[chosen.contrast]?.name ?? "No contrast"}: ${shownNumber(rows.length)} cells`;
+  fill("cell-table", ...(rows.length ? tableOf({ caption, columns, rows, firstCell, sorting }) : [nothing("No cell passes the filters.")]));
+}
+
+function nothing(text) {
+  return element("p", { class: "nothing" }, text);
+}
+
+// Text that a spreadsheet would take for a formula is given an apostrophe.
+function csvField(value) {
+  if (value === null || value === undefined) return "";
+  const text = typeof value === "string" && /^[=+\-@\t]/.test(value) ? `'${value}` : String(value);
+  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+function csvOfCells() {
+  const rows = sortedCells().map((row) => ({ ...row, contrast: report.contrasts[row.contrast].name }));
+  const columns = Object.keys(rows[0] ?? {}).filter((name) => name !== "cell" && !name.endsWith("_label"));
+  return [columns, ...rows.map((row) => columns.map((name) => row[name]))].map((fields) => fields.map(csvField).join(",") + "\r\n").join("");
+}
+
+function downloadCsv() {
+  const link = element("a", { download: "cells.csv" });
+  link.href = URL.createObjectURL(new Blob([csvOfCells()], { type: "text/csv" }));
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+// --- A cell's trials ---
+
+const TRIAL_COLUMNS = [
+  { field: "trial_id", title: "trial", kind: "text" },
+  { field: "config", title: "config", kind: "text" },
+  { field: "block", title: "block", kind: "number" },
+  { field: "position", title: "position", kind: "number" },
+  { field: "status", title: "status", kind: "text" },
+  { field: "compute_cache", title: "compute cache", kind: "text" },
+  { field: "steady_wall_ms", title: "ms", kind: "number" },
+  { field: "steady_device_ms", title: "device ms", kind: "number" },
+  { field: "cold_ms", title: "cold ms", kind: "number" },
+  { field: "peak_reserved_bytes", title: "peak bytes", kind: "number" },
+  { field: "warnings", title: "warnings", kind: "text" },
+  { field: "started_at", title: "started", kind: "text" },
+  { field: "slot", title: "slot", kind: "text" },
+  { field: "message", title: "message", kind: "text" },
+];
+
+function showTrials(cell) {
+  const rows = tables.trials.filter((row) => row.cell === cell);
+  const command = report.trials_query.replace("CELL", cells[cell].cell_id);
+  const columns = TRIAL_COLUMNS.filter(({ field }) => rows.some((row) => row[field] !== null && row[field] !== ""));
+  const caption = `${cells[cell].label}: ${shownNumber(cells[cell].trials)} trials`;
+  fill(
+    "trial-table",
+    ...(rows.length ? tableOf({ caption, columns, rows }) : [element("p", {}, `${caption}, too many for this file.`)]),
+    element("p", {}, "All of their columns: ", element("code", {}, command))
+  );
+  byId("trials").focus({ preventScroll: true });
+  byId("trials").scrollIntoView({ block: "start" });
+}
+
+// --- Charts ---
+
+const views = [];
+
+function specOf(figure, rows) {
+  const lines = figure.rows && new Set(rows.map((row) => row[figure.rows])).size;
+  const drawing = figure.drawings[layoutOf(figure, lines)];
+  const height = figure.rows ? lines * drawing.height.step : drawing.height;
+  const description = `${figure.title}. ${figure.about} The rows behind it follow as a table.`;
+  const legend = { ...drawing.config.legend, ...(narrow.matches ? NARROW_LEGEND : {}) };
+  return { ...drawing, height, description, config: { ...drawing.config, legend }, datasets: { ...drawing.datasets, rows } };
+}
+
+function layoutOf({ drawings }, lines) {
+  if (drawings.dense && lines > DENSE_ROWS) return "dense";
+  return drawings.narrow && narrow.matches ? "narrow" : "wide";
+}
+
+function drawnRows(figure) {
+  return tables[figure.table].filter(
+    (row) =>
+      isShown(row) &&
+      figure.needs.every((field) => row[field] !== null && row[field] !== undefined) &&
+      Object.entries(figure.only).every(([field, value]) => row[field] === value)
+  );
+}
+
+function showFigures() {
+  for (const view of views.splice(0)) view.finalize();
+  return Promise.all(report.figures.map(showFigure));
+}
+
+async function showFigure(figure) {
+  const rows = drawnRows(figure);
+  const place = byId(`chart-${figure.name}`);
+  const details = byId(`data-${figure.name}`);
+  details.hidden = rows.length === 0;
+  details.open = false;
+  details.querySelector("summary").textContent = `The ${shownNumber(rows.length)} rows behind it`;
+  if (!rows.length) {
+    place.replaceChildren(nothing(tables[figure.table].length ? "Nothing passes the filters here. " + figure.empty : figure.empty));
+    return;
+  }
+  const made = await vegaEmbed(place, specOf(figure, rows), {
+    actions: false,
+    ast: true, // expressions are interpreted: the page's policy allows no eval
+    defaultStyle: false,
+    renderer: "svg",
+    tooltip: (handler, event, item) => showTooltip(figure, event, item),
+  });
+  views.push(made);
+  made.view.addEventListener("click", (event, item) => {
+    const cell = item?.datum?.cell;
+    if (cell !== undefined) showTrials(cell);
+  });
+}
+
+function showTooltip(figure, event, item) {
+  const tooltip = byId("tooltip");
+  const datum = item?.datum;
+  tooltip.hidden = !item?.tooltip || !datum;
+  if (tooltip.hidden) return;
+  const columns = figure.columns.filter(({ field }) => datum[field] !== null && datum[field] !== undefined);
+  const lines = columns.flatMap(({ field, title, kind }) => [
+    element("dt", {}, title),
+    element("dd", {}, shownValue(datum[field], field === "verdict" ? "verdict" : kind)),
+  ]);
+  tooltip.replaceChildren(element("dl", {}, ...lines));
+  const left = Math.min(event.clientX + 14, innerWidth - tooltip.offsetWidth - 8);
+  const below = event.clientY + 14;
+  const top = below + tooltip.offsetHeight > innerHeight ? event.clientY - tooltip.offsetHeight - 10 : below;
+  tooltip.style.left = `${Math.max(8, left)}px`;
+  tooltip.style.top = `${Math.max(8, top)}px`;
+}
+
+function figureElement(figure) {
+  const heading = element("h2", { id: `heading-${figure.name}` }, figure.title);
+  const details = element("details", { id: `data-${figure.name}` }, element("summary"), element("div"));
+  details.addEventListener("toggle", () => {
+    const columns = figure.columns.map((column) => (column.field === "verdict" ? { ...column, kind: "verdict" } : column));
+    const rows = details.open ? drawnRows(figure) : [];
+    details.lastChild.replaceChildren(...(rows.length ? tableOf({ caption: figure.title, columns, rows }) : []));
+  });
+  return element(
+    "figure",
+    { "aria-labelledby": heading.id, class: figure.half ? "half" : "whole" },
+    heading,
+    element("div", { id: `chart-${figure.name}`, class: "chart" }),
+    element("figcaption", { class: "quiet" }, figure.about),
+    details
+  );
+}
+
+// --- The answer, the filters, and the rest ---
+
+function showWords() {
+  const contrast = report.contrasts[chosen.contrast];
+  const said = contrast ? [element("p", { class: "headline" }, contrast.headline), ...contrast.sentences.map((each) => element("p", {}, each))] : [element("p", { class: "headline" }, report.nothing)];
+  if (report.cost) said.push(element("p", { class: "quiet" }, report.cost));
+  fill("words", ...said);
+  const left = [...(contrast?.left_out ?? []), ...report.left_out];
+  fill("left-out-list", left.length ? list(left) : element("p", {}, "Nothing: every trial ended well and every block is in."), ...failures());
+}
+
+function failures() {
+  const rows = tables.failures;
+  if (!rows.length) return [];
+  const columns = ["status", "message", "workload", "problem", "direction", "input_shape", "regime", "precision", "layout", "benchmark", "started_at", "trial_id"];
+  return [
+    ...tableOf({ caption: "Failed trials", columns: columns.map((field) => ({ field, title: field.replaceAll("_", " "), kind: "text" })), rows }),
+    element("p", {}, "All of them: ", element("code", {}, report.failures_query)),
+  ];
+}
+
+function showTiles() {
+  const rows = tables.verdicts.filter(isShown);
+  const tiles = Object.entries(VERDICTS).map(([verdict, text]) => {
+    const count = rows.filter((row) => row.verdict === verdict).length;
+    return element("li", { class: `tile ${verdict}` }, element("strong", {}, shownNumber(count)), ` ${text}`);
+  });
+  byId("tiles").hidden = !report.contrasts.length;
+  fill("tiles", ...tiles);
+  const total = tables.verdicts.filter((row) => row.contrast === chosen.contrast).length;
+  byId("shown").textContent = total ? `${shownNumber(rows.length)} of ${shownNumber(total)} cells shown` : "";
+}
+
+function selectOf(name, title, options, onChange) {
+  const select = element("select", { id: `filter-${name}`, name });
+  select.append(...options.map(([value, text]) => element("option", { value }, text)));
+  select.addEventListener("change", () => onChange(select.value));
+  return element("label", { for: select.id }, title, select);
+}
+
+function showFilters() {
+  const made = [];
+  if (report.contrasts.length > 1) {
+    const options = report.contrasts.map(({ name }, number) => [String(number), name]);
+    made.push(selectOf("contrast", "Contrast", options, (value) => choose("contrast", Number(value))));
+  }
+  for (const [field, title] of FILTERS) {
+    const source = field === "verdict" ? tables.verdicts : cells;
+    const values = [...new Set(source.map((row) => row[field]))].sort(compare);
+    if (values.length < 2) continue;
+    const options = [["", "all"], ...values.map((value) => [value, field === "verdict" ? VERDICTS[value] : value])];
+    made.push(selectOf(field, title, options, (value) => choose(field, value)));
+  }
+  fill("filters", ...made);
+  byId("filters").hidden = !made.length;
+}
+
+function choose(field, value) {
+  chosen[field] = value;
+  show();
+}
+
+function titled(field) {
+  return { field, title: field.replaceAll("_", " "), kind: "text" };
+}
+
+// Each environment is a column: there are few of them, and each has many fields.
+function showEnvironment() {
+  const environments = tables.environments;
+  if (!environments.length) return fill("environment-table", nothing("No trial is stored."));
+  const fields = report.tables.environments.columns.filter((field) => environments.some((each) => each[field] !== null));
+  const rows = fields.map((field) => ({ field: titled(field).title, ...environments.map((each) => each[field]) }));
+  const columns = [{ field: "field", title: "", kind: "text" }, ...environments.map((each, place) => ({ field: place, title: each.gpu, kind: "text" }))];
+  const sweeps = report.tables.sweeps.columns.map(titled);
+  fill(
+    "environment-table",
+    ...tableOf({ caption: "What measured", columns, rows }),
+    ...tableOf({ caption: "Sweeps", columns: sweeps, rows: tables.sweeps })
+  );
+}
+
+function show() {
+  showWords();
+  showTiles();
+  showCells();
+  return showFigures();
+}
+
+function start() {
+  document.title = [document.title, ...report.common.slice(0, 1)].join(" · ");
+  byId("common").textContent = report.common.join(" · ");
+  byId("csv").addEventListener("click", downloadCsv);
+  byId("filters").addEventListener("submit", (event) => event.preventDefault());
+  narrow.addEventListener("change", showFigures);
+  fill("figures", ...report.figures.map(figureElement));
+  showFilters();
+  showEnvironment();
+  return show();
+}
+
+start().then(() => document.body.setAttribute("data-drawn", "yes"));

@@ -1,0 +1,267 @@
+"""The tables of a report, as columns and rows of what JSON knows.
+
+A row with a `cell` is about that row of the table `cells`; one with a `contrast` about that one of
+the report's contrasts.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from cudnn_sweep.analysis.report import words
+from cudnn_sweep.analysis.report.content import Compared, Content, effect
+from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
+
+Scalar: TypeAlias = str | float | int | bool | None
+Row: TypeAlias = Mapping[str, Scalar]
+Key: TypeAlias = tuple[str, str, str]
+
+DIGITS = 6  # of a number in the file: more than any measurement has
+MOST_FAILURES = 200  # listed; the count is of all
+MIB = 2**20
+TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
+PYTORCH_SETTINGS: Row = {
+    "enabled": True,
+    "benchmark_limit": 10,
+    "deterministic": False,
+    "heuristic_mode_b": False,
+    "plan_cache_limit": None,
+    "compute_cache_disabled": False,
+}
+"""What goes unsaid in a config's name; `benchmark` is always said."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sheet:
+    """A table of plain values."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Scalar]]
+
+
+def sheets(content: Content) -> dict[str, Sheet]:
+    numbers = content.numbers
+    return {
+        "cells": _sheet(_cells(content)),
+        "verdicts": _sheet(
+            _verdict(number, numbers[_key(verdict)], verdict, label, compared)
+            for number, compared in enumerate(content.compared)
+            for verdict, label in zip(compared.verdicts, _labels(content, compared), strict=True)
+        ),
+        "paybacks": _sheet(
+            _payback(number, numbers[_key(verdict)], verdict, label, row)
+            for number, compared in enumerate(content.compared)
+            for verdict, label in zip(compared.verdicts, _labels(content, compared), strict=True)
+            for row in compared.paybacks(verdict).values()
+        ),
+        "cold_costs": _of_cells(content.cold_costs, numbers, _cold),
+        "choices": _of_cells(content.choices, numbers, _choice),
+        "computes": _of_cells(content.computes, numbers, _computed),
+        "trials": _of_cells(content.trials, numbers, _trial),
+        "time": _sheet(_times(content)),
+        "environments": _arrow(content.environments),
+        "sweeps": _arrow(content.sweeps),
+        "failures": _arrow(content.failures.slice(0, MOST_FAILURES)),
+    }
+
+
+def plain(value: object) -> Scalar:
+    """A value as JSON has it: what is not finite becomes null, what is no scalar its text."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="seconds")
+    if isinstance(value, list):
+        return ", ".join(str(each) for each in value)
+    return value if value is None or isinstance(value, str | int) else str(value)
+
+
+def _sheet(rows: Iterable[Row]) -> Sheet:
+    listed = list(rows)
+    columns = tuple(listed[0]) if listed else ()
+    return Sheet(columns=columns, rows=[[plain(row[name]) for name in columns] for row in listed])
+
+
+def _arrow(table: pa.Table) -> Sheet:
+    return _sheet(table.to_pylist())
+
+
+def _of_cells(table: pa.Table, numbers: Mapping[Key, int], shown: Callable[[Row], Row]) -> Sheet:
+    rows = table.to_pylist()
+    keys = [(row["cell_id"], row["env_hash"], row["software_hash"]) for row in rows]
+    return _sheet(
+        {"cell": numbers[key]} | dict(shown(row)) for key, row in zip(keys, rows, strict=True)
+    )
+
+
+def _cells(content: Content) -> Iterable[Row]:
+    for cell in content.cells:
+        stored = cell.stored
+        yield {
+            "cell_id": stored.cell_id,
+            "label": cell.label,
+            "row_label": cell.row_label,
+            "regime_label": cell.regime_label,
+            "workload": stored.problem or stored.workload,
+            "direction": stored.direction,
+            "input_shape": stored.input_shape,
+            "regime": stored.regime,
+            "state": stored.state,
+            "precision": stored.precision,
+            "layout": stored.layout,
+            "gpu": stored.gpu,
+            "software": stored.software,
+            "trials": stored.trials,
+        }
+
+
+def _labels(content: Content, compared: Compared) -> list[str]:
+    """Each verdict's cell, with the settings that both its configs share where those differ."""
+    names = {cell.stored.key: cell.label for cell in content.cells}
+    settings = [set(verdict.other_settings.split(", ")) for verdict in compared.verdicts]
+    common = set.intersection(*settings)
+    labels = [
+        " ".join([names[_key(verdict)], *sorted(each - common)])
+        for verdict, each in zip(compared.verdicts, settings, strict=True)
+    ]
+    count = Counter(labels)
+    return [
+        label if count[label] == 1 else f"{label} ({verdict.loop_kind} loop)"
+        for label, verdict in zip(labels, compared.verdicts, strict=True)
+    ]
+
+
+def _key(row: Verdict | BreakEven) -> Key:
+    return row.cell_id, row.env_hash, row.software_hash
+
+
+def _verdict(number: int, cell: int, verdict: Verdict, label: str, compared: Compared) -> Row:
+    baseline, candidate = (
+        verdict.baseline_peak_reserved_bytes,
+        verdict.candidate_peak_reserved_bytes,
+    )
+    paid = compared.paybacks(verdict)
+    return {
+        "cell": cell,
+        "contrast": number,
+        "label": label,
+        "other_settings": verdict.other_settings,
+        "loop_kind": verdict.loop_kind,
+        "baseline_ms": verdict.baseline_ms,
+        "candidate_ms": verdict.candidate_ms,
+        "ratio": verdict.ratio,
+        "ratio_low": verdict.ratio_low,
+        "ratio_high": verdict.ratio_high,
+        "verdict": verdict.wall_verdict,
+        "no_effect_reason": verdict.no_effect_reason,
+        "statistical_verdict": verdict.wall_statistical_verdict,
+        "baseline_device_ms": verdict.baseline_device_ms,
+        "candidate_device_ms": verdict.candidate_device_ms,
+        "device_ratio": verdict.device_ratio,
+        "device_ratio_low": verdict.device_ratio_low,
+        "device_ratio_high": verdict.device_ratio_high,
+        "device_verdict": verdict.device_verdict,
+        "net_ratio": verdict.net_ratio,
+        "net_verdict": verdict.net_verdict,
+        "launch_bound": verdict.launch_bound,
+        "baseline_peak_mib": baseline and baseline / MIB,
+        "candidate_peak_mib": candidate and candidate / MIB,
+        "memory_ratio": candidate / baseline if baseline and candidate else None,
+        "empty_payback": words.payback(paid["empty"]) if "empty" in paid else None,
+        "empty_iterations": paid["empty"].break_even_iterations if "empty" in paid else None,
+        "warm_payback": words.payback(paid["warm"]) if "warm" in paid else None,
+        "warm_iterations": paid["warm"].break_even_iterations if "warm" in paid else None,
+        "blocks": verdict.blocks,
+        "split_blocks": verdict.split_blocks,
+        "unpaired_blocks": verdict.unpaired_blocks,
+        "warnings": ", ".join(verdict.warnings),
+    }
+
+
+def _payback(number: int, cell: int, verdict: Verdict, label: str, row: BreakEven) -> Row:
+    return {
+        "cell": cell,
+        "contrast": number,
+        "label": label,
+        "compute_cache": row.compute_cache,
+        "outcome": row.outcome,
+        "is_told": "yes" if row.outcome in TOLD else "no",
+        "effect": effect(verdict.ratio),
+        "break_even_iterations": row.break_even_iterations,
+        "break_even_low": row.break_even_low,
+        "break_even_high": row.break_even_high,
+        "tuning_ms": row.tuning_ms,
+        "gain_ms": row.gain_ms,
+    }
+
+
+def _cold(row: Row) -> Row:
+    cold_ms = row["cold_ms"]
+    return {
+        "config": config_name(row),
+        "compute_cache": row["compute_cache"],
+        "distinct_shapes": row["distinct_shapes"],
+        "cold_s": cold_ms / 1000 if isinstance(cold_ms, float) else None,
+        "trials": row["trials"],
+    }
+
+
+def _choice(row: Row) -> Row:
+    names = ("choice_share", "distinct_choices", "processes", "cell_choices", "choice")
+    return {"config": config_name(row)} | {name: row[name] for name in names}
+
+
+def _computed(row: Row) -> Row:
+    names = ("relative_l2_error", "steady_wall_ms", "trials")
+    return {"config": config_name(row)} | {name: row[name] for name in names}
+
+
+def _trial(row: Row) -> Row:
+    names = (
+        "trial_id",
+        "sweep_id",
+        "block",
+        "position",
+        "twin",
+        "status",
+        "compute_cache",
+        "steady_wall_ms",
+        "steady_device_ms",
+        "cold_ms",
+        "peak_reserved_bytes",
+        "warnings",
+        "slot",
+        "started_at",
+        "message",
+    )
+    return {"config": config_name(row)} | {name: row[name] for name in names}
+
+
+def _times(content: Content) -> Iterable[Row]:
+    """Each part's share over all sweeps."""
+    shares = content.time_shares
+    total_s = sum(share.total_s for share in shares)
+    measuring = {share.part: share.measuring for share in shares}
+    for part, is_measuring in measuring.items():
+        part_s = sum(share.total_s for share in shares if share.part == part)
+        yield {
+            "part": part.replace("_", " "),
+            "kind": "measuring" if is_measuring else "around it",
+            "total_s": part_s,
+            "share": part_s / total_s if total_s else 0.0,
+        }
+
+
+def config_name(row: Row) -> str:
+    said = [f"benchmark={_value(row['benchmark'])}"]
+    differing = (name for name, usual in PYTORCH_SETTINGS.items() if (row[name] or usual) != usual)
+    return " ".join([*said, *(f"{name}={_value(row[name])}" for name in differing)])
+
+
+def _value(value: Scalar) -> str:
+    return str(value).lower()

@@ -1,0 +1,150 @@
+"""The answer in words: what a contrast does, the largest gain and loss, and what it cost to know."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from cudnn_sweep.analysis.report.content import Compared, Content, effect
+from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
+
+VERDICTS = ("helps", "hurts", "equivalent", "inconclusive", "no_effect")
+CACHES = {"empty": "with an empty compute cache", "warm": "with a warm one"}
+REASONS = {
+    "no_cuda": "there is no GPU",
+    "not_cudnn": "nothing in them ran in cuDNN",
+    "flag_not_consulted": "what ran does not read this setting",
+}
+NOTHING_STORED = "No trial is stored here: there is nothing to report yet."
+NOTHING_COMPARED = "No two configs that differ in one setting were measured in one cell: there is nothing to compare."
+ROUNDED = 1000  # iterations; more are told in three digits
+TWICE = 2.0  # a ratio beyond it reads better as "times" than in percent
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands apart."""
+    if not value or not math.isfinite(value):
+        return f"{value:g}"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    rounded = round(value, digits)
+    if abs(rounded) < 1e-4:
+        return f"{rounded:.3g}"
+    return f"{rounded:,.{max(0, digits)}f}"
+
+
+def counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def headline(compared: Compared, min_effect: float) -> str:
+    """How many cells it helps, hurts and leaves alone."""
+    counts = verdict_counts(compared.verdicts)
+    said = [
+        f"helps in {counts['helps']}",
+        f"hurts in {counts['hurts']}",
+        f"makes no difference of {100 * min_effect:.3g}% in {counts['equivalent']}",
+        f"cannot be told in {counts['inconclusive']}",
+    ]
+    if counts["no_effect"]:
+        said.append(f"can have no effect in {counts['no_effect']}")
+    total = counted(len(compared.verdicts), "cell")
+    return f"{compared.contrast}, over {total}: {', '.join(said[:-1])} and {said[-1]}."
+
+
+def verdict_counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    found = Counter(verdict.wall_verdict for verdict in verdicts)
+    return {name: found[name] for name in VERDICTS}
+
+
+def sentences(compared: Compared, labels: dict[tuple[str, str, str], str]) -> list[str]:
+    """The largest gain, the largest loss, and why a setting had no effect where it had none."""
+    gains = [each for each in compared.verdicts if each.wall_verdict == "helps"]
+    losses = [each for each in compared.verdicts if each.wall_verdict == "hurts"]
+    return [
+        _largest("gain", gains, compared, labels),
+        _largest("loss", losses, compared, labels),
+        *_why_without_effect(compared.verdicts),
+    ]
+
+
+def cost(content: Content) -> str:
+    """Trials, the slots' time, and how much of it was measuring."""
+    total_s = sum(share.total_s for share in content.time_shares)
+    measuring_s = sum(share.total_s for share in content.time_shares if share.measuring)
+    trials = sum(cell.stored.trials for cell in content.cells)
+    gpus = ", ".join(sorted({cell.stored.gpu for cell in content.cells}))
+    share = f", {measuring_s / total_s:.0%} of it measuring" if total_s else ""
+    return (
+        f"What it cost: {counted(trials, 'trial')} in {counted(content.sweeps.num_rows, 'sweep')}, "
+        f"{duration(total_s)} of {gpus}{share}."
+    )
+
+
+def duration(seconds: float) -> str:
+    for unit_s, unit in ((3600, "hour"), (60, "minute")):
+        if seconds >= unit_s:
+            return f"{number(seconds / unit_s)} {unit}s"
+    return f"{number(seconds)} seconds"
+
+
+def change(verdict: Verdict) -> str:
+    """The ratio with its interval as one says it."""
+    ratio, low, high = verdict.ratio, verdict.ratio_low, verdict.ratio_high
+    if ratio is None:
+        return "unknown"
+    if ratio > 1 / TWICE and ratio < TWICE:
+        sign, word = (-1, "less") if ratio < 1 else (1, "more")
+        ends = sorted(100 * sign * (end - 1) for end in (low, high) if end is not None)
+        inner = f" (95% interval {number(ends[0])} to {number(ends[1])}%)" if ends else ""
+        return f"{number(100 * sign * (ratio - 1))}% {word} time{inner}"
+    faster = ratio < 1
+    ends = sorted(1 / end if faster else end for end in (low, high) if end)
+    inner = f" (95% interval {number(ends[0])} to {number(ends[1])})" if len(ends) > 1 else ""
+    return f"{number(1 / ratio if faster else ratio)} times {'as fast' if faster else 'the time'}{inner}"
+
+
+def payback(row: BreakEven) -> str:
+    """When the extra cold cost has paid for itself, in a few words."""
+    iterations = row.break_even_iterations
+    if iterations is None or row.outcome not in ("after", "until"):
+        return {"inconclusive": "not told", "open loop": "always searching"}.get(
+            row.outcome, row.outcome.replace("_", " ")
+        )
+    whole = f"{math.ceil(iterations):,}" if iterations < ROUNDED else number(iterations)
+    return f"after {whole}" if row.outcome == "after" else f"ahead until {whole}"
+
+
+def _largest(
+    what: str,
+    verdicts: Sequence[Verdict],
+    compared: Compared,
+    labels: dict[tuple[str, str, str], str],
+) -> str:
+    if not verdicts:
+        return f"No cell is seen to {'gain' if what == 'gain' else 'lose'}."
+    verdict = max(verdicts, key=lambda each: effect(each.ratio))
+    times = ""
+    if verdict.baseline_ms is not None and verdict.candidate_ms is not None:
+        times = f", {number(verdict.baseline_ms)} → {number(verdict.candidate_ms)} ms an iteration"
+    label = labels[verdict.cell_id, verdict.env_hash, verdict.software_hash]
+    paid = _paid(compared.paybacks(verdict)) if what == "gain" else ""
+    open_loop = "; new shapes never end there, nor do searches" if _searches_on(verdict) else ""
+    return f"Largest {what}: {label}: {change(verdict)}{times}{paid}{open_loop}."
+
+
+def _searches_on(verdict: Verdict) -> bool:
+    return verdict.loop_kind == "open" and verdict.wall_verdict == "hurts"
+
+
+def _paid(paybacks: Mapping[str, BreakEven]) -> str:
+    said = [
+        f"{payback(paybacks[cache])} {text}" for cache, text in CACHES.items() if cache in paybacks
+    ]
+    return f"; iterations to pay back: {', '.join(said)}" if said else ""
+
+
+def _why_without_effect(verdicts: Iterable[Verdict]) -> list[str]:
+    reasons = Counter(each.no_effect_reason for each in verdicts if each.no_effect_reason)
+    return [
+        f"No effect is possible in {counted(count, 'cell')}: {REASONS.get(reason, reason)}."
+        for reason, count in reasons.most_common()
+    ]

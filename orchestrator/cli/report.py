@@ -1,0 +1,103 @@
+"""`sweep report`: one HTML file from the stored results, or its words for a terminal."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
+from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
+
+if TYPE_CHECKING:
+    from cudnn_sweep.analysis.report.payload import Payload
+
+DEFAULT_OUTPUT = Path("report.html")
+
+
+class ReportFormat(StrEnum):
+    HTML = "html"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+def report(
+    results: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder or URL (s3://, gs://), in place of what ./cluster.yaml says (./results)."
+        ),
+    ] = None,
+    sweep_id: Annotated[
+        str | None, typer.Option(help="One sweep; all where none is named.")
+    ] = None,
+    field: Annotated[
+        str | None,
+        typer.Option(help="The setting to compare, alone; else every contrast that is stored."),
+    ] = None,
+    baseline: Annotated[
+        str, typer.Option(help="With --field: its value in the baseline.")
+    ] = "false",
+    candidate: Annotated[str, typer.Option(help="With --field: in the candidate.")] = "true",
+    min_effect: Annotated[
+        float, typer.Option(min=0, help="The smallest relative difference that counts.")
+    ] = 0.03,
+    output: Annotated[
+        Path | None, typer.Option(help="The file to write; HTML goes to report.html.")
+    ] = None,
+    format: Annotated[ReportFormat, typer.Option(help="What is written.")] = ReportFormat.HTML,
+    charts: Annotated[
+        Path | None,
+        typer.Option(help="Write each chart of the first contrast here, as PNG and SVG."),
+    ] = None,
+) -> None:
+    """Write a report of the stored results: one HTML file that opens without a network.
+
+    Charts need the extra: pip install 'cudnn-sweep[report]'. Markdown and JSON do without.
+    """
+    with mistakes_exit():
+        from cudnn_sweep.analysis.report.content import AskedContrast, gather
+        from cudnn_sweep.analysis.report.delivery import export_charts
+        from cudnn_sweep.analysis.report.payload import payload
+        from cudnn_sweep.analysis.store import open_store
+        from cudnn_sweep.orchestrator.stored_contrasts import stored_contrasts
+
+        location = results or results_of_the_launch_file()
+        store = open_store(location)
+        contrasts = (
+            [AskedContrast(field=field, baseline=baseline, candidate=candidate)]
+            if field
+            else stored_contrasts(store, sweep_id)
+        )
+        found = payload(gather(store, location, sweep_id, contrasts, min_effect))
+        if charts:
+            written = export_charts(found, charts)
+            typer.echo(f"{len(written)} pictures are in {charts}", err=True)
+        _deliver(found, format, output)
+
+
+def _deliver(found: "Payload", format: ReportFormat, output: Path | None) -> None:
+    from cudnn_sweep.analysis.report.delivery import as_html, as_json, as_markdown
+
+    makers = {
+        ReportFormat.HTML: as_html,
+        ReportFormat.MARKDOWN: as_markdown,
+        ReportFormat.JSON: as_json,
+    }
+    text = makers[format](found)
+    if output is None and format is not ReportFormat.HTML:
+        typer.echo(text, nl=False)
+        return
+    target = output or DEFAULT_OUTPUT
+    _write(text, target)
+    answer = found.nothing or found.contrasts[0].headline
+    typer.echo(f"{target}: {answer}")
+
+
+def _write(text: str, target: Path) -> None:
+    from cudnn_sweep.analysis.errors import ReportError
+
+    try:
+        target.write_text(text)
+    except OSError as error:
+        raise ReportError(f"cannot write {target}: {error.strerror}") from error
