@@ -1,20 +1,21 @@
 """The verdicts tried on made-up sweeps whose truth is known, judged by the SQL that judges real ones."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from cudnn_sweep.analysis.database import Database, open_snapshot
+from cudnn_sweep.analysis import parquet
+from cudnn_sweep.analysis.database import Database, open_database
 from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED, Array, Noise, log_times
 from cudnn_sweep.analysis.queries import Value, load_query
 from cudnn_sweep.analysis.schema import SCHEMA_VERSION, arrow_schema
-from cudnn_sweep.analysis.snapshot import Snapshot, joined
+from cudnn_sweep.analysis.store import open_store
 
 Mask: TypeAlias = NDArray[np.bool_]
 
@@ -186,12 +187,17 @@ def made_rows(times_ms: Array, cold_ms: Array) -> pa.Table:
             np.arange(len(trials) + 1, dtype=np.int32), _one_shape(cold_ms.ravel())
         ),
     }
-    return joined([pa.table(columns)])
+    return pa.table(columns)
 
 
-def open_rows(rows: pa.Table) -> AbstractContextManager[Database]:
-    """What `open_database` gives for stored ones."""
-    return open_snapshot(Snapshot(loose=rows, parts=ds.dataset(rows.slice(0, 0)), torn=()))
+@contextmanager
+def open_rows(rows: pa.Table) -> Iterator[Database]:
+    """A database over a store that holds these rows."""
+    with TemporaryDirectory(prefix="sweep-") as folder:
+        store = open_store(folder)
+        store.folder.write("sweep=simulated/part-simulated.parquet", parquet.encode(rows))
+        with open_database(store) as database:
+            yield database
 
 
 def _one_shape(first_ms: Array) -> pa.StructArray:
