@@ -1,36 +1,37 @@
 """A launch: read what is asked, look at the machine, plan, choose the sweep, run it, report."""
 
-import secrets
-import shutil
 from importlib.util import find_spec
-from pathlib import Path
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.store import Store, open_store
-from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.orchestrator.contrast import contrasts_of, verdicts_of
+from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
+from cudnn_sweep.orchestrator.contrast import verdicts_of
 from cudnn_sweep.orchestrator.display import watch
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.every_launch import (
+    DONE,
+    end_of,
+    open_results,
+    plan_of,
+    refuges_of,
+    session_for,
+)
 from cudnn_sweep.orchestrator.options import LaunchOptions
-from cudnn_sweep.orchestrator.plan import Plan, make_plan, narrow
+from cudnn_sweep.orchestrator.plan import narrow
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.report import print_plan, print_stopped, print_summary
+from cudnn_sweep.orchestrator.report import print_plan, print_summary
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
-from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, choose_sweep
+from cudnn_sweep.orchestrator.sweep_choice import choose_sweep
 from cudnn_sweep.orchestrator.sweep_lock import (
     measuring_lock,
-    our_temporary_folder,
     sweep_lock,
 )
-from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey
-
-DONE, UNFINISHED = 0, 1  # exit codes
 
 
 def launch(options: LaunchOptions, console: Console) -> int:
@@ -38,40 +39,45 @@ def launch(options: LaunchOptions, console: Console) -> int:
 
     Raises one of the folders' errors where nothing can start.
     """
-    spec = _read(options)
+    file = read_launch_file(options.file, SweepSpec)
+    if file.where != "this_machine":
+        return _on_cluster(file, options, console)
+    spec = file.sweep
     name, suite = choose_suite(spec, options.suite)
     preload = _preload(spec, suite)
     machine = _look(suite)
-    whole = _plan(name, suite, machine)
+    whole = plan_of(name, suite, machine)
     chosen = narrow(whole, list(options.only)) if options.only else whole
     slots = max(1, len(machine.gpus))
     if options.dry_run:
         print_plan(console, chosen, slots, gpu=bool(machine.gpus))
         return DONE
     location = options.results or spec.results
-    store = _open(location, console)
+    store = open_results(location, console)
     choice = choose_sweep(store, whole, chosen, machine.environment, options.wish)
     with sweep_lock(store.location, choice.plan_hash):
         # Chosen again under the lock: another launch may just have ended.
         choice = choose_sweep(store, whole, chosen, machine.environment, options.wish)
         console.print(f"Sweep {choice.sweep_id} ({choice.reason})", highlight=False)
-        session = _session(choice, whole, preload)
+        session = session_for(choice, whole, preload)
         progress = Progress()
         if session.plan.trials:
             with measuring_lock(machine.gpu_uuids or ["cpu"]):
                 progress = _run(session, store, slots, machine, spec, console)
-        print_summary(console, location, session, progress, options)
-        return _end(session, store, progress, console)
+        print_summary(console, store, location, session, progress, options)
+        return end_of(session, store, progress, console)
 
 
-def _read(options: LaunchOptions) -> SweepSpec:
-    file = read_launch_file(options.file, SweepSpec)
-    if file.where != "this_machine":
-        raise SpecError(
-            f"{options.file} asks for a cluster; this version runs on this machine alone: "
-            "leave out `provider` and `metadata.sweep.address`"
-        )
-    return file.sweep
+def _on_cluster(file: LaunchFile[SweepSpec], options: LaunchOptions, console: Console) -> int:
+    from cudnn_sweep.orchestrator.remote.client import (
+        launch_on_cluster,
+        show_what_would_be_launched,
+    )
+
+    if options.dry_run:
+        show_what_would_be_launched(file, options, console)
+        return DONE
+    return launch_on_cluster(file, options, console)
 
 
 def _preload(spec: SweepSpec, suite: SuiteSpec) -> tuple[str, ...]:
@@ -100,37 +106,6 @@ def _look(suite: SuiteSpec) -> Survey:
     return machine
 
 
-def _plan(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
-    where = machine.environment
-    cells = expand_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
-    return make_plan(name, suite, cells)
-
-
-def _open(location: str, console: Console) -> Store:
-    store = open_store(location)
-    store.check_writable()
-    for torn in store.set_aside_torn():
-        warning = f"warning: a half-written file was set aside: {torn}"
-        console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
-    return store
-
-
-def _session(choice: SweepChoice, whole: Plan, preload: tuple[str, ...]) -> Session:
-    scratch = our_temporary_folder() / choice.sweep_id
-    return Session(
-        sweep_id=choice.sweep_id,
-        launch_id=f"launch-{secrets.token_hex(4)}",
-        plan=choice.todo,
-        contrasts=contrasts_of(whole.configs()),
-        plan_hash=choice.plan_hash,
-        plan_trials=choice.plan_trials,
-        retries=choice.retries,
-        scratch=scratch,
-        folder=Path.cwd(),
-        preload=preload,
-    )
-
-
 def _run(
     session: Session, store: Store, slots: int, machine: Survey, spec: SweepSpec, console: Console
 ) -> Progress:
@@ -151,20 +126,5 @@ def _run(
             ):
                 host.run(ours.folder / "tune", budget_s)
         finally:
-            progress = host.finish(_refuges(session))
+            progress = host.finish(refuges_of(session))
     return progress
-
-
-def _refuges(session: Session) -> list[Path]:
-    """Where records may go that the results location does not take: other disks, or memory."""
-    places = (our_temporary_folder(), Path("/dev/shm"), Path.home())
-    return [place / f"sweep-held-{session.launch_id}" for place in places]
-
-
-def _end(session: Session, store: Store, progress: Progress, console: Console) -> int:
-    if progress.stopped:
-        print_stopped(console, store.location, progress)
-    if len(store.stored_trials(session.sweep_id)) < session.plan_trials:
-        return UNFINISHED
-    shutil.rmtree(session.scratch, ignore_errors=True)
-    return DONE

@@ -18,6 +18,10 @@ class LaunchOptions:
     only: tuple[tuple[str, str], ...] = ()
     wish: Wish = dataclass_field(default_factory=Wish)
     dry_run: bool = False
+    detach: bool = False
+    """On a cluster: do not follow."""
+    strict: bool = False
+    """On a cluster: refuse to start where a node is unfit, rather than leave it out."""
     program: str = "sweep"
     """What was typed to start us: `sweep`, or its path where the shell does not find it."""
 

@@ -16,8 +16,10 @@ MAX_LOST = 3  # a trial that takes its worker along so often again is left for t
 
 
 class Recorder:
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, *, followed: bool = False) -> None:
+        """`followed`: somebody takes copies of the records as they come."""
         self._store = open_store(location)
+        self._fresh: list[RunRecord] | None = [] if followed else None
         self._progress = Progress()
         self._attempts: dict[str, int] = {}
         self._recorded: set[str] = set()
@@ -62,6 +64,11 @@ class Recorder:
 
     def progress(self) -> Progress:
         return self._progress
+
+    def take(self) -> list[RunRecord]:
+        """Those that became durable since the last time."""
+        taken, self._fresh = self._fresh or [], []
+        return taken
 
     def slot_failed(self, reason: str) -> bool:
         """A slot did not come up. The second time for one reason no further trial starts: True."""
@@ -113,6 +120,8 @@ class Recorder:
             self._progress.stopped = str(error)
             return False
         self._count(record)
+        if self._fresh is not None:
+            self._fresh.append(record)
         return True
 
     def _count(self, record: RunRecord) -> None:

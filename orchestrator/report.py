@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
-from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.time_shares import TimeShare, time_shares
 from cudnn_sweep.orchestrator.contrast import break_evens_of, contrasts_of, verdicts_of
 from cudnn_sweep.orchestrator.options import LaunchOptions
@@ -68,10 +68,14 @@ def _with_numbers(name: str, numbers: Mapping[str, float]) -> str:
 
 
 def print_summary(
-    console: Console, location: str, session: Session, progress: Progress, options: LaunchOptions
+    console: Console,
+    store: Store,
+    location: str,
+    session: Session,
+    progress: Progress,
+    options: LaunchOptions,
 ) -> None:
     """`location` is the results' place as it was typed."""
-    store = open_store(location)
     found = verdicts_of(store, session.sweep_id, session.contrasts)
     console.print()
     if found:

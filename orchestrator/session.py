@@ -24,7 +24,8 @@ class Session:
     scratch: Path
     """A folder on each node, for compute caches; kept until the sweep is finished."""
     folder: Path
-    """Where the launch was typed: a user's own workload files are named from here."""
+    """Where the launch was typed: a user's own workload files are named from here. On a cluster relative:
+    each node has a copy, where its workers are started."""
     preload: tuple[str, ...] = ()
     """Modules that the fork server imports once."""
 

@@ -31,6 +31,11 @@ class SweepSpec(BaseModel):
     measure: MeasureSpec | None = None
     results: str = DEFAULT_RESULTS
     address: str | None = None
+    """Of a running cluster's dashboard, HOST:PORT."""
+    token: str | None = None
+    """File with that cluster's token."""
+    allow_unauthenticated: bool = False
+    """Send jobs to a cluster elsewhere that takes them from anybody."""
     preload: list[str] = []
     """Installed packages that the fork server imports once, beside the suite's own."""
     budget_minutes: PositiveFloat | None = None

@@ -19,6 +19,7 @@ from ray import tune
 from ray.tune.search import Searcher
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.plan import Plan, Trial
 from cudnn_sweep.orchestrator.progress import Progress
@@ -44,6 +45,15 @@ class Slots:
 
     count: int
     gpu: bool
+    node_ids: tuple[str, ...] = ()
+    """Ray's nodes that they may be on; any where none is named."""
+
+    def resources(self) -> tune.PlacementGroupFactory:
+        bundle: dict[str, float] = {"CPU": 1, "GPU": 1} if self.gpu else {"CPU": 1}
+        if not self.node_ids:
+            return tune.PlacementGroupFactory([bundle])
+        there = {"ray.io/node-id": f"in({','.join(self.node_ids)})"}
+        return tune.PlacementGroupFactory([bundle], bundle_label_selector=[there])
 
 
 class BlockRunner(tune.Trainable):
@@ -161,19 +171,29 @@ class PlanSearcher(Searcher):
 class Host:
     """Runs one session on the Ray that this process is connected to."""
 
-    def __init__(self, session: Session, *, results: str, slots: Slots) -> None:
+    def __init__(
+        self, session: Session, *, results: str, slots: Slots, followed: bool = False
+    ) -> None:
+        """`followed`: `take` is asked for the records as they come."""
         self._session = session
         self._slots = slots
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         busy = min(slots.count, sum(1 for _ in session.plan.blocks()))
-        self._recorder: Any = ray.remote(Recorder).options(**options).remote(results)
+        self._recorder: Any = (
+            ray.remote(Recorder).options(**options).remote(results, followed=followed)
+        )
         gate = ray.remote(SlotGate).options(**options, max_concurrency=busy + 1)
         self._gate: Any = gate.remote(busy)
 
     def progress(self) -> Progress:
         """How far it is; may be asked from another thread while `run` runs."""
         return self._ask(self._recorder.progress.remote())
+
+    def take(self) -> list[RunRecord]:
+        """Records that became durable since the last time; may be asked from another thread."""
+        found: list[RunRecord] = ray.get(self._recorder.take.remote())
+        return found
 
     def run(
         self, tune_folder: Path, budget_s: float | None = None, make_slot: SlotMaker = Slot
@@ -193,7 +213,7 @@ class Host:
             gate=self._gate,
         )
         tuner = tune.Tuner(
-            tune.with_resources(trainable, {"cpu": 1, "gpu": 1} if self._slots.gpu else {"cpu": 1}),
+            tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(
                 search_alg=PlanSearcher(self._session.plan, self._slots.count, deadline),
                 num_samples=len(blocks),

@@ -80,19 +80,20 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
         os=f"{platform.system()} {platform.release()}",
         host=socket.gethostname(),
         cpu_cores=len(os.sched_getaffinity(0)),
-        version=variables.get("SWEEP_VERSION") or _installed_version(),
-        commit=variables.get("SWEEP_COMMIT") or _commit(),
+        version=variables.get("SWEEP_VERSION") or our_version(),
+        commit=variables.get("SWEEP_COMMIT") or our_commit(),
     )
 
 
-def _installed_version() -> str:
+def our_version() -> str:
+    """That of what is installed."""
     try:
         return version("cudnn-sweep")
     except PackageNotFoundError:
         return "unknown"
 
 
-def _commit() -> str | None:
+def our_commit() -> str | None:
     """The checkout that this file lies in, `-dirty` where it was changed since."""
     here = Path(__file__).parent
     if not (here.parent / ".git").exists():

@@ -146,7 +146,7 @@ def _input_shape(
 
 def _model(workload: str, known: WorkloadFacts, spec: ModelSpec) -> ModelChoice | None:
     if not known.is_model:
-        if spec.model_fields_set:
+        if spec != ModelSpec():
             raise WorkloadError(f"workload {workload} is no model: `model` does not apply to it")
         return None
     name, parameters = name_and_numbers("optimiser", spec.optimiser)

@@ -8,6 +8,7 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    PlainSerializer,
     PositiveInt,
 )
 
@@ -28,7 +29,11 @@ def _read_sizes(text: object) -> object:
     raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
 
 
-Sizes = Annotated[Shape, BeforeValidator(_read_sizes)]
+def _as_written(sizes: Shape) -> str:
+    return "x".join(map(str, sizes))
+
+
+Sizes = Annotated[Shape, BeforeValidator(_read_sizes), PlainSerializer(_as_written)]
 
 
 class BatchByDevice(BaseModel):

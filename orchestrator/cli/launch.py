@@ -34,6 +34,12 @@ def launch(
     new: Annotated[
         bool, typer.Option("--new", help="Open a new sweep even if one is unfinished.")
     ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach/--follow", help="On a cluster: send the sweep and come back.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="On a cluster: refuse to start where a node is unfit.")
+    ] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run trials again whose process failed.")
     ] = False,
@@ -59,6 +65,8 @@ def launch(
             results=results,
             only=tuple(_choice(text) for text in only or ()),
             dry_run=dry_run,
+            detach=detach,
+            strict=strict,
             program=_program(),
             wish=Wish(resume=resume, new=new, retry_failed=retry_failed),
         )

@@ -1,0 +1,111 @@
+"""A cluster's jobs, by Ray's REST interface: how a sweep runs where nobody's laptop must stay open."""
+
+import logging
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+from cudnn_sweep.cluster.errors import ClusterError
+
+JobState = Literal["PENDING", "RUNNING", "STOPPED", "SUCCEEDED", "FAILED"]
+ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+ANSWER_S = 10.0
+CHATTY = (
+    "ray.dashboard.modules.dashboard_sdk",
+    "ray.dashboard.modules.job.sdk",
+    "ray._private.runtime_env.packaging",
+)
+
+
+class Jobs:
+    """Those of one cluster. `address`: of its dashboard, HOST:PORT or a URL; `token`: a file with it."""
+
+    def __init__(self, address: str, token: Path | None) -> None:
+        """Raises ClusterError where nobody answers, or refuses the token."""
+        self.url = address if "://" in address else f"http://{address}"
+        self._headers = {"Authorization": f"Bearer {token.read_text().strip()}"} if token else {}
+        self._check()
+        from ray.job_submission import JobSubmissionClient
+
+        for name in CHATTY:
+            logging.getLogger(name).setLevel(logging.WARNING)
+        with _without_own_address():
+            self._client = JobSubmissionClient(self.url, headers=dict(self._headers))
+
+    def submit(
+        self, job_id: str, entrypoint: str, runtime_env: Mapping[str, Any], metadata: dict[str, str]
+    ) -> None:
+        try:
+            self._client.submit_job(
+                submission_id=job_id,
+                entrypoint=entrypoint,
+                runtime_env=dict(runtime_env),
+                metadata=metadata,
+            )
+        except RuntimeError as error:
+            raise ClusterError(f"{self.url} does not take the job: {error}") from error
+
+    def state(self, job_id: str) -> tuple[JobState, str]:
+        """And what Ray says about it."""
+        info = self._client.get_job_info(job_id)
+        state: Any = str(info.status)
+        return state, info.message or ""
+
+    def stop(self, job_id: str) -> None:
+        self._client.stop_job(job_id)
+
+    def output(self, job_id: str) -> str:
+        """All that it has printed so far."""
+        found: str = self._client.get_job_logs(job_id)
+        return found
+
+    def follow(self, job_id: str) -> AsyncIterator[str]:
+        """What it prints as it prints it, from the beginning; its end is not that of the job."""
+        return self._client.tail_job_logs(job_id)
+
+    def _check(self) -> None:
+        try:
+            with urlopen(
+                Request(f"{self.url}/api/version", headers=self._headers), timeout=ANSWER_S
+            ):
+                return
+        except HTTPError as error:
+            if error.code in (401, 403):
+                told = "refuses our token" if self._headers else "asks for a token"
+                raise ClusterError(f"{self.url} {told}: {error.code} {error.reason}") from error
+            raise ClusterError(f"{self.url} answers {error.code} {error.reason}") from error
+        except (URLError, OSError) as error:
+            reason = getattr(error, "reason", error)
+            raise ClusterError(f"{self.url} does not answer: {reason}") from error
+
+
+def refuse_open_cluster(address: str) -> None:
+    """Raises ClusterError for one elsewhere that answers whoever asks: anybody could run code there."""
+    url = address if "://" in address else f"http://{address}"
+    if urlsplit(url).hostname in LOOPBACK:
+        return
+    try:
+        with urlopen(f"{url}/api/version", timeout=ANSWER_S):
+            pass
+    except (HTTPError, URLError, OSError):
+        return  # it asks for a token, or whoever connects next meets the same and says so
+    raise ClusterError(
+        f"{url} takes jobs from anybody who reaches it (CVE-2023-48022): start its Ray with "
+        "RAY_AUTH_MODE=token, or say `allow_unauthenticated: true` under metadata.sweep"
+    )
+
+
+@contextmanager
+def _without_own_address() -> Iterator[None]:
+    """Ray's client prefers RAY_ADDRESS to what it is given."""
+    kept = {name: os.environ.pop(name, None) for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")}
+    try:
+        yield
+    finally:
+        os.environ.update({name: value for name, value in kept.items() if value is not None})

@@ -1,0 +1,99 @@
+"""`sweep attach`, `status`, `stop`, `pull`, `down`: a sweep that was sent to a cluster."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from cudnn_sweep.cluster.jobs import Jobs
+    from cudnn_sweep.cluster.known import SentJob
+    from cudnn_sweep.orchestrator.remote.client import Cluster
+
+File = Annotated[Path, typer.Argument(help="The launch file that was launched.")]
+
+
+def attach(file: File = Path("cluster.yaml")) -> None:
+    """Follow the sweep that was sent to FILE's cluster last; Ctrl-C leaves it running."""
+    from rich.console import Console
+
+    from cudnn_sweep.orchestrator.cli.failing import leave
+    from cudnn_sweep.orchestrator.remote.follow import follow
+
+    with _connected(file) as (_, jobs, job):
+        code = follow(jobs, job.job_id, job.results, Console())
+    leave(code)
+
+
+def status(file: File = Path("cluster.yaml")) -> None:
+    """Say how far the sweep is that was sent to FILE's cluster last."""
+    from cudnn_sweep.orchestrator.remote.status import status_text
+
+    with _connected(file) as (_, jobs, job):
+        typer.echo(status_text(jobs, job))
+
+
+def stop(file: File = Path("cluster.yaml")) -> None:
+    """End the sweep that was sent to FILE's cluster last; launching again goes on with it."""
+    with _connected(file) as (_, jobs, job):
+        jobs.stop(job.job_id)
+        typer.echo(f"{job.job_id} is asked to end; to go on with what is missing: {job.command}")
+
+
+def pull(file: File = Path("cluster.yaml")) -> None:
+    """Copy the records of the sweep that was sent to FILE's cluster last to the results folder here."""
+    from cudnn_sweep.orchestrator.remote.status import pull_records
+
+    with _connected(file) as (_, jobs, job):
+        new = pull_records(jobs, job)
+        typer.echo(f"{new} new records are in {job.results}.")
+
+
+def down(
+    file: File = Path("cluster.yaml"),
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Even if records on the head are not here yet.")
+    ] = False,
+) -> None:
+    """End all nodes of FILE's cluster. Refuses while records lie on its head alone."""
+    from cudnn_sweep.cluster.errors import ClusterError
+    from cudnn_sweep.cluster.launcher import take_down
+    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
+    from cudnn_sweep.orchestrator.remote.status import missing_here
+
+    with mistakes_exit():
+        cluster = _cluster(file)
+        if cluster.file.where != "launcher":
+            raise ClusterError(f"{file} joins a cluster that was not launched from here")
+        if not discard:
+            with _connected(file) as (_, jobs, job):
+                missing = missing_here(jobs, job)
+            if missing:
+                raise ClusterError(
+                    f"{missing} records lie on the head alone: `sweep pull {file}` brings them, "
+                    "--discard gives them up"
+                )
+        if yes or typer.confirm(f"End all nodes of {cluster.known.name}?"):
+            take_down(cluster.known.launch_file)
+
+
+@contextmanager
+def _connected(file: Path) -> Iterator[tuple["Cluster", "Jobs", "SentJob"]]:
+    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
+
+    with mistakes_exit():
+        cluster = _cluster(file)
+        job = cluster.known.job()
+        with cluster.jobs() as jobs:
+            yield cluster, jobs, job
+
+
+def _cluster(file: Path) -> "Cluster":
+    from cudnn_sweep.cluster.launch_file import read_launch_file
+    from cudnn_sweep.orchestrator.remote.client import cluster_of
+    from cudnn_sweep.orchestrator.spec import SweepSpec
+
+    return cluster_of(read_launch_file(file, SweepSpec))

@@ -1,0 +1,153 @@
+"""A launch that goes to a cluster: brings it up where Ray's launcher is to, sends the sweep, follows it."""
+
+import secrets
+import shlex
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from cudnn_sweep.cluster.jobs import Jobs, refuse_open_cluster
+from cudnn_sweep.cluster.known import KnownCluster, SentJob
+from cudnn_sweep.cluster.launch_file import LaunchFile
+from cudnn_sweep.cluster.launcher import bring_up, tunnel, workers_at_first
+from cudnn_sweep.cluster.secured import SecuredFile, make_token, secure
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.options import LaunchOptions
+from cudnn_sweep.orchestrator.remote.follow import follow
+from cudnn_sweep.orchestrator.remote.request import HEAD_FOLDER, RemoteRequest
+from cudnn_sweep.orchestrator.remote.staging import stage
+from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
+
+ENTRYPOINT = "python -m cudnn_sweep.orchestrator.remote.driver"
+DETACHED = 0  # exit code
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cluster:
+    """What a launch file names."""
+
+    file: LaunchFile[SweepSpec]
+    known: KnownCluster
+
+    @contextmanager
+    def jobs(self) -> Iterator[Jobs]:
+        """Raises ClusterError where it is not reached."""
+        address, token = self.file.sweep.address, self._token()
+        if address is not None:
+            if token is None and not self.file.sweep.allow_unauthenticated:
+                refuse_open_cluster(address)
+            yield Jobs(address, token)
+            return
+        with tunnel(self.known.launch_file) as here:
+            yield Jobs(here, token)
+
+    def _token(self) -> Path | None:
+        if self.file.sweep.token is not None:
+            path = Path(self.file.sweep.token).expanduser()
+            if not path.is_file():
+                raise SpecError(f"metadata.sweep.token: there is no file {path}")
+            return path
+        return self.known.token if self.known.token.exists() else None
+
+
+def cluster_of(file: LaunchFile[SweepSpec]) -> Cluster:
+    """Raises SpecError for a file that means this machine."""
+    if file.where == "this_machine":
+        raise SpecError(f"{file.path} names no cluster: it means this machine")
+    name = file.sweep.address or str(file.ray_part["cluster_name"])
+    return Cluster(file=file, known=KnownCluster(name=name))
+
+
+def launch_on_cluster(file: LaunchFile[SweepSpec], options: LaunchOptions, console: Console) -> int:
+    """Returns the exit code of the sweep, or 0 where it goes on without us."""
+    cluster = cluster_of(file)
+    request = _request(file, options)
+    if file.where == "launcher":
+        _bring_up(cluster, console)
+    with cluster.jobs() as jobs, tempfile.TemporaryDirectory(prefix="sweep-stage-") as folder:
+        job_id = f"sweep-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        environment = stage(request, Path(folder))
+        jobs.submit(job_id, ENTRYPOINT, environment, {"sweep": options.command()})
+        job = SentJob(job_id=job_id, results=request.results, command=options.command())
+        cluster.known.remember(job)
+        _tell_where(console, request, job_id)
+        if options.detach:
+            _tell_how_to_come_back(console, options)
+            return DETACHED
+        try:
+            return follow(jobs, job_id, job.results, console)
+        except KeyboardInterrupt:
+            _tell_how_to_come_back(console, options)
+            return DETACHED
+
+
+def show_what_would_be_launched(
+    file: LaunchFile[SweepSpec], options: LaunchOptions, console: Console
+) -> None:
+    """Of a cluster: what `ray up` would be given besides the user's file, and what would be asked of it."""
+    cluster = cluster_of(file)
+    name, suite = choose_suite(file.sweep, options.suite)
+    if file.where == "launcher":
+        difference = _secured(cluster).difference
+        told = difference or "The file asks for tokens itself: it is launched as it is."
+        console.print(told, markup=False, highlight=False, soft_wrap=True)
+    where = file.sweep.address or f"the cluster {cluster.known.name}"
+    console.print(
+        f"\nSuite {name}, {len(suite.cells)} groups of cells, on {where}: its nodes say which GPUs there "
+        "are, and each GPU model has a plan of its own.",
+        highlight=False,
+    )
+
+
+def _request(file: LaunchFile[SweepSpec], options: LaunchOptions) -> RemoteRequest:
+    spec = file.sweep
+    name, suite = choose_suite(spec, options.suite)
+    return RemoteRequest(
+        options=options,
+        suite_name=name,
+        suite=suite,
+        results=options.results or spec.results,
+        preload=tuple(spec.preload),
+        budget_minutes=spec.budget_minutes,
+        workers=workers_at_first(file.ray_part) if file.where == "launcher" else 0,
+    )
+
+
+def _bring_up(cluster: Cluster, console: Console) -> None:
+    secured = _secured(cluster)
+    path = cluster.known.launch_file
+    path.write_text(secured.text())
+    path.chmod(0o600)
+    console.print(f"ray up -y {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
+    bring_up(path)
+
+
+def _secured(cluster: Cluster) -> SecuredFile:
+    make_token(cluster.known.token)
+    return secure(cluster.file.ray_part, cluster.known.token)
+
+
+def _tell_where(console: Console, request: RemoteRequest, job_id: str) -> None:
+    console.print(f"Job {job_id}", highlight=False)
+    if "://" not in request.results:
+        console.print(
+            f"Results lie in ~/{HEAD_FOLDER}/{request.results} on the head and go with its disk; whoever "
+            f"follows gets copies in {request.results}.",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _tell_how_to_come_back(console: Console, options: LaunchOptions) -> None:
+    file = shlex.quote(str(options.file))
+    console.print(
+        f"\nThe sweep goes on. Come back:  sweep attach {file}\n"
+        f"Look at it:  sweep status {file}\nEnd it:  sweep stop {file}",
+        highlight=False,
+        soft_wrap=True,
+    )

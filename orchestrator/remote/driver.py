@@ -1,0 +1,183 @@
+"""A sweep on a cluster, as a Ray job on its head: looks at the nodes, plans for each GPU model, runs.
+
+Started by `sweep launch` in a folder with the request and the user's own files; what it prints are
+events for whoever follows, and lines for people. It needs nobody to follow it.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Event as Flag
+from threading import Thread
+
+import ray
+from rich.console import Console
+
+from cudnn_sweep.analysis.errors import AnalysisError
+from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
+from cudnn_sweep.orchestrator.every_launch import (
+    end_of,
+    open_results,
+    plan_of,
+    refuges_of,
+    session_for,
+)
+from cudnn_sweep.orchestrator.plan import narrow
+from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.remote.events import (
+    Ended,
+    Event,
+    Progressed,
+    Recorded,
+    Started,
+    to_line,
+)
+from cudnn_sweep.orchestrator.remote.nodes import Node, look_at_nodes, wait_for_nodes
+from cudnn_sweep.orchestrator.remote.request import RemoteRequest, read_request
+from cudnn_sweep.orchestrator.report import print_summary
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.sweep_choice import choose_sweep
+from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
+from cudnn_sweep.orchestrator.tune_host import Host, Slots
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.suite import workload_names
+
+EVERY_S = 1.0
+WIDTH = 180  # columns of the lines for people
+USAGE = 2  # exit code
+
+
+def main() -> int:
+    """The exit code of `sweep launch`: 0 every trial is recorded, 1 not so, 2 nothing was started."""
+    request = read_request(Path.cwd())
+    console = Console(width=WIDTH)
+    only_model = os.environ.get("SWEEP_GPU_MODEL")
+    try:
+        ray.init(address="auto", log_to_driver=False, logging_level=logging.WARNING)
+        nodes = _nodes(request, console, tell=only_model is None)
+        models = list(dict.fromkeys(node.model for node in nodes))
+        if only_model is None and len(models) > 1:
+            return _a_process_each(models)
+        model = only_model or models[0]
+        code = _sweep(request, [node for node in nodes if node.model == model], console)
+    except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
+        print(f"sweep: {error}", flush=True)
+        code = USAGE
+    _say(Ended(exit_code=code))
+    return code
+
+
+def _nodes(request: RemoteRequest, console: Console, *, tell: bool) -> list[Node]:
+    def say(line: str) -> None:
+        if tell:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    wait_for_nodes(request.workers, say)
+    nodes, unfit = look_at_nodes(workload_names(request.suite), needs_cuda=request.suite.needs_cuda)
+    for each in unfit:
+        say(f"left out: {each.address}: {each.reason}")
+    if unfit and request.options.strict:
+        names = ", ".join(each.address for each in unfit)
+        raise SpecError(f"--strict: {names} cannot take part")
+    if not nodes:
+        raise SpecError("no node can take part")
+    return nodes
+
+
+def _a_process_each(models: list[str]) -> int:
+    """Plans, and sweeps, of several GPU models side by side: one Tune cannot keep them apart."""
+    command = [sys.executable, "-m", __spec__.name]
+    started = [
+        subprocess.Popen(command, env={**os.environ, "SWEEP_GPU_MODEL": model}) for model in models
+    ]
+    return max(process.wait() for process in started)
+
+
+def _sweep(request: RemoteRequest, nodes: list[Node], console: Console) -> int:
+    """On nodes of one GPU model."""
+    machine = nodes[0].machine
+    whole = plan_of(request.suite_name, request.suite, machine)
+    only = list(request.options.only)
+    chosen = narrow(whole, only) if only else whole
+    location = request.location()
+    store = open_results(location, console)
+    choice = choose_sweep(store, whole, chosen, machine.environment, request.options.wish)
+    with sweep_lock(store.location, choice.plan_hash):
+        choice = choose_sweep(store, whole, chosen, machine.environment, request.options.wish)
+        session = replace(session_for(choice, whole, _preload(request)), folder=Path())
+        started = Started(
+            sweep_id=session.sweep_id,
+            reason=choice.reason,
+            plan=session.plan,
+            contrasts=session.contrasts,
+        )
+        _say(started)
+        progress = Progress()
+        if session.plan.trials:
+            progress = _run(session, store.location, nodes, request)
+        print_summary(console, store, request.results, session, progress, request.options)
+        return end_of(session, store, progress, console)
+
+
+def _run(session: Session, location: str, nodes: list[Node], request: RemoteRequest) -> Progress:
+    slots = Slots(
+        count=sum(node.accelerators for node in nodes),
+        gpu=True,
+        node_ids=tuple(node.node_id for node in nodes),
+    )
+    host = Host(session, results=location, slots=slots, followed=True)
+    budget_s = None if request.budget_minutes is None else request.budget_minutes * 60
+    with tempfile.TemporaryDirectory(prefix="sweep-tune-") as tune_folder:
+        try:
+            with _telling(host):
+                host.run(Path(tune_folder), budget_s)
+        finally:
+            progress = host.finish(refuges_of(session))
+            _tell(host)
+    return progress
+
+
+@contextmanager
+def _telling(host: Host) -> Iterator[None]:
+    ended = Flag()
+
+    def tell() -> None:
+        while not ended.wait(EVERY_S):
+            _tell(host)
+
+    thread = Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _tell(host: Host) -> None:
+    for record in host.take():
+        _say(Recorded(record=record))
+    _say(Progressed(progress=host.progress()))
+
+
+def _preload(request: RemoteRequest) -> tuple[str, ...]:
+    installed = (module for module in request.suite.preload if find_spec(module.split(".")[0]))
+    return tuple(dict.fromkeys([*installed, *request.preload]))
+
+
+def _say(event: Event) -> None:
+    print(to_line(event), flush=True)
+
+
+if __name__ == "__main__":
+    exit_code = main()
+    sys.stdout.flush()
+    os._exit(exit_code)  # see orchestrator/cli/failing.py::leave

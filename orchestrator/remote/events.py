@@ -1,0 +1,61 @@
+"""What a sweep on a cluster says to whoever follows it: lines in the job's output, among plain ones."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.orchestrator.contrast import Contrast
+from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.process.protocol import EXACT
+from cudnn_sweep.orchestrator.progress import Progress
+
+MARK = "\x1esweep "  # nobody prints a record separator by chance; str.splitlines ends a line at it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Started:
+    sweep_id: str
+    reason: str
+    plan: Plan
+    contrasts: tuple[Contrast, ...]
+    kind: Literal["started"] = "started"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progressed:
+    progress: Progress
+    kind: Literal["progressed"] = "progressed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recorded:
+    """A trial that is durable there."""
+
+    record: RunRecord
+    kind: Literal["recorded"] = "recorded"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    exit_code: int
+    kind: Literal["ended"] = "ended"
+
+
+Event = Annotated[Started | Progressed | Recorded | Ended, Field(discriminator="kind")]
+EVENT: TypeAdapter[Event] = TypeAdapter(Event, config=EXACT)
+
+
+def to_line(event: Event) -> str:
+    return MARK + EVENT.dump_json(event).decode()
+
+
+def from_line(line: str) -> Event | None:
+    """None where the line is no event: somebody's print."""
+    if not line.startswith(MARK):
+        return None
+    try:
+        return EVENT.validate_json(line.removeprefix(MARK))
+    except ValidationError:  # cut off
+        return None

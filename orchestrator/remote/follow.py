@@ -1,0 +1,136 @@
+"""Follows a sweep that runs on a cluster: its display here, copies of its records home, its exit code."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from time import sleep
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.cluster.jobs import ENDED, Jobs
+from cudnn_sweep.orchestrator.contrast import verdicts_of
+from cudnn_sweep.orchestrator.display import watch
+from cudnn_sweep.orchestrator.errors import UnfinishedError
+from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.remote.events import (
+    Ended,
+    Event,
+    Progressed,
+    Recorded,
+    Started,
+    from_line,
+)
+
+RECONNECT_S = 2.0
+TRIES = 30  # in a row without a word before it is given up: the sweep itself goes on
+
+
+class Follower:
+    """Takes what the job says, as often as it is said again."""
+
+    def __init__(self, results: str, console: Console) -> None:
+        """`results`: a folder here that gets copies, or the URL where the records are."""
+        self._console = console
+        self._copies = None if "://" in results else open_store(results)
+        self._results = results
+        self._progress = Progress()
+        self._kept: set[str] = set()
+        self._display = ExitStack()
+        self.exit_code: int | None = None
+
+    def take(self, line: str) -> None:
+        event = from_line(line)
+        if event is None:
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Started):
+            self._start(event)
+        elif isinstance(event, Progressed):
+            self._progress = event.progress
+        elif isinstance(event, Recorded):
+            self._keep(event)
+        elif isinstance(event, Ended):
+            self._display.close()
+            self.exit_code = max(self.exit_code or 0, event.exit_code)
+
+    def _start(self, event: Started) -> None:
+        self._display.close()
+        self._console.print(f"Sweep {event.sweep_id} ({event.reason})", highlight=False)
+        if self._copies is not None:
+            there = self._copies.stored_trials(event.sweep_id).values()
+            self._kept.update(trial.attempt_id for trial in there)
+        store: Store = self._copies or open_store(self._results)
+        self._display.enter_context(
+            watch(
+                self._console,
+                event.plan,
+                lambda: self._progress,
+                lambda: verdicts_of(store, event.sweep_id, event.contrasts),
+            )
+        )
+
+    def _keep(self, event: Recorded) -> None:
+        if self._copies is not None and event.record.attempt_id not in self._kept:
+            self._copies.write(event.record)
+            self._kept.add(event.record.attempt_id)
+
+    def close(self) -> None:
+        self._display.close()
+
+
+def follow(jobs: Jobs, job_id: str, results: str, console: Console) -> int:
+    """Until the job ends; its exit code. Raises UnfinishedError where the cluster is not reached any more,
+    or the job ended without one.
+    """
+    follower = Follower(results, console)
+    try:
+        _read_all(lambda: jobs.follow(job_id), lambda: jobs.state(job_id)[0] in ENDED, follower)
+    finally:
+        follower.close()
+    if follower.exit_code is None:
+        state, message = jobs.state(job_id)
+        raise UnfinishedError(f"job {job_id} ended as {state}: {message}")
+    return follower.exit_code
+
+
+def _read_all(
+    open_stream: Callable[[], AsyncIterator[str]], has_ended: Callable[[], bool], follower: Follower
+) -> None:
+    """The stream begins anew after each break: lines that came before are passed over."""
+    taken = tries = 0
+    while True:
+        try:
+            for number, line in enumerate(_lines(open_stream())):
+                if number >= taken:
+                    follower.take(line)
+                    taken, tries = number + 1, 0
+            if has_ended():
+                return
+        except (TimeoutError, OSError, RuntimeError) as error:
+            if tries == TRIES:
+                raise UnfinishedError(f"the cluster does not answer any more: {error}") from error
+        tries += 1
+        sleep(RECONNECT_S)
+
+
+def _lines(chunks: AsyncIterator[str]) -> Iterator[str]:
+    """Whole lines of a stream of pieces."""
+    with asyncio.Runner() as runner:
+        rest = ""
+        while True:
+            piece = runner.run(_next(chunks))
+            if piece is None:
+                break
+            rest += piece
+            *whole, rest = rest.split("\n")
+            yield from whole
+        if rest:
+            yield rest
+
+
+async def _next(chunks: AsyncIterator[str]) -> str | None:
+    return await anext(chunks, None)

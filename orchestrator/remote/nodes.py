@@ -1,0 +1,159 @@
+"""What a cluster's nodes are, asked before GPU time is spent: each node with accelerators says it itself."""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep, time
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from cudnn_sweep.orchestrator.errors import ServerError, SpecError
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.slot import survey
+from cudnn_sweep.orchestrator.sweep_lock import our_temporary_folder
+from cudnn_sweep.workloads.survey import Survey
+
+NODES_S = 600.0  # a cloud's machine takes minutes
+ANSWER_S = 180.0  # a first import of torch from a network disk takes a minute
+LEAST_FREE_BYTES = 2**30
+MOST_SKEW_S = 5.0  # times in records are each node's own
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeReport:
+    """What a node says of itself."""
+
+    machine: Survey
+    free_bytes: int
+    """On the disk of its temporary files, where compute caches lie."""
+    clock_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """One that a sweep may use."""
+
+    node_id: str
+    address: str
+    accelerators: int
+    machine: Survey
+
+    @property
+    def model(self) -> str:
+        return self.machine.environment.gpu
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unfit:
+    """One that it may not, and why."""
+
+    address: str
+    reason: str
+
+
+def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
+    """Until so many are there besides the head; after a while those that came must do."""
+    ends = monotonic() + NODES_S
+    told = None
+    while (there := sum(node["Alive"] for node in ray.nodes())) <= workers:
+        if monotonic() > ends:
+            say(
+                f"{there} of {workers + 1} nodes came up in {NODES_S / 60:.0f} minutes: going on with them"
+            )
+            return
+        if there != told:
+            say(f"waiting for nodes: {there} of {workers + 1} are up")
+            told = there
+        sleep(1)
+
+
+def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node], list[Unfit]]:
+    """All that have accelerators. Raises SpecError where there is none."""
+    alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
+    if not alive:
+        raise SpecError(
+            "no node of the cluster has a GPU resource: start its nodes where Ray finds GPUs, or "
+            "with --num-gpus"
+        )
+    asked = [(node, _ask(node["NodeID"], workloads)) for node in alive]
+    fit: list[Node] = []
+    unfit: list[Unfit] = []
+    for node, answer in asked:
+        address = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
+        try:
+            report: NodeReport = ray.get(answer, timeout=ANSWER_S)
+        except Exception as error:  # noqa: BLE001  # whatever is wrong there
+            unfit.append(Unfit(address=address, reason=_told(error)))
+            continue
+        reasons = list(_complaints(report, needs_cuda))
+        if reasons:
+            unfit.append(Unfit(address=address, reason="; ".join(reasons)))
+        else:
+            accelerators = int(node["Resources"]["GPU"])
+            fit.append(
+                Node(
+                    node_id=node["NodeID"],
+                    address=address,
+                    accelerators=accelerators,
+                    machine=report.machine,
+                )
+            )
+    return _alike(fit, unfit)
+
+
+def _ask(node_id: str, workloads: list[str]) -> Any:
+    there = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    return ray.remote(_report).options(num_cpus=0, scheduling_strategy=there).remote(workloads)
+
+
+def _report(workloads: list[str]) -> NodeReport:
+    """In a process of its own: the worker that Ray keeps must not import torch."""
+    folder = our_temporary_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with ForkServer(survey_only=True, folder=Path.cwd()) as server:
+        machine = survey(server, workloads)
+    return NodeReport(machine=machine, free_bytes=shutil.disk_usage(folder).free, clock_s=time())
+
+
+def _complaints(report: NodeReport, needs_cuda: bool) -> Iterator[str]:
+    if needs_cuda and report.machine.environment.device != "cuda":
+        yield f"torch {report.machine.environment.torch} finds no CUDA, which the suite needs"
+    if len(set(report.machine.gpus)) > 1:
+        yield f"GPUs of several models: {', '.join(sorted(set(report.machine.gpus)))}"
+    if report.free_bytes < LEAST_FREE_BYTES:
+        yield f"{report.free_bytes / 2**20:.0f} MiB free for temporary files, 1 GiB is needed"
+    skew_s = report.clock_s - time()
+    if abs(skew_s) > MOST_SKEW_S:
+        yield f"its clock is {abs(skew_s):.0f} s {'ahead' if skew_s > 0 else 'behind'}"
+
+
+def _alike(fit: list[Node], unfit: list[Unfit]) -> tuple[list[Node], list[Unfit]]:
+    """Of each model those of the commonest hardware and software hashes: others would be another sweep."""
+    kept = []
+    for model in dict.fromkeys(node.model for node in fit):
+        nodes = [node for node in fit if node.model == model]
+        hashes = Counter(_hashes(node) for node in nodes)
+        common = hashes.most_common(1)[0][0]
+        for node in nodes:
+            if _hashes(node) == common:
+                kept.append(node)
+            else:
+                reason = f"its hardware or software is not that of the other nodes with {model}"
+                unfit.append(Unfit(address=node.address, reason=reason))
+    return kept, unfit
+
+
+def _hashes(node: Node) -> tuple[str, str]:
+    environment = node.machine.environment
+    return environment.env_hash, environment.software_hash
+
+
+def _told(error: Exception) -> str:
+    cause = getattr(error, "cause", None) or error
+    if isinstance(cause, ServerError):
+        return str(cause)
+    return f"{type(cause).__name__}: {str(cause).splitlines()[0] if str(cause) else ''}"

@@ -1,0 +1,43 @@
+"""What a launch asks of the cluster that it is sent to: one value, a file in the job's folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from cudnn_sweep.orchestrator.options import LaunchOptions
+from cudnn_sweep.workloads.suite import SuiteSpec
+
+FILE = "sweep-request.json"
+HEAD_FOLDER = ".cudnn-sweep"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RemoteRequest:
+    options: LaunchOptions
+    """As they were typed."""
+    suite_name: str
+    suite: SuiteSpec
+    results: str
+    """A folder, on the head below its user's home where it is relative, or a URL."""
+    preload: tuple[str, ...] = ()
+    budget_minutes: float | None = None
+    workers: int = 0
+    """Nodes that come up besides the head: to be waited for."""
+
+    def location(self) -> str:
+        """The results as the head names them."""
+        if "://" in self.results:
+            return self.results
+        return str(Path.home() / HEAD_FOLDER / self.results)
+
+
+REQUEST = TypeAdapter(RemoteRequest)
+
+
+def write_request(request: RemoteRequest, folder: Path) -> None:
+    (folder / FILE).write_bytes(REQUEST.dump_json(request, indent=2))
+
+
+def read_request(folder: Path) -> RemoteRequest:
+    return REQUEST.validate_json((folder / FILE).read_bytes())

@@ -1,0 +1,81 @@
+"""What a job takes along: this very version of our package, and what the user named of her own code."""
+
+import shutil
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.remote.request import RemoteRequest, write_request
+from cudnn_sweep.workloads.environment import our_commit, our_version
+from cudnn_sweep.workloads.suite import workload_names
+
+PACKAGE = "cudnn_sweep"
+FOLDERS = ("analysis", "cluster", "orchestrator", "workloads")
+NOT_TAKEN = shutil.ignore_patterns("__pycache__", "*.pyc")
+MOST_BYTES = 50 * 2**20  # of the user's own code: more is data, and slow to send
+
+# Each worker's. As on this machine: see cluster/local_ray.py; and Tune must not leave the job's folder.
+VARIABLES = {
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+def stage(request: RemoteRequest, folder: Path) -> dict[str, Any]:
+    """Fill `folder`, and return the job's runtime environment. Raises SpecError for what is not there."""
+    package, work = folder / PACKAGE, folder / "work"
+    for name in FOLDERS:
+        source = Path(import_module(f"{PACKAGE}.{name}").__path__[0])
+        shutil.copytree(source, package / name, ignore=NOT_TAKEN)
+    work.mkdir()
+    write_request(request, work)
+    for reference in _own(request):
+        _take(reference, work)
+    _check_size(work)
+    commit = our_commit()
+    return {
+        "py_modules": [str(package)],
+        "working_dir": str(work),
+        "env_vars": {
+            **VARIABLES,
+            "SWEEP_VERSION": our_version(),
+            **({"SWEEP_COMMIT": commit} if commit else {}),
+        },
+    }
+
+
+def _own(request: RemoteRequest) -> list[str]:
+    """Places of code that the suite names: files and modules."""
+    named = workload_names(request.suite)
+    named += [axes.model.loss for axes in request.suite.cells]
+    places = [name.rpartition(":")[0] for name in named if ":" in name]
+    return list(dict.fromkeys([*places, *request.preload]))
+
+
+def _take(place: str, work: Path) -> None:
+    """A file by its path, or a module that lies in this folder; installed ones the nodes have."""
+    if place.endswith(".py"):
+        source = Path(place)
+        if source.is_absolute() or ".." in source.parts:
+            raise SpecError(f"{place}: on a cluster a file must lie in this folder or below it")
+        if not source.is_file():
+            raise SpecError(f"{place}: there is no such file")
+        (work / source).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, work / source)
+        return
+    top = place.partition(".")[0]
+    if Path(f"{top}.py").is_file():
+        shutil.copy(f"{top}.py", work)
+    elif Path(top).is_dir():
+        shutil.copytree(top, work / top, ignore=NOT_TAKEN, dirs_exist_ok=True)
+
+
+def _check_size(work: Path) -> None:
+    size = sum(file.stat().st_size for file in work.rglob("*") if file.is_file())
+    if size > MOST_BYTES:
+        raise SpecError(
+            f"the code that the suite names takes {size / 2**20:.0f} MiB, at most "
+            f"{MOST_BYTES // 2**20} go to a cluster: keep data elsewhere"
+        )
