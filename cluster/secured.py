@@ -82,6 +82,7 @@ def _with_token(command: str) -> str:
 
 
 def _difference(before: dict[str, Any], after: dict[str, Any]) -> str:
-    texts = (yaml.safe_dump(part, sort_keys=False, width=10**6)  # a command keeps to its line for part in (before, after))
+    # A command keeps to its line.
+    texts = (yaml.safe_dump(part, sort_keys=False, width=10**6) for part in (before, after))
     old, new = (text.splitlines() for text in texts)
     return "\n".join(difflib.unified_diff(old, new, "your file", "as launched", lineterm=""))
