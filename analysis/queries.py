@@ -1,13 +1,19 @@
-"""The named questions, one file each below sql/, and the parameters that each one's head declares.
+"""The named questions, one file each below sql/, and what each one's head declares.
 
 -- the question in plain words?
 -- $name TYPE = default: meaning
+--
+-- what a row is, and how it was reckoned
+--
+-- column: meaning, of the columns that are its own
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import takewhile
+from pathlib import Path
 from typing import TypeAlias
 
 from cudnn_sweep.analysis.errors import QueryError
@@ -17,6 +23,7 @@ Value: TypeAlias = str | float | int | bool | None
 PARAMETER = re.compile(
     r"-- \$(?P<name>\w+) (?P<type>\w+) = (?P<default>'[^']*'|[^:]+): (?P<meaning>.+)"
 )
+COLUMN = re.compile(r"-- (?P<name>[a-z]\w*): (?P<meaning>.+)")
 TRUTH = {"true": True, "false": False}
 READERS: dict[str, Callable[[str], Value]] = {
     "TEXT": str,
@@ -48,12 +55,16 @@ class QueryParameter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedQuery:
-    """One question: its SQL, and what it may be asked with."""
+    """One question: its SQL, what it may be asked with, and what its own columns mean."""
 
     name: str
     question: str
     sql: str
     parameters: tuple[QueryParameter, ...]
+    notes: str
+    """What its head says besides, as it stands there."""
+    columns: Mapping[str, str]
+    """The meaning of each column that the head explains."""
 
     def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """A value for every parameter, the defaults where none was given."""
@@ -83,22 +94,57 @@ def query_names() -> list[str]:
     return sorted(each.name.removesuffix(".sql") for each in folder.iterdir() if each.is_file())
 
 
-def load_query(name: str) -> NamedQuery:
-    """QueryError, listing the valid names, where there is no such question."""
+def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
+    """A question of ours, or of the user's `own`; QueryError, listing the valid names, where neither."""
     names = query_names()
-    if name not in names:
-        raise QueryError(f"there is no question {name!r}; the questions: {', '.join(names)}")
-    text = files("cudnn_sweep.analysis").joinpath("sql", f"{name}.sql").read_text()
-    return parse_query(name, text)
+    if name in names:
+        text = files("cudnn_sweep.analysis").joinpath("sql", f"{name}.sql").read_text()
+        return parse_query(name, text)
+    if own and name in own:
+        return read_query(name, own[name])
+    valid = ", ".join([*names, *(own or ())])
+    raise QueryError(f"there is no question {name!r}; the questions: {valid}")
+
+
+def own_queries(folders: Sequence[Path]) -> dict[str, Path]:
+    """A user's `.sql` files by name; of two with one name that of the earlier folder counts.
+
+    One named like a question of ours is left out: it has to be asked by its path.
+    """
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for file in sorted(folder.glob("*.sql")):
+            if file.stem not in query_names() and file.is_file():
+                found.setdefault(file.stem, file)
+    return found
+
+
+def read_query(name: str, file: Path) -> NamedQuery:
+    """The question in a user's file; QueryError where it cannot be read."""
+    try:
+        return parse_query(name, file.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise QueryError(f"cannot read {file}: {error}") from error
 
 
 def parse_query(name: str, text: str) -> NamedQuery:
     """Read a question's head; SQL without such a head is a question without parameters."""
-    head = [line for line in text.splitlines() if line.startswith("--")]
-    question = head[0].removeprefix("--").strip() if head else name
-    found = [match for line in head if (match := PARAMETER.fullmatch(line))]
+    comments = [line for line in text.splitlines() if line.startswith("--")]
+    found = [match for line in comments if (match := PARAMETER.fullmatch(line))]
+    head = list(takewhile(lambda line: line.startswith("--"), text.splitlines()))
+    explained = [match for line in head if (match := COLUMN.fullmatch(line))]
+    notes = [
+        line.removeprefix("--").removeprefix(" ")
+        for line in head[1:]
+        if not (PARAMETER.fullmatch(line) or COLUMN.fullmatch(line))
+    ]
     return NamedQuery(
-        name=name, question=question, sql=text, parameters=tuple(_parameter(each) for each in found)
+        name=name,
+        question=comments[0].removeprefix("--").strip() if comments else name,
+        sql=text,
+        parameters=tuple(_parameter(each) for each in found),
+        notes="\n".join(notes).strip("\n"),
+        columns={match["name"]: match["meaning"] for match in explained},
     )
 
 

@@ -28,6 +28,7 @@ class Verdict:
     loop_kind: str | None
     blocks: int
     split_blocks: int
+    doubtful_blocks: int
     unpaired_blocks: int
     baseline_ms: float | None
     candidate_ms: float | None

@@ -31,66 +31,28 @@ end;
 create or replace macro shown(reason, verdict) as
     if(reason is null or verdict is null, verdict, 'no_effect');
 
--- One row a block and set of other settings. `pairing` is paired, split (the two ran on different
--- slots, or in different launches) or unpaired (one failed or is missing). `loop_kind` is mixed
--- where one loop was open and the other closed: their times do not compare, nor do device times
--- from two sources (null then). `compute_cache` is the state that both met (none without CUDA),
--- null where they differ; where disabling it is the contrast, what the one that had a cache met. The
--- flag twin pairs a config's A/A trials; others leave out the second.
+-- One row a block and set of other settings. `pairing` is paired, doubtful (one of the two met a GPU
+-- that was throttled or shared), split (they ran on different slots, or in different launches) or
+-- unpaired (one failed or is missing). `loop_kind` is mixed where one loop was open and the other
+-- closed: their times do not compare, nor do device times from two sources (null then).
+-- `compute_cache` is the state that both met (none without CUDA), null where they differ; where
+-- disabling it is the contrast, what the one that had a cache met. Cold costs are over the shapes
+-- that both met. The flag twin pairs a config's A/A trials; others leave out the second.
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep) as table
 with trials as (
+    select * from configured(flag, of_sweep)
+    where setting in (from_value, to_value) and (flag = 'twin' or twin = 0)
+),
+
+told as (
     select
-        sweep_id,
-        block,
         cell_id,
         env_hash,
         software_hash,
-        workload,
-        problem,
-        direction,
-        array_to_string(input_shape, 'x') as input_shape,
-        regime,
-        state,
-        precision,
-        layout,
+        other_settings,
         device,
-        gpu,
-        torch,
-        cudnn,
-        driver,
-        map {
-            'enabled': enabled::text,
-            'benchmark': benchmark::text,
-            'benchmark_limit': benchmark_limit::text,
-            'deterministic': deterministic::text,
-            'heuristic_mode_b': heuristic_mode_b::text,
-            'plan_cache_limit': plan_cache_limit::text,
-            'compute_cache_disabled': coalesce(compute_cache_disabled, false)::text,
-            'twin': twin::text
-        } as settings,
-        if(
-            map_contains(settings, flag), flag,
-            error('field ' || flag || ' is none of ' || map_keys(settings)::text)
-        ) as field,
-        {
-            'ok': status = 'ok',
-            'place': [launch_id, slot, env_hash, software_hash],
-            'loop_kind': loop_kind,
-            'compute_cache': coalesce(compute_cache, 'none'),
-            'cold_ms': list_sum(list_transform(cold, lambda shape: shape.first_ms)),
-            'wall_ms': steady_wall_ms,
-            'samples_ms': if(loop_kind = 'open', steady_wall_samples_ms, null),
-            'device_ms': steady_device_ms,
-            'device_source': steady_device_source,
-            'launch_bound': launch_bound,
-            'peak_bytes': greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes),
-            'warnings': warnings,
-            'kernels_source': kernels_source,
-            'kernels_hash': kernels_hash
-        } as trial,
         -- a trial without cuDNN does not tell what would have run in it
         flag <> 'enabled' or enabled as tells,
-        twin,
         convolutions,
         case
             when contains(lower(array_to_string(routes, ' ')), 'cudnn') then true
@@ -105,21 +67,6 @@ with trials as (
             when list_max(list_transform(logged_choices, lambda choice: choice.plans_built)) <= 1
                 then false
         end as searched
-    from records
-    where (flag = 'twin' or twin = 0) and (of_sweep is null or sweep_id = of_sweep)
-),
-
-configured as (
-    select
-        *,
-        coalesce(settings[field], 'null') as setting,
-        array_to_string(
-            list_transform(
-                list_filter(map_entries(settings), lambda entry: entry.key not in (field, 'twin')),
-                lambda entry: entry.key || '=' || coalesce(entry.value, 'null')
-            ),
-            ', '
-        ) as other_settings
     from trials
 ),
 
@@ -138,9 +85,22 @@ reasons as (
             bool_or(others) filter (where tells),
             bool_or(searched) filter (where tells)
         ) as no_effect_reason
-    from configured
-    where setting in (from_value, to_value)
+    from told
     group by cell_id, env_hash, software_hash, other_settings
+),
+
+sides as (
+    select
+        *,
+        setting = from_value as b,
+        setting = to_value as c,
+        status = 'ok' as ok,
+        coalesce(compute_cache, 'none') as cache,
+        list_transform(cold, lambda shape: shape.first_ms) as first_ms,
+        is_doubtful(warnings) as doubtful,
+        greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_reserved_bytes,
+        greatest(cold_peak_allocated_bytes, steady_peak_allocated_bytes) as peak_allocated_bytes
+    from trials
 ),
 
 joined as (
@@ -151,23 +111,54 @@ joined as (
         other_settings,
         any_value(env_hash) as env_hash,
         any_value(software_hash) as software_hash,
-        any_value(workload) as workload,
-        any_value(problem) as problem,
-        any_value(direction) as direction,
-        any_value(input_shape) as input_shape,
-        any_value(regime) as regime,
-        any_value(state) as state,
-        any_value(precision) as precision,
-        any_value(layout) as layout,
-        any_value(device) as device,
-        any_value(gpu) as gpu,
-        any_value(torch) as torch,
-        any_value(cudnn) as cudnn,
-        any_value(driver) as driver,
-        any_value(trial) filter (where setting = from_value) as b,
-        any_value(trial) filter (where setting = to_value) as c
-    from configured
-    where setting in (from_value, to_value)
+        any_value(ok) filter (where b) as b_ok,
+        any_value(ok) filter (where c) as c_ok,
+        min(launch_id) = max(launch_id)
+        and min(slot) = max(slot)
+        and min(env_hash) = max(env_hash)
+        and min(software_hash) = max(software_hash) as same_place,
+        bool_or(doubtful) as doubtful,
+        any_value(trial_id) filter (where b) as b_trial_id,
+        any_value(trial_id) filter (where c) as c_trial_id,
+        any_value(loop_kind) filter (where b) as b_loop_kind,
+        any_value(loop_kind) filter (where c) as c_loop_kind,
+        any_value(cache) filter (where b) as b_cache,
+        any_value(cache) filter (where c) as c_cache,
+        any_value(settings) filter (where b) as baseline_settings,
+        any_value(settings) filter (where c) as candidate_settings,
+        any_value(first_ms) filter (where b) as b_first_ms,
+        any_value(first_ms) filter (where c) as c_first_ms,
+        any_value(compute_cache_entries_added) filter (where b) as baseline_cache_entries,
+        any_value(compute_cache_entries_added) filter (where c) as candidate_cache_entries,
+        any_value(cold) filter (where b) as baseline_cold,
+        any_value(cold) filter (where c) as candidate_cold,
+        any_value(steady_iterations) filter (where b) as b_steps,
+        any_value(steady_iterations) filter (where c) as c_steps,
+        any_value(steady_wall_ms) filter (where b) as b_wall_ms,
+        any_value(steady_wall_ms) filter (where c) as c_wall_ms,
+        any_value(steady_device_ms) filter (where b) as b_device_ms,
+        any_value(steady_device_ms) filter (where c) as c_device_ms,
+        any_value(steady_device_source) filter (where b)
+        is not distinct from any_value(steady_device_source) filter (where c) as same_source,
+        count(launch_bound) as launch_bound_known,
+        count(*) filter (where launch_bound) as launch_bound,
+        max(distinct_shapes) as distinct_shapes,
+        any_value(peak_reserved_bytes) filter (where b) as baseline_peak_reserved_bytes,
+        any_value(peak_reserved_bytes) filter (where c) as candidate_peak_reserved_bytes,
+        any_value(peak_allocated_bytes) filter (where b) as baseline_peak_allocated_bytes,
+        any_value(peak_allocated_bytes) filter (where c) as candidate_peak_allocated_bytes,
+        any_value(steady_peak_reserved_bytes) filter (where b) as baseline_steady_reserved_bytes,
+        any_value(steady_peak_reserved_bytes) filter (where c) as candidate_steady_reserved_bytes,
+        flatten(list(warnings)) as warnings,
+        max(logged_workspace_bytes) filter (where b) as baseline_workspace_bytes,
+        max(logged_workspace_bytes) filter (where c) as candidate_workspace_bytes,
+        any_value(fingerprint) filter (where b)
+        = any_value(fingerprint) filter (where c) as same_bits,
+        any_value(kernels_source) filter (where b)
+        = any_value(kernels_source) filter (where c) as same_kernels_source,
+        any_value(kernels_hash) filter (where b) as baseline_kernels_hash,
+        any_value(kernels_hash) filter (where c) as candidate_kernels_hash
+    from sides
     group by sweep_id, block, cell_id, other_settings
     having flag <> 'twin' or bool_or(twin = 1) -- few blocks have a twin
 ),
@@ -175,48 +166,98 @@ joined as (
 kinds as (
     select
         *,
-        if(b.loop_kind <> c.loop_kind, 'mixed', coalesce(b.loop_kind, c.loop_kind)) as own_kind,
-        -- an open loop's budget may cut one of the two short: only steps that both made compare
-        least(len(b.samples_ms), len(c.samples_ms)) as steps,
-        b.device_source is not distinct from c.device_source as same_source
+        if(b_loop_kind <> c_loop_kind, 'mixed', coalesce(b_loop_kind, c_loop_kind)) as own_kind,
+        least(len(b_first_ms), len(c_first_ms)) as shapes
     from joined
+),
+
+-- An open loop's budget may cut one of the two short: only steps that both made compare.
+uneven as (
+    select
+        sweep_id,
+        unnest([b_trial_id, c_trial_id]) as trial_id,
+        least(b_steps, c_steps) as steps
+    from kinds
+    where own_kind = 'open' and b_steps <> c_steps
+),
+
+shortened as (
+    select
+        records.sweep_id,
+        records.trial_id,
+        list_avg(records.steady_wall_samples_ms[:uneven.steps]) as wall_ms
+    from records
+    inner join uneven
+        on records.sweep_id = uneven.sweep_id and records.trial_id = uneven.trial_id
+    where records.loop_kind = 'open'
 )
 
 select
-    kinds.* exclude (b, c, own_kind, steps, same_source),
+    kinds.sweep_id,
+    kinds.block,
+    kinds.cell_id,
+    kinds.other_settings,
+    kinds.baseline_settings,
+    kinds.candidate_settings,
+    kinds.env_hash,
+    kinds.software_hash,
     case
-        when b is null then 'candidate'
-        when c is null then 'baseline'
+        when kinds.b_ok is null then 'candidate'
+        when kinds.c_ok is null then 'baseline'
         else 'both'
     end as present,
     case
-        when not (coalesce(b.ok, false) and coalesce(c.ok, false)) then 'unpaired'
-        else if(b.place = c.place, 'paired', 'split')
+        when not (coalesce(kinds.b_ok, false) and coalesce(kinds.c_ok, false)) then 'unpaired'
+        when not kinds.same_place then 'split'
+        else if(kinds.doubtful, 'doubtful', 'paired')
     end as pairing,
     reasons.no_effect_reason,
-    coalesce(own_kind, max(own_kind) over cell) as loop_kind,
+    coalesce(kinds.own_kind, max(kinds.own_kind) over cell) as loop_kind,
     case
-        when b.compute_cache = c.compute_cache then b.compute_cache
-        when flag = 'compute_cache_disabled' and c.compute_cache = 'disabled' then b.compute_cache
-        when flag = 'compute_cache_disabled' and b.compute_cache = 'disabled' then c.compute_cache
+        when kinds.b_cache = kinds.c_cache then kinds.b_cache
+        when flag = 'compute_cache_disabled' and kinds.c_cache = 'disabled' then kinds.b_cache
+        when flag = 'compute_cache_disabled' and kinds.b_cache = 'disabled' then kinds.c_cache
     end as compute_cache,
-    case own_kind when 'closed' then b.wall_ms when 'open' then list_avg(b.samples_ms[:steps]) end
-        as baseline_ms,
-    case own_kind when 'closed' then c.wall_ms when 'open' then list_avg(c.samples_ms[:steps]) end
-        as candidate_ms,
-    if(same_source, b.device_ms, null) as baseline_device_ms,
-    if(same_source, c.device_ms, null) as candidate_device_ms,
-    [b.launch_bound, c.launch_bound] as launch_bound,
-    b.cold_ms as baseline_cold_ms,
-    c.cold_ms as candidate_cold_ms,
-    b.peak_bytes as baseline_peak_reserved_bytes,
-    c.peak_bytes as candidate_peak_reserved_bytes,
-    list_concat(b.warnings, c.warnings) as warnings,
-    b.kernels_hash as baseline_kernels_hash,
-    c.kernels_hash as candidate_kernels_hash,
-    if(b.kernels_source = c.kernels_source, b.kernels_hash <> c.kernels_hash, null) as other_kernels
+    if(kinds.own_kind <> 'mixed', coalesce(b_short.wall_ms, kinds.b_wall_ms), null) as baseline_ms,
+    if(kinds.own_kind <> 'mixed', coalesce(c_short.wall_ms, kinds.c_wall_ms), null) as candidate_ms,
+    if(kinds.same_source, kinds.b_device_ms, null) as baseline_device_ms,
+    if(kinds.same_source, kinds.c_device_ms, null) as candidate_device_ms,
+    kinds.launch_bound,
+    kinds.launch_bound_known,
+    kinds.shapes,
+    kinds.distinct_shapes,
+    list_sum(kinds.b_first_ms[:kinds.shapes]) as baseline_cold_ms,
+    list_sum(kinds.c_first_ms[:kinds.shapes]) as candidate_cold_ms,
+    kinds.c_first_ms[1] - kinds.b_first_ms[1] as first_shape_extra_ms,
+    kinds.baseline_cold,
+    kinds.candidate_cold,
+    kinds.baseline_cache_entries,
+    kinds.candidate_cache_entries,
+    kinds.baseline_peak_reserved_bytes,
+    kinds.candidate_peak_reserved_bytes,
+    kinds.baseline_peak_allocated_bytes,
+    kinds.candidate_peak_allocated_bytes,
+    kinds.baseline_steady_reserved_bytes,
+    kinds.candidate_steady_reserved_bytes,
+    kinds.baseline_workspace_bytes,
+    kinds.candidate_workspace_bytes,
+    kinds.same_bits,
+    kinds.warnings,
+    kinds.baseline_kernels_hash,
+    kinds.candidate_kernels_hash,
+    if(kinds.same_kernels_source, kinds.baseline_kernels_hash <> kinds.candidate_kernels_hash, null)
+        as other_kernels
 from kinds
-inner join reasons using (cell_id, env_hash, software_hash, other_settings)
+inner join reasons
+    on
+        kinds.cell_id = reasons.cell_id
+        and kinds.env_hash = reasons.env_hash
+        and kinds.software_hash = reasons.software_hash
+        and kinds.other_settings = reasons.other_settings
+left join shortened as b_short
+    on kinds.sweep_id = b_short.sweep_id and kinds.b_trial_id = b_short.trial_id
+left join shortened as c_short
+    on kinds.sweep_id = c_short.sweep_id and kinds.c_trial_id = c_short.trial_id
 window cell as (
     partition by kinds.cell_id, kinds.env_hash, kinds.software_hash, kinds.other_settings
 );

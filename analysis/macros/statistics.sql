@@ -75,3 +75,54 @@ create or replace macro verdict(mean, se, df, adjusted_p, least) as case
     when abs(mean) + t_90(df) * se < least then 'equivalent'
     else 'inconclusive'
 end;
+
+-- The verdicts of a question. `estimates` names a table of log ratios, one row a cell and clock, with
+-- mean, se and df; a clock is what was compared (wall, device, memory, ...). Of each clock's p values
+-- those count that pass Benjamini and Hochberg's procedure over its rows.
+create or replace macro judged(estimates, min_effect) as table
+with tested as (
+    select
+        *,
+        ln(1 + min_effect) as least,
+        p_of_effect(mean, se, df, least) as p
+    from query_table(estimates)
+    where mean is not null
+),
+
+scaled as (
+    select
+        *,
+        p * count(p) over (partition by clock)
+        / row_number() over (partition by clock order by p nulls last) as scaled_p
+    from tested
+),
+
+adjusted as (
+    select
+        *,
+        if(p is null, null, min(scaled_p) over (partition by clock order by p desc nulls last))
+            as adjusted_p
+    from scaled
+)
+
+select
+    cell,
+    clock,
+    exp(mean) as ratio,
+    exp(mean - t_95(df) * se) as ratio_low,
+    exp(mean + t_95(df) * se) as ratio_high,
+    verdict(mean, se, df, adjusted_p, least) as verdict
+from adjusted;
+
+-- Welch's comparison of two groups' means, from their variances and sizes: its standard error, and
+-- its degrees of freedom, rounded down to whole ones. Null where a group has less than two values.
+create or replace macro welch_se(var_1, n_1, var_2, n_2) as sqrt(var_1 / n_1 + var_2 / n_2);
+
+create or replace macro welch_df(var_1, n_1, var_2, n_2) as case
+    when least(n_1, n_2) < 2 then null
+    when var_1 + var_2 = 0 then n_1 + n_2 - 2
+    else floor(
+        (var_1 / n_1 + var_2 / n_2) ** 2
+        / ((var_1 / n_1) ** 2 / (n_1 - 1) + (var_2 / n_2) ** 2 / (n_2 - 1))
+    )::bigint
+end;

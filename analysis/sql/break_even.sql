@@ -2,12 +2,14 @@
 -- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
+-- $per TEXT = 'regime': regime, or shape for a row of each distinct shape of a regime
 -- $sweep_id TEXT = NULL: one sweep; all where null
 --
--- A row a cell and state of the compute cache (empty, warm, disabled; none without CUDA). tuning_ms
--- is the candidate's cold cost, the first calls of all shapes, less the baseline's in that state
--- (with field compute_cache_disabled: in the state that the one with a cache met). gain_ms is the
--- baseline's time per iteration less the candidate's, over every block. Outcomes:
+-- A row a cell, set of other settings and state of the compute cache (empty, warm, disabled; none
+-- without CUDA). Tuning is the candidate's cold cost, the first calls of all shapes, less the
+-- baseline's in that state (with field compute_cache_disabled: in the state that the one with a
+-- cache met). Gain is the baseline's time per iteration less the candidate's, over every block.
+-- Outcomes:
 --     after         the candidate is ahead after break_even_iterations
 --     at once       it costs no more to start, and gains
 --     until         it costs less to start, loses by the iteration, is ahead until then
@@ -18,11 +20,31 @@
 --     no_effect     the setting cannot have mattered: see no_effect_reason
 -- Intervals are 95% t intervals over blocks. break_even_low and _high divide their ends, the worst
 -- and best with each other; a tuning cost from a single block counts there as exact.
+--
+-- Per shape, tuning is of that shape's first call alone, and iterations are counted at that shape:
+-- of a loop that meets it every tenth time it takes ten times as many. A loop is timed over all its
+-- shapes, so no shape has a gain of its own; each is taken to gain the same share of its time. That
+-- is the regime's gain, times what the shape's second call took the baseline, divided by their mean
+-- over the shapes. The first shape also bears what all share, such as loading kernels.
+--
+-- shape: sizes of the input, for $per = 'shape'
+-- shape_number: its place in order of arrival, from 1
+-- outcome: when it pays, as above
+-- break_even_iterations: iterations until both are level: tuning_ms / gain_ms
+-- break_even_low: lower end of its 95% interval
+-- break_even_high: upper end of its 95% interval
+-- tuning_blocks: paired blocks that met the compute cache in this state
+-- tuning_ms: extra cold cost of the candidate, mean over them
+-- tuning_ms_low: lower end of its 95% interval
+-- tuning_ms_high: upper end of its 95% interval
+-- gain_blocks: paired blocks
+-- gain_ms: time per iteration that the candidate saves, mean over them
+-- gain_ms_low: lower end of its 95% interval
+-- gain_ms_high: upper end of its 95% interval
 with blocks as materialized (
     select
         *,
         concat_ws('|', cell_id, env_hash, software_hash, other_settings, loop_kind) as cell,
-        candidate_cold_ms - baseline_cold_ms as tuning_ms,
         if(loop_kind = 'closed', baseline_ms - candidate_ms, null) as gain_ms
     from block_pairs($field, $baseline, $candidate, $sweep_id)
     where pairing = 'paired'
@@ -32,57 +54,105 @@ cells as (
     select
         cell,
         $field || ': ' || $baseline || ' → ' || $candidate as contrast,
-        any_value(workload) as workload,
-        any_value(problem) as problem,
-        any_value(direction) as direction,
-        any_value(input_shape) as input_shape,
-        any_value(regime) as regime,
-        any_value(state) as state,
-        any_value(precision) as precision, -- noqa: RF04
-        any_value(layout) as layout,
-        any_value(gpu) as gpu,
+        any_value(cell_id) as cell_id,
+        any_value(env_hash) as env_hash,
+        any_value(software_hash) as software_hash,
         any_value(other_settings) as other_settings,
         any_value(loop_kind) as loop_kind,
         any_value(no_effect_reason) as no_effect_reason,
         count(gain_ms) as gain_blocks,
         avg(gain_ms) as gain_ms,
-        t_95(count(gain_ms) - 1) * standard_error(gain_ms) as gain_margin_ms,
-        avg(gain_ms) - gain_margin_ms as gain_ms_low,
-        avg(gain_ms) + gain_margin_ms as gain_ms_high,
-        any_value(cell_id) as cell_id,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash
+        t_95(count(gain_ms) - 1) * standard_error(gain_ms) as gain_margin_ms
     from blocks
     group by cell
+),
+
+visited as (
+    select
+        cell,
+        compute_cache,
+        unnest(range(1, shapes + 1)) as shape_number,
+        array_to_string(baseline_cold[shape_number].shape, 'x') as shape,
+        candidate_cold[shape_number].first_ms - baseline_cold[shape_number].first_ms as tuning_ms,
+        baseline_cold[shape_number].second_ms as second_ms
+    from blocks
+    where $per = 'shape'
+),
+
+seconds as (
+    select
+        cell,
+        shape_number,
+        avg(second_ms) as second_ms
+    from visited
+    group by cell, shape_number
+),
+
+weights as (
+    select
+        cell,
+        shape_number,
+        coalesce(second_ms / avg(second_ms) over (partition by cell), 1) as weight
+    from seconds
+),
+
+costs as (
+    select
+        cell,
+        compute_cache,
+        null as shape_number,
+        null as shape,
+        candidate_cold_ms - baseline_cold_ms as tuning_ms
+    from blocks
+    where
+        if(
+            $per in ('regime', 'shape'), $per = 'regime',
+            error('per: found ' || $per || ', allowed are regime and shape')
+        )
+    union all
+    select
+        cell,
+        compute_cache,
+        shape_number,
+        shape,
+        tuning_ms
+    from visited
 ),
 
 tuned as (
     select
         cell,
         compute_cache,
+        shape_number,
+        shape,
         count(tuning_ms) as tuning_blocks,
         avg(tuning_ms) as tuning_ms,
         t_95(count(tuning_ms) - 1) * standard_error(tuning_ms) as tuning_margin_ms,
         avg(tuning_ms) - tuning_margin_ms as tuning_ms_low,
         avg(tuning_ms) + tuning_margin_ms as tuning_ms_high
-    from blocks
+    from costs
     where compute_cache is not null
-    group by cell, compute_cache
+    group by cell, compute_cache, shape_number, shape
 ),
 
 joined as (
     select
-        cells.*,
+        cells.* exclude (gain_ms, gain_margin_ms),
         tuned.* exclude (cell), -- noqa: RF02
+        cells.gain_ms * coalesce(weights.weight, 1) as gain_ms,
+        cells.gain_margin_ms * coalesce(weights.weight, 1) as gain_margin_ms,
         coalesce(tuned.tuning_ms_low, tuned.tuning_ms) as least_tuning_ms,
         coalesce(tuned.tuning_ms_high, tuned.tuning_ms) as most_tuning_ms
     from cells
     inner join tuned on cells.cell = tuned.cell
+    left join weights on tuned.cell = weights.cell and tuned.shape_number = weights.shape_number
 ),
 
 decided as (
     select
         *,
+        gain_ms - gain_margin_ms as gain_ms_low,
+        gain_ms + gain_margin_ms as gain_ms_high,
         case
             when no_effect_reason is not null then 'no_effect'
             when loop_kind = 'open' then 'open loop'
@@ -115,36 +185,41 @@ bounded as (
 )
 
 select
-    workload,
-    problem,
-    direction,
-    input_shape,
-    regime,
-    state,
-    precision,
-    layout,
-    gpu,
-    contrast,
-    other_settings,
-    loop_kind,
-    compute_cache,
-    outcome,
-    break_even_iterations,
-    break_even_low,
-    break_even_high,
-    tuning_blocks,
-    tuning_ms,
-    tuning_ms_low,
-    tuning_ms_high,
-    gain_blocks,
-    gain_ms,
-    gain_ms_low,
-    gain_ms_high,
-    no_effect_reason,
-    cell_id,
-    env_hash,
-    software_hash
+    labels.workload,
+    labels.problem,
+    labels.direction,
+    labels.input_shape,
+    labels.regime,
+    labels.state,
+    labels.precision,
+    labels.layout,
+    labels.gpu,
+    bounded.contrast,
+    bounded.other_settings,
+    bounded.loop_kind,
+    bounded.shape,
+    bounded.shape_number,
+    bounded.compute_cache,
+    bounded.outcome,
+    bounded.break_even_iterations,
+    bounded.break_even_low,
+    bounded.break_even_high,
+    bounded.tuning_blocks,
+    bounded.tuning_ms,
+    bounded.tuning_ms_low,
+    bounded.tuning_ms_high,
+    bounded.gain_blocks,
+    bounded.gain_ms,
+    bounded.gain_ms_low,
+    bounded.gain_ms_high,
+    bounded.no_effect_reason,
+    bounded.cell_id,
+    bounded.env_hash,
+    bounded.software_hash
 from bounded
+inner join cell_labels() as labels on bounded.cell_id = labels.cell_id
 order by
-    gpu, workload, problem, direction, input_shape, regime, state, precision, layout,
-    other_settings, software_hash, loop_kind, compute_cache
+    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
+    labels.regime, labels.state, labels.precision, labels.layout, bounded.other_settings,
+    bounded.software_hash, bounded.loop_kind, bounded.cell_id, bounded.env_hash,
+    bounded.compute_cache, bounded.shape_number

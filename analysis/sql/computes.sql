@@ -2,10 +2,17 @@
 -- $sweep_id TEXT = NULL: one sweep; all where null
 --
 -- A row a cell and config. A fingerprint is of the bits of a step's outputs and gradients; a
--- process without an error of its own shares that of one with the same fingerprint.
--- `bitwise_repeatable`: in every process a second run gave the same bits. `default_pairs` are its
--- processes in a block with one of PyTorch's default config (for that itself: its A/A twins),
--- `same_as_default` those of them that gave its bits.
+-- process without an error of its own shares that of one with the same fingerprint. PyTorch's
+-- default config is compared with itself: with its A/A twins.
+--
+-- processes: processes whose fingerprint is known
+-- distinct_fingerprints: different fingerprints among them
+-- bitwise_repeatable: in every process a second run gave the same bits
+-- default_pairs: processes in a block with one of PyTorch's default config
+-- same_as_default: those of them that gave its bits
+-- processes_with_error: processes whose error against float64 is known
+-- relative_l2_error: the largest of their relative L2 errors
+-- relative_max_error: the largest of their relative maximum errors
 with processes as (
     select
         * replace (
@@ -16,7 +23,6 @@ with processes as (
         concat_ws('|', cell_id, env_hash, software_hash) as cell,
         row(
             enabled, benchmark, benchmark_limit, deterministic, heuristic_mode_b, plan_cache_limit,
-    compute_cache_disabled,
             compute_cache_disabled
         ) as config,
         (

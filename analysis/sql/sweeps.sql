@@ -1,4 +1,15 @@
 -- Which sweeps are stored, and how far has each one come?
+--
+-- first_started_at: when its first trial started, UTC
+-- last_ended_at: when its last one ended, UTC
+-- planned: trials in its plan
+-- recorded: trials recorded
+-- ok: trials that ended well
+-- failed: trials that did not
+-- finished: whether all that is planned is recorded
+-- gpu: GPU models that measured
+-- torch: PyTorch's versions
+-- cudnn: cuDNN's versions
 select
     sweep_id,
     any_value(suite) as suite,

@@ -3,8 +3,14 @@
 --
 -- A row a sweep and part of its trials' time, the largest first: the phases of a record, `log` (the
 -- untimed process after it), `gap` (before it) and `other`, what no phase accounts for: of a failed
--- trial, what it was at when it ended. `share` is of all of it, `median_s` over the trials that had
--- the part. `measuring` marks the parts that yield what was asked for.
+-- trial, what it was at when it ended.
+--
+-- part: the part, as above
+-- measuring: whether the part yields what was asked for
+-- trials: trials that had the part
+-- median_s: their median
+-- total_s: their sum
+-- share: of all the sweep's time
 with parts as (
     select
         sweep_id,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from cudnn_sweep.analysis.queries import NamedQuery
     from cudnn_sweep.analysis.store import Store
 
+OWN_FOLDERS = (Path(), Path("queries"))  # where a user's own .sql is found by its name
+
 # A question's own parameters are further options: `sweep query helps_or_hurts --min-effect 0.05`.
 CONTEXT_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -56,7 +58,8 @@ def query(
     """Ask the stored results a question, in SQL or by name.
 
     A named question's parameters are further options: `sweep query helps_or_hurts --min-effect 0.05`.
-    SQL may read the view `records`, a row a trial, and nothing else.
+    SQL may read the view `records`, a row a trial, and nothing else. A file of your own, ./NAME.sql or
+    ./queries/NAME.sql, is asked by its name too.
     """
     with mistakes_exit():
         from cudnn_sweep.analysis.store import open_store
@@ -72,14 +75,19 @@ def query(
 
 
 def _print_questions() -> None:
-    from cudnn_sweep.analysis.queries import load_query, query_names
+    from cudnn_sweep.analysis.queries import load_query, own_queries, query_names, read_query
 
     for name in query_names():
-        asked = load_query(name)
-        typer.echo(f"{name}: {asked.question}")
-        for each in asked.parameters:
-            option = each.name.replace("_", "-")
-            typer.echo(f"    --{option} {each.type} (default {each.default}): {each.meaning}")
+        _print_question(load_query(name), name)
+    for name, file in own_queries(OWN_FOLDERS).items():
+        _print_question(read_query(name, file), f"{name} ({file})")
+
+
+def _print_question(asked: "NamedQuery", title: str) -> None:
+    typer.echo(f"{title}: {asked.question}")
+    for each in asked.parameters:
+        option = each.name.replace("_", "-")
+        typer.echo(f"    --{option} {each.type} (default {each.default}): {each.meaning}")
 
 
 def _print_prelude(store: "Store", question: str | None, options: list[str]) -> None:
@@ -94,18 +102,25 @@ def _print_prelude(store: "Store", question: str | None, options: list[str]) -> 
 
 def _asked(question: str | None) -> "NamedQuery":
     """The question meant by a name, a path ending in .sql, or SQL (which has white space in it)."""
-    from cudnn_sweep.analysis.queries import load_query, parse_query, query_names
+    from cudnn_sweep.analysis.queries import (
+        load_query,
+        own_queries,
+        parse_query,
+        query_names,
+        read_query,
+    )
 
+    own = own_queries(OWN_FOLDERS)
     if question is None or (question.startswith("--") and len(question.split()) == 1):
         raise QueryError(
             f"the question is missing or not first: found {question or 'none'}, allowed are "
-            f"{', '.join(query_names())}, a path ending in .sql, or SQL"
+            f"{', '.join([*query_names(), *own])}, a path ending in .sql, or SQL"
         )
     if len(question.split()) > 1 and not _is_file(question):
         return parse_query("the SQL given", question)
     if question.endswith(".sql"):
-        return parse_query(question, _text_of(Path(question)))
-    return load_query(question)
+        return read_query(question, Path(question))
+    return load_query(question, own)
 
 
 def _is_file(name: str) -> bool:
@@ -113,13 +128,6 @@ def _is_file(name: str) -> bool:
         return Path(name).is_file()
     except OSError:  # longer than names may be
         return False
-
-
-def _text_of(file: Path) -> str:
-    try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise QueryError(f"cannot read {file}: {error}") from error
 
 
 def _given(options: list[str]) -> dict[str, str]:

@@ -240,13 +240,13 @@ MakePair = Callable[..., list[RunRecord]]
 Ask = Callable[..., list[dict[str, object]]]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_record() -> MakeRecord:
     """A good trial with some columns changed."""
     return _record
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_pair() -> MakePair:
     """A block of two good trials, benchmark off then on, with these steady wall and device times."""
     return _pair
@@ -280,6 +280,37 @@ def filled_store(store: Store) -> Store:
     for block in range(4):
         for record in _pair(block, 10.0 + block / 100, 12.0 - block / 100):
             store.write(record)
+    store.write(_record(trial_id="lost", block=9, benchmark=True, status="crash", message="boom"))
+    store.compact("night-1")
+    cpu: dict[str, object] = {"sweep_id": "night-2", "cell_id": "cell-cpu", "device": "cpu"}
+    cpu |= {"compute_cache": None, "steady_device_ms": None, "loop_kind": "open"}
+    for block in range(3):
+        for record in _pair(block, 5.0, 5.0 + block, **cpu):
+            store.write(record)
+    return store
+
+
+@pytest.fixture(scope="session")
+def answering_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store to which every question has an answer: cells that differ in one thing each."""
+    store = open_store(str(tmp_path_factory.mktemp("answering")))
+    cells: dict[str, dict[str, object]] = {
+        "usual": {},
+        "precise": {"precision": "fp32"},
+        "turned": {"layout": "channels_last"},
+        "elsewhere": {"gpu": "NVIDIA B200", "env_hash": "env-b"},
+        "updated": {"torch": "2.12.0", "software_hash": "software-b"},
+        "set": {"deterministic": True},
+    }
+    for name, changes in cells.items():
+        # neither another software nor another setting makes another cell
+        cell_id = "cell-usual" if name in ("updated", "set") else f"cell-{name}"
+        for block in range(3):
+            for record in _pair(block, 10.0 + block / 100, 12.0 - block / 100, **changes):
+                trial_id = f"{name}-{record.trial_id}"
+                named = replace(record, cell_id=cell_id, trial_id=trial_id, attempt_id=trial_id)
+                later = timedelta(days=name == "updated")
+                store.write(replace(named, started_at=named.started_at + later))
     store.write(_record(trial_id="lost", block=9, benchmark=True, status="crash", message="boom"))
     store.compact("night-1")
     cpu: dict[str, object] = {"sweep_id": "night-2", "cell_id": "cell-cpu", "device": "cpu"}

@@ -1,4 +1,6 @@
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import duckdb
 import pyarrow as pa
@@ -11,16 +13,32 @@ from cudnn_sweep.analysis.queries import load_query, parse_query, query_names
 from cudnn_sweep.analysis.store import Store, open_store
 
 
+Asked = Callable[[str], tuple[pa.Table, pa.Table]]
+
+
+@pytest.fixture(scope="module")
+def ask_empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    with _both_ways(open_store(str(tmp_path_factory.mktemp("empty")))) as asked:
+        yield asked
+
+
+@pytest.fixture(scope="module")
+def ask_both_ways(answering_store: Store) -> Iterator[Asked]:
+    with _both_ways(answering_store) as asked:
+        yield asked
+
+
 @pytest.mark.parametrize("name", query_names())
-def test_a_question_runs_on_an_empty_store(store: Store, name: str) -> None:
-    assert _ours(store, name).num_rows == _plain(store, name).num_rows == 0
+def test_a_question_runs_on_an_empty_store(ask_empty: Asked, name: str) -> None:
+    ours, plain = ask_empty(name)
+    assert ours.num_rows == plain.num_rows == 0
 
 
 @pytest.mark.parametrize("name", query_names())
 def test_plain_duckdb_gives_the_same_answer_after_the_prelude(
-    filled_store: Store, name: str
+    ask_both_ways: Asked, name: str
 ) -> None:
-    ours, plain = _ours(filled_store, name), _plain(filled_store, name)
+    ours, plain = ask_both_ways(name)
     assert ours.num_rows > 0
     assert ours.schema.names == plain.schema.names
     assert ours.schema.types == plain.schema.types
@@ -40,7 +58,7 @@ def test_a_questions_head_declares_what_its_sql_uses(name: str) -> None:
 
 
 def test_an_unknown_question_is_named_with_the_valid_ones() -> None:
-    with pytest.raises(QueryError, match="no question 'nope'; the questions: break_even, choices"):
+    with pytest.raises(QueryError, match="no question 'nope'; the questions: break_even, by_shape"):
         load_query("nope")
 
 
@@ -87,20 +105,25 @@ def test_the_prelude_takes_a_folder_whose_name_looks_like_a_pattern(
     odd = open_store(str(tmp_path_factory.mktemp("odd") / "it's [a] *?"))
     for path in filled_store.files():
         odd.folder.write(path, filled_store.folder.read(path))
-    assert _plain(odd, "sweeps").num_rows == 2
+    with _both_ways(odd) as asked:
+        _, plain = asked("sweeps")
+    assert plain.num_rows == 2
 
 
-def _ours(store: Store, name: str) -> pa.Table:
-    asked = load_query(name)
-    with open_database(store) as database:
-        return database.query(asked.sql, asked.values({}))
-
-
-def _plain(store: Store, name: str) -> pa.Table:
-    """As a colleague would ask: the prelude, then the two statements that the program prints."""
-    with duckdb.connect() as connection:
+@contextmanager
+def _both_ways(store: Store) -> Iterator[Asked]:
+    """Our answer to a question, and that of plain DuckDB, as a colleague would ask: the prelude, then
+    the two statements that the program prints.
+    """
+    with open_database(store) as database, duckdb.connect() as connection:
         connection.execute("set TimeZone = 'UTC'")
         connection.execute(prelude_sql(store))
-        prepare, execute = load_query(name).prepared({}).rstrip().rsplit("\n", 1)
-        connection.execute(prepare)
-        return connection.sql(execute).to_arrow_table()
+
+        def asked(name: str) -> tuple[pa.Table, pa.Table]:
+            question = load_query(name)
+            prepare, execute = question.prepared({}).rstrip().rsplit("\n", 1)
+            connection.execute(prepare)
+            ours = database.query(question.sql, question.values({}))
+            return ours, connection.sql(execute).to_arrow_table()
+
+        yield asked

@@ -174,8 +174,8 @@ def test_open_loops_are_compared_over_the_steps_that_both_made(
     for block in range(3):
         a, b = make_pair(block, 999.0, 999.0, loop_kind="open", steady_device_ms=None)
         # the same steps take the same time; the budget ended the baseline before the slow ones
-        a = replace(a, steady_wall_samples_ms=[1.0, 2.0])
-        b = replace(b, steady_wall_samples_ms=[1.0, 2.0, 50.0, 50.0])
+        a = replace(a, steady_wall_samples_ms=[1.0, 2.0], steady_iterations=2)
+        b = replace(b, steady_wall_samples_ms=[1.0, 2.0, 50.0, 50.0], steady_iterations=4)
         blocks.append([a, b])
     verdict = judge(blocks)
     assert (verdict.baseline_ms, verdict.candidate_ms) == (1.5, 1.5)
@@ -231,12 +231,30 @@ def test_launch_bound_is_null_where_no_trial_knows(judge: Judge, make_pair: Make
     assert verdict.launch_bound is None
 
 
-def test_warnings_of_paired_trials_are_listed_once(judge: Judge, make_pair: MakePair) -> None:
+@pytest.mark.parametrize("warning", ["throttled", "shared_gpu"])
+def test_a_doubtful_block_is_counted_and_left_out(
+    judge: Judge, make_pair: MakePair, warning: str
+) -> None:
+    blocks = [make_pair(block, 10.0, 12.0) for block in range(4)]
+    blocks[0][0] = replace(blocks[0][0], warnings=[warning], steady_wall_ms=99.0)
+    blocks[1][1] = replace(blocks[1][1], warnings=["power_capped", warning])
+    split = replace(blocks[2][1], warnings=[warning], slot="GPU-1")
+    verdict = judge([blocks[0], blocks[1], [blocks[2][0], split], blocks[3]])
+    assert (verdict.blocks, verdict.doubtful_blocks, verdict.split_blocks) == (1, 2, 1)
+    assert verdict.ratio == pytest.approx(1.2)
+    assert verdict.warnings == ["power_capped", warning], "says why blocks are left out"
+
+
+def test_a_power_limit_or_an_unsettled_clock_makes_no_block_doubtful(
+    judge: Judge, make_pair: MakePair
+) -> None:
     blocks = [make_pair(block, 10.0, 12.0) for block in range(3)]
-    blocks[0][0] = replace(blocks[0][0], warnings=["throttled", "shared_gpu"])
-    blocks[1][1] = replace(blocks[1][1], warnings=["throttled"])
+    blocks[0][0] = replace(blocks[0][0], warnings=["power_capped", "clocks_unsettled"])
+    blocks[1][1] = replace(blocks[1][1], warnings=["power_capped"])
     blocks[2] = [replace(each, warnings=None) for each in blocks[2]]
-    assert judge(blocks).warnings == ["shared_gpu", "throttled"]
+    verdict = judge(blocks)
+    assert (verdict.blocks, verdict.doubtful_blocks) == (3, 0)
+    assert verdict.warnings == ["clocks_unsettled", "power_capped"]
 
 
 def test_a_cell_without_warnings_has_an_empty_list(judge: Judge, make_pair: MakePair) -> None:

@@ -1,0 +1,104 @@
+"""The data dictionary of the questions: what each column of each answer means.
+
+`python -m cudnn_sweep.analysis.dictionary` prints docs/questions.md. A column is explained in its
+question's head, else among SHARED, else as the column of `records` that it is.
+"""
+
+from collections.abc import Iterator
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+
+from cudnn_sweep.analysis.database import Database, open_database
+from cudnn_sweep.analysis.queries import NamedQuery, load_query, query_names
+from cudnn_sweep.analysis.schema import arrow_schema
+from cudnn_sweep.analysis.store import open_store
+
+SHARED = {
+    "input_shape": "base input sizes: batch, channels, then space",
+    "contrast": "what differs: the baseline's value → the candidate's",
+    "other_settings": "settings that baseline and candidate share",
+    "settings": "the config's settings",
+    "loop_kind": "closed, open, or mixed where the two differ: their times do not compare",
+    "blocks": "paired blocks: both trials ok, on one slot, in one launch, and not doubtful",
+    "split_blocks": "blocks left out: on two slots, or interrupted between two launches",
+    "doubtful_blocks": "blocks left out: in a trial the GPU was throttled, or shared with a process",
+    "unpaired_blocks": "blocks left out: a trial failed, or is missing",
+    "baseline_processes": "processes of the baseline",
+    "candidate_processes": "processes of the candidate",
+    "doubtful_processes": "processes of both left out: their GPU was throttled, or shared",
+    "baseline_ms": "wall time per iteration of the baseline, median over its processes",
+    "candidate_ms": "wall time per iteration of the candidate, median over its processes",
+    "ratio": "wall time of the candidate / of the baseline, geometric mean",
+    "ratio_low": "lower end of its 95% interval",
+    "ratio_high": "upper end of its 95% interval",
+    "wall_verdict": "helps, hurts, equivalent, inconclusive or no_effect, in wall time",
+    "baseline_device_ms": "device time per iteration of the baseline, median over its processes",
+    "candidate_device_ms": "device time per iteration of the candidate, median over its processes",
+    "device_ratio": "device time of the candidate / of the baseline, geometric mean",
+    "device_ratio_low": "lower end of its 95% interval",
+    "device_ratio_high": "upper end of its 95% interval",
+    "device_verdict": "the same verdict in device time; null where that is not known of both",
+    "no_effect_reason": "why the setting cannot have mattered: no_cuda, not_cudnn or "
+    "flag_not_consulted; null where it could",
+    "compute_cache": "state of CUDA's on-disk kernel cache that the trials met: empty, warm, "
+    "disabled, or none without CUDA",
+    "baseline_cell_id": "cell_id of the baseline",
+}
+
+
+def meaning(question: NamedQuery, column: str) -> str | None:
+    """What a column of its answer means; none where nothing says it."""
+    if column in question.columns:
+        return question.columns[column]
+    return SHARED.get(column) or _stored_meanings().get(column)
+
+
+def answer_columns(database: Database, question: NamedQuery) -> pa.Schema:
+    """The names and types of the columns that a question answers with."""
+    return database.query(question.sql, question.values({})).schema
+
+
+def questions_dictionary() -> str:
+    """The documentation of every question, in Markdown."""
+    with TemporaryDirectory() as empty, open_database(open_store(empty)) as database:
+        questions = [load_query(name) for name in query_names()]
+        lines = [
+            "# The questions",
+            "",
+            "`sweep query NAME --parameter value` asks one of these of the stored results. Made by",
+            "`python -m cudnn_sweep.analysis.dictionary`; a test holds it to the SQL. All read the view",
+            "`records`, a row a trial: [its columns](records.md).",
+            "",
+            *(f"- [`{each.name}`](#{each.name}): {each.question}" for each in questions),
+            *(line for each in questions for line in _documented(database, each)),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _documented(database: Database, question: NamedQuery) -> Iterator[str]:
+    yield from ["", f"## {question.name}", "", question.question]
+    if question.notes:
+        yield from ["", "```text", question.notes, "```"]
+    if question.parameters:
+        yield from ["", "| parameter | type | default | meaning |", "|---|---|---|---|"]
+    for each in question.parameters:
+        default = "" if each.default is None else str(each.default)
+        yield f"| `{each.name}` | {each.type} | {default} | {each.meaning} |"
+    yield from ["", "| column | type | meaning |", "|---|---|---|"]
+    for field in answer_columns(database, question):
+        kind = str(field.type).replace("item: ", "").replace("child: ", "")
+        said = (meaning(question, field.name) or "").replace("|", "\\|")
+        yield f"| `{field.name}` | {kind} | {said} |"
+
+
+def _stored_meanings() -> dict[str, str]:
+    return {
+        field.name: field.metadata[b"meaning"].decode()
+        for field in arrow_schema()
+        if field.metadata
+    }
+
+
+if __name__ == "__main__":
+    print(questions_dictionary(), end="")

@@ -1,0 +1,105 @@
+-- What a cell and a software are called, and which settings a config has.
+
+-- One row a cell.
+create or replace macro cell_labels() as table
+select
+    cell_id,
+    any_value(workload) as workload,
+    any_value(problem) as problem,
+    any_value(direction) as direction,
+    array_to_string(any_value(input_shape), 'x') as input_shape,
+    any_value(regime) as regime,
+    any_value(state) as state,
+    any_value(precision) as precision,
+    any_value(layout) as layout,
+    any_value(gpu) as gpu
+from records
+group by cell_id;
+
+-- One row a software.
+create or replace macro software_labels() as table
+select
+    software_hash,
+    any_value(torch) as torch,
+    any_value(cuda) as cuda,
+    any_value(cudnn) as cudnn,
+    any_value(driver) as driver,
+    any_value(version) as version
+from records
+group by software_hash;
+
+-- A config's settings, but for `flag` and the twin, as text.
+create or replace macro settings_besides(flag, settings) as array_to_string(
+    list_transform(
+        list_filter(map_entries(settings), lambda entry: entry.key not in (coalesce(flag, ''), 'twin')),
+        lambda entry: entry.key || '=' || coalesce(entry.value, 'null')
+    ),
+    ', '
+);
+
+-- One row a config: all its settings as text, the value of `flag` among them, and the others.
+-- An unknown flag is an error that names the known ones.
+create or replace macro configs(flag) as table
+with distinct_configs as (
+    select distinct
+        enabled,
+        benchmark,
+        benchmark_limit,
+        deterministic,
+        heuristic_mode_b,
+        plan_cache_limit,
+        compute_cache_disabled,
+        twin
+    from records
+),
+
+mapped as (
+    select
+        *,
+        map {
+            'enabled': enabled::text,
+            'benchmark': benchmark::text,
+            'benchmark_limit': benchmark_limit::text,
+            'deterministic': deterministic::text,
+            'heuristic_mode_b': heuristic_mode_b::text,
+            'plan_cache_limit': plan_cache_limit::text,
+            'compute_cache_disabled': coalesce(compute_cache_disabled, false)::text,
+            'twin': twin::text
+        } as by_name
+    from distinct_configs
+)
+
+select
+    * exclude (by_name),
+    settings_besides(null, by_name) as settings,
+    settings_besides(flag, by_name) as other_settings,
+    case
+        when flag is null then null
+        when map_contains(by_name, flag) then coalesce(by_name[flag], 'null')
+        else error('field ' || flag || ' is none of ' || map_keys(by_name)::text)
+    end as setting
+from mapped;
+
+-- The records of one sweep or all, with what `configs` says of each. Twins are in it.
+create or replace macro configured(flag, of_sweep) as table
+select
+    records.*,
+    configs.settings,
+    configs.other_settings,
+    configs.setting
+from records
+inner join configs(flag) as configs
+    on
+        records.enabled = configs.enabled
+        and records.benchmark = configs.benchmark
+        and records.benchmark_limit is not distinct from configs.benchmark_limit
+        and records.deterministic = configs.deterministic
+        and records.heuristic_mode_b = configs.heuristic_mode_b
+        and records.plan_cache_limit is not distinct from configs.plan_cache_limit
+        and records.compute_cache_disabled is not distinct from configs.compute_cache_disabled
+        and records.twin = configs.twin
+where of_sweep is null or records.sweep_id = of_sweep;
+
+-- What makes a trial's times doubtful. A power limit and an unsettled clock are of the work itself.
+create or replace macro is_doubtful(warnings) as
+    coalesce(list_has_any(warnings, ['throttled', 'shared_gpu']), false);

@@ -1,0 +1,148 @@
+-- Comparisons between cells: of two precisions, layouts, GPUs or softwares. Their processes ran in
+-- different blocks, so that nothing pairs them: Welch's t compares the means of their logarithms.
+
+-- One row a cell, software, config and kind of loop: what its processes measured. Left out are the
+-- second trials of A/A pairs, and processes whose GPU was throttled or shared (those are counted).
+-- `task` is what a cell measures but for precision, layout and GPU.
+create or replace macro process_groups(of_sweep) as table
+with processes as (
+    select
+        *,
+        not is_doubtful(warnings) as counts,
+        concat_ws('|', cell_id, env_hash, software_hash, settings, loop_kind) as group_id
+    from configured(null, of_sweep)
+    where status = 'ok' and twin = 0
+),
+
+tasks as (
+    select
+        cell_id,
+        hash(row(
+            any_value(workload),
+            any_value(problem),
+            any_value(direction),
+            any_value(input_shape),
+            any_value(out_channels),
+            any_value(kernel_size),
+            any_value(stride),
+            any_value(padding),
+            any_value(dilation),
+            any_value(groups),
+            any_value(bias),
+            any_value(transposed),
+            any_value(output_padding),
+            any_value(model_arguments),
+            any_value(loss),
+            any_value(optimiser),
+            any_value(optimiser_parameters),
+            any_value(regime),
+            any_value(regime_parameters),
+            any_value(coalesce(state, 'plain')),
+            any_value(coalesce(state_parameters, map {}))
+        )) as task
+    from processes
+    group by cell_id
+),
+
+grouped as (
+    select
+        group_id,
+        any_value(cell_id) as cell_id,
+        any_value(env_hash) as env_hash,
+        any_value(software_hash) as software_hash,
+        any_value(settings) as settings,
+        any_value(loop_kind) as loop_kind,
+        any_value(precision) as precision,
+        any_value(layout) as layout,
+        any_value(gpu) as gpu,
+        count(*) filter (where counts) as processes,
+        count(*) filter (where not counts) as doubtful_processes,
+        count(ln(steady_wall_ms)) filter (where counts) as wall_n,
+        avg(ln(steady_wall_ms)) filter (where counts) as wall_mean,
+        var_samp(ln(steady_wall_ms)) filter (where counts) as wall_var,
+        median(steady_wall_ms) filter (where counts) as wall_ms,
+        count(ln(steady_device_ms)) filter (where counts) as device_n,
+        avg(ln(steady_device_ms)) filter (where counts) as device_mean,
+        var_samp(ln(steady_device_ms)) filter (where counts) as device_var,
+        median(steady_device_ms) filter (where counts) as device_ms,
+        min(steady_device_source) as device_source,
+        min(steady_device_source) is distinct from max(steady_device_source) as mixes_sources,
+        max(greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)) as peak_reserved_bytes,
+        max(relative_l2_error) as relative_l2_error,
+        max(relative_max_error) as relative_max_error,
+        max(layout_conversions) as layout_conversions,
+        median(layout_conversion_ms) as layout_conversion_ms,
+        median(roofline_share) as roofline_share,
+        median(calibration_matmul_tflops) as matmul_tflops,
+        median(calibration_copy_gbps) as copy_gbps,
+        min(kernels_source) as kernels_source,
+        mode(kernels_hash order by kernels_hash) as kernels_hash,
+        mode(fingerprint order by fingerprint) as fingerprint,
+        max(started_at) as last_started_at
+    from processes
+    group by group_id
+)
+
+select
+    grouped.*,
+    tasks.task
+from grouped
+inner join tasks on grouped.cell_id = tasks.cell_id;
+
+-- `pairs` names a table of `contrast` and two rows of process_groups, b (baseline) and c (candidate).
+-- One row a pair, with these and the verdicts on wall and device time. Device times from two sources do not compare.
+create or replace macro unpaired_verdicts(pairs, min_effect) as table
+with named as (
+    select
+        *,
+        concat_ws(' ', b.group_id, c.group_id) as cell,
+        b.device_source = c.device_source and not (b.mixes_sources or c.mixes_sources)
+            as same_source
+    from query_table(pairs)
+),
+
+estimates as (
+    select
+        cell,
+        'wall' as clock,
+        c.wall_mean - b.wall_mean as mean,
+        welch_se(b.wall_var, b.wall_n, c.wall_var, c.wall_n) as se,
+        welch_df(b.wall_var, b.wall_n, c.wall_var, c.wall_n) as df
+    from named
+    union all
+    select
+        cell,
+        'device' as clock,
+        c.device_mean - b.device_mean as mean,
+        welch_se(b.device_var, b.device_n, c.device_var, c.device_n) as se,
+        welch_df(b.device_var, b.device_n, c.device_var, c.device_n) as df
+    from named
+    where same_source
+),
+
+verdicts as materialized (
+    select * from judged('estimates', min_effect)
+)
+
+select
+    named.contrast,
+    named.b,
+    named.c,
+    b.processes as baseline_processes,
+    c.processes as candidate_processes,
+    b.doubtful_processes + c.doubtful_processes as doubtful_processes,
+    b.wall_ms as baseline_ms,
+    c.wall_ms as candidate_ms,
+    wall.ratio,
+    wall.ratio_low,
+    wall.ratio_high,
+    coalesce(wall.verdict, 'inconclusive') as wall_verdict,
+    if(named.same_source, b.device_ms, null) as baseline_device_ms,
+    if(named.same_source, c.device_ms, null) as candidate_device_ms,
+    device.ratio as device_ratio,
+    device.ratio_low as device_ratio_low,
+    device.ratio_high as device_ratio_high,
+    device.verdict as device_verdict
+from named
+left join verdicts as wall on named.cell = wall.cell and wall.clock = 'wall'
+left join verdicts as device on named.cell = device.cell and device.clock = 'device';

@@ -1,0 +1,145 @@
+-- What each cell and contrast shows, over its blocks.
+
+-- One row a cell and set of other settings, with every verdict that a question may show. The net
+-- verdict weighs cold costs in one state of the compute cache; without CUDA, or with that cache
+-- disabled in both configs, it takes every block.
+create or replace macro contrast_verdicts(
+    flag, from_value, to_value, min_effect, iterations, cache_state, of_sweep
+) as table
+with blocks as materialized (
+    select
+        * exclude (baseline_cold, candidate_cold),
+        concat_ws('|', cell_id, env_hash, software_hash, other_settings, loop_kind) as cell,
+        loop_kind = 'closed'
+        and compute_cache in (cache_state, 'none', 'disabled') as weighs_cold,
+        pairing = 'paired' as counts
+    from block_pairs(flag, from_value, to_value, of_sweep)
+),
+
+logs as (
+    select
+        cell,
+        log_ratio(candidate_ms, baseline_ms) as wall,
+        log_ratio(candidate_device_ms, baseline_device_ms) as device,
+        log_ratio(candidate_peak_reserved_bytes, baseline_peak_reserved_bytes) as memory,
+        if(
+            weighs_cold,
+            log_ratio(
+                candidate_cold_ms + iterations * candidate_ms,
+                baseline_cold_ms + iterations * baseline_ms
+            ),
+            null
+        ) as net
+    from blocks
+    where counts
+),
+
+by_clock as (
+    unpivot logs
+    on wall, device, memory, net
+    into name clock value log_ratio
+),
+
+estimates as (
+    select
+        cell,
+        clock,
+        count(*) as blocks,
+        count(*) - 1 as df,
+        avg(log_ratio) as mean,
+        standard_error(log_ratio) as se
+    from by_clock
+    group by cell, clock
+),
+
+verdicts as materialized (
+    select * from judged('estimates', min_effect)
+),
+
+cells as (
+    select
+        cell,
+        any_value(cell_id) as cell_id,
+        any_value(env_hash) as env_hash,
+        any_value(software_hash) as software_hash,
+        any_value(other_settings) as other_settings,
+        any_value(baseline_settings) as baseline_settings,
+        any_value(candidate_settings) as candidate_settings,
+        any_value(loop_kind) as loop_kind,
+        max(distinct_shapes) as distinct_shapes,
+        count(*) filter (where counts) as blocks,
+        count(*) filter (where pairing = 'split') as split_blocks,
+        count(*) filter (where pairing = 'doubtful') as doubtful_blocks,
+        count(*) filter (where pairing = 'unpaired') as unpaired_blocks,
+        median(baseline_ms) filter (where counts) as baseline_ms,
+        median(candidate_ms) filter (where counts) as candidate_ms,
+        median(baseline_device_ms) filter (where counts) as baseline_device_ms,
+        median(candidate_device_ms) filter (where counts) as candidate_device_ms,
+        sum(launch_bound) filter (where counts) as launch_bound_trials,
+        sum(launch_bound_known) filter (where counts) as launch_bound_known_trials,
+        if(
+            launch_bound_known_trials > 0,
+            launch_bound_trials > 0.5 * launch_bound_known_trials,
+            null
+        ) as launch_bound,
+        list_sort(list_distinct(
+            coalesce(flatten(list(warnings) filter (where counts or pairing = 'doubtful')), [])
+        )) as warnings,
+        count(other_kernels) filter (where counts) as blocks_with_kernels,
+        count(*) filter (where counts and other_kernels) as blocks_with_other_kernels,
+        count(same_bits) filter (where counts) as blocks_with_bits,
+        count(*) filter (where counts and same_bits) as blocks_with_same_bits,
+        max(baseline_peak_reserved_bytes) as baseline_peak_reserved_bytes,
+        max(candidate_peak_reserved_bytes) as candidate_peak_reserved_bytes,
+        max(baseline_peak_allocated_bytes) as baseline_peak_allocated_bytes,
+        max(candidate_peak_allocated_bytes) as candidate_peak_allocated_bytes,
+        max(baseline_steady_reserved_bytes) as baseline_steady_reserved_bytes,
+        max(candidate_steady_reserved_bytes) as candidate_steady_reserved_bytes,
+        max(baseline_workspace_bytes) as baseline_workspace_bytes,
+        max(candidate_workspace_bytes) as candidate_workspace_bytes,
+        any_value(no_effect_reason) as no_effect_reason
+    from blocks
+    group by cell
+    having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
+),
+
+answered as (
+    select
+        cells.*,
+        flag || ': ' || from_value || ' → ' || to_value as contrast,
+        from_value as baseline_value,
+        to_value as candidate_value,
+        wall.ratio,
+        wall.ratio_low,
+        wall.ratio_high,
+        device.ratio as device_ratio,
+        device.ratio_low as device_ratio_low,
+        device.ratio_high as device_ratio_high,
+        device.verdict as device_statistical_verdict,
+        memory.ratio as memory_ratio,
+        memory.ratio_low as memory_ratio_low,
+        memory.ratio_high as memory_ratio_high,
+        memory.verdict as memory_statistical_verdict,
+        net_estimates.blocks as net_blocks,
+        net.ratio as net_ratio,
+        net.ratio_low as net_ratio_low,
+        net.ratio_high as net_ratio_high,
+        coalesce(wall.verdict, 'inconclusive') as wall_statistical_verdict,
+        if(cells.loop_kind = 'open', null, coalesce(net.verdict, 'inconclusive'))
+            as net_statistical_verdict
+    from cells
+    left join verdicts as wall on cells.cell = wall.cell and wall.clock = 'wall'
+    left join verdicts as device on cells.cell = device.cell and device.clock = 'device'
+    left join verdicts as memory on cells.cell = memory.cell and memory.clock = 'memory'
+    left join verdicts as net on cells.cell = net.cell and net.clock = 'net'
+    left join estimates as net_estimates
+        on cells.cell = net_estimates.cell and net_estimates.clock = 'net'
+)
+
+select
+    *,
+    shown(no_effect_reason, wall_statistical_verdict) as wall_verdict,
+    shown(no_effect_reason, device_statistical_verdict) as device_verdict,
+    shown(no_effect_reason, memory_statistical_verdict) as memory_verdict,
+    shown(no_effect_reason, net_statistical_verdict) as net_verdict
+from answered;

@@ -1,0 +1,124 @@
+-- What does a setting cost at the start, with the compute cache empty and warm?
+-- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
+-- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
+-- $candidate TEXT = 'true': its value in the candidate
+-- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
+-- $sweep_id TEXT = NULL: one sweep; all where null
+--
+-- A row a cell, set of other settings and state of the compute cache (empty, warm, disabled; none
+-- without CUDA). A cold cost is the sum of the first calls of each distinct shape that both trials
+-- of a block met, wall time. States are never averaged, nor paired with each other. The first shape
+-- also bears what all share, such as loading libraries and their kernels.
+--
+-- shapes: most distinct shapes that both trials of a block met
+-- blocks: paired blocks that met this state
+-- baseline_cold_ms: cold cost of the baseline, median over blocks
+-- candidate_cold_ms: cold cost of the candidate, median over blocks
+-- cold_ratio: candidate / baseline, geometric mean over blocks
+-- cold_ratio_low: lower end of its 95% interval
+-- cold_ratio_high: upper end of its 95% interval
+-- cold_verdict: verdict on it; multiple tests are corrected for in each state
+-- extra_ms: candidate's cold cost less the baseline's, mean over blocks
+-- extra_ms_low: lower end of its 95% interval
+-- extra_ms_high: upper end of its 95% interval
+-- extra_first_shape_ms: of it, what the first shape costs
+-- extra_later_shape_ms: what each further shape costs, on average
+-- extra_iterations: iterations of the baseline that take as long as extra_ms
+-- baseline_cache_entries: files that a baseline added to the compute cache, median
+-- candidate_cache_entries: files that a candidate added, median
+with blocks as materialized (
+    select
+        *,
+        concat_ws(
+            '|', cell_id, env_hash, software_hash, other_settings, loop_kind, compute_cache
+        ) as cell,
+        candidate_cold_ms - baseline_cold_ms as extra_ms,
+        (extra_ms - first_shape_extra_ms) / nullif(shapes - 1, 0) as later_shape_extra_ms,
+        log_ratio(candidate_cold_ms, baseline_cold_ms) as log_ratio
+    from block_pairs($field, $baseline, $candidate, $sweep_id)
+    where pairing = 'paired' and compute_cache is not null and candidate_cold_ms is not null
+),
+
+estimates as ( -- noqa: ST03
+    select
+        cell,
+        any_value(compute_cache) as clock,
+        avg(log_ratio) as mean,
+        standard_error(log_ratio) as se,
+        count(log_ratio) - 1 as df
+    from blocks
+    group by cell
+),
+
+verdicts as (
+    select * from judged('estimates', $min_effect)
+),
+
+cells as (
+    select
+        cell,
+        $field || ': ' || $baseline || ' → ' || $candidate as contrast,
+        any_value(other_settings) as other_settings,
+        any_value(loop_kind) as loop_kind,
+        any_value(compute_cache) as compute_cache,
+        max(shapes) as shapes,
+        count(*) as blocks,
+        median(baseline_cold_ms) as baseline_cold_ms,
+        median(candidate_cold_ms) as candidate_cold_ms,
+        avg(extra_ms) as extra_ms,
+        t_95(count(extra_ms) - 1) * standard_error(extra_ms) as margin_ms,
+        avg(first_shape_extra_ms) as extra_first_shape_ms,
+        avg(later_shape_extra_ms) as extra_later_shape_ms,
+        avg(extra_ms) / median(baseline_ms) as extra_iterations,
+        median(baseline_cache_entries) as baseline_cache_entries,
+        median(candidate_cache_entries) as candidate_cache_entries,
+        any_value(no_effect_reason) as no_effect_reason,
+        any_value(cell_id) as cell_id,
+        any_value(env_hash) as env_hash,
+        any_value(software_hash) as software_hash
+    from blocks
+    group by cell
+)
+
+select -- noqa: ST06
+    labels.workload,
+    labels.problem,
+    labels.direction,
+    labels.input_shape,
+    labels.regime,
+    labels.state,
+    labels.precision,
+    labels.layout,
+    labels.gpu,
+    cells.contrast,
+    cells.other_settings,
+    cells.loop_kind,
+    cells.compute_cache,
+    cells.shapes,
+    cells.blocks,
+    cells.baseline_cold_ms,
+    cells.candidate_cold_ms,
+    verdicts.ratio as cold_ratio,
+    verdicts.ratio_low as cold_ratio_low,
+    verdicts.ratio_high as cold_ratio_high,
+    shown(cells.no_effect_reason, verdicts.verdict) as cold_verdict,
+    cells.extra_ms,
+    cells.extra_ms - cells.margin_ms as extra_ms_low,
+    cells.extra_ms + cells.margin_ms as extra_ms_high,
+    cells.extra_first_shape_ms,
+    cells.extra_later_shape_ms,
+    cells.extra_iterations,
+    cells.baseline_cache_entries,
+    cells.candidate_cache_entries,
+    cells.no_effect_reason,
+    cells.cell_id,
+    cells.env_hash,
+    cells.software_hash
+from cells
+inner join cell_labels() as labels on cells.cell_id = labels.cell_id
+inner join verdicts on cells.cell = verdicts.cell
+order by
+    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
+    labels.regime, labels.state, labels.precision, labels.layout,
+    cells.other_settings, cells.software_hash, cells.loop_kind, cells.cell_id, cells.env_hash,
+    cells.compute_cache

@@ -1,0 +1,126 @@
+-- How do two GPUs compare on the same cells and configs?
+-- $baseline TEXT = NULL: a GPU's model or env_hash; where null, the first of each two by name
+-- $candidate TEXT = NULL: the other's; every other one where null
+-- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
+-- $sweep_id TEXT = NULL: one sweep; all where null
+--
+-- A row a cell of the candidate, config and GPU to compare it with: of another model, or of another
+-- memory size, clock policy or slice (another env_hash). Compared where torch, CUDA and cuDNN are
+-- the same; the driver may differ. Two GPUs' processes ran in different blocks: nothing pairs them.
+-- A ratio is that of the geometric means over processes; its 95% interval and the test against the
+-- minimum effect are Welch's, on the logarithms of the processes' medians, degrees of freedom
+-- rounded down; 5% of the verdicts that help or hurt may be wrong (Benjamini-Hochberg over the
+-- rows). Drift between blocks is in the intervals only as far as processes show it.
+--
+-- gpu: model of the candidate
+-- baseline_gpu: model of the baseline
+-- matmul_ratio: the calibration's matrix product, candidate / baseline: above 1 is faster
+-- copy_ratio: the calibration's copy, candidate / baseline: above 1 is faster
+-- baseline_roofline_share: the baseline's share of its own GPU's roofline, median
+-- roofline_share: the candidate's share of its own
+-- baseline_driver: NVIDIA driver's version of the baseline
+-- driver: that of the candidate
+-- baseline_env_hash: hash of the baseline's hardware
+-- baseline_software_hash: hash of the baseline's software
+with measured as (
+    select * from process_groups($sweep_id)
+),
+
+groups as materialized (
+    select
+        measured.*,
+        software.* exclude (software_hash) -- noqa: RF02
+    from measured
+    inner join software_labels() as software on measured.software_hash = software.software_hash
+),
+
+baselines as (
+    select
+        *,
+        $baseline is not null as is_named
+    from groups
+    where $baseline is null or $baseline in (gpu, env_hash)
+),
+
+candidates as (
+    select
+        *,
+        $candidate is not null as is_named
+    from groups
+    where $candidate is null or $candidate in (gpu, env_hash)
+),
+
+pairs as ( -- noqa: ST03
+    select -- noqa: ST06
+        'gpu: ' || b.gpu || ' → ' || c.gpu as contrast,
+        b, -- noqa: RF02
+        c -- noqa: RF02
+    from baselines as b
+    inner join candidates as c
+        on
+            b.task = c.task
+            and b.settings = c.settings
+            and b.loop_kind = c.loop_kind
+            and b.precision = c.precision
+            and b.layout = c.layout
+            and b.torch = c.torch
+            and b.cuda is not distinct from c.cuda
+            and b.cudnn is not distinct from c.cudnn
+            and b.env_hash <> c.env_hash
+            and (b.is_named or c.is_named or (b.gpu, b.env_hash) < (c.gpu, c.env_hash))
+),
+
+found as (
+    select * from unpaired_verdicts('pairs', $min_effect)
+)
+
+select -- noqa: ST06
+    labels.workload,
+    labels.problem,
+    labels.direction,
+    labels.input_shape,
+    labels.regime,
+    labels.state,
+    labels.precision,
+    labels.layout,
+    labels.gpu,
+    found.contrast,
+    found.b.gpu as baseline_gpu,
+    found.c.settings,
+    found.c.loop_kind,
+    found.baseline_processes,
+    found.candidate_processes,
+    found.doubtful_processes,
+    found.baseline_ms,
+    found.candidate_ms,
+    found.ratio,
+    found.ratio_low,
+    found.ratio_high,
+    found.wall_verdict,
+    found.baseline_device_ms,
+    found.candidate_device_ms,
+    found.device_ratio,
+    found.device_ratio_low,
+    found.device_ratio_high,
+    found.device_verdict,
+    found.c.matmul_tflops / found.b.matmul_tflops as matmul_ratio,
+    found.c.copy_gbps / found.b.copy_gbps as copy_ratio,
+    found.b.roofline_share as baseline_roofline_share,
+    found.c.roofline_share,
+    found.c.torch,
+    found.c.cudnn,
+    found.b.driver as baseline_driver,
+    found.c.driver,
+    found.b.cell_id as baseline_cell_id,
+    found.c.cell_id,
+    found.b.env_hash as baseline_env_hash,
+    found.c.env_hash,
+    found.b.software_hash as baseline_software_hash,
+    found.c.software_hash
+from found
+inner join cell_labels() as labels on found.c.cell_id = labels.cell_id
+order by
+    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
+    labels.regime, labels.state, labels.precision, labels.layout,
+    found.c.settings, found.c.loop_kind, found.c.cell_id, found.c.env_hash,
+    found.c.software_hash, found.b.gpu, found.b.env_hash, found.b.software_hash

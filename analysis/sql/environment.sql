@@ -1,0 +1,62 @@
+-- On what hardware and software was everything measured, and was it steady?
+-- $sweep_id TEXT = NULL: one sweep; all where null
+--
+-- A row a host, hardware and software.
+--
+-- slots: GPUs of the host that measured, or CPU slots
+-- trials: trials recorded there
+-- sweeps: sweeps that they are of
+-- first_started_at: when the first of them started, UTC
+-- last_ended_at: when the last of them ended, UTC
+-- throttled: trials in which the GPU was throttled
+-- shared_gpu: trials in which another process used the GPU
+-- power_capped: trials in which the power limit held the clock down
+-- clocks_unsettled: trials in which the clock moved while times were taken
+-- sm_clock_mhz: SM clock, median over trials
+-- sm_clock_low_mhz: lowest SM clock seen
+-- power_w: mean power, median over trials
+-- temperature_c: highest temperature seen
+-- copy_gbps: the calibration's copy, 10^9 bytes a second, median over trials
+-- copy_gbps_p10: 10% of the trials are below
+-- copy_gbps_p90: 90% of the trials are below
+-- commits: git commits of cudnn-sweep, where known
+select -- noqa: ST06
+    host,
+    any_value(device) as device,
+    any_value(gpu) as gpu,
+    max(gpu_memory_bytes) as gpu_memory_bytes,
+    any_value(mig_profile) as mig_profile,
+    max(max_sm_clock_mhz) as max_sm_clock_mhz,
+    max(power_limit_w) as power_limit_w,
+    count(distinct slot) as slots,
+    max(cpu_cores) as cpu_cores,
+    any_value(driver) as driver,
+    any_value(cuda) as cuda,
+    any_value(cudnn) as cudnn,
+    any_value(torch) as torch,
+    any_value(ray) as ray,
+    any_value(python) as python,
+    any_value(os) as os,
+    any_value(version) as version, -- noqa: RF04
+    list_sort(list(distinct commit) filter (where commit is not null)) as commits,
+    count(*) as trials,
+    count(distinct sweep_id) as sweeps,
+    min(started_at) as first_started_at,
+    max(ended_at) as last_ended_at,
+    count(*) filter (where list_contains(warnings, 'throttled')) as throttled,
+    count(*) filter (where list_contains(warnings, 'shared_gpu')) as shared_gpu,
+    count(*) filter (where list_contains(warnings, 'power_capped')) as power_capped,
+    count(*) filter (where list_contains(warnings, 'clocks_unsettled')) as clocks_unsettled,
+    median(sm_clock_mhz) as sm_clock_mhz,
+    min(sm_clock_low_mhz) as sm_clock_low_mhz,
+    median(power_w) as power_w,
+    max(temperature_c) as temperature_c,
+    median(calibration_copy_gbps) as copy_gbps,
+    quantile_cont(calibration_copy_gbps, 0.1) as copy_gbps_p10,
+    quantile_cont(calibration_copy_gbps, 0.9) as copy_gbps_p90,
+    env_hash,
+    software_hash
+from records
+where $sweep_id is null or sweep_id = $sweep_id
+group by host, env_hash, software_hash
+order by first_started_at, host, env_hash, software_hash

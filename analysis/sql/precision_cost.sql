@@ -1,0 +1,104 @@
+-- What does another precision gain in speed, and cost in accuracy?
+-- $baseline TEXT = 'fp32': the precision that others are compared with
+-- $candidate TEXT = NULL: the other precision; each one where null
+-- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
+-- $sweep_id TEXT = NULL: one sweep; all where null
+--
+-- A row a cell of the candidate and config. Two precisions are two cells, whose processes ran in
+-- different blocks: nothing pairs them. A ratio is that of the geometric means over processes; its
+-- 95% interval and the test against the minimum effect are Welch's, on the logarithms of the
+-- processes' medians, degrees of freedom rounded down; 5% of the verdicts that help or hurt may be
+-- wrong (Benjamini-Hochberg over the rows). Drift between blocks is in the intervals only as far as
+-- processes show it.
+--
+-- precision: that of the candidate
+-- baseline_relative_l2_error: largest error of a baseline's process against float64
+-- relative_l2_error: largest error of a candidate's process against float64
+-- baseline_relative_max_error: the same by the largest deviation
+-- relative_max_error: the same of the candidate
+-- baseline_peak_reserved_bytes: most that PyTorch's allocator reserved in a process of the baseline
+-- candidate_peak_reserved_bytes: most that it reserved in one of the candidate
+-- baseline_roofline_share: the baseline's share of its own precision's roofline, median
+-- roofline_share: the candidate's share of its own
+with groups as materialized (
+    select * from process_groups($sweep_id)
+),
+
+baselines as (
+    select * from groups
+    where precision = $baseline
+),
+
+candidates as (
+    select * from groups
+    where $candidate is null or precision = $candidate
+),
+
+pairs as ( -- noqa: ST03
+    select -- noqa: ST06
+        'precision: ' || b.precision || ' → ' || c.precision as contrast,
+        b, -- noqa: RF02
+        c -- noqa: RF02
+    from baselines as b
+    inner join candidates as c
+        on
+            b.task = c.task
+            and b.settings = c.settings
+            and b.loop_kind = c.loop_kind
+            and b.layout = c.layout
+            and b.env_hash = c.env_hash
+            and b.software_hash = c.software_hash
+            and b.precision <> c.precision
+),
+
+found as (
+    select * from unpaired_verdicts('pairs', $min_effect)
+)
+
+select -- noqa: ST06
+    labels.workload,
+    labels.problem,
+    labels.direction,
+    labels.input_shape,
+    labels.regime,
+    labels.state,
+    labels.precision,
+    labels.layout,
+    labels.gpu,
+    found.contrast,
+    found.c.settings,
+    found.c.loop_kind,
+    found.baseline_processes,
+    found.candidate_processes,
+    found.doubtful_processes,
+    found.baseline_ms,
+    found.candidate_ms,
+    found.ratio,
+    found.ratio_low,
+    found.ratio_high,
+    found.wall_verdict,
+    found.baseline_device_ms,
+    found.candidate_device_ms,
+    found.device_ratio,
+    found.device_ratio_low,
+    found.device_ratio_high,
+    found.device_verdict,
+    found.b.relative_l2_error as baseline_relative_l2_error,
+    found.c.relative_l2_error,
+    found.b.relative_max_error as baseline_relative_max_error,
+    found.c.relative_max_error,
+    found.b.peak_reserved_bytes as baseline_peak_reserved_bytes,
+    found.c.peak_reserved_bytes as candidate_peak_reserved_bytes,
+    found.b.roofline_share as baseline_roofline_share,
+    found.c.roofline_share,
+    found.b.cell_id as baseline_cell_id,
+    found.c.cell_id,
+    found.c.env_hash,
+    found.c.software_hash
+from found
+inner join cell_labels() as labels on found.c.cell_id = labels.cell_id
+order by
+    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
+    labels.regime, labels.state, labels.precision, labels.layout,
+    found.c.settings, found.c.software_hash, found.c.loop_kind, found.c.env_hash,
+    found.c.cell_id, found.b.precision, found.b.layout

@@ -1,0 +1,88 @@
+-- How near to the hardware's limit does each cell run, and which limit is it?
+-- $sweep_id TEXT = NULL: one sweep; all where null
+--
+-- A row a cell and config, of the processes whose roofline is known. The limit is what calibration
+-- reached on that GPU at that moment: a matrix product in the trial's precision, and a copy. What a
+-- step does besides its convolutions is in its time, not in its limit. A share above 1 is possible:
+-- the matrix product is no upper bound, algorithms may need fewer operations, caches save bytes.
+--
+-- processes: processes whose roofline is known
+-- timed_ms: device time per iteration, median; wall time without CUDA
+-- roofline_ms: least time for the convolutions, each at the ceiling that limits it, median
+-- roofline_share: roofline_ms / timed_ms, median over processes
+-- headroom_ms: timed_ms less roofline_ms, median
+-- limited_by: compute or memory, whichever a step's convolutions together take longer at
+-- operations_per_byte: their arithmetic intensity
+-- achieved_tflops: 10^12 operations a second of convolutions, median
+-- matmul_tflops: what calibration reached, median
+-- achieved_gbps: 10^9 bytes a second that they must move, median
+-- copy_gbps: what calibration reached, median
+with measured as (
+    select
+        cell_id,
+        env_hash,
+        software_hash,
+        settings,
+        loop_kind,
+        count(*) as processes,
+        median(coalesce(steady_device_ms, steady_wall_ms)) as timed_ms,
+        median(roofline_ms) as roofline_ms,
+        median(roofline_share) as roofline_share,
+        median(coalesce(steady_device_ms, steady_wall_ms) - roofline_ms) as headroom_ms,
+        max(convolution_flops) as convolution_flops,
+        max(convolution_bytes) as convolution_bytes,
+        median(calibration_matmul_tflops) as matmul_tflops,
+        median(calibration_copy_gbps) as copy_gbps
+    from configured(null, $sweep_id)
+    where status = 'ok' and roofline_share is not null
+    group by cell_id, env_hash, software_hash, settings, loop_kind
+),
+
+found as (
+    select
+        *,
+        convolution_flops / nullif(convolution_bytes, 0) as operations_per_byte,
+        convolution_flops / (1e9 * timed_ms) as achieved_tflops,
+        convolution_bytes / (1e6 * timed_ms) as achieved_gbps,
+        if(
+            convolution_flops / (1e12 * matmul_tflops) > convolution_bytes / (1e9 * copy_gbps),
+            'compute',
+            'memory'
+        ) as limited_by
+    from measured
+)
+
+select
+    labels.workload,
+    labels.problem,
+    labels.direction,
+    labels.input_shape,
+    labels.regime,
+    labels.state,
+    labels.precision,
+    labels.layout,
+    labels.gpu,
+    found.settings,
+    found.loop_kind,
+    found.processes,
+    found.timed_ms,
+    found.roofline_ms,
+    found.roofline_share,
+    found.headroom_ms,
+    found.limited_by,
+    found.operations_per_byte,
+    found.achieved_tflops,
+    found.matmul_tflops,
+    found.achieved_gbps,
+    found.copy_gbps,
+    found.convolution_flops,
+    found.convolution_bytes,
+    found.cell_id,
+    found.env_hash,
+    found.software_hash
+from found
+inner join cell_labels() as labels on found.cell_id = labels.cell_id
+order by
+    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
+    labels.regime, labels.state, labels.precision, labels.layout,
+    found.software_hash, found.settings, found.loop_kind, found.cell_id, found.env_hash
