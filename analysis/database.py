@@ -11,10 +11,9 @@ import duckdb
 import pyarrow as pa
 
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.prelude import RECORDS_VIEW, macros
+from cudnn_sweep.analysis.prelude import RECORDS_VIEW, REPEATED_KEYS, macros
 from cudnn_sweep.analysis.queries import Value
-from cudnn_sweep.analysis.snapshot import Snapshot
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.store import LISTINGS, Store
 
 LOCKED = {
     "TimeZone": "UTC",
@@ -27,23 +26,58 @@ LOCKED = {
 }
 
 
+ROWS = "select * from part_rows union all select * from loose_rows"
+
+
 class Database:
     """Answers SQL over one snapshot of a store."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, store: Store, sweep_id: str | None
+    ) -> None:
         self._connection = connection
-        self.torn_files = snapshot.torn
+        self._store = store
+        self._sweep_id = sweep_id
+        self._snapshot = store.snapshot(sweep_id)
+        self._is_shown = False
+
+    @property
+    def torn_files(self) -> tuple[str, ...]:
         """Damaged files that the answers leave out: callers say so."""
-        self.is_empty = snapshot.is_empty
+        return self._snapshot.torn
+
+    @property
+    def is_empty(self) -> bool:
+        return self._snapshot.is_empty
 
     def query(self, sql: str, values: Mapping[str, Value] | None = None) -> pa.Table:
         """The answer to one SELECT; QueryError where it is anything else, or fails."""
-        try:
-            self._refuse_all_but_select(sql)
-            relation = self._connection.sql(sql, params=dict(values) if values else None)
-            return relation.to_arrow_table()
-        except (duckdb.Error, pa.ArrowException) as error:
-            raise QueryError(f"the query failed: {error}") from error
+        for _ in range(LISTINGS):
+            try:
+                self._refuse_all_but_select(sql)
+                self._show_records()
+                relation = self._connection.sql(sql, params=dict(values) if values else None)
+                return relation.to_arrow_table()
+            except (duckdb.Error, pa.ArrowException) as error:
+                failure = error
+            if not self._store.has_lost(self._snapshot):
+                break
+            self._snapshot = self._store.snapshot(self._sweep_id)
+            self._is_shown = False
+        raise QueryError(f"the query failed: {failure}") from failure
+
+    def _show_records(self) -> None:
+        """Make the view. Only where a trial has several rows does it look for the one that counts."""
+        if self._is_shown:
+            return
+        self._connection.register("loose_rows", self._snapshot.loose)
+        self._connection.register("part_rows", self._snapshot.parts)
+        repeated = self._connection.sql(REPEATED_KEYS.format(rows=ROWS)).to_arrow_table()
+        self._connection.register("repeated_keys", repeated)
+        view = RECORDS_VIEW if repeated.num_rows else "create or replace view records as {rows}"
+        self._connection.execute(view.format(rows=ROWS, repeated="from repeated_keys"))
+        self._connection.execute(macros())
+        self._is_shown = True
 
     def _refuse_all_but_select(self, sql: str) -> None:
         found = [statement.type.name for statement in self._connection.extract_statements(sql)]
@@ -54,23 +88,7 @@ class Database:
 @contextmanager
 def open_database(store: Store, sweep_id: str | None = None) -> Iterator[Database]:
     """The view `records` of what is stored now, of one sweep or of all, with the macros."""
-    with open_snapshot(store.snapshot(sweep_id)) as database:
-        yield database
-
-
-@contextmanager
-def open_snapshot(snapshot: Snapshot) -> Iterator[Database]:
-    """The same over rows at hand."""
     with duckdb.connect() as connection:
-        _show_records(connection, snapshot)
-        connection.execute(macros())
         for name, value in LOCKED.items():
             connection.execute(f"set {name} = {value!r}")
-        yield Database(connection, snapshot)
-
-
-def _show_records(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> None:
-    connection.register("loose_rows", snapshot.loose)
-    connection.register("part_rows", snapshot.parts)
-    rows = "select * from loose_rows union all select * from part_rows"
-    connection.execute(RECORDS_VIEW.format(rows=rows))
+        yield Database(connection, store, sweep_id)

@@ -109,6 +109,15 @@ class LocalFolder(Folder):
                 raise
             _sync_folder(target.parent)
 
+    def names(self, path: str, suffix: str = "") -> list[str]:
+        """In one look, so that a file compacted meanwhile is listed, or what it became part of is."""
+        try:
+            with naming(f"list {self.shown(path)}", may_be_gone=True):
+                found = os.listdir(self.full(path))
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in found if name.endswith(suffix))
+
     def remove_stale_temporaries(self, path: str) -> None:
         oldest_s = time.time() - STALE_TEMPORARY_S
         for name in self.names(path, TEMPORARY_SUFFIX):

@@ -7,6 +7,9 @@ import pyarrow as pa
 from cudnn_sweep.analysis.schema import arrow_schema
 from cudnn_sweep.analysis.store import Store
 
+REPEATED_KEYS = """\
+select sweep_id, trial_id from ({rows}) group by sweep_id, trial_id having count(*) > 1"""
+
 # Of several rows for one key the highest retry counts, of these the earliest (as in progress.py).
 # Keys with one row are told apart first: a window over all would keep filters from the scan.
 RECORDS_VIEW = """\
@@ -15,7 +18,7 @@ with stored as not materialized (
 {rows}
 ),
 repeated as (
-    select sweep_id, trial_id from stored group by sweep_id, trial_id having count(*) > 1
+{repeated}
 )
 select * from stored anti join repeated using (sweep_id, trial_id)
 union all
@@ -45,7 +48,8 @@ def prelude_sql(store: Store) -> str:
     """Statements for plain DuckDB, after which every question runs as a prepared statement."""
     hint = "" if store.folder.is_local else HTTPFS_HINT
     rows = "\nunion all by name\n".join([_no_rows(), *_stored_rows(store)])
-    return hint + RECORDS_VIEW.format(rows=rows) + macros()
+    view = RECORDS_VIEW.format(rows=rows, repeated=REPEATED_KEYS.format(rows="from stored"))
+    return hint + view + macros()
 
 
 def macros() -> str:

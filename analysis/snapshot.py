@@ -23,7 +23,7 @@ class Snapshot:
     """Every stored row, duplicates among them, in the present schema's columns."""
 
     loose: pa.Table
-    parts: ds.Dataset
+    parts: ds.FileSystemDataset
     torn: tuple[str, ...]
     """Where damaged files lie, which the rows lack."""
 
@@ -58,6 +58,7 @@ class SnapshotReader:
             except TornFileError:
                 torn.append(self._folder.shown(path))
         self._loose = {path: table for path, table in self._loose.items() if path in listed}
+        self._parts = {path: part for path, part in self._parts.items() if path in listed}
         rows = joined(loose).select(arrow_schema().names)
         return Snapshot(loose=rows, parts=self._scanned(parts), torn=tuple(torn))
 
@@ -71,7 +72,7 @@ class SnapshotReader:
             self._parts[path] = parquet.open_fragment(self._folder, path)
         return self._parts[path]
 
-    def _scanned(self, fragments: list[ds.ParquetFileFragment]) -> ds.Dataset:
+    def _scanned(self, fragments: list[ds.ParquetFileFragment]) -> ds.FileSystemDataset:
         format_, filesystem = ds.ParquetFileFormat(), self._folder.filesystem
         return ds.FileSystemDataset(fragments, _nullable_schema(), format_, filesystem)
 

@@ -9,6 +9,8 @@ of several rows for one (sweep_id, trial_id) the highest retry counts, of these 
 
 import re
 import uuid
+from collections.abc import Callable
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -19,8 +21,12 @@ from cudnn_sweep.analysis.progress import StoredTrial, SweepState, counting, swe
 from cudnn_sweep.analysis.schema import RunRecord, to_table
 from cudnn_sweep.analysis.snapshot import TRIALS, Snapshot, SnapshotReader, joined
 
+Answer = TypeVar("Answer")
+
 TORN_SUFFIX = ".torn"
 SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # ids become names of files
+MANY_PARTS = 10  # small ones: then they are merged, for a query over 200 takes ten times as long
+LARGE_PART = 5000  # rows of a part that is merged no more
 LISTINGS = 5  # a compaction may remove listed files before they are read; it is over soon
 
 
@@ -58,29 +64,37 @@ class Store:
         self.folder.write(path, parquet.encode_row(to_table([record])))
 
     def compact(self, sweep_id: str) -> None:
-        """Make one part of a sweep's loose files, and remove them once the part is durable."""
-        loose = {
-            path: table
-            for path in self._loose(sweep_id)
-            if (table := self._whole(path)) is not None
-        }
-        compacted = self._attempts_in_parts(sweep_id) if loose else set()
-        fresh = [table for table in loose.values() if not _attempts(table) <= compacted]
-        if fresh:
-            part = f"{_sweep_folder(sweep_id)}/part-{uuid.uuid4().hex}.parquet"
-            self.folder.write(part, parquet.encode(joined(fresh)))
-        for path in loose:
+        """Make one part of a sweep's loose files, and remove them once the part is durable.
+
+        Many small parts become part of it. A part that is large stays for good, so that rows which
+        it has may be left out of a new one whatever other processes compact meanwhile.
+        """
+        parts = self._parts(sweep_id)
+        small = [path for path in parts if self._is_small(path)]
+        merged = small if len(small) >= MANY_PARTS else []
+        batch = self._whole_tables([*self._loose(sweep_id), *merged])
+        if batch:
+            known = self._attempts_in([path for path in parts if path not in merged])
+            fresh = _unknown(joined(list(batch.values())), known)
+            if fresh.num_rows:
+                self.write_part(sweep_id, fresh)
+        for path in batch:
             self.folder.remove(path)
         for folder in (_trials_folder(sweep_id), _sweep_folder(sweep_id)):
             self.folder.remove_stale_temporaries(folder)
 
+    def write_part(self, sweep_id: str, trials: pa.Table) -> None:
+        """Store many trials of one sweep in one file."""
+        part = f"{_sweep_folder(sweep_id)}/part-{uuid.uuid4().hex}.parquet"
+        self.folder.write(part, parquet.encode(trials))
+
     def stored_trials(self, sweep_id: str) -> dict[str, StoredTrial]:
         """Every trial of a sweep that has a record, by trial_id."""
-        return {trial.trial_id: trial for trial in counting(self.snapshot(sweep_id))}
+        return {trial.trial_id: trial for trial in self._counted(sweep_id)}
 
     def sweeps(self) -> list[SweepState]:
         """Every sweep that has a record, newest first."""
-        return sweep_states(counting(self.snapshot()))
+        return sweep_states(self._counted(None))
 
     def sweep_ids(self) -> list[str]:
         """Sweeps that have a folder, in the order of their names."""
@@ -88,15 +102,16 @@ class Store:
         return [name.removeprefix("sweep=") for name in names if name.startswith("sweep=")]
 
     def snapshot(self, sweep_id: str | None = None) -> Snapshot:
-        """What is stored now, of one sweep or of all; duplicates are still in it."""
-        for _ in range(LISTINGS):
-            try:
-                return self._reader.read(self.files(sweep_id))
-            except FileNotFoundError:
-                continue
-        raise StoreError(
-            f"{self.folder.shown()}: files kept vanishing while they were read; try again"
-        )
+        """What is stored now, of one sweep or of all; duplicates are still in it.
+
+        Its parts are read later: FileNotFoundError where they were compacted by then.
+        """
+        return self._retried(lambda: self._reader.read(self.files(sweep_id)))
+
+    def has_lost(self, snapshot: Snapshot) -> bool:
+        """Whether a part of a snapshot has been compacted since, so that it can be read no more."""
+        present = {self.folder.full(path) for path in self.files()}
+        return not present.issuperset(snapshot.parts.files)
 
     def files(self, sweep_id: str | None = None) -> list[str]:
         """Paths of the Parquet files, of one sweep or of all.
@@ -117,6 +132,19 @@ class Store:
         for path in torn:
             self.folder.rename(path, path + TORN_SUFFIX)
         return [self.folder.shown(path + TORN_SUFFIX) for path in torn]
+
+    def _counted(self, sweep_id: str | None) -> list[StoredTrial]:
+        return self._retried(lambda: counting(self._reader.read(self.files(sweep_id))))
+
+    def _retried(self, read: Callable[[], Answer]) -> Answer:
+        for _ in range(LISTINGS):
+            try:
+                return read()
+            except FileNotFoundError:
+                continue
+        raise StoreError(
+            f"{self.folder.shown()}: files kept vanishing while they were read; try again"
+        )
 
     def _loose(self, sweep_id: str) -> list[str]:
         return self._parquet_files(_trials_folder(sweep_id))
@@ -140,9 +168,20 @@ class Store:
         except (TornFileError, FileNotFoundError):
             return None
 
-    def _attempts_in_parts(self, sweep_id: str) -> set[str]:
-        tables = [self._whole(path, ["attempt_id"]) for path in self._parts(sweep_id)]
-        return {attempt for table in tables if table is not None for attempt in _attempts(table)}
+    def _whole_tables(self, paths: list[str]) -> dict[str, pa.Table]:
+        tables = {path: self._whole(path) for path in paths}
+        return {path: table for path, table in tables.items() if table is not None}
+
+    def _is_small(self, path: str) -> bool:
+        try:
+            return parquet.rows(self.folder, path) < LARGE_PART
+        except (TornFileError, FileNotFoundError):
+            return False
+
+    def _attempts_in(self, paths: list[str]) -> set[str]:
+        tables = [self._whole(path, ["attempt_id"]) for path in paths]
+        columns = [table["attempt_id"].to_pylist() for table in tables if table is not None]
+        return {attempt for column in columns for attempt in column}
 
 
 def _sweep_folder(sweep_id: str) -> str:
@@ -153,8 +192,11 @@ def _trials_folder(sweep_id: str) -> str:
     return f"{_sweep_folder(sweep_id)}/{TRIALS}"
 
 
-def _attempts(table: pa.Table) -> set[str]:
-    return set(table["attempt_id"].to_pylist())
+def _unknown(rows: pa.Table, known: set[str]) -> pa.Table:
+    """Each attempt once, without those that are known."""
+    first = {attempt: at for at, attempt in reversed([*enumerate(rows["attempt_id"].to_pylist())])}
+    kept = sorted(at for attempt, at in first.items() if attempt not in known)
+    return rows.take(pa.array(kept, pa.int64()))
 
 
 def _safe(name: str) -> str:

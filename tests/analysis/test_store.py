@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
+from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.folder import Folder
 from cudnn_sweep.analysis.schema import RunRecord
@@ -79,6 +80,55 @@ def test_killed_between_a_parts_rename_and_the_removals_nothing_is_lost_or_count
     store.compact("night-1")
     assert len(store.files()) == 1, "rows that are in a part already make no second part"
     assert store.sweeps()[0].recorded == 2
+
+
+def test_many_small_parts_become_one_and_a_large_one_stays(
+    store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cudnn_sweep.analysis.store.MANY_PARTS", 3)
+    monkeypatch.setattr("cudnn_sweep.analysis.store.LARGE_PART", 4)
+    parts = []
+    for number in range(8):
+        store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
+        store.compact("night-1")
+        parts.append(len(store.files()))
+    assert parts == [1, 2, 3, 1, 2, 3, 4, 2]
+    assert len(store.stored_trials("night-1")) == 8
+
+
+def test_killed_while_parts_were_merged_nothing_is_lost_or_counted_twice(
+    store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("cudnn_sweep.analysis.store.MANY_PARTS", 2)
+    sweep = tmp_path / "results/sweep=night-1"
+    for number in range(2):
+        store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
+        store.compact("night-1")
+    shutil.copytree(sweep, tmp_path / "before")
+    store.compact("night-1")
+    shutil.copytree(tmp_path / "before", sweep, dirs_exist_ok=True)
+
+    assert len(store.files()) == 3
+    with open_database(store) as database:
+        (found,) = database.query("select count(*) as trials from records").to_pylist()
+    assert found == {"trials": 2} and store.sweeps()[0].recorded == 2
+    store.compact("night-1")
+    assert len(store.files()) == 1
+    assert store.sweeps()[0].recorded == 2
+
+
+def test_a_question_is_answered_though_its_parts_are_merged_meanwhile(
+    store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cudnn_sweep.analysis.store.MANY_PARTS", 2)
+    sql = "select sum(steady_wall_ms) as total_ms from records"
+    for number in range(2):
+        store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
+        store.compact("night-1")
+    with open_database(open_store(store.location)) as database:
+        assert database.query(sql).to_pylist() == [{"total_ms": 20.0}]
+        store.compact("night-1")
+        assert database.query(sql).to_pylist() == [{"total_ms": 20.0}]
 
 
 def test_torn_files_are_left_out_then_set_aside_and_named(

@@ -1,0 +1,109 @@
+"""The Python door, and the notebook that shows it."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars
+import pytest
+
+from cudnn_sweep.analysis import AnalysisError, Results, open_results
+from cudnn_sweep.analysis.queries import query_names
+from cudnn_sweep.analysis.store import Store
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture
+def results(filled_store: Store) -> Results:
+    return open_results(filled_store.location)
+
+
+@pytest.mark.parametrize("name", query_names())
+def test_every_question_is_a_table_of_each_kind(results: Results, name: str) -> None:
+    answer = results.query(name)
+    table = answer.arrow()
+    assert table.num_rows == len(answer)
+    assert list(answer.pandas().columns) == answer.polars().columns == table.column_names
+    assert len(answer.pandas()) == answer.polars().height == len(answer)
+
+
+def test_every_column_of_records_becomes_pandas_and_polars(results: Results) -> None:
+    answer = results.sql("select * from records")
+    assert answer.pandas().shape == answer.polars().shape == answer.arrow().shape
+    assert polars.DataFrame(answer).equals(answer.polars(), null_equal=True)
+
+
+def test_questions_and_sql_take_parameters_by_name(results: Results) -> None:
+    assert len(results.query("sweeps")) == 2
+    assert len(results.query("failures", sweep_id="night-2")) == 0
+    counted = results.sql("select count(*) as trials from records where block = $block", block=0)
+    assert counted.arrow().to_pylist() == [{"trials": 4}]
+    names = results.questions().arrow()["name"].to_pylist()
+    assert names == query_names()
+
+
+def test_a_notebook_shows_the_first_rows_escaped(results: Results) -> None:
+    shown = results.sql("select '<script>' as \"<b>\", range as n from range(30)")._repr_html_()
+    assert "<script>" not in shown and "<b>" not in shown
+    assert "&lt;script&gt;" in shown and shown.count("<tr>") == 21
+    assert "30 rows, 2 columns, the first 20 shown" in shown
+
+
+def test_mistakes_are_errors_of_ours(results: Results, tmp_path: Path) -> None:
+    with pytest.raises(AnalysisError, match="no question 'nope'; the questions: break_even"):
+        results.query("nope")
+    with pytest.raises(AnalysisError, match="failures has no parameter 'x'"):
+        results.query("failures", x=1)
+    with pytest.raises(AnalysisError, match="found DROP; allowed is one SELECT"):
+        results.sql("drop view records")
+    with pytest.raises(
+        AnalysisError, match=r"no results in .*/elsewhere: found no sweep=\* folder"
+    ):
+        open_results(tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_missing_package_is_named_with_the_way_to_get_it(
+    results: Results, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(AnalysisError, match=rf"{package}\(\) needs .*cudnn-sweep\[notebook\]"):
+        getattr(results.query("sweeps"), package)()
+
+
+def test_a_damaged_file_is_left_out_with_a_warning(results: Results, filled_store: Store) -> None:
+    torn = Path(filled_store.location) / filled_store.files()[0]
+    torn.write_bytes(b"PAR1 half")
+    with pytest.warns(UserWarning, match=f"left out {torn}: damaged"):
+        results.query("sweeps")
+
+
+def test_importing_it_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, cudnn_sweep.analysis\n"
+        "heavy = {'torch', 'ray', 'pandas', 'polars', 'duckdb', 'pyarrow'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_example_notebook_runs() -> None:
+    cells = json.loads((DOCS / "notebook.ipynb").read_text())["cells"]
+    code = [_displaying("".join(cell["source"])) for cell in cells if cell["cell_type"] == "code"]
+    code.append("import sys; assert not {'torch', 'ray'} & set(sys.modules)")
+    command = [sys.executable, "-W", "error", "-c", "\n".join(code)]
+    subprocess.run(command, cwd=DOCS, check=True, timeout=60)
+
+
+def _displaying(cell: str) -> str:
+    """The cell's code, its last expression displayed as a notebook does."""
+    tree = ast.parse(cell)
+    if tree.body and isinstance(tree.body[-1], ast.Expr):
+        last = ast.unparse(tree.body.pop())
+        return (
+            f"{ast.unparse(tree)}\nshown = {last}\ngetattr(shown, '_repr_html_', shown.__repr__)()"
+        )
+    return cell
