@@ -6,6 +6,7 @@ events for whoever follows, and lines for people. It needs nobody to follow it.
 
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,7 +42,7 @@ from cudnn_sweep.orchestrator.remote.events import (
     to_line,
 )
 from cudnn_sweep.orchestrator.remote.nodes import Node, look_at_nodes, wait_for_nodes
-from cudnn_sweep.orchestrator.remote.request import RemoteRequest, read_request
+from cudnn_sweep.orchestrator.remote.request import RECORDS, RemoteRequest, read_request
 from cudnn_sweep.orchestrator.report import print_summary
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.sweep_choice import choose_sweep
@@ -108,6 +109,8 @@ def _sweep(request: RemoteRequest, nodes: list[Node], console: Console) -> int:
     only = list(request.options.only)
     chosen = narrow(whole, only) if only else whole
     location = request.location()
+    if "://" not in location and Path(RECORDS).is_dir():
+        shutil.copytree(RECORDS, location, dirs_exist_ok=True)
     store = open_results(location, console)
     choice = choose_sweep(store, whole, chosen, machine.environment, request.options.wish)
     with sweep_lock(store.location, choice.plan_hash):

@@ -9,6 +9,7 @@ from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.workloads.suite import SuiteSpec
 
 FILE = "sweep-request.json"
+RECORDS = "records"  # a folder beside it: what the sender has of unfinished sweeps
 HEAD_FOLDER = ".cudnn-sweep"
 
 

@@ -5,8 +5,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.remote.request import RemoteRequest, write_request
+from cudnn_sweep.orchestrator.remote.request import RECORDS, RemoteRequest, write_request
 from cudnn_sweep.workloads.environment import our_commit, our_version
 from cudnn_sweep.workloads.suite import workload_names
 
@@ -34,6 +35,7 @@ def stage(request: RemoteRequest, folder: Path) -> dict[str, Any]:
     for reference in _own(request):
         _take(reference, work)
     _check_size(work)
+    _take_records(request.results, work / RECORDS)
     commit = our_commit()
     return {
         "py_modules": [str(package)],
@@ -70,6 +72,16 @@ def _take(place: str, work: Path) -> None:
         shutil.copy(f"{top}.py", work)
     elif Path(top).is_dir():
         shutil.copytree(top, work / top, ignore=NOT_TAKEN, dirs_exist_ok=True)
+
+
+def _take_records(results: str, target: Path) -> None:
+    """Copies of unfinished sweeps: the head that had them may be lost."""
+    if "://" in results or not Path(results).is_dir():
+        return
+    for state in open_store(results).sweeps():
+        if not state.finished:
+            folder = f"sweep={state.sweep_id}"
+            shutil.copytree(Path(results, folder), target / folder)
 
 
 def _check_size(work: Path) -> None:

@@ -1,0 +1,126 @@
+"""A real cluster of several hosts, in network namespaces of this machine: launched, cut, mended, lost."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cudnn_sweep.analysis.store import open_store
+
+ROOT = Path(__file__).parents[2]
+HOSTS = ROOT / "tests" / "hosts" / "hosts"
+VENV = Path(sys.prefix)
+
+# Shorter than Ray's: a node without power is given up after 5 s, not after a minute.
+HEALTH = (
+    "RAY_health_check_period_ms=1000 RAY_health_check_timeout_ms=1000 "
+    "RAY_health_check_failure_threshold=3"
+)
+LAUNCH_FILE = f"""
+cluster_name: hosts
+provider: {{type: local, head_ip: 10.77.0.10, worker_ips: [10.77.0.11, 10.77.0.12]}}
+auth: {{ssh_user: root, ssh_private_key: ~/.ssh/id_ed25519}}
+idle_timeout_minutes: 60
+head_start_ray_commands:
+  - {VENV}/bin/ray stop
+  - {HEALTH} PATH={VENV}/bin:$PATH {VENV}/bin/ray start --head --port=6379 --num-cpus=0 --object-store-memory=200000000 --autoscaling-config=~/ray_bootstrap_config.yaml
+worker_start_ray_commands:
+  - {VENV}/bin/ray stop
+  - PATH={VENV}/bin:$PATH {VENV}/bin/ray start --address=$RAY_HEAD_IP:6379 --num-cpus=2 --num-gpus=1 --object-store-memory=200000000
+metadata:
+  sweep:
+    configs: [{{benchmark: false}}, {{benchmark: true}}]
+    replicates: 10
+    measure: {{warmup_s: 0, steady_budget_s: 0.5, timeout_s: 60, calibrate: false, reference_replicates: 0}}
+    cells: [{{workload: mine.py:Net, input: 2x3x16x16}}]
+"""
+MODEL = "from torch import nn\n\n\ndef Net():\n    return nn.Conv2d(3, 4, 3)\n"
+
+
+class Hosts:
+    """A laptop, a head and two workers; `base` holds their keys, and the laptop's working folder."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.user = base / "user"
+
+    def do(self, *words: str) -> str:
+        command = [str(HOSTS), words[0], str(self.base), *words[1:]]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, f"{' '.join(words)}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def sweep(self, words: str, timeout_s: int = 150) -> str:
+        """On the laptop; its output."""
+        return self.do("sh", "laptop", self._line(words, timeout_s))
+
+    def begin(self, words: str, timeout_s: int = 150) -> subprocess.Popen[str]:
+        command = [str(HOSTS), "sh", str(self.base), "laptop", self._line(words, timeout_s)]
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def _line(self, words: str, timeout_s: int) -> str:
+        return f"cd {self.user} && timeout {timeout_s} {VENV}/bin/sweep {words}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """What came home."""
+        if not (self.user / "results").exists():
+            return []
+        columns = ["sweep_id", "trial_id", "host", "status", "plan_trials", "attempt"]
+        found: list[dict[str, Any]] = (
+            open_store(str(self.user / "results")).snapshot().table(columns).to_pylist()
+        )
+        return found
+
+    def wait_for_records(
+        self, count: int, launch: subprocess.Popen[str], timeout_s: float = 90
+    ) -> None:
+        ends = time.monotonic() + timeout_s
+        while len(self.records()) < count:
+            assert launch.poll() is None, launch.communicate()[0]
+            assert time.monotonic() < ends, f"{len(self.records())} of {count} records came home"
+            time.sleep(0.3)
+
+
+@pytest.fixture(scope="module")
+def _bare_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    hosts = Hosts(tmp_path_factory.mktemp("hosts"))
+    hosts.user.mkdir(parents=True)
+    (hosts.user / "cluster.yaml").write_text(LAUNCH_FILE)
+    (hosts.user / "mine.py").write_text(MODEL)
+    try:
+        hosts.do("up", str(ROOT), str(VENV))
+        yield hosts
+    finally:
+        hosts.do("down")
+
+
+@pytest.fixture
+def hosts(need: Callable[[bool, str], None], request: pytest.FixtureRequest) -> Hosts:
+    need(os.geteuid() == 0, "root")
+    for program in ("/usr/sbin/sshd", "rsync", "ip"):
+        need(shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is not None, program)
+    found: Hosts = request.getfixturevalue("_bare_hosts")
+    return found
+
+
+def test_sweep_survives_a_worker_without_power(hosts: Hosts) -> None:
+    launch = hosts.begin("launch --strict")
+    hosts.wait_for_records(4, launch)
+    assert {record["host"] for record in hosts.records()} <= {"w1", "w2"}
+    hosts.do("cut", "w1")
+    hosts.do("kill", "w1")
+    output, _ = launch.communicate(timeout=140)
+    assert launch.returncode == 0, output
+    assert "21 of 21 trials recorded (21 ok)" in output
+    records = hosts.records()
+    assert len({record["trial_id"] for record in records}) == len(records) == 21
+    assert {record["host"] for record in records} == {"w1", "w2"}
+    assert "21 of 21 trials recorded" in hosts.sweep("status")
