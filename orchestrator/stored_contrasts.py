@@ -29,4 +29,5 @@ def stored_contrasts(store: Store, sweep_id: str | None) -> list[AskedContrast]:
     twins = [row.pop("twin") for row in rows]
     contrasts = contrasts_of(CudnnConfig(**row) for row in rows)
     found = [AskedContrast(**asdict(contrast)) for contrast in contrasts]
+    found.sort(key=lambda contrast: contrast.field != "benchmark")  # what most come for
     return [*found, TWINS] if any(twins) else found

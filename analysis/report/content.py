@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Row = TypeVar("Row", bound=DataclassInstance)
 
+EXACT_FIRST = ("fp32", "tf32", "fp16", "bf16")
 MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
 
 
@@ -38,6 +39,24 @@ class AskedContrast:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryCost:
+    """What a contrast does to the peak of reserved memory: of a row of sql/memory_cost.sql."""
+
+    cell_id: str
+    env_hash: str
+    software_hash: str
+    contrast: str
+    other_settings: str
+    loop_kind: str | None
+    memory_ratio: float | None
+    memory_ratio_low: float | None
+    memory_ratio_high: float | None
+    memory_verdict: str | None
+    baseline_peak_reserved_bytes: int | None
+    candidate_peak_reserved_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Compared:
     """A contrast's answers, the cell with the largest gain first."""
 
@@ -45,6 +64,9 @@ class Compared:
     verdicts: Sequence[Verdict]
     break_evens: Mapping[tuple[str | None, ...], Mapping[str, BreakEven]]
     """By `identity`, then by the state of the compute cache."""
+
+    memory_costs: Mapping[tuple[str | None, ...], MemoryCost]
+    cold_costs: pa.Table
 
     def paybacks(self, verdict: Verdict) -> Mapping[str, BreakEven]:
         """By the state of the compute cache."""
@@ -66,11 +88,10 @@ class Content:
     time_shares: Sequence[TimeShare]
     sweeps: pa.Table
     failures: pa.Table
+    coverage: pa.Table
     choices: pa.Table
-    computes: pa.Table
-    cold_costs: pa.Table
+    precision_costs: pa.Table
     environments: pa.Table
-    warnings: pa.Table
     trials: pa.Table
     """Of whole cells, those with the largest effects first, up to MOST_TRIALS."""
 
@@ -101,11 +122,10 @@ def gather(
             time_shares=_typed(TimeShare, _named(database, "where_time_goes")),
             sweeps=_named(database, "sweeps"),
             failures=_named(database, "failures"),
-            choices=_named(database, "choices"),
-            computes=_own(database, "computed"),
-            cold_costs=_own(database, "cold"),
-            environments=_own(database, "environments"),
-            warnings=_own(database, "warnings"),
+            coverage=_named(database, "coverage"),
+            choices=_named(database, "choice_stability"),
+            precision_costs=_named(database, "precision_cost", baseline=_most_exact(cells)),
+            environments=_named(database, "environment"),
             trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
         )
 
@@ -116,17 +136,26 @@ def _compared(database: Database, contrast: AskedContrast, min_effect: float) ->
     break_evens: dict[tuple[str | None, ...], dict[str, BreakEven]] = {}
     for row in _typed(BreakEven, _named(database, "break_even", **values)):
         break_evens.setdefault(identity(row), {})[row.compute_cache] = row
+    memory = _named(database, "memory_cost", **values)
     return Compared(
         contrast=contrast,
         verdicts=sorted(found, key=lambda verdict: verdict.ratio or float("inf")),
         break_evens=break_evens,
+        memory_costs={identity(row): row for row in _typed(MemoryCost, memory)},
+        cold_costs=_named(database, "cold_cost", **values),
     )
 
 
-def identity(row: Verdict | BreakEven) -> tuple[str | None, ...]:
-    """What a verdict and its break-even have in common."""
+def identity(row: Verdict | BreakEven | MemoryCost) -> tuple[str | None, ...]:
+    """What the answers about one cell and contrast have in common."""
     cell = (row.cell_id, row.env_hash, row.software_hash)
     return *cell, row.contrast, row.other_settings, row.loop_kind
+
+
+def _most_exact(cells: Sequence[ReportCell]) -> str:
+    """The precision that others are compared with."""
+    stored = {cell.stored.precision for cell in cells}
+    return next((name for name in EXACT_FIRST if name in stored), EXACT_FIRST[0])
 
 
 def _shown(cells: Sequence[ReportCell], compared: Sequence[Compared]) -> list[str]:

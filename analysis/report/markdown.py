@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.formats import to_markdown
 from cudnn_sweep.analysis.report.payload import ComparedWords, Payload
-from cudnn_sweep.analysis.report.sheets import Sheet
+from cudnn_sweep.analysis.report.sheets import Scalar, Sheet
 
 SHOWN = {
     "label": "cell",
@@ -63,7 +63,7 @@ def _contrast(verdicts: Sheet, number: int, contrast: ComparedWords) -> list[str
 
 def _table(sheet: Sheet, titles: dict[str, str]) -> str:
     columns = {
-        title: [row[sheet.columns.index(name)] for row in sheet.rows]
+        title: [_safe(row[sheet.columns.index(name)]) for row in sheet.rows]
         for name, title in titles.items()
     }
     kept = {
@@ -74,6 +74,10 @@ def _table(sheet: Sheet, titles: dict[str, str]) -> str:
 
 def _listed(sentences: Sequence[str]) -> str:
     return "\n".join(f"- {_escaped(sentence)}" for sentence in sentences)
+
+
+def _safe(value: Scalar) -> Scalar:
+    return _escaped(value) if isinstance(value, str) else value
 
 
 def _escaped(text: str) -> str:

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from importlib.resources import files
 from string import Template
 
@@ -28,7 +29,7 @@ ESCAPES = str.maketrans(
 
 
 def to_html(payload: Payload) -> str:
-    libraries = vl_convert.javascript_bundle(EMBED)
+    libraries = _libraries()
     script, style = _file("report.js"), _colours() + _file("report.css")
     data = asdict(payload) | {
         "figures": [_figure(each) for each in figures(PAGE, payload.min_effect)]
@@ -46,6 +47,12 @@ def escaped_json(data: object) -> str:
     """Compact JSON that may stand within a script block."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(ESCAPES)
+
+
+@cache
+def _libraries() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script; making it takes a second."""
+    return vl_convert.javascript_bundle(EMBED)
 
 
 def _file(name: str) -> str:
@@ -71,7 +78,7 @@ def _hash(script: str) -> str:
 
 def _figure(figure: Figure) -> Mapping[str, object]:
     drawings = {layout: drawing.to_dict() for layout, drawing in figure.drawings.items()}
-    shown = ("name", "title", "about", "empty", "table", "needs", "rows", "half")
+    shown = ("name", "title", "about", "empty", "table", "needs", "rows", "dense_rows", "half")
     return {name: getattr(figure, name) for name in shown} | {
         "only": dict(figure.only),
         "columns": [asdict(column) for column in figure.columns],

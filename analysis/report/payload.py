@@ -10,6 +10,8 @@ from cudnn_sweep.analysis.report.cells import shared
 from cudnn_sweep.analysis.report.content import Compared, Content
 from cudnn_sweep.analysis.report.sheets import Sheet, sheets
 
+WARNINGS = ("throttled", "shared_gpu", "power_capped", "clocks_unsettled")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparedWords:
@@ -97,10 +99,27 @@ def _left_out(content: Content) -> list[str]:
     failed = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     total = words.counted(content.failures.num_rows, "trial")
     unshown = sum(cell.stored.trials for cell in content.cells) - content.trials.num_rows
-    warned = content.warnings.to_pylist()
     said = [f"{total} did not end well: {failed}."] if failed else []
-    said += [f"{words.counted(row['trials'], 'trial')} warned: {row['warning']}." for row in warned]
+    said += _gaps(content) + _warned(content)
     said += [f"A damaged file: {path}." for path in content.torn_files]
     if unshown:
         said.append(f"{words.counted(unshown, 'trial')} of smaller effects are not in this file.")
     return said
+
+
+def _gaps(content: Content) -> list[str]:
+    """Trials that were planned and are not there, and blocks that answer nothing."""
+    sweeps, coverage = content.sweeps.to_pylist(), content.coverage.to_pylist()
+    lacking = sum(row["planned"] - row["recorded"] for row in sweeps)
+    doubtful = sum(row["doubtful_blocks"] for row in coverage)
+    said = [
+        (lacking, "trial", "planned and not recorded: launch again to go on"),
+        (doubtful, "block", "left out because the GPU was throttled or shared"),
+    ]
+    return [f"{words.counted(count, what)} {why}." for count, what, why in said if count > 0]
+
+
+def _warned(content: Content) -> list[str]:
+    rows = content.environments.to_pylist()
+    counts = {name: sum(row[name] for row in rows) for name in WARNINGS}
+    return [f"{words.counted(n, 'trial')} warned: {name}." for name, n in counts.items() if n]

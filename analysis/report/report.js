@@ -34,6 +34,7 @@ const CELL_COLUMNS = [
   { field: "blocks", title: "blocks", kind: "number" },
 ];
 const MOST_ROWS = 200; // of a table, until all are asked for
+const MOST_DENSE_PX = 720; // of a chart whose lines have no names
 const DENSE_ROWS = 60; // more marks than these in a list go without names
 const NARROW_LEGEND = { columns: 3, labelLimit: 250 };
 const narrow = matchMedia("(max-width: 700px)");
@@ -51,13 +52,14 @@ for (const name of Object.keys(report.tables)) {
   if (name === "cells") continue;
   tables[name] = rowsOf(name).map((row) => ("cell" in row ? { ...cells[row.cell], ...row } : row));
 }
-for (const row of tables.computes) {
-  row.family = [row.workload, row.direction, row.input_shape, row.regime_label, row.state, row.layout, row.gpu, row.software].join(" ");
-}
 
 // --- What is chosen ---
 
 const chosen = { contrast: 0 };
+
+function isFiltered() {
+  return FILTERS.some(([field]) => chosen[field]);
+}
 
 function isShown(row) {
   if ("contrast" in row && row.contrast !== chosen.contrast) return false;
@@ -257,9 +259,12 @@ function showTrials(cell) {
 const views = [];
 
 function specOf(figure, rows) {
-  const lines = figure.rows && new Set(rows.map((row) => row[figure.rows])).size;
-  const drawing = figure.drawings[layoutOf(figure, lines)];
-  const height = figure.rows ? lines * drawing.height.step : drawing.height;
+  const linesBy = (field) => new Set(rows.map((row) => row[field])).size;
+  const layout = layoutOf(figure, figure.rows && linesBy(figure.rows));
+  const drawing = figure.drawings[layout];
+  const lines = linesBy(layout === "dense" ? (figure.dense_rows ?? figure.rows) : figure.rows);
+  const most = layout === "dense" && !figure.dense_rows ? MOST_DENSE_PX : Infinity;
+  const height = figure.rows ? Math.min(most, lines * drawing.height.step) : drawing.height;
   const description = `${figure.title}. ${figure.about} The rows behind it follow as a table.`;
   const legend = { ...drawing.config.legend, ...(narrow.matches ? NARROW_LEGEND : {}) };
   return { ...drawing, height, description, config: { ...drawing.config, legend }, datasets: { ...drawing.datasets, rows } };
@@ -292,7 +297,7 @@ async function showFigure(figure) {
   details.open = false;
   details.querySelector("summary").textContent = `The ${shownNumber(rows.length)} rows behind it`;
   if (!rows.length) {
-    place.replaceChildren(nothing(tables[figure.table].length ? "Nothing passes the filters here. " + figure.empty : figure.empty));
+    place.replaceChildren(nothing(isFiltered() ? `Nothing passes the filters here, or there is nothing: ${figure.empty}` : figure.empty));
     return;
   }
   const made = await vegaEmbed(place, specOf(figure, rows), {
@@ -411,12 +416,16 @@ function titled(field) {
   return { field, title: field.replaceAll("_", " "), kind: "text" };
 }
 
+function shownField(field, value) {
+  return field.endsWith("_bytes") && value !== null ? `${shownNumber(value / 2 ** 30)} GiB` : value;
+}
+
 // Each environment is a column: there are few of them, and each has many fields.
 function showEnvironment() {
   const environments = tables.environments;
   if (!environments.length) return fill("environment-table", nothing("No trial is stored."));
   const fields = report.tables.environments.columns.filter((field) => environments.some((each) => each[field] !== null));
-  const rows = fields.map((field) => ({ field: titled(field).title, ...environments.map((each) => each[field]) }));
+  const rows = fields.map((field) => ({ field: titled(field).title, ...environments.map((each) => shownField(field, each[field])) }));
   const columns = [{ field: "field", title: "", kind: "text" }, ...environments.map((each, place) => ({ field: place, title: each.gpu, kind: "text" }))];
   const sweeps = report.tables.sweeps.columns.map(titled);
   fill(

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from cudnn_sweep.analysis.report import words
-from cudnn_sweep.analysis.report.content import Compared, Content, effect
+from cudnn_sweep.analysis.report.content import Compared, Content, effect, identity
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 
 Scalar: TypeAlias = str | float | int | bool | None
@@ -25,13 +25,13 @@ DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
 MIB = 2**20
 TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
-PYTORCH_SETTINGS: Row = {
-    "enabled": True,
-    "benchmark_limit": 10,
-    "deterministic": False,
-    "heuristic_mode_b": False,
-    "plan_cache_limit": None,
-    "compute_cache_disabled": False,
+PYTORCH_SETTINGS = {
+    "enabled": "true",
+    "benchmark_limit": "10",
+    "deterministic": "false",
+    "heuristic_mode_b": "false",
+    "plan_cache_limit": "null",
+    "compute_cache_disabled": "false",
 }
 """What goes unsaid in a config's name; `benchmark` is always said."""
 
@@ -59,9 +59,9 @@ def sheets(content: Content) -> dict[str, Sheet]:
             for verdict, label in zip(compared.verdicts, _labels(content, compared), strict=True)
             for row in compared.paybacks(verdict).values()
         ),
-        "cold_costs": _of_cells(content.cold_costs, numbers, _cold),
+        "cold_costs": _sheet(_colds(content, numbers)),
         "choices": _of_cells(content.choices, numbers, _choice),
-        "computes": _of_cells(content.computes, numbers, _computed),
+        "precisions": _sheet(_precisions(content.precision_costs, numbers)),
         "trials": _of_cells(content.trials, numbers, _trial),
         "time": _sheet(_times(content)),
         "environments": _arrow(content.environments),
@@ -107,6 +107,7 @@ def _cells(content: Content) -> Iterable[Row]:
             "label": cell.label,
             "row_label": cell.row_label,
             "regime_label": cell.regime_label,
+            "group_label": cell.group_label,
             "workload": stored.problem or stored.workload,
             "direction": stored.direction,
             "input_shape": stored.input_shape,
@@ -115,7 +116,9 @@ def _cells(content: Content) -> Iterable[Row]:
             "precision": stored.precision,
             "layout": stored.layout,
             "gpu": stored.gpu,
-            "software": stored.software,
+            "torch": stored.torch,
+            "cudnn": stored.cudnn,
+            "driver": stored.driver,
             "trials": stored.trials,
         }
 
@@ -141,10 +144,9 @@ def _key(row: Verdict | BreakEven) -> Key:
 
 
 def _verdict(number: int, cell: int, verdict: Verdict, label: str, compared: Compared) -> Row:
-    baseline, candidate = (
-        verdict.baseline_peak_reserved_bytes,
-        verdict.candidate_peak_reserved_bytes,
-    )
+    memory = compared.memory_costs.get(identity(verdict))
+    baseline = memory.baseline_peak_reserved_bytes if memory else None
+    candidate = memory.candidate_peak_reserved_bytes if memory else None
     paid = compared.paybacks(verdict)
     return {
         "cell": cell,
@@ -171,7 +173,10 @@ def _verdict(number: int, cell: int, verdict: Verdict, label: str, compared: Com
         "launch_bound": verdict.launch_bound,
         "baseline_peak_mib": baseline and baseline / MIB,
         "candidate_peak_mib": candidate and candidate / MIB,
-        "memory_ratio": candidate / baseline if baseline and candidate else None,
+        "memory_ratio": memory.memory_ratio if memory else None,
+        "memory_ratio_low": memory.memory_ratio_low if memory else None,
+        "memory_ratio_high": memory.memory_ratio_high if memory else None,
+        "memory_verdict": memory.memory_verdict if memory else None,
         "empty_payback": words.payback(paid["empty"]) if "empty" in paid else None,
         "empty_iterations": paid["empty"].break_even_iterations if "empty" in paid else None,
         "warm_payback": words.payback(paid["warm"]) if "warm" in paid else None,
@@ -200,25 +205,60 @@ def _payback(number: int, cell: int, verdict: Verdict, label: str, row: BreakEve
     }
 
 
-def _cold(row: Row) -> Row:
-    cold_ms = row["cold_ms"]
-    return {
-        "config": config_name(row),
-        "compute_cache": row["compute_cache"],
-        "distinct_shapes": row["distinct_shapes"],
-        "cold_s": cold_ms / 1000 if isinstance(cold_ms, float) else None,
-        "trials": row["trials"],
-    }
+def _colds(content: Content, numbers: Mapping[Key, int]) -> Iterable[Row]:
+    """A row for the baseline and one for the candidate of each answer."""
+    for number, compared in enumerate(content.compared):
+        contrast = compared.contrast
+        for row in compared.cold_costs.to_pylist():
+            for side in ("baseline", "candidate"):
+                cold_ms = row[f"{side}_cold_ms"]
+                yield {
+                    "cell": numbers[row["cell_id"], row["env_hash"], row["software_hash"]],
+                    "contrast": number,
+                    "config": f"{contrast.field}={getattr(contrast, side)}",
+                    "compute_cache": row["compute_cache"],
+                    "shapes": row["shapes"],
+                    "cold_s": cold_ms / 1000 if cold_ms is not None else None,
+                    "blocks": row["blocks"],
+                }
 
 
 def _choice(row: Row) -> Row:
-    names = ("choice_share", "distinct_choices", "processes", "cell_choices", "choice")
-    return {"config": config_name(row)} | {name: row[name] for name in names}
+    names = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
+    return {"config": _config(row)} | {name: row[name] for name in names}
 
 
-def _computed(row: Row) -> Row:
-    names = ("relative_l2_error", "steady_wall_ms", "trials")
-    return {"config": config_name(row)} | {name: row[name] for name in names}
+def _precisions(table: pa.Table, numbers: Mapping[Key, int]) -> Iterable[Row]:
+    """A row for each candidate, and one for each baseline, whose ratio is 1."""
+    seen: set[tuple[int, str]] = set()
+    for row in table.to_pylist():
+        hashes, config = (row["env_hash"], row["software_hash"]), _config_of_text(row["settings"])
+        baseline = numbers[row["baseline_cell_id"], *hashes]
+        family = f"{baseline} {config}"
+        if (baseline, config) not in seen:
+            seen.add((baseline, config))
+            yield {
+                "cell": baseline,
+                "config": config,
+                "family": family,
+                "relative_l2_error": row["baseline_relative_l2_error"],
+                "ratio": 1.0,
+                "ratio_low": None,
+                "ratio_high": None,
+                "verdict": None,
+                "ms": row["baseline_ms"],
+            }
+        yield {
+            "cell": numbers[row["cell_id"], *hashes],
+            "config": config,
+            "family": family,
+            "relative_l2_error": row["relative_l2_error"],
+            "ratio": row["ratio"],
+            "ratio_low": row["ratio_low"],
+            "ratio_high": row["ratio_high"],
+            "verdict": row["wall_verdict"],
+            "ms": row["candidate_ms"],
+        }
 
 
 def _trial(row: Row) -> Row:
@@ -239,7 +279,7 @@ def _trial(row: Row) -> Row:
         "started_at",
         "message",
     )
-    return {"config": config_name(row)} | {name: row[name] for name in names}
+    return {"config": _config(row)} | {name: row[name] for name in names}
 
 
 def _times(content: Content) -> Iterable[Row]:
@@ -257,11 +297,24 @@ def _times(content: Content) -> Iterable[Row]:
         }
 
 
-def config_name(row: Row) -> str:
-    said = [f"benchmark={_value(row['benchmark'])}"]
-    differing = (name for name, usual in PYTORCH_SETTINGS.items() if (row[name] or usual) != usual)
-    return " ".join([*said, *(f"{name}={_value(row[name])}" for name in differing)])
+def config_name(settings: Mapping[str, str]) -> str:
+    differing = (name for name, usual in PYTORCH_SETTINGS.items() if settings[name] != usual)
+    return " ".join(f"{name}={settings[name]}" for name in ("benchmark", *differing))
 
 
-def _value(value: Scalar) -> str:
-    return str(value).lower()
+def _config(row: Row) -> str:
+    """Of a row that has a column for each setting."""
+    texts = {name: _text(row[name]) for name in ("benchmark", *PYTORCH_SETTINGS)}
+    if row["compute_cache_disabled"] is None:  # unknown to older schemas
+        texts["compute_cache_disabled"] = "false"
+    return config_name(texts)
+
+
+def _config_of_text(settings: Scalar) -> str:
+    """Of settings as questions have them in one column: `name=value, name=value`."""
+    pairs = (setting.partition("=") for setting in str(settings).split(", "))
+    return config_name({name: value for name, _, value in pairs})
+
+
+def _text(value: Scalar) -> str:
+    return "null" if value is None else str(value).lower()

@@ -8,12 +8,13 @@ from cudnn_sweep.analysis.report.content import Compared, Content, effect
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 
 VERDICTS = ("helps", "hurts", "equivalent", "inconclusive", "no_effect")
-CACHES = {"empty": "with an empty compute cache", "warm": "with a warm one"}
+CACHES = ("empty", "warm")
 REASONS = {
     "no_cuda": "there is no GPU",
     "not_cudnn": "nothing in them ran in cuDNN",
     "flag_not_consulted": "what ran does not read this setting",
 }
+TWINS = "A/A pairs compare a config with itself: what helps or hurts here is a false alarm."
 NOTHING_STORED = "No trial is stored here: there is nothing to report yet."
 NOTHING_COMPARED = "No two configs that differ in one setting were measured in one cell: there is nothing to compare."
 ROUNDED = 1000  # iterations; more are told in three digits
@@ -38,16 +39,22 @@ def counted(count: int, what: str) -> str:
 def headline(compared: Compared, min_effect: float) -> str:
     """How many cells it helps, hurts and leaves alone."""
     counts = verdict_counts(compared.verdicts)
-    said = [
-        f"helps in {counts['helps']}",
-        f"hurts in {counts['hurts']}",
-        f"makes no difference of {100 * min_effect:.3g}% in {counts['equivalent']}",
-        f"cannot be told in {counts['inconclusive']}",
-    ]
-    if counts["no_effect"]:
-        said.append(f"can have no effect in {counts['no_effect']}")
+    phrases = {
+        "helps": "helps in",
+        "hurts": "hurts in",
+        "equivalent": f"makes no difference of {100 * min_effect:.3g}% in",
+        "inconclusive": "cannot be told in",
+        "no_effect": "can have no effect in",
+    }
+    said = [f"{phrase} {counts[name]}" for name, phrase in phrases.items() if counts[name]]
     total = counted(len(compared.verdicts), "cell")
-    return f"{compared.contrast}, over {total}: {', '.join(said[:-1])} and {said[-1]}."
+    return f"{compared.contrast}, over {total}: {listed(said)}."
+
+
+def listed(parts: Sequence[str]) -> str:
+    """`a, b and c`."""
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def verdict_counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
@@ -59,11 +66,20 @@ def sentences(compared: Compared, labels: dict[tuple[str, str, str], str]) -> li
     """The largest gain, the largest loss, and why a setting had no effect where it had none."""
     gains = [each for each in compared.verdicts if each.wall_verdict == "helps"]
     losses = [each for each in compared.verdicts if each.wall_verdict == "hurts"]
-    return [
-        _largest("gain", gains, compared, labels),
-        _largest("loss", losses, compared, labels),
-        *_why_without_effect(compared.verdicts),
-    ]
+    said = [TWINS] if compared.contrast.field == "twin" else []
+    if gains:
+        said.append(_largest("gain", gains, compared, labels))
+    if losses:
+        said.append(_largest("loss", losses, compared, labels))
+    if not gains or not losses:
+        said.append(f"No cell is seen to {_neither(bool(gains), bool(losses))}.")
+    return [*said, *_why_without_effect(compared.verdicts)]
+
+
+def _neither(has_gains: bool, has_losses: bool) -> str:
+    if has_gains or has_losses:
+        return "lose" if has_gains else "gain"
+    return "gain or to lose"
 
 
 def cost(content: Content) -> str:
@@ -119,8 +135,6 @@ def _largest(
     compared: Compared,
     labels: dict[tuple[str, str, str], str],
 ) -> str:
-    if not verdicts:
-        return f"No cell is seen to {'gain' if what == 'gain' else 'lose'}."
     verdict = max(verdicts, key=lambda each: effect(each.ratio))
     times = ""
     if verdict.baseline_ms is not None and verdict.candidate_ms is not None:
@@ -137,7 +151,9 @@ def _searches_on(verdict: Verdict) -> bool:
 
 def _paid(paybacks: Mapping[str, BreakEven]) -> str:
     said = [
-        f"{payback(paybacks[cache])} {text}" for cache, text in CACHES.items() if cache in paybacks
+        f"{payback(paybacks[cache])} ({cache} compute cache)"
+        for cache in CACHES
+        if cache in paybacks and paybacks[cache].loop_kind != "open"
     ]
     return f"; iterations to pay back: {', '.join(said)}" if said else ""
 

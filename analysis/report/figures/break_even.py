@@ -17,7 +17,7 @@ def figure(palette: Palette, compute_cache: str) -> Figure:
         about="Seconds saved by the candidate after so many iterations, its extra cold cost "
         f"subtracted, for the {MOST_CURVES} cells with the largest effect. A curve starts below "
         "zero by that cost; a dot with its 95% interval marks where it crosses.",
-        empty=f"No gain or loss was told from zero in cells that met a {compute_cache} compute cache.",
+        empty=f"No gain or loss was told from zero in cells that met the compute cache {compute_cache}.",
         table="paybacks",
         needs=("gain_ms", "tuning_ms"),
         only={"compute_cache": compute_cache, "is_told": "yes"},
@@ -58,7 +58,7 @@ def _curves(palette: Palette) -> Drawing:
     colour = alt.Color(
         "label:N",
         scale=alt.Scale(range=palette.categories),
-        legend=alt.Legend(orient="bottom", columns=1, title=None, symbolOpacity=1),
+        legend=alt.Legend(orient="bottom", columns=1, title=None, symbolOpacity=1, labelLimit=520),
     )
     curves = (
         ranked.transform_calculate(exponent=exponents)
@@ -68,7 +68,7 @@ def _curves(palette: Palette) -> Drawing:
         .mark_line(strokeWidth=2, cursor="pointer")
         .encode(x=x, y=y, color=colour, detail="cell:N", tooltip="label:N")
     )
-    crossed = ranked.transform_calculate(saved_s="0").transform_filter(
+    crossed = ranked.transform_filter(
         f"datum.break_even_iterations >= 1 && datum.break_even_iterations <= 1e{MOST_EXPONENT}"
     )
     intervals = (
@@ -78,16 +78,13 @@ def _curves(palette: Palette) -> Drawing:
         )
         .transform_filter("isValid(datum.break_even_low) && isValid(datum.break_even_high)")
         .mark_rule(strokeWidth=4, opacity=0.5)
-        .encode(x=x, x2="last:Q", y=y, color=colour)
+        .encode(x=x, x2="last:Q", y=alt.datum(0), color=colour)
     )
     dots = (
         crossed.transform_calculate(iterations="datum.break_even_iterations")
         .mark_point(filled=True, size=90, opacity=1, cursor="pointer")
-        .encode(x=x, y=y, color=colour, tooltip="label:N", description="label:N")
+        .encode(x=x, y=alt.datum(0), color=colour, tooltip="label:N", description="label:N")
     )
-    zero = (
-        alt.Chart(alt.InlineData(values=[{"saved_s": 0}]))
-        .mark_rule(color=palette.quiet, strokeDash=[3, 3])
-        .encode(y=y)
-    )
+    nothing = alt.Chart(alt.InlineData(values=[{}]))
+    zero = nothing.mark_rule(color=palette.quiet, strokeDash=[3, 3]).encode(y=alt.datum(0))
     return alt.layer(zero, curves, intervals, dots).properties(width="container", height=300)

@@ -24,12 +24,12 @@ def figure(palette: Palette) -> Figure:
         "one workload.",
         empty="No cold cost is known.",
         table="cold_costs",
-        needs=("cold_s", "distinct_shapes"),
+        needs=("cold_s", "shapes"),
         columns=(
             CELL,
             CONFIG,
             Column(field="compute_cache", title="compute cache", kind="text"),
-            Column(field="distinct_shapes", title="shapes"),
+            Column(field="shapes", title="shapes"),
             Column(field="cold_s", title="cold s"),
         ),
         half=True,
@@ -42,7 +42,7 @@ def _points(palette: Palette) -> Drawing:
         format="d", grid=False, values=[1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256]
     )
     x = alt.X(
-        "distinct_shapes:Q",
+        "shapes:Q",
         scale=alt.Scale(type="log", nice=False, padding=20),
         axis=integers,
         title="distinct shapes",

@@ -18,6 +18,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
 WIDEST = 4  # an interval is cut where it is that many times its ratio, or else nothing else is seen
+MARK, DENSE_MARK = 85, 22  # square pixels
 SORTED = alt.EncodingSortField("ratio", op="min", order="ascending")
 
 
@@ -53,7 +54,8 @@ def figure(palette: Palette, min_effect: float) -> Figure:
 
 def _rows(palette: Palette, min_effect: float, axis: alt.Axis | None, step: float) -> Drawing:
     y = alt.Y("label:N", sort=SORTED, axis=axis, title=None)
-    return _layers(palette, min_effect, y).properties(height=alt.Step(step))
+    size = MARK if axis else DENSE_MARK
+    return _layers(palette, min_effect, y, size).properties(height=alt.Step(step))
 
 
 def _named_axis() -> alt.Axis:
@@ -68,12 +70,12 @@ def _named_above(palette: Palette, min_effect: float) -> Drawing:
         .mark_text(align="left", dy=-13, fontSize=11, color=palette.ink, limit=340)
         .encode(y=y, x=alt.value(0), text="label:N")
     )
-    return alt.layer(_layers(palette, min_effect, y), names).properties(
+    return alt.layer(_layers(palette, min_effect, y, MARK), names).properties(
         width="container", height=alt.Step(36)
     )
 
 
-def _layers(palette: Palette, min_effect: float, y: alt.Y) -> Drawing:
+def _layers(palette: Palette, min_effect: float, y: alt.Y, size: int) -> Drawing:
     axis = alt.Axis(orient="top", format="~g", values=ratio_ticks("x"), labelOverlap="greedy")
     title = "← faster\u2003candidate time / baseline time\u2003slower →"
     x = alt.X(
@@ -91,7 +93,7 @@ def _layers(palette: Palette, min_effect: float, y: alt.Y) -> Drawing:
     )
     marks = (
         alt.Chart(ROWS)
-        .mark_point(filled=True, size=85, opacity=1, cursor="pointer")
+        .mark_point(filled=True, size=size, opacity=1, cursor="pointer")
         .encode(
             y=y,
             x=x,

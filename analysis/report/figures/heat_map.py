@@ -5,6 +5,7 @@ import altair as alt
 from cudnn_sweep.analysis.report.figures.figure import (
     CELL,
     LABEL_PX,
+    LABELLED_ROWS,
     ROWS,
     VERDICT,
     Column,
@@ -23,7 +24,8 @@ def figure(palette: Palette, min_effect: float) -> Figure:
         name="heat_map",
         title="Workload by regime",
         about="The same ratios, so that rows compare how shapes arrive. Each field shows the ratio "
-        "and its verdict: ◀ helps, ▶ hurts, = equivalent, ? inconclusive, · no effect.",
+        "and its verdict: ◀ helps, ▶ hurts, = equivalent, ? inconclusive, · no effect. Where there "
+        f"are more than {LABELLED_ROWS} rows they are grouped: the geometric mean and how many cells.",
         empty="No cell has both configs measured in one block.",
         table="verdicts",
         needs=("ratio",),
@@ -35,8 +37,10 @@ def figure(palette: Palette, min_effect: float) -> Figure:
             CELL,
         ),
         rows="row_label",
+        dense_rows="group_label",
         drawings={
             "wide": styled(_map(palette, min_effect, LABEL_PX, -20), palette),
+            "dense": styled(_groups(palette, min_effect), palette),
             "narrow": styled(_map(palette, min_effect, 150, -90), palette),
         },
     )
@@ -44,20 +48,43 @@ def figure(palette: Palette, min_effect: float) -> Figure:
 
 def _map(palette: Palette, min_effect: float, label_px: int, angle: int) -> Drawing:
     signs = " ".join(f"datum.verdict == '{name}' ? ' {sign}' :" for name, sign in SIGNS.items())
+    shown = f"format(datum.ratio, '.2f') + ({signs} '')"
+    base = alt.Chart(ROWS).transform_calculate(shown=shown)
+    return _fields(base, palette, min_effect, _rows("row_label", label_px), angle)
+
+
+def _groups(palette: Palette, min_effect: float) -> Drawing:
     base = (
         alt.Chart(ROWS)
-        .transform_calculate(shown=f"format(datum.ratio, '.2f') + ({signs} '')")
-        .encode(
-            x=alt.X("regime_label:N", title=None, axis=alt.Axis(orient="top", labelAngle=angle)),
-            y=alt.Y("row_label:N", title=None, axis=alt.Axis(labelLimit=label_px, ticks=False)),
-            tooltip=alt.Tooltip("label:N"),
+        .transform_calculate(log="log(datum.ratio)")
+        .transform_aggregate(
+            mean="mean(log)", cells="count()", groupby=["group_label", "regime_label"]
         )
+        .transform_calculate(
+            ratio="exp(datum.mean)", row_label="datum.group_label", label="datum.group_label"
+        )
+        .transform_calculate(shown="format(datum.ratio, '.2f') + ' (' + datum.cells + ')'")
     )
+    return _fields(base, palette, min_effect, _rows("group_label", LABEL_PX), -20)
+
+
+def _rows(field: str, label_px: int) -> alt.Y:
+    return alt.Y(f"{field}:N", title=None, axis=alt.Axis(labelLimit=label_px, ticks=False))
+
+
+def _fields(
+    chart: alt.Chart, palette: Palette, min_effect: float, rows: alt.Y, angle: int
+) -> Drawing:
+    columns = alt.Axis(orient="top", labelAngle=angle)
+    base = chart.encode(x=alt.X("regime_label:N", title=None, axis=columns), y=rows)
     fields = base.mark_rect(stroke=palette.paper, strokeWidth=2, cursor="pointer").encode(
         color=alt.Color("ratio:Q", scale=_scale(palette, min_effect), legend=None),
+        tooltip="label:N",
         description="label:N",
     )
-    text = base.mark_text(color=palette.ink, fontSize=11, cursor="pointer").encode(text="shown:N")
+    text = base.mark_text(color=palette.ink, fontSize=11, cursor="pointer").encode(
+        text="shown:N", tooltip="label:N"
+    )
     return alt.layer(fields, text).properties(width="container", height=alt.Step(26))
 
 

@@ -6,10 +6,10 @@ from cudnn_sweep.analysis.report.figures.figure import (
     CELL,
     CONFIG,
     ROWS,
-    TICKS,
     Column,
     Drawing,
     Figure,
+    ratio_ticks,
     styled,
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
@@ -19,18 +19,21 @@ def figure(palette: Palette) -> Figure:
     return Figure(
         name="precision",
         title="Precision against error",
-        about="Time of an iteration against the relative L2 error from float64 of what it computes. "
-        "A line joins the precisions of one workload under one config: down is faster, left is "
-        "closer.",
-        empty="No trial was compared with a float64 reference (measure: reference_replicates).",
-        table="computes",
-        needs=("relative_l2_error", "steady_wall_ms"),
+        about="Time of an iteration over that of the most exact precision measured, against the "
+        "relative L2 error of what it computes from float64. A line joins the precisions of one "
+        "workload under one config: down is faster, left is closer.",
+        empty="No workload was measured in two precisions and compared with a float64 reference.",
+        table="precisions",
+        needs=("relative_l2_error", "ratio"),
         columns=(
             CELL,
             CONFIG,
             Column(field="precision", title="precision", kind="text"),
             Column(field="relative_l2_error", title="relative L2 error"),
-            Column(field="steady_wall_ms", title="ms an iteration"),
+            Column(field="ratio", title="time ratio", kind="ratio"),
+            Column(field="ratio_low", title="low", kind="ratio"),
+            Column(field="ratio_high", title="high", kind="ratio"),
+            Column(field="ms", title="ms an iteration"),
         ),
         half=True,
         drawings={"wide": styled(_points(palette), palette)},
@@ -49,16 +52,16 @@ def _points(palette: Palette) -> Drawing:
                 title="relative L2 error",
             ),
             y=alt.Y(
-                "steady_wall_ms:Q",
+                "ratio:Q",
                 scale=alt.Scale(type="log", nice=False, padding=14),
-                axis=alt.Axis(format="~g", values=TICKS, labelOverlap="greedy"),
-                title="ms an iteration",
+                axis=alt.Axis(format="~g", values=ratio_ticks("y"), labelOverlap="greedy"),
+                title="time ratio",
             ),
             tooltip="label:N",
         )
     )
     lines = base.mark_line(strokeWidth=1, color=palette.quiet, opacity=0.5).encode(
-        detail=["family:N", "config:N"], order="relative_l2_error:Q"
+        detail="family:N", order="relative_l2_error:Q"
     )
     points = base.mark_point(size=60, strokeWidth=2, cursor="pointer").encode(
         color=alt.Color("precision:N", scale=alt.Scale(range=palette.categories), title=None),

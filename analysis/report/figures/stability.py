@@ -28,6 +28,7 @@ def figure(palette: Palette) -> Figure:
             CELL,
             CONFIG,
             Column(field="choice_share", title="share"),
+            Column(field="entropy_bits", title="entropy, bits"),
             Column(field="distinct_choices", title="choices"),
             Column(field="processes", title="processes"),
         ),

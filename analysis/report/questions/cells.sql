@@ -22,12 +22,9 @@ select
     any_value(precision) as precision, -- noqa: RF04
     any_value(layout) as layout,
     any_value(gpu) as gpu,
-    concat_ws(
-        ', ',
-        'torch ' || any_value(torch),
-        'cuDNN ' || any_value(cudnn)::text,
-        'driver ' || any_value(driver)
-    ) as software,
+    'torch ' || any_value(torch) as torch,
+    'cuDNN ' || any_value(cudnn)::text as cudnn,
+    'driver ' || any_value(driver) as driver,
     count(*) as trials
 from records
 where $sweep_id is null or sweep_id = $sweep_id

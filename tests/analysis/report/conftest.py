@@ -132,11 +132,10 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser | Non
     profile = tmp_path_factory.mktemp("chromium")
     its_input, to_browser = os.pipe()
     from_browser, its_output = os.pipe()
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}"]
-    # The protocol speaks on descriptors 3 and 4; the shell puts the pipes there.
-    shell = ["sh", "-c", f'exec "$@" 3<&{its_input} 4>&{its_output}', "sh", *command]
+    # The protocol speaks on descriptors 3 and 4: bash puts the pipes there.
+    placed = f'exec "$@" 3<&{its_input} 4>&{its_output}'
     with subprocess.Popen(
-        shell,
+        ["bash", "-c", placed, "bash", CHROMIUM, *FLAGS, f"--user-data-dir={profile}"],
         pass_fds=(its_input, its_output),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -1,0 +1,288 @@
+"""What a report says: its words, tables and formats, over small made-up stores."""
+
+import json
+import math
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cudnn_sweep.analysis.report.content import AskedContrast, gather
+from cudnn_sweep.analysis.report.delivery import as_html, as_json, as_markdown
+from cudnn_sweep.analysis.report.page import escaped_json
+from cudnn_sweep.analysis.report.payload import Payload, payload
+from cudnn_sweep.analysis.report.sheets import Sheet, plain
+from cudnn_sweep.analysis.report.words import duration, number
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.orchestrator.cli import app
+
+MakePair = Callable[..., list[RunRecord]]
+BENCHMARK = AskedContrast(field="benchmark", baseline="false", candidate="true")
+HOSTILE = "</script><script>window.pwned=1</script>\"'&\u2028"
+NOISE = (0.999, 1.0, 1.001, 1.0)  # of the candidate's time, a block
+
+
+@pytest.fixture
+def add_cell(store: Store, make_pair: MakePair) -> Callable[..., None]:
+    """A cell of four blocks whose candidate takes `ratio` of 10 ms."""
+
+    def add(cell: str, ratio: float, **changes: object) -> None:
+        for block, noise in enumerate(NOISE):
+            for record in make_pair(block, 10.0, 10.0 * ratio * noise, **changes):
+                store.write(_of(record, cell))
+
+    return add
+
+
+AddCell = Callable[..., None]
+
+
+@pytest.fixture
+def filled(store: Store, add_cell: AddCell) -> Store:
+    """A gain, a loss and no difference, under three regimes of one problem."""
+    add_cell("gain", 0.4, regime="fixed")
+    add_cell("loss", 1.2, regime="cycle")
+    add_cell("same", 1.0, regime="last_partial_batch")
+    return store
+
+
+def test_the_answer_is_said_in_words(filled: Store) -> None:
+    (contrast,) = _payload(filled).contrasts
+    assert contrast.headline == (
+        "benchmark: false → true, over 3 cells: helps in 1, hurts in 1 and makes no difference of "
+        "3% in 1."
+    )
+    assert contrast.sentences == [
+        (
+            "Largest gain: vgg_256_56 fixed: 2.50 times as fast (95% interval 2.50 to 2.50), "
+            "10.0 → 4.00 ms an iteration; iterations to pay back: after 79 (warm compute cache)."
+        ),
+        (
+            "Largest loss: vgg_256_56 cycle: 20.0% more time (95% interval 19.8 to 20.2%), "
+            "10.0 → 12.0 ms an iteration."
+        ),
+    ]
+
+
+def test_what_it_cost_is_said(filled: Store) -> None:
+    assert _payload(filled).cost == (
+        "What it cost: 24 trials in 1 sweep, 1.40 minutes of NVIDIA H200, 31% of it measuring."
+    )
+
+
+def test_a_cell_is_named_by_what_tells_it_from_the_others(filled: Store, add_cell: AddCell) -> None:
+    add_cell("small", 1.0, regime="fixed", input_shape=[8, 256, 56, 56])
+    labels = _column(_payload(filled), "cells", "label")
+    assert labels == [
+        "vgg_256_56 64x256x56x56 cycle",
+        "vgg_256_56 64x256x56x56 fixed",
+        "vgg_256_56 64x256x56x56 last_partial_batch",
+        "vgg_256_56 8x256x56x56 fixed",
+    ]
+
+
+def test_cells_that_nothing_tells_apart_show_their_ids(store: Store, add_cell: AddCell) -> None:
+    add_cell("aaaaaaaa", 1.0)
+    add_cell("bbbbbbbb", 1.0)
+    assert _column(_payload(store), "cells", "label") == ["vgg_256_56 aaaaaa", "vgg_256_56 bbbbbb"]
+
+
+def test_one_regime_with_other_numbers_shows_them(store: Store, add_cell: AddCell) -> None:
+    add_cell("two", 1.0, regime="cycle", regime_parameters={"sizes": 2.0})
+    add_cell("four", 1.0, regime="cycle", regime_parameters={"sizes": 4.0})
+    regimes = _column(_payload(store), "cells", "regime_label")
+    assert sorted(map(str, regimes)) == ["cycle (sizes 2)", "cycle (sizes 4)"]
+
+
+def test_verdicts_come_with_what_they_rest_on(filled: Store) -> None:
+    found = _payload(filled)
+    assert _column(found, "verdicts", "verdict") == ["helps", "equivalent", "hurts"]
+    assert _column(found, "verdicts", "blocks") == [4, 4, 4]
+    assert _column(found, "verdicts", "warm_payback") == ["after 79", "not told", "never"]
+
+
+def test_an_empty_store_says_so_in_every_format(store: Store) -> None:
+    found = _payload(store)
+    assert found.nothing == "No trial is stored here: there is nothing to report yet."
+    assert found.nothing in as_markdown(found)
+    assert json.loads(as_json(found))["nothing"] == found.nothing
+    assert "No trial is stored here" in as_html(found)
+
+
+def test_a_store_of_one_config_has_nothing_to_compare(store: Store, make_pair: MakePair) -> None:
+    store.write(make_pair(0, 10.0, 9.0)[0])
+    found = _payload(store)
+    assert (found.contrasts, str(found.nothing)[:33]) == ([], "No two configs that differ in one")
+
+
+def test_an_open_loop_has_no_payback(store: Store, add_cell: AddCell) -> None:
+    add_cell("open", 3.0, loop_kind="open", steady_wall_samples_ms=None, steady_device_ms=None)
+    found = _payload(store)
+    assert _column(found, "verdicts", "device_ratio") == [None]
+    assert _column(found, "paybacks", "is_told") == ["no"]
+
+
+def test_no_effect_is_told_with_its_reason(store: Store, add_cell: AddCell) -> None:
+    add_cell("cpu", 1.0, device="cpu", compute_cache=None, routes=["Mkldnn"])
+    (contrast,) = _payload(store).contrasts
+    assert contrast.counts["no_effect"] == 1
+    assert contrast.headline.endswith("over 1 cell: can have no effect in 1.")
+    assert contrast.sentences[-1] == "No effect is possible in 1 cell: there is no GPU."
+
+
+def test_what_was_left_out_is_counted(store: Store, make_pair: MakePair) -> None:
+    for record in [*make_pair(0, 10.0, 9.0), *make_pair(1, 10.0, 9.0)]:
+        store.write(record)
+    off, on = make_pair(2, 10.0, 9.0)
+    store.write(off)
+    store.write(replace(on, status="crash", message="it fell"))
+    off, on = make_pair(3, 10.0, 9.0)
+    store.write(off)
+    store.write(replace(on, slot="GPU-1"))
+    found = _payload(store)
+    assert found.contrasts[0].left_out == [
+        "1 block split over GPUs or launches, and left out.",
+        "1 block left out because one of the two trials failed or is missing.",
+    ]
+    assert found.left_out == ["1 trial did not end well: 1 crash."]
+
+
+def test_what_is_not_finite_is_null() -> None:
+    assert [plain(math.inf), plain(math.nan), plain(1.23456789), plain(None)] == [
+        None,
+        None,
+        1.23457,
+        None,
+    ]
+    assert plain(["a", "b"]) == "a, b"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.02712, "0.0271"), (13.883, "13.9"), (22342.3, "22,300"), (3.0, "3.00"), (2e-7, "2e-07")],
+)
+def test_numbers_have_three_digits(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_durations_are_in_their_unit() -> None:
+    assert [duration(5), duration(90), duration(7200)] == [
+        "5.00 seconds",
+        "1.50 minutes",
+        "2.00 hours",
+    ]
+
+
+def test_json_holds_the_same_tables(filled: Store) -> None:
+    found = _payload(filled)
+    read = json.loads(as_json(found))
+    assert read["contrasts"][0]["headline"] == found.contrasts[0].headline
+    verdicts = read["tables"]["verdicts"]
+    assert len(verdicts["rows"]) == 3 and "ratio_low" in verdicts["columns"]
+
+
+def test_markdown_has_a_table_of_cells(filled: Store) -> None:
+    text = as_markdown(_payload(filled))
+    assert "| vgg_256_56 fixed | 10.0 | 4.00 | 0.400 |" in text
+    assert "## Environment" in text
+
+
+def test_a_name_is_no_markup_in_markdown(store: Store, add_cell: AddCell) -> None:
+    add_cell("hostile", 0.4, problem="<img src=x>|")
+    text = as_markdown(_payload(store))
+    assert "<img" not in text.replace("\\|", "")
+
+
+def test_a_name_cannot_leave_its_block_of_data(store: Store, add_cell: AddCell) -> None:
+    add_cell("hostile", 0.4, problem=HOSTILE, workload=HOSTILE)
+    html = as_html(_payload(store))
+    assert "window.pwned" in html and "<script>window.pwned" not in html
+    (data,) = re.findall(
+        r'<script type="application/json" id="report">(.*?)</script>', html, re.DOTALL
+    )
+    read = json.loads(data)["tables"]["cells"]
+    assert read["rows"][0][read["columns"].index("workload")] == HOSTILE
+
+
+def test_escaped_json_has_no_character_that_ends_anything() -> None:
+    text = escaped_json({"name": HOSTILE})
+    assert not set(text) & set("<>&\u2028\u2029")
+    assert json.loads(text) == {"name": HOSTILE}
+
+
+def test_a_report_of_a_hundred_trials_is_small(store: Store, add_cell: AddCell) -> None:
+    for cell in range(13):
+        add_cell(f"cell-{cell}", 1.0, regime=f"regime-{cell}")
+    assert len(as_html(_payload(store)).encode()) < 1_500_000
+
+
+def test_trials_beyond_the_cap_are_left_to_a_query(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cudnn_sweep.analysis.report.content.MOST_TRIALS", 10)
+    found = _payload(filled)
+    assert len(found.tables["trials"].rows) == 8  # of the cell with the largest effect
+    assert "16 trials of smaller effects are not in this file." in found.left_out
+    assert found.trials_query.startswith("sweep query 'select * from records where cell_id = ")
+
+
+def test_the_command_compares_every_stored_contrast(filled: Store, make_pair: MakePair) -> None:
+    off, _on = make_pair(0, 10.0, 10.0)
+    filled.write(_of(replace(off, trial_id="twin", twin=1), "gain"))
+    read = json.loads(_report(filled, "--format", "json").stdout)
+    assert [each["name"] for each in read["contrasts"]] == [
+        "benchmark: false → true",
+        "twin: 0 → 1",
+    ]
+
+
+def test_the_command_writes_the_file_and_answers_in_a_line(filled: Store, tmp_path: Path) -> None:
+    output = tmp_path / "mine.html"
+    found = _report(filled, "--field", "benchmark", "--output", str(output))
+    assert found.stdout.startswith(f"{output}: benchmark: false → true, over 3 cells: helps in 1")
+    assert output.read_text().startswith("<!doctype html>")
+
+
+def test_charts_are_exported(filled: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "charts"
+    _report(filled, "--format", "json", "--charts", str(folder))
+    assert {"effect.svg", "effect.png", "heat_map.svg", "time.png"} <= {
+        file.name for file in folder.iterdir()
+    }
+    assert (folder / "effect.png").read_bytes().startswith(b"\x89PNG")
+    assert "var(--" not in (folder / "effect.svg").read_text()
+
+
+def test_without_the_extra_the_command_names_it(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("page", "pictures"):
+        monkeypatch.delitem(sys.modules, f"cudnn_sweep.analysis.report.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    found = _report(filled)
+    assert found.exit_code == 2
+    assert "pip install 'cudnn-sweep[report]'" in found.stderr
+    assert _report(filled, "--format", "markdown").exit_code == 0
+
+
+def _of(record: RunRecord, cell: str) -> RunRecord:
+    trial_id = f"{cell}-{record.trial_id}"
+    return replace(record, cell_id=cell, trial_id=trial_id, attempt_id=trial_id)
+
+
+def _payload(store: Store) -> Payload:
+    return payload(gather(store, store.location, None, [BENCHMARK], 0.03))
+
+
+def _column(found: Payload, table: str, name: str) -> list[object]:
+    sheet: Sheet = found.tables[table]
+    return [row[sheet.columns.index(name)] for row in sheet.rows]
+
+
+def _report(store: Store, *options: str) -> Result:
+    return CliRunner().invoke(app, ["report", "--results", store.location, *options])

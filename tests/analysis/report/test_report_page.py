@@ -1,0 +1,241 @@
+"""A report as a person has it: opened from disk in a real browser, with no network."""
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from cudnn_sweep.analysis.report.content import AskedContrast, gather
+from cudnn_sweep.analysis.report.delivery import as_html
+from cudnn_sweep.analysis.report.payload import payload
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.store import open_store
+
+MakePair = Callable[..., list[RunRecord]]
+BENCHMARK = AskedContrast(field="benchmark", baseline="false", candidate="true")
+TWINS = AskedContrast(field="twin", baseline="0", candidate="1")
+HOSTILE = "</script><script>window.pwned=1</script>\"'&<img src=x onerror='window.pwned=2'>"
+CELLS: list[tuple[str, float, dict[str, object]]] = [
+    ("gain", 0.4, {"regime": "fixed"}),
+    ("loss", 1.2, {"regime": "cycle"}),
+    ("same", 1.0, {"regime": "fixed", "precision": "fp32", "relative_l2_error": 1e-6}),
+    ("hostile", 0.8, {"regime": "fixed", "workload": HOSTILE, "problem": HOSTILE}),
+]
+CHARTS = [
+    "effect",
+    "heat_map",
+    "break_even_warm",
+    "memory",
+    "cold_cost",
+    "stability",
+    "precision",
+    "time",
+]
+
+
+class Browser(Protocol):
+    complaints: list[str]
+    requests: list[str]
+
+    def open(
+        self, file: Path, *, width: int = 1400, height: int = 900, dark: bool = False
+    ) -> None: ...
+    def evaluate(self, script: str) -> object: ...
+    def press(self, key: str) -> None: ...
+    def wait(self, condition: str) -> None: ...
+
+
+@pytest.fixture
+def report(make_pair: MakePair, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four cells in four blocks, one of them with a name that attacks, and A/A pairs. Made once."""
+    file = tmp_path_factory.getbasetemp() / "report.html"
+    if file.exists():
+        return file
+    store = open_store(str(tmp_path_factory.mktemp("report")))
+    for cell, ratio, changes in CELLS:
+        for block in range(4):
+            off, on = make_pair(block, 10.0, 10.0 * ratio + block / 1000, **changes)
+            twin = replace(off, trial_id=f"twin-{block}", twin=1)
+            for record in (off, on, twin) if cell == "gain" else (off, on):
+                trial_id = f"{cell}-{record.trial_id}"
+                store.write(replace(record, cell_id=cell, trial_id=trial_id, attempt_id=trial_id))
+    found = gather(store, store.location, None, [BENCHMARK, TWINS], 0.03)
+    file.write_text(as_html(payload(found)))
+    return file
+
+
+@pytest.fixture
+def page(browser: Browser, report: Path) -> Iterator[Browser]:
+    """The report, open; nothing of it may complain or ask for anything, whatever a test does."""
+    browser.open(report)
+    yield browser
+    assert browser.complaints == []
+    assert browser.requests == [report.as_uri()]
+
+
+def test_every_chart_is_drawn_and_described(page: Browser) -> None:
+    for name in CHARTS:
+        marks = page.evaluate(
+            f"document.querySelectorAll('#chart-{name} .mark-symbol path, "
+            f"#chart-{name} .mark-rect path').length"
+        )
+        assert isinstance(marks, int) and marks > 0, name
+        label = page.evaluate(f"document.querySelector('#chart-{name}').ariaLabel")
+        assert "The rows behind it follow as a table" in str(label)
+    assert page.evaluate("document.querySelector('#chart-break_even_empty').textContent") == (
+        "No gain or loss was told from zero in cells that met the compute cache empty."
+    )
+
+
+def test_the_first_screen_has_the_answer_and_the_picture(page: Browser) -> None:
+    assert str(_text(page, ".headline")).startswith(
+        "benchmark: false → true, over 4 cells: helps in 2"
+    )
+    assert page.evaluate(
+        "document.querySelector('#chart-effect').getBoundingClientRect().top < 800"
+    )
+    assert _text(page, ".tile.helps") == "2 ◀ helps"
+
+
+def test_a_name_that_attacks_is_shown_and_does_nothing(page: Browser) -> None:
+    assert page.evaluate("window.pwned === undefined && !document.querySelector('img')")
+    assert HOSTILE in str(_text(page, "#cell-table tbody"))
+    assert HOSTILE[:40] in str(_text(page, "#chart-effect"))
+    _click(page, "#cell-table tbody tr:nth-child(2) button")
+    assert HOSTILE in str(_text(page, "#trial-table caption"))
+
+
+def test_the_policy_stops_a_script_that_is_put_in(browser: Browser, report: Path) -> None:
+    browser.open(report)
+    browser.evaluate(
+        "document.body.append(Object.assign(document.createElement('script'), {text: 'pwned = 1'}))"
+    )
+    assert browser.evaluate("window.pwned === undefined")
+    assert "Content Security Policy" in browser.complaints[0]
+
+
+def test_filters_narrow_table_and_charts(page: Browser) -> None:
+    _choose(page, "precision", "fp32")
+    page.wait("document.querySelectorAll('#chart-effect .mark-symbol path').length <= 6")
+    assert _text(page, "#shown") == "1 of 4 cells shown"
+    assert page.evaluate("document.querySelectorAll('#cell-table tbody tr').length") == 1
+    _choose(page, "precision", "")
+    assert _text(page, "#shown") == "4 of 4 cells shown"
+
+
+def test_another_contrast_has_its_own_answer(page: Browser) -> None:
+    _choose(page, "contrast", "1")
+    assert str(_text(page, ".headline")).startswith("twin: 0 → 1, over 1 cell")
+    assert "false alarm" in str(_text(page, "#words"))
+
+
+def test_a_mark_leads_to_its_trials(page: Browser) -> None:
+    page.evaluate(
+        "for (const type of ['pointermove', 'pointerdown', 'pointerup', 'click']) {"
+        "const mark = [...document.querySelectorAll('#chart-effect .mark-symbol path')]"
+        ".find((each) => each.getAttribute('aria-label')?.includes('cycle'));"
+        "const {x, y, width, height} = mark.getBoundingClientRect();"
+        "mark.dispatchEvent(new PointerEvent(type, {bubbles: true, clientX: x + width / 2,"
+        "clientY: y + height / 2}))}"
+    )
+    assert "cycle" in str(_text(page, "#trial-table caption"))
+    assert page.evaluate("document.querySelectorAll('#trial-table tbody tr').length") == 8
+    assert "where cell_id = 'loss'" in str(_text(page, "#trial-table code")).replace("'\"'\"'", "'")
+
+
+def test_a_column_sorts_both_ways(page: Browser) -> None:
+    assert _ratios(page) == ["0.400", "0.800", "1.000", "1.200"]
+    _sort(page, "ratio")
+    assert _ratios(page) == ["1.200", "1.000", "0.800", "0.400"]
+    assert page.evaluate("document.activeElement.textContent") == "ratio"
+    assert page.evaluate("document.querySelectorAll('[aria-sort=descending]').length") == 1
+
+
+def test_the_table_downloads_as_csv(page: Browser) -> None:
+    rows = list(csv.DictReader(io.StringIO(str(page.evaluate("csvOfCells()")))))
+    assert [row["verdict"] for row in rows] == ["helps", "helps", "equivalent", "hurts"]
+    assert rows[1]["workload"] == HOSTILE
+    assert (
+        page.evaluate("csvField('=1+1') + csvField('a\"b,c') + csvField(-1)") == '\'=1+1"a""b,c"-1'
+    )
+    _click(page, "#csv")
+
+
+def test_the_keyboard_reaches_filters_table_and_trials(page: Browser) -> None:
+    page.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "filter-contrast"
+    page.evaluate("document.querySelector('#cell-table button.cell').focus()")
+    page.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "trials"
+
+
+def test_what_a_reader_needs_is_in_the_markup(page: Browser) -> None:
+    assert page.evaluate("document.documentElement.lang") == "en"
+    assert page.evaluate(
+        "[...document.querySelectorAll('select')].every((each) => each.labels.length)"
+    )
+    assert page.evaluate("[...document.querySelectorAll('table')].every((each) => each.caption)")
+    assert page.evaluate("document.querySelectorAll('h1').length") == 1
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_stands_out_from_its_ground(browser: Browser, report: Path, dark: bool) -> None:
+    """WCAG AA: a contrast of 4.5 at least."""
+    browser.open(report, dark=dark)
+    for name in ("--ink", "--quiet", "--helps", "--hurts"):
+        assert _contrast(browser, name, "--paper") >= 4.5, name
+
+
+def test_a_narrow_screen_scrolls_down_alone(browser: Browser, report: Path) -> None:
+    browser.open(report, width=420)
+    assert browser.evaluate("document.documentElement.scrollWidth") == 420
+
+
+def _text(page: Browser, selector: str) -> object:
+    return page.evaluate(f"document.querySelector({selector!r}).textContent")
+
+
+def _click(page: Browser, selector: str) -> None:
+    page.evaluate(f"document.querySelector({selector!r}).click()")
+
+
+def _choose(page: Browser, name: str, value: str) -> None:
+    page.evaluate(
+        f"{{const select = document.querySelector('#filter-{name}'); select.value = '{value}';"
+        "select.dispatchEvent(new Event('change'))}"
+    )
+
+
+def _ratios(page: Browser) -> object:
+    return page.evaluate(
+        "[...document.querySelectorAll('#cell-table tbody tr')].map((row) => row.cells[3].textContent)"
+    )
+
+
+def _sort(page: Browser, title: str) -> None:
+    page.evaluate(
+        "[...document.querySelectorAll('#cell-table .sort')]"
+        f".find((each) => each.textContent === '{title}').click()"
+    )
+
+
+def _contrast(page: Browser, one: str, other: str) -> float:
+    lighter, darker = sorted((_luminance(page, one), _luminance(page, other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(page: Browser, variable: str) -> float:
+    colour = page.evaluate(
+        f"getComputedStyle(document.documentElement).getPropertyValue('{variable}')"
+    )
+    parts = [int(str(colour).strip()[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
