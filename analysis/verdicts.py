@@ -72,6 +72,7 @@ class BreakEven:
     contrast: str
     other_settings: str
     loop_kind: str | None
+    shape: str | None
     compute_cache: str
     outcome: str
     break_even_iterations: float | None

@@ -64,7 +64,7 @@ create or replace macro log_ratio(candidate, baseline) as
 
 -- p value of a mean against a minimum effect: that its true size is no more than `least`.
 create or replace macro p_of_effect(mean, se, df, least) as case
-    when df < 1 then null
+    when df is null or df < 1 or se is null then null -- greatest() would take a null for 0
     when se = 0 then if(abs(mean) > least, 0.0, 1.0)
     else t_above((abs(mean) - least) / se, df) + t_above((abs(mean) + least) / se, df)
 end;

@@ -44,13 +44,13 @@ with drawn as (
         any_value(kernels) as kernels,
         median(steady_device_ms) as choice_device_ms,
         list(steady_device_ms) filter (where steady_device_ms is not null) as device_ms,
-        any_value(layout_conversions) as layout_conversions,
+        max(layout_conversions) as layout_conversions,
         list(layout_conversion_ms) as conversion_ms,
         list(layout_conversion_ms / steady_device_ms) filter (where regime_shapes = 1)
             as conversion_shares,
         count(logged_kernels_agree) as logs_taken,
         count(*) filter (where logged_kernels_agree) as logs_that_agree,
-        any_value(logged_choices) filter (where logged_kernels_agree) as logged_choices,
+        arg_min(logged_choices, started_at) filter (where logged_kernels_agree) as logged_choices,
         max(logged_workspace_bytes) filter (where logged_kernels_agree) as logged_workspace_bytes
     from configured(null, $sweep_id)
     where status = 'ok' and kernels_hash is not null

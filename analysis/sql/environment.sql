@@ -22,8 +22,8 @@
 -- commits: git commits of cudnn-sweep, where known
 select -- noqa: ST06
     host,
-    any_value(device) as device,
-    any_value(gpu) as gpu,
+    device,
+    gpu,
     max(gpu_memory_bytes) as gpu_memory_bytes,
     any_value(mig_profile) as mig_profile,
     max(max_sm_clock_mhz) as max_sm_clock_mhz,
@@ -58,5 +58,5 @@ select -- noqa: ST06
     software_hash
 from records
 where $sweep_id is null or sweep_id = $sweep_id
-group by host, env_hash, software_hash
-order by first_started_at, host, env_hash, software_hash
+group by host, device, gpu, env_hash, software_hash
+order by first_started_at, host, gpu, env_hash, software_hash

@@ -79,8 +79,8 @@ choices as (
         settings,
         kernels_hash as choice,
         convolution_kernels(any_value(kernels)) as kernels,
-        engines(any_value(logged_choices) filter (where logged_kernels_agree)) as engines,
-        any_value(layout_conversions) as layout_conversions,
+        engines(arg_min(logged_choices, started_at) filter (where logged_kernels_agree)) as engines,
+        max(layout_conversions) as layout_conversions,
         median(layout_conversion_ms / steady_device_ms) filter (where regime_shapes = 1)
             as layout_conversion_share
     from configured($field, $sweep_id)

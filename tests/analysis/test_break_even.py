@@ -1,10 +1,11 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.verdicts import BreakEven, break_evens
@@ -123,6 +124,64 @@ def test_without_cuda_there_is_no_effect(answer: Answer, make_pair: MakePair) ->
     (found,) = answer([make_pair(block, 10.0, 5.0, **cpu) for block in range(3)])
     assert (found.outcome, found.no_effect_reason) == ("no_effect", "no_cuda")
     assert (found.compute_cache, found.break_even_iterations) == ("none", None)
+
+
+def test_per_shape_iterations_are_counted_at_that_shape(
+    answer: Answer, make_pair: MakePair
+) -> None:
+    blocks = []
+    for block, gain_ms in enumerate([4.0, 5.0, 6.0]):
+        default, searched = make_pair(block, 10.0, 10.0 - gain_ms)
+        blocks.append(
+            [_visiting(default, [30, 10], [12, 4]), _visiting(searched, [180, 60], [9, 9])]
+        )
+    (regime,) = answer(blocks)
+    assert (regime.shape, regime.tuning_ms, regime.gain_ms) == (None, 200.0, 5.0)
+    larger, smaller = answer([], per="shape")
+    assert (larger.shape, smaller.shape) == ("64x3", "8x3")
+    assert (larger.tuning_ms, smaller.tuning_ms) == (150.0, 50.0)
+    # the baseline's second calls take 12 and 4 ms: 1.5 and 0.5 of their mean
+    assert (larger.gain_ms, smaller.gain_ms) == (7.5, 2.5)
+    assert larger.break_even_iterations == pytest.approx(150 / 7.5)
+    assert smaller.break_even_iterations == pytest.approx(50 / 2.5)
+    low, high = stats.t.interval(0.95, 2, 5.0, 1 / np.sqrt(3))
+    assert smaller.break_even_low == pytest.approx(50 / (0.5 * high), rel=1e-5)
+    assert smaller.break_even_high == pytest.approx(50 / (0.5 * low), rel=1e-5)
+
+
+def test_one_shape_is_a_regime(answer: Answer, make_pair: MakePair) -> None:
+    (regime,) = answer([make_pair(block, 10.0, 5.0) for block in range(3)])
+    (shape,) = answer([], per="shape")
+    assert (shape.shape, shape.outcome) == ("64x256x56x56", "after")
+    assert shape.break_even_iterations == regime.break_even_iterations
+
+
+def test_without_second_calls_every_shape_gains_the_regimes_mean(
+    answer: Answer, make_pair: MakePair
+) -> None:
+    pairs = [make_pair(block, 10.0, 5.0) for block in range(3)]
+    blank = [[_visiting(each, [30, 10], [None, None]) for each in pair] for pair in pairs]
+    answer(blank)
+    assert [row.gain_ms for row in answer([], per="shape")] == [5.0, 5.0]
+
+
+def test_another_per_is_named_with_the_valid_ones(answer: Answer, make_pair: MakePair) -> None:
+    with pytest.raises(QueryError, match="per: found week, allowed are regime and shape"):
+        answer([make_pair(0, 10.0, 5.0)], per="week")
+
+
+def _visiting(
+    record: RunRecord, first_ms: Sequence[float], second_ms: Sequence[float | None]
+) -> RunRecord:
+    """The record with two shapes that took this long at their first and second calls."""
+    shapes = [[64, 3], [8, 3]]
+    calls = zip(shapes, first_ms, second_ms, strict=True)
+    (met,) = record.cold or []
+    cold = [
+        replace(met, shape=shape, first_ms=first, second_ms=second)
+        for shape, first, second in calls
+    ]
+    return replace(record, cold=cold)
 
 
 def _costing(

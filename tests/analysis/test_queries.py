@@ -1,6 +1,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -9,9 +10,8 @@ import pytest
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.prelude import prelude_sql
-from cudnn_sweep.analysis.queries import load_query, parse_query, query_names
+from cudnn_sweep.analysis.queries import load_query, own_queries, parse_query, query_names
 from cudnn_sweep.analysis.store import Store, open_store
-
 
 Asked = Callable[[str], tuple[pa.Table, pa.Table]]
 
@@ -86,6 +86,37 @@ def test_a_text_default_may_hold_a_colon_and_prints_as_sql() -> None:
     asked = parse_query("mine", "-- Why?\n-- $x TEXT = 'a: b': anything\nselect $x;\n")
     assert asked.prepared({}).endswith("select $x;\nEXECUTE q(x := 'a: b');\n")
     assert asked.prepared({"x": "it's"}).endswith("EXECUTE q(x := 'it''s');\n")
+
+
+def test_the_head_says_what_columns_mean_and_the_rest_are_notes() -> None:
+    text = (
+        "-- Why?\n-- $x TEXT = NULL: anything\n--\n-- A row a cell.\n--\n-- ms: time, in ms\n"
+        "select 1 as ms\n-- later: is no column\n"
+    )
+    asked = parse_query("mine", text)
+    assert (asked.question, asked.notes) == ("Why?", "A row a cell.")
+    assert asked.columns == {"ms": "time, in ms"}
+
+
+def test_a_users_own_file_is_found_by_name_and_the_nearer_one_counts(tmp_path: Path) -> None:
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "slowest.sql").write_text("-- Which is slowest?\nselect 1\n")
+    (tmp_path / "queries" / "slowest.sql").write_text("select 2\n")
+    (tmp_path / "queries" / "fastest.sql").write_text("select 3\n")
+    (tmp_path / "sweeps.sql").write_text("select 4\n")
+    own = own_queries([tmp_path, tmp_path / "queries", tmp_path / "none"])
+    assert list(own) == ["slowest", "fastest"], "sweeps is a question of ours"
+    assert load_query("slowest", own).question == "Which is slowest?"
+    assert load_query("fastest", own).sql == "select 3\n"
+    with pytest.raises(QueryError, match="where_time_goes, worst_regressions, slowest, fastest$"):
+        load_query("nope", own)
+
+
+def test_a_users_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "odd.sql"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(QueryError, match="cannot read .*odd.sql"):
+        load_query("odd", {"odd": file})
 
 
 def test_the_prelude_names_files_where_a_torn_one_is_left_out(

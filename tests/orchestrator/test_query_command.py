@@ -67,6 +67,20 @@ def test_the_list_has_every_question_with_its_parameters() -> None:
     assert "    --min-effect DOUBLE (default 0.03):" in found.stdout
 
 
+def test_a_users_own_file_is_listed_and_asked_by_its_name(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "queries").mkdir()
+    text = "-- Which is slowest?\n-- $least_ms DOUBLE = 0: anything\nselect $least_ms as ms\n"
+    (tmp_path / "queries" / "slowest.sql").write_text(text)
+    found = _query("slowest", results, "--least-ms", "2.5", "--format", "csv")
+    assert found.stdout == "ms\n2.5\n"
+    listed = CliRunner().invoke(app, ["query", "--list"])
+    assert "slowest (queries/slowest.sql): Which is slowest?" in listed.stdout
+    assert "    --least-ms DOUBLE (default 0.0): anything" in listed.stdout
+
+
 def test_damaged_files_are_named(results: Path) -> None:
     torn = results / "sweep=night-1" / "part-2.parquet"
     torn.write_bytes(b"PAR1")

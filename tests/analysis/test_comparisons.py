@@ -1,0 +1,215 @@
+"""Between cells: `precision_cost`, `layout_effect`, `compare_gpus` and `compare_software`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cudnn_sweep.analysis.schema import RunRecord
+
+MakeRecord = Callable[..., RunRecord]
+Ask = Callable[..., list[dict[str, object]]]
+Times = list[float]
+
+SLOW, FAST = [10.0, 10.4, 9.8, 10.1], [5.0, 5.1, 4.9]
+
+
+@pytest.fixture
+def cell(make_record: MakeRecord) -> Callable[..., list[RunRecord]]:
+    """The processes of one cell and config, with these wall times."""
+
+    def made(name: str, times_ms: Times, **changes: object) -> list[RunRecord]:
+        changes = {"cell_id": f"cell-{name}", **changes}
+        return [
+            make_record(
+                trial_id=f"{name}-{number}",
+                attempt_id=f"{name}-{number}",
+                block=number,
+                steady_wall_ms=ms,
+                steady_device_ms=0.9 * ms,
+                **changes,
+            )
+            for number, ms in enumerate(times_ms)
+        ]
+
+    return made
+
+
+Cell = Callable[..., list[RunRecord]]
+
+
+def test_an_unpaired_comparison_is_welchs_on_logarithms(ask: Ask, cell: Cell) -> None:
+    (row,) = ask(
+        "precision_cost", [*cell("a", SLOW, precision="fp32"), *cell("b", FAST, precision="bf16")]
+    )
+    b, c = np.log(SLOW), np.log(FAST)
+    exact = stats.ttest_ind(c, b, equal_var=False)
+    df, se = np.floor(exact.df), (c.mean() - b.mean()) / exact.statistic
+    assert exact.df != df
+    low, high = stats.t.interval(0.95, df, c.mean() - b.mean(), se)
+    assert row["ratio"] == pytest.approx(np.exp(c.mean() - b.mean()))
+    assert row["device_ratio"] == pytest.approx(np.exp(c.mean() - b.mean()))
+    assert row["ratio_low"] == pytest.approx(np.exp(low), rel=1e-6)
+    assert row["ratio_high"] == pytest.approx(np.exp(high), rel=1e-6)
+    assert (row["wall_verdict"], row["device_verdict"]) == ("helps", "helps")
+    assert (row["baseline_processes"], row["candidate_processes"]) == (4, 3)
+    assert (row["baseline_ms"], row["candidate_ms"]) == (pytest.approx(10.05), 5.0)
+
+
+def test_a_precision_is_compared_in_speed_and_error(ask: Ask, cell: Cell) -> None:
+    exact = cell("a", SLOW, precision="fp32", relative_l2_error=1e-7, relative_max_error=2e-7)
+    tf32 = cell("b", [8.0, 8.1], precision="tf32", relative_l2_error=3e-4)
+    bf16 = cell("c", FAST, precision="bf16", relative_l2_error=2e-3)
+    bf16[1] = replace(bf16[1], relative_l2_error=4e-3)
+    rows = ask("precision_cost", [*exact, *tf32, *bf16])
+    assert [row["contrast"] for row in rows] == ["precision: fp32 → bf16", "precision: fp32 → tf32"]
+    assert rows[0]["relative_l2_error"] == 4e-3, "the largest"
+    assert rows[0]["baseline_relative_l2_error"] == 1e-7
+    assert [row["precision"] for row in rows] == ["bf16", "tf32"]
+    (row,) = ask("precision_cost", [], candidate="tf32")
+    assert row["contrast"] == "precision: fp32 → tf32"
+    (row,) = ask("precision_cost", [], baseline="tf32", candidate="bf16")
+    assert row["ratio"] == pytest.approx(np.exp(np.log(FAST).mean() - np.log([8.0, 8.1]).mean()))
+
+
+def test_one_process_is_no_verdict(ask: Ask, cell: Cell) -> None:
+    (row,) = ask(
+        "precision_cost", [*cell("a", SLOW, precision="fp32"), *cell("b", [5.0], precision="bf16")]
+    )
+    assert (row["wall_verdict"], row["ratio_low"]) == ("inconclusive", None)
+    assert row["ratio"] == pytest.approx(5 / np.exp(np.log(SLOW).mean()))
+
+
+def test_identical_times_are_equivalent(ask: Ask, cell: Cell) -> None:
+    same = [10.0, 10.0, 10.0]
+    (row,) = ask(
+        "precision_cost", [*cell("a", same, precision="fp32"), *cell("b", same, precision="bf16")]
+    )
+    assert (row["ratio"], row["ratio_high"], row["wall_verdict"]) == (1.0, 1.0, "equivalent")
+
+
+def test_doubtful_processes_and_twins_are_left_out(ask: Ask, cell: Cell) -> None:
+    slow = cell("a", SLOW, precision="fp32")
+    shared = replace(slow[0], trial_id="shared", steady_wall_ms=99.0, warnings=["shared_gpu"])
+    capped = replace(slow[1], trial_id="capped", warnings=["power_capped"])
+    twin = replace(slow[0], trial_id="twin", steady_wall_ms=99.0, twin=1)
+    fast = cell("b", FAST, precision="bf16")
+    (row,) = ask("precision_cost", [*slow, shared, capped, twin, *fast])
+    assert (row["baseline_processes"], row["doubtful_processes"]) == (5, 1)
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        {"problem": "another"},
+        {"kernel_size": [5, 5]},
+        {"regime": "cycle"},
+        {"layout": "channels_last"},
+        {"benchmark": True},
+        {"software_hash": "software-b"},
+        {"loop_kind": "open"},
+        {"state": "flush"},
+        {"model_arguments": {"width": "2"}},
+    ],
+)
+def test_cells_that_differ_in_more_are_not_compared(
+    ask: Ask, cell: Cell, difference: dict[str, object]
+) -> None:
+    slow = cell("a", SLOW, precision="fp32")
+    assert ask("precision_cost", [*slow, *cell("b", FAST, precision="bf16", **difference)]) == []
+
+
+def test_device_times_of_two_sources_are_not_compared(ask: Ask, cell: Cell) -> None:
+    profiled = cell("b", FAST, precision="bf16", steady_device_source="profiler")
+    (row,) = ask("precision_cost", [*cell("a", SLOW, precision="fp32"), *profiled])
+    assert (row["wall_verdict"], row["device_verdict"]) == ("helps", None)
+    assert (row["device_ratio"], row["candidate_device_ms"]) == (None, None)
+
+
+def test_a_layout_is_compared_in_speed_and_conversions(ask: Ask, cell: Cell) -> None:
+    turned = cell("b", FAST, layout="channels_last", layout_conversions=0, layout_conversion_ms=0.0)
+    turned = [replace(each, kernels_hash="kernels-nhwc") for each in turned]
+    (row,) = ask("layout_effect", [*cell("a", SLOW), *turned])
+    assert (row["contrast"], row["layout"]) == (
+        "layout: contiguous → channels_last",
+        "channels_last",
+    )
+    assert (row["baseline_layout_conversions"], row["layout_conversions"]) == (1, 0)
+    assert (row["baseline_layout_conversion_ms"], row["layout_conversion_ms"]) == (0.9, 0.0)
+    assert (row["other_kernels"], row["wall_verdict"]) == (True, "helps")
+
+
+def test_gpus_are_compared_each_with_each(ask: Ask, cell: Cell) -> None:
+    h200 = cell("a", SLOW)
+    b200 = cell("b", FAST, gpu="NVIDIA B200", env_hash="env-b", driver="580.1")
+    b200 = [replace(each, software_hash="software-b") for each in b200]
+    capped = cell("c", SLOW, env_hash="env-c")
+    fast = [replace(each, calibration_matmul_tflops=1400.0) for each in b200]
+    rows = ask("compare_gpus", [*h200, *fast, *capped])
+    assert [row["contrast"] for row in rows] == [
+        "gpu: NVIDIA B200 → NVIDIA H200",
+        "gpu: NVIDIA B200 → NVIDIA H200",
+        "gpu: NVIDIA H200 → NVIDIA H200",
+    ]
+    assert [row["env_hash"] for row in rows] == ["env-a", "env-c", "env-c"]
+    assert (rows[0]["wall_verdict"], rows[0]["matmul_ratio"]) == ("hurts", 0.5)
+    assert (rows[0]["baseline_driver"], rows[0]["driver"]) == ("580.1", "570.1")
+    (row,) = ask("compare_gpus", [], baseline="env-a", candidate="NVIDIA B200")
+    assert (row["contrast"], row["wall_verdict"]) == ("gpu: NVIDIA H200 → NVIDIA B200", "helps")
+
+
+def test_gpus_are_compared_under_one_cudnn(ask: Ask, cell: Cell) -> None:
+    other = cell("b", FAST, gpu="NVIDIA B200", env_hash="env-b", cudnn=92000, software_hash="new")
+    assert ask("compare_gpus", [*cell("a", SLOW), *other]) == []
+
+
+def test_the_last_two_softwares_are_compared(ask: Ask, cell: Cell) -> None:
+    versions = [("2.10.0", SLOW), ("2.11.0", SLOW), ("2.12.0", FAST)]
+    trials = [
+        replace(
+            each,
+            trial_id=f"{torch}-{each.trial_id}",
+            torch=torch,
+            software_hash=f"software-{torch}",
+            started_at=each.started_at + timedelta(days=day),
+            fingerprint=f"bits-{torch}",
+            calibration_copy_gbps=4000.0 + 400 * day,
+        )
+        for day, (torch, times) in enumerate(versions)
+        for each in cell("a", times)
+    ]
+    (row,) = ask("compare_software", trials)
+    assert (row["contrast"], row["wall_verdict"]) == ("torch: 2.11.0 → 2.12.0", "helps")
+    assert (row["other_kernels"], row["same_bits"]) == (False, False)
+    assert row["copy_ratio"] == pytest.approx(4800 / 4400)
+    (row,) = ask("compare_software", [], baseline="2.10.0")
+    assert row["contrast"] == "torch: 2.10.0 → 2.12.0"
+    (row,) = ask("compare_software", [], candidate="2.11.0")
+    assert row["contrast"] == "torch: 2.10.0 → 2.11.0"
+    (row,) = ask("compare_software", [], baseline="2.12.0")
+    assert row["contrast"] == "torch: 2.12.0 → 2.11.0", "back again"
+    assert row["wall_verdict"] == "hurts"
+    (row,) = ask("compare_software", [], baseline="software-2.12.0", candidate="2.10.0")
+    assert row["contrast"] == "torch: 2.12.0 → 2.10.0"
+    assert ask("compare_software", [], candidate="1.0") == []
+
+
+def test_a_contrast_of_softwares_names_what_differs(ask: Ask, cell: Cell) -> None:
+    old = cell("a", SLOW)
+    new = [
+        replace(
+            each,
+            trial_id=f"new-{each.trial_id}",
+            started_at=each.started_at + timedelta(days=1),
+            software_hash="software-b",
+            cudnn=92000,
+            driver="580.1",
+        )
+        for each in old
+    ]
+    (row,) = ask("compare_software", [*old, *new])
+    assert row["contrast"] == "cudnn: 91900 → 92000, driver: 570.1 → 580.1"
+    assert (row["ratio"], row["same_bits"], row["other_kernels"]) == (1.0, True, False)

@@ -1,0 +1,158 @@
+"""The questions `cold_cost`, `memory_cost` and `determinism_cost`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cudnn_sweep.analysis.schema import RunRecord
+
+MakePair = Callable[..., list[RunRecord]]
+Ask = Callable[..., list[dict[str, object]]]
+
+DETERMINISTIC = {"field": "deterministic", "baseline": "false", "candidate": "true"}
+GIB = 2**30
+
+
+def test_cold_costs_are_told_apart_by_the_state_of_the_compute_cache(
+    ask: Ask, make_pair: MakePair
+) -> None:
+    trials = _cold(make_pair(0, 10.0, 5.0, compute_cache="empty"), [40.0, 10.0], [900.0, 110.0])
+    for block, extra in [(1, 300.0), (2, 320.0), (3, 340.0)]:
+        candidate = [30.0 + 0.75 * extra, 10.0 + 0.25 * extra]
+        trials += _cold(make_pair(block, 10.0, 5.0), [30.0, 10.0], candidate)
+    default, searched = make_pair(4, 10.0, 5.0)
+    trials += [default, replace(searched, compute_cache="empty")]  # pairs with no empty one
+    empty, warm = ask("cold_cost", trials)
+    assert (empty["compute_cache"], empty["blocks"], empty["extra_ms"]) == ("empty", 1, 960.0)
+    assert (empty["cold_verdict"], empty["extra_ms_low"]) == ("inconclusive", None)
+    assert (warm["compute_cache"], warm["blocks"], warm["shapes"]) == ("warm", 3, 2)
+    assert (warm["baseline_cold_ms"], warm["candidate_cold_ms"]) == (40.0, 360.0)
+    low, high = stats.t.interval(0.95, 2, 320.0, 20 / np.sqrt(3))
+    assert warm["extra_ms"] == pytest.approx(320)
+    assert warm["extra_ms_low"] == pytest.approx(low, rel=1e-6)
+    assert warm["extra_ms_high"] == pytest.approx(high, rel=1e-6)
+    assert warm["extra_first_shape_ms"] == pytest.approx(240)
+    assert warm["extra_later_shape_ms"] == pytest.approx(80)
+    assert warm["extra_iterations"] == pytest.approx(32)
+    assert warm["cold_ratio"] == pytest.approx(np.cbrt(340 * 360 * 380) / 40)
+    assert warm["cold_verdict"] == "hurts"
+
+
+def test_cold_costs_are_over_the_shapes_that_both_met(ask: Ask, make_pair: MakePair) -> None:
+    open_loop = {"loop_kind": "open", "compute_cache": "warm"}
+    trials = _cold(make_pair(0, 10.0, 90.0, **open_loop), [30.0, 10.0, 10.0], [130.0, 50.0])
+    (row,) = ask("cold_cost", trials)
+    assert (row["shapes"], row["baseline_cold_ms"], row["candidate_cold_ms"]) == (2, 40.0, 180.0)
+    assert (row["extra_first_shape_ms"], row["extra_later_shape_ms"]) == (100.0, 40.0)
+
+
+def test_without_cuda_there_is_one_state_and_no_effect(ask: Ask, make_pair: MakePair) -> None:
+    cpu = {"device": "cpu", "compute_cache": None}
+    (row,) = ask("cold_cost", [t for n in range(3) for t in make_pair(n, 10.0, 5.0, **cpu)])
+    assert (row["compute_cache"], row["cold_verdict"]) == ("none", "no_effect")
+
+
+def test_the_memory_verdict_is_on_the_peak_of_reserved_bytes(ask: Ask, make_pair: MakePair) -> None:
+    trials = []
+    for block in range(3):
+        default, searched = make_pair(block, 10.0, 5.0, gpu_memory_bytes=100 * GIB)
+        trials.append(
+            replace(default, cold_peak_reserved_bytes=2 * GIB, steady_peak_reserved_bytes=3 * GIB)
+        )
+        trials.append(
+            replace(searched, cold_peak_reserved_bytes=6 * GIB, steady_peak_reserved_bytes=2 * GIB)
+        )
+    (row,) = ask("memory_cost", trials)
+    assert row["baseline_peak_reserved_bytes"] == 3 * GIB
+    assert row["candidate_peak_reserved_bytes"] == 6 * GIB
+    assert (row["extra_reserved_bytes"], row["extra_share_of_gpu"]) == (3 * GIB, 0.03)
+    assert row["memory_ratio"] == row["memory_ratio_low"] == pytest.approx(2)
+    assert (row["memory_verdict"], row["wall_verdict"]) == ("hurts", "helps")
+    assert row["baseline_steady_reserved_bytes"] == 3 * GIB
+    assert row["candidate_steady_reserved_bytes"] == 2 * GIB
+    assert row["candidate_peak_allocated_bytes"] == 2_000_000
+    assert row["candidate_workspace_bytes"] == 9216
+
+
+def test_memory_is_not_asked_where_none_is_known(ask: Ask, make_pair: MakePair) -> None:
+    unknown = {"cold_peak_reserved_bytes": None, "steady_peak_reserved_bytes": None}
+    assert ask("memory_cost", make_pair(0, 10.0, 5.0, **unknown)) == []
+
+
+@pytest.mark.parametrize(
+    ("without", "with_", "outcome"),
+    [
+        (["a", "a", "a"], ["b", "b", "b"], "already"),
+        (["a", "b", "a"], ["c", "c", "c"], "gained"),
+        (["a", "b", "a"], ["c", "d", "c"], "not gained"),
+        (["a", "a", "a"], ["a", "b", "a"], "lost"),
+        (["a", "b", "a"], ["c", None, None], None),
+    ],
+)
+def test_determinism_costs_speed_and_may_gain_reproducibility(
+    ask: Ask,
+    make_pair: MakePair,
+    without: list[str],
+    with_: list[str | None],
+    outcome: str | None,
+) -> None:
+    trials = []
+    for block, bits in enumerate(zip(without, with_, strict=True)):
+        trials += _deterministic(make_pair(block, 10.0, 12.0), *bits)
+    (row,) = ask("determinism_cost", trials)
+    assert (row["contrast"], row["wall_verdict"]) == ("deterministic: false → true", "hurts")
+    assert row["ratio"] == pytest.approx(1.2)
+    assert row["reproducibility"] == outcome
+    assert row["baseline_processes"] == 3
+    assert row["baseline_distinct_results"] == len(set(without))
+    assert row["blocks_with_bits"] == sum(bits is not None for bits in with_)
+    assert row["blocks_with_same_bits"] == sum(map(str.__eq__, without, map(str, with_)))
+
+
+def test_a_process_that_does_not_repeat_its_own_bits_is_not_reproducible(
+    ask: Ask, make_pair: MakePair
+) -> None:
+    trials = []
+    for block in range(2):
+        default, set_ = _deterministic(make_pair(block, 10.0, 10.0), "a", "a")
+        trials += [replace(default, bitwise_repeatable=block == 0), set_]
+    (row,) = ask("determinism_cost", trials)
+    assert (row["baseline_repeatable"], row["candidate_repeatable"]) == (False, True)
+    assert (row["baseline_distinct_results"], row["reproducibility"]) == (1, "gained")
+
+
+def test_an_a_a_pair_is_told_apart_by_its_twin(ask: Ask, make_pair: MakePair) -> None:
+    trials = []
+    for block, bits in enumerate(["a", "b"]):
+        default, _ = make_pair(block, 10.0, 10.0)
+        twin = replace(default, trial_id=f"twin-{block}", twin=1, fingerprint="a")
+        trials += [replace(default, fingerprint=bits), twin]
+    (row,) = ask("determinism_cost", trials, field="twin", baseline="0", candidate="1")
+    assert (row["baseline_distinct_results"], row["candidate_distinct_results"]) == (2, 1)
+    (row,) = ask("computes", [])
+    assert row["processes"] == 4
+
+
+def _cold(
+    pair: list[RunRecord], baseline_ms: list[float], candidate_ms: list[float]
+) -> list[RunRecord]:
+    """The pair with these first calls, a shape each."""
+    return [
+        replace(
+            record,
+            cold=[replace(shape, first_ms=ms) for ms in first for shape in (record.cold or [])[:1]],
+        )
+        for record, first in zip(pair, [baseline_ms, candidate_ms], strict=True)
+    ]
+
+
+def _deterministic(
+    pair: list[RunRecord], baseline_bits: str, candidate_bits: str | None
+) -> list[RunRecord]:
+    """The pair with deterministic off and on, in place of benchmark, and with these fingerprints."""
+    default, other = pair
+    other = replace(other, benchmark=False, deterministic=True, fingerprint=candidate_bits)
+    return [replace(default, fingerprint=baseline_bits), other]
