@@ -39,7 +39,7 @@ def workers_at_first(ray_part: Mapping[str, Any]) -> int:
 
 
 @contextmanager
-def tunnel(file: Path) -> Iterator[str]:
+def tunnel(file: Path, *, timeout_s: float = TUNNEL_S) -> Iterator[str]:
     """The address, on this machine, under which the head's dashboard answers. Raises ClusterError."""
     port = _free_port()
     command = _command(
@@ -54,7 +54,7 @@ def tunnel(file: Path) -> Iterator[str]:
         start_new_session=True,
     )
     try:
-        _wait_for(port, process)
+        _wait_for(port, process, timeout_s)
         yield f"127.0.0.1:{port}"
     finally:
         _end(process)
@@ -89,8 +89,8 @@ def _free_port() -> int:
         return port
 
 
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    ends = monotonic() + TUNNEL_S
+def _wait_for(port: int, process: subprocess.Popen[bytes], timeout_s: float) -> None:
+    ends = monotonic() + timeout_s
     while monotonic() < ends:
         if process.poll() is not None:
             assert process.stdout is not None
@@ -101,7 +101,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         sleep(0.2)
-    raise ClusterError(f"no tunnel to the head after {TUNNEL_S:.0f} s")
+    raise ClusterError(f"no tunnel to the head after {timeout_s:.0f} s")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

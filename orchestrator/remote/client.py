@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.jobs import Jobs, refuse_open_cluster
 from cudnn_sweep.cluster.known import KnownCluster, SentJob
 from cudnn_sweep.cluster.launch_file import LaunchFile
@@ -25,6 +26,7 @@ from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
 
 ENTRYPOINT = "python -m cudnn_sweep.orchestrator.remote.driver"
 DETACHED = 0  # exit code
+ANSWER_S = 15.0  # of a head that is up; ssh waits for a dead one for minutes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,12 +121,24 @@ def _request(file: LaunchFile[SweepSpec], options: LaunchOptions) -> RemoteReque
 
 
 def _bring_up(cluster: Cluster, console: Console) -> None:
-    secured = _secured(cluster)
+    """Not where it is up as the file has it: `ray up` would end what runs there."""
+    text = _secured(cluster).text()
     path = cluster.known.launch_file
-    path.write_text(secured.text())
+    if path.exists() and path.read_text() == text and _answers(cluster):
+        return
+    path.write_text(text)
     path.chmod(0o600)
     console.print(f"ray up -y {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
     bring_up(path)
+
+
+def _answers(cluster: Cluster) -> bool:
+    try:
+        with tunnel(cluster.known.launch_file, timeout_s=ANSWER_S) as here:
+            Jobs(here, cluster.known.token)
+    except ClusterError:
+        return False
+    return True
 
 
 def _secured(cluster: Cluster) -> SecuredFile:

@@ -80,7 +80,7 @@ class Hosts:
         return found
 
     def wait_for_records(
-        self, count: int, launch: subprocess.Popen[str], timeout_s: float = 90
+        self, count: int, launch: subprocess.Popen[str], timeout_s: float = 150
     ) -> None:
         ends = time.monotonic() + timeout_s
         while len(self.records()) < count:
@@ -124,3 +124,37 @@ def test_sweep_survives_a_worker_without_power(hosts: Hosts) -> None:
     assert len({record["trial_id"] for record in records}) == len(records) == 21
     assert {record["host"] for record in records} == {"w1", "w2"}
     assert "21 of 21 trials recorded" in hosts.sweep("status")
+
+
+def test_sweep_goes_on_when_a_worker_comes_back_from_a_cut(hosts: Hosts) -> None:
+    hosts.do("start", "w1")
+    before = len(hosts.records())
+    launch = hosts.begin("launch --new")
+    hosts.wait_for_records(before + 2, launch)
+    hosts.do("cut", "w2")
+    time.sleep(10)  # its trial is given to w1 meanwhile
+    hosts.do("mend", "w2")
+    output, _ = launch.communicate(timeout=140)
+    assert launch.returncode == 0, output
+    assert "21 of 21 trials recorded (21 ok)" in output
+    ids = [(record["sweep_id"], record["trial_id"]) for record in hosts.records()]
+    assert len(set(ids)) == len(ids) == before + 21
+
+
+def test_lost_head_is_resumed_by_launching_again(hosts: Hosts) -> None:
+    before = {record["sweep_id"] for record in hosts.records()}
+    launch = hosts.begin("launch --new")
+    hosts.wait_for_records(21 * len(before) + 4, launch)
+    launch.terminate()
+    launch.wait()
+    hosts.do("kill", "head")
+    there = [record for record in hosts.records() if record["sweep_id"] not in before]
+    assert 0 < len(there) < 21
+    hosts.do("start", "head")
+    output = hosts.sweep("launch")
+    assert f"resuming {there[0]['sweep_id']}: " in output
+    after = [record for record in hosts.records() if record["sweep_id"] not in before]
+    assert {record["sweep_id"] for record in after} == {there[0]["sweep_id"]}
+    ids = {record["trial_id"] for record in after}
+    assert len(ids) == len(after) == 21
+    assert {record["trial_id"] for record in there} <= ids
