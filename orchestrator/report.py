@@ -95,11 +95,12 @@ def print_summary(
         highlight=False,
     )
     split = sum(verdict.split_blocks for verdict in found)
+    doubtful = sum(verdict.doubtful_blocks for verdict in found)
     unpaired = sum(verdict.unpaired_blocks for verdict in found)
-    if split or unpaired:
+    if split or doubtful or unpaired:
         console.print(
             f"Left out of the verdicts: {split} blocks that were split over GPUs or interrupted, "
-            f"{unpaired} that lack a trial.",
+            f"{doubtful} on a throttled or shared GPU, {unpaired} that lack a trial.",
             highlight=False,
         )
     _print_shares(console, store, session.sweep_id)

@@ -8,7 +8,7 @@ create or replace macro contrast_verdicts(
 ) as table
 with blocks as materialized (
     select
-        * exclude (baseline_cold, candidate_cold),
+        * exclude (baseline_first_ms, candidate_first_ms, baseline_second_ms, shape_names),
         concat_ws('|', cell_id, env_hash, software_hash, other_settings, loop_kind) as cell,
         loop_kind = 'closed'
         and compute_cache in (cache_state, 'none', 'disabled') as weighs_cold,

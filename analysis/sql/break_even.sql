@@ -72,9 +72,9 @@ visited as (
         cell,
         compute_cache,
         unnest(range(1, shapes + 1)) as shape_number,
-        array_to_string(baseline_cold[shape_number].shape, 'x') as shape,
-        candidate_cold[shape_number].first_ms - baseline_cold[shape_number].first_ms as tuning_ms,
-        baseline_cold[shape_number].second_ms as second_ms
+        shape_names[shape_number] as shape,
+        candidate_first_ms[shape_number] - baseline_first_ms[shape_number] as tuning_ms,
+        baseline_second_ms[shape_number] as second_ms
     from blocks
     where $per = 'shape'
 ),
