@@ -161,6 +161,7 @@ def _trials(
         "message": _either(failed, None, "signal 11"),
         "cold": _cold(random, cells.shapes[cell], first_ms, failed),
         "compute_cache": _either(block < cells.count, "warm", "empty"),
+        "steady_iterations": pa.array(random.integers(samples // 3, 2 * samples // 3 + 1, count)),
         "logged_searches": pa.array(searches.astype(np.int64), mask=failed),
         "warnings": _typed(
             "warnings", [["throttled"] if place % 97 == 0 else [] for place in places]

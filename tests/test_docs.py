@@ -49,7 +49,8 @@ def _options(words: list[str]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "command", ["launch", "query", "trace", "suites", "workloads", "overhead", "doctor", "validate"]
+    "command",
+    ["launch", "query", "trace", "suites", "workloads", "overhead", "scale", "doctor", "validate"],
 )
 def test_command_has_help(command: str) -> None:
     told = subprocess.run(

@@ -9,6 +9,7 @@ from cudnn_sweep.orchestrator.cli.launch import launch
 from cudnn_sweep.orchestrator.cli.overhead import overhead
 from cudnn_sweep.orchestrator.cli.query import query
 from cudnn_sweep.orchestrator.cli.report import report
+from cudnn_sweep.orchestrator.cli.scale import scale
 from cudnn_sweep.orchestrator.cli.trace import trace
 from cudnn_sweep.orchestrator.cli.validate import validate
 
@@ -22,6 +23,7 @@ app.command()(trace)
 app.command()(suites)
 app.command()(workloads)
 app.command()(overhead)
+app.command()(scale)
 app.command()(doctor)
 app.add_typer(validate)
 

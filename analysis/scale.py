@@ -1,0 +1,73 @@
+"""How long each question takes and how much memory, over a store of any size; pandas beside it."""
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from cudnn_sweep.analysis.asked_alone import ALL_COLUMNS, CELL, SOME_COLUMNS, Asked
+from cudnn_sweep.analysis.errors import AnalysisError
+from cudnn_sweep.analysis.queries import query_names
+from cudnn_sweep.analysis.results import open_results
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rival:
+    """pandas, which finds the wall ratios of `helps_or_hurts` in closed cells, and nothing else."""
+
+    asked: Asked
+    difference: float
+    """The largest relative one to our ratios; inf where the cells are not the same."""
+
+
+def stored_bytes(folder: Path) -> int:
+    """What the Parquet files of a store take on disk."""
+    return sum(file.stat().st_size for file in folder.rglob("*.parquet"))
+
+
+def measure_questions(location: str, repeats: int) -> list[Asked]:
+    """Every named question with its defaults: the quickest of `repeats` processes, one at a time."""
+    return [_quickest(location, name, repeats) for name in query_names()]
+
+
+def measure_rivals(location: str, repeats: int) -> list[Rival]:
+    """None without pandas."""
+    if not find_spec("pandas"):
+        return []
+    ours = _our_ratios(location)
+    found = [_quickest(location, name, repeats) for name in (ALL_COLUMNS, SOME_COLUMNS)]
+    return [Rival(asked=each, difference=_difference(ours, each.ratios or {})) for each in found]
+
+
+def _quickest(location: str, name: str, repeats: int) -> Asked:
+    return min((_ask(location, name) for _ in range(repeats)), key=lambda asked: asked.wall_s)
+
+
+def _ask(location: str, name: str) -> Asked:
+    command = [sys.executable, "-m", "cudnn_sweep.analysis.asked_alone", location, name]
+    told = subprocess.run(command, check=False, capture_output=True, text=True)
+    if told.returncode:
+        reason = told.stderr.strip().rpartition("\n")[2]
+        raise AnalysisError(f"{name} over {location} ended with {told.returncode}: {reason}")
+    return Asked(**json.loads(told.stdout))
+
+
+def _our_ratios(location: str) -> dict[str, float]:
+    """Of closed cells, under PyTorch's other defaults."""
+    answer = open_results(location).query("helps_or_hurts").arrow().to_pylist()
+    return {
+        "|".join(row[name] for name in CELL): row["ratio"]
+        for row in answer
+        if row["loop_kind"] == "closed"
+        and row["blocks"] > 0
+        and "benchmark_limit=10, deterministic=false" in row["other_settings"]
+    }
+
+
+def _difference(ours: dict[str, float], theirs: dict[str, float]) -> float:
+    if ours.keys() != theirs.keys():
+        return math.inf
+    return max((abs(theirs[cell] / ratio - 1) for cell, ratio in ours.items()), default=0.0)
