@@ -66,7 +66,7 @@ def questions_dictionary() -> str:
         lines = [
             "# The questions",
             "",
-            "`sweep query NAME --parameter value` asks one of these of the stored results. Made by",
+            "`sweep query` asks one of these by its name; its parameters are further options. Made by",
             "`python -m cudnn_sweep.analysis.dictionary`; a test holds it to the SQL. All read the view",
             "`records`, a row a trial: [its columns](records.md).",
             "",
