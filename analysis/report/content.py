@@ -34,26 +34,13 @@ class AskedContrast:
     def __str__(self) -> str:
         return f"{self.field}: {self.baseline} → {self.candidate}"
 
+    @property
+    def is_twins(self) -> bool:
+        """Whether it compares each config with itself."""
+        return self.field == "twin"
+
     def values(self) -> dict[str, Value]:
         return {"field": self.field, "baseline": self.baseline, "candidate": self.candidate}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryCost:
-    """What a contrast does to the peak of reserved memory: of a row of sql/memory_cost.sql."""
-
-    cell_id: str
-    env_hash: str
-    software_hash: str
-    contrast: str
-    other_settings: str
-    loop_kind: str | None
-    memory_ratio: float | None
-    memory_ratio_low: float | None
-    memory_ratio_high: float | None
-    memory_verdict: str | None
-    baseline_peak_reserved_bytes: int | None
-    candidate_peak_reserved_bytes: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,8 +52,8 @@ class Compared:
     break_evens: Mapping[tuple[str | None, ...], Mapping[str, BreakEven]]
     """By `identity`, then by the state of the compute cache."""
 
-    memory_costs: Mapping[tuple[str | None, ...], MemoryCost]
-    cold_costs: pa.Table
+    cold_costs: pa.Table | None
+    """None for A/A pairs, which are asked about times alone."""
 
     def paybacks(self, verdict: Verdict) -> Mapping[str, BreakEven]:
         """By the state of the compute cache."""
@@ -88,7 +75,6 @@ class Content:
     time_shares: Sequence[TimeShare]
     sweeps: pa.Table
     failures: pa.Table
-    coverage: pa.Table
     choices: pa.Table
     precision_costs: pa.Table
     environments: pa.Table
@@ -122,7 +108,6 @@ def gather(
             time_shares=_typed(TimeShare, _named(database, "where_time_goes")),
             sweeps=_named(database, "sweeps"),
             failures=_named(database, "failures"),
-            coverage=_named(database, "coverage"),
             choices=_named(database, "choice_stability"),
             precision_costs=_named(database, "precision_cost", baseline=_most_exact(cells)),
             environments=_named(database, "environment"),
@@ -133,20 +118,19 @@ def gather(
 def _compared(database: Database, contrast: AskedContrast, min_effect: float) -> Compared:
     values = contrast.values()
     found = _typed(Verdict, _named(database, "helps_or_hurts", min_effect=min_effect, **values))
+    paid = [] if contrast.is_twins else _typed(BreakEven, _named(database, "break_even", **values))
     break_evens: dict[tuple[str | None, ...], dict[str, BreakEven]] = {}
-    for row in _typed(BreakEven, _named(database, "break_even", **values)):
+    for row in paid:
         break_evens.setdefault(identity(row), {})[row.compute_cache] = row
-    memory = _named(database, "memory_cost", **values)
     return Compared(
         contrast=contrast,
         verdicts=sorted(found, key=lambda verdict: verdict.ratio or float("inf")),
         break_evens=break_evens,
-        memory_costs={identity(row): row for row in _typed(MemoryCost, memory)},
-        cold_costs=_named(database, "cold_cost", **values),
+        cold_costs=None if contrast.is_twins else _named(database, "cold_cost", **values),
     )
 
 
-def identity(row: Verdict | BreakEven | MemoryCost) -> tuple[str | None, ...]:
+def identity(row: Verdict | BreakEven) -> tuple[str | None, ...]:
     """What the answers about one cell and contrast have in common."""
     cell = (row.cell_id, row.env_hash, row.software_hash)
     return *cell, row.contrast, row.other_settings, row.loop_kind

@@ -1,7 +1,6 @@
 """A report in the format asked for."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 from cudnn_sweep.analysis.errors import ReportError
@@ -28,7 +27,7 @@ def as_markdown(payload: Payload) -> str:
 
 
 def as_json(payload: Payload) -> str:
-    return json.dumps(asdict(payload), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return json.dumps(payload.as_json(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
 
 def export_charts(payload: Payload, folder: Path) -> list[Path]:

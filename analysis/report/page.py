@@ -23,15 +23,13 @@ from cudnn_sweep.analysis.report.payload import Payload
 
 EMBED = "window.vegaEmbed = vegaEmbed;"  # what report.js needs of the bundle
 # JSON that no parser of HTML takes for the end of its block, nor one of scripts for a line's end.
-ESCAPES = str.maketrans(
-    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-)
+ESCAPES = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
 def to_html(payload: Payload) -> str:
     libraries = _libraries()
     script, style = _file("report.js"), _colours() + _file("report.css")
-    data = asdict(payload) | {
+    data = payload.as_json() | {
         "figures": [_figure(each) for each in figures(PAGE, payload.min_effect)]
     }
     return Template(_file("template.html")).substitute(
@@ -46,7 +44,9 @@ def to_html(payload: Payload) -> str:
 def escaped_json(data: object) -> str:
     """Compact JSON that may stand within a script block."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(ESCAPES)
+    for character, escape in ESCAPES.items():
+        text = text.replace(character, escape)
+    return text
 
 
 @cache

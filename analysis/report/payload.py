@@ -3,7 +3,7 @@
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 
 from cudnn_sweep.analysis.report import words
 from cudnn_sweep.analysis.report.cells import shared
@@ -43,6 +43,14 @@ class Payload:
     failures_query: str
     tables: Mapping[str, Sheet]
 
+    def as_json(self) -> dict[str, object]:
+        """All of it as JSON has it. Not by `asdict`, which copies every number of every table."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return values | {
+            "contrasts": [asdict(contrast) for contrast in self.contrasts],
+            "tables": {name: sheet.as_json() for name, sheet in self.tables.items()},
+        }
+
 
 def payload(content: Content) -> Payload:
     return Payload(
@@ -53,7 +61,7 @@ def payload(content: Content) -> Payload:
         cost=words.cost(content) if content.cells else "",
         contrasts=[_in_words(content, each) for each in content.compared],
         left_out=_left_out(content),
-        trials_query=_command(content, "select * from records where cell_id = 'CELL'"),
+        trials_query=_command(content, "\"select * from records where cell_id = 'CELL'\""),
         failures_query=_command(content, "failures"),
         tables=sheets(content),
     )
@@ -66,7 +74,7 @@ def _nothing(content: Content) -> str | None:
 
 
 def _command(content: Content, question: str) -> str:
-    return f"sweep query {shlex.quote(question)} --results {shlex.quote(content.location)}"
+    return f"sweep query {question} --results {shlex.quote(content.location)}"
 
 
 def _in_words(content: Content, compared: Compared) -> ComparedWords:
@@ -82,11 +90,13 @@ def _in_words(content: Content, compared: Compared) -> ComparedWords:
 
 def _left_out_of(compared: Compared) -> list[str]:
     split = sum(verdict.split_blocks for verdict in compared.verdicts)
+    doubtful = sum(verdict.doubtful_blocks for verdict in compared.verdicts)
     unpaired = sum(verdict.unpaired_blocks for verdict in compared.verdicts)
     without = sum(verdict.ratio is None for verdict in compared.verdicts)
     single = sum(verdict.blocks == 1 for verdict in compared.verdicts)
     said = [
         (split, "block", "split over GPUs or launches, and left out"),
+        (doubtful, "block", "left out because the GPU was throttled or shared"),
         (unpaired, "block", "left out because one of the two trials failed or is missing"),
         (without, "cell", "without a block in which both were measured"),
         (single, "cell", "with one block alone, from which no interval follows"),
@@ -108,15 +118,10 @@ def _left_out(content: Content) -> list[str]:
 
 
 def _gaps(content: Content) -> list[str]:
-    """Trials that were planned and are not there, and blocks that answer nothing."""
-    sweeps, coverage = content.sweeps.to_pylist(), content.coverage.to_pylist()
-    lacking = sum(row["planned"] - row["recorded"] for row in sweeps)
-    doubtful = sum(row["doubtful_blocks"] for row in coverage)
-    said = [
-        (lacking, "trial", "planned and not recorded: launch again to go on"),
-        (doubtful, "block", "left out because the GPU was throttled or shared"),
-    ]
-    return [f"{words.counted(count, what)} {why}." for count, what, why in said if count > 0]
+    """Trials that were planned and are not there."""
+    lacking = sum(row["planned"] - row["recorded"] for row in content.sweeps.to_pylist())
+    what = f"{words.counted(lacking, 'trial')} planned and not recorded: launch again to go on."
+    return [what] if lacking > 0 else []
 
 
 def _warned(content: Content) -> list[str]:

@@ -35,7 +35,8 @@ const CELL_COLUMNS = [
 ];
 const MOST_ROWS = 200; // of a table, until all are asked for
 const MOST_DENSE_PX = 720; // of a chart whose lines have no names
-const DENSE_ROWS = 60; // more marks than these in a list go without names
+const DENSE_ROWS = 60; // more lines than these go without names
+const DENSE_POINTS = 1500; // more points than these are summed up
 const NARROW_LEGEND = { columns: 3, labelLimit: 250 };
 const narrow = matchMedia("(max-width: 700px)");
 
@@ -260,18 +261,18 @@ const views = [];
 
 function specOf(figure, rows) {
   const linesBy = (field) => new Set(rows.map((row) => row[field])).size;
-  const layout = layoutOf(figure, figure.rows && linesBy(figure.rows));
+  const layout = layoutOf(figure, figure.rows ? linesBy(figure.rows) > DENSE_ROWS : rows.length > DENSE_POINTS);
   const drawing = figure.drawings[layout];
-  const lines = linesBy(layout === "dense" ? (figure.dense_rows ?? figure.rows) : figure.rows);
-  const most = layout === "dense" && !figure.dense_rows ? MOST_DENSE_PX : Infinity;
-  const height = figure.rows ? Math.min(most, lines * drawing.height.step) : drawing.height;
+  const lines = linesBy((layout === "dense" && figure.dense_rows) || figure.rows);
+  const most = layout === "dense" ? MOST_DENSE_PX : Infinity;
+  const height = drawing.height.step ? Math.min(most, lines * drawing.height.step) : drawing.height;
   const description = `${figure.title}. ${figure.about} The rows behind it follow as a table.`;
   const legend = { ...drawing.config.legend, ...(narrow.matches ? NARROW_LEGEND : {}) };
   return { ...drawing, height, description, config: { ...drawing.config, legend }, datasets: { ...drawing.datasets, rows } };
 }
 
-function layoutOf({ drawings }, lines) {
-  if (drawings.dense && lines > DENSE_ROWS) return "dense";
+function layoutOf({ drawings }, isMany) {
+  if (drawings.dense && isMany) return "dense";
   return drawings.narrow && narrow.matches ? "narrow" : "wide";
 }
 

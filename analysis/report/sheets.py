@@ -14,7 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from cudnn_sweep.analysis.report import words
-from cudnn_sweep.analysis.report.content import Compared, Content, effect, identity
+from cudnn_sweep.analysis.report.content import Compared, Content, effect
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 
 Scalar: TypeAlias = str | float | int | bool | None
@@ -42,6 +42,9 @@ class Sheet:
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Scalar]]
+
+    def as_json(self) -> dict[str, object]:
+        return {"columns": self.columns, "rows": self.rows}
 
 
 def sheets(content: Content) -> dict[str, Sheet]:
@@ -144,9 +147,10 @@ def _key(row: Verdict | BreakEven) -> Key:
 
 
 def _verdict(number: int, cell: int, verdict: Verdict, label: str, compared: Compared) -> Row:
-    memory = compared.memory_costs.get(identity(verdict))
-    baseline = memory.baseline_peak_reserved_bytes if memory else None
-    candidate = memory.candidate_peak_reserved_bytes if memory else None
+    baseline, candidate = (
+        verdict.baseline_peak_reserved_bytes,
+        verdict.candidate_peak_reserved_bytes,
+    )
     paid = compared.paybacks(verdict)
     return {
         "cell": cell,
@@ -173,16 +177,14 @@ def _verdict(number: int, cell: int, verdict: Verdict, label: str, compared: Com
         "launch_bound": verdict.launch_bound,
         "baseline_peak_mib": baseline and baseline / MIB,
         "candidate_peak_mib": candidate and candidate / MIB,
-        "memory_ratio": memory.memory_ratio if memory else None,
-        "memory_ratio_low": memory.memory_ratio_low if memory else None,
-        "memory_ratio_high": memory.memory_ratio_high if memory else None,
-        "memory_verdict": memory.memory_verdict if memory else None,
+        "memory_ratio": candidate / baseline if baseline and candidate else None,
         "empty_payback": words.payback(paid["empty"]) if "empty" in paid else None,
         "empty_iterations": paid["empty"].break_even_iterations if "empty" in paid else None,
         "warm_payback": words.payback(paid["warm"]) if "warm" in paid else None,
         "warm_iterations": paid["warm"].break_even_iterations if "warm" in paid else None,
         "blocks": verdict.blocks,
         "split_blocks": verdict.split_blocks,
+        "doubtful_blocks": verdict.doubtful_blocks,
         "unpaired_blocks": verdict.unpaired_blocks,
         "warnings": ", ".join(verdict.warnings),
     }
@@ -209,7 +211,7 @@ def _colds(content: Content, numbers: Mapping[Key, int]) -> Iterable[Row]:
     """A row for the baseline and one for the candidate of each answer."""
     for number, compared in enumerate(content.compared):
         contrast = compared.contrast
-        for row in compared.cold_costs.to_pylist():
+        for row in compared.cold_costs.to_pylist() if compared.cold_costs else []:
             for side in ("baseline", "candidate"):
                 cold_ms = row[f"{side}_cold_ms"]
                 yield {

@@ -46,7 +46,7 @@ def headline(compared: Compared, min_effect: float) -> str:
         "inconclusive": "cannot be told in",
         "no_effect": "can have no effect in",
     }
-    said = [f"{phrase} {counts[name]}" for name, phrase in phrases.items() if counts[name]]
+    said = [f"{phrase} {counts[name]:,}" for name, phrase in phrases.items() if counts[name]]
     total = counted(len(compared.verdicts), "cell")
     return f"{compared.contrast}, over {total}: {listed(said)}."
 
@@ -66,7 +66,7 @@ def sentences(compared: Compared, labels: dict[tuple[str, str, str], str]) -> li
     """The largest gain, the largest loss, and why a setting had no effect where it had none."""
     gains = [each for each in compared.verdicts if each.wall_verdict == "helps"]
     losses = [each for each in compared.verdicts if each.wall_verdict == "hurts"]
-    said = [TWINS] if compared.contrast.field == "twin" else []
+    said = [TWINS] if compared.contrast.is_twins else []
     if gains:
         said.append(_largest("gain", gains, compared, labels))
     if losses:

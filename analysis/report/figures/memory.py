@@ -29,8 +29,6 @@ def figure(palette: Palette) -> Figure:
         columns=(
             CELL,
             Column(field="memory_ratio", title="memory ratio", kind="ratio"),
-            Column(field="memory_ratio_low", title="low", kind="ratio"),
-            Column(field="memory_ratio_high", title="high", kind="ratio"),
             Column(field="baseline_peak_mib", title="baseline MiB"),
             Column(field="candidate_peak_mib", title="candidate MiB"),
             Column(field="ratio", title="time ratio", kind="ratio"),

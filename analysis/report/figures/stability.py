@@ -6,6 +6,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
     CELL,
     CONFIG,
     LABEL_PX,
+    LABELLED_ROWS,
     ROWS,
     Column,
     Drawing,
@@ -14,13 +15,16 @@ from cudnn_sweep.analysis.report.figures.figure import (
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
+KINDS = ["all alike", "three in four", "half", "fewer"]
+
 
 def figure(palette: Palette) -> Figure:
     return Figure(
         name="stability",
         title="Choice stability",
         about="The share of processes that ran the config's most common kernels. At 100% every "
-        "process chose alike; below it, which kernels a run gets is a draw.",
+        "process chose alike; below it, which kernels a run gets is a draw. Where there are more than "
+        f"{LABELLED_ROWS} cells they are counted.",
         empty="Which kernels ran is not known of any trial.",
         table="choices",
         needs=("choice_share",),
@@ -36,13 +40,32 @@ def figure(palette: Palette) -> Figure:
         drawings={
             "wide": styled(_dots(palette, LABEL_PX, 20), palette),
             "narrow": styled(_dots(palette, 150, 20), palette),
-            "dense": styled(_dots(palette, None, 4), palette),
+            "dense": styled(_counts(palette), palette),
         },
     )
 
 
-def _dots(palette: Palette, label_px: int | None, step: float) -> Drawing:
-    axis = alt.Axis(labelLimit=label_px, ticks=False) if label_px else None
+def _counts(palette: Palette) -> Drawing:
+    """How many cells agree how far."""
+    share = "datum.choice_share"
+    kinds = f"{share} == 1 ? '{KINDS[0]}' : {share} >= 0.75 ? '{KINDS[1]}' : {share} >= 0.5 ? "
+    counts: Drawing = (
+        alt.Chart(ROWS)
+        .transform_calculate(agreement=f"{kinds} '{KINDS[2]}' : '{KINDS[3]}'")
+        .mark_bar()
+        .encode(
+            y=alt.Y("agreement:N", sort=KINDS, title=None, axis=alt.Axis(ticks=False)),
+            yOffset="config:N",
+            x=alt.X("count()", title="cells"),
+            color=alt.Color("config:N", scale=alt.Scale(range=palette.categories), title=None),
+        )
+        .properties(width="container", height=260)
+    )
+    return counts
+
+
+def _dots(palette: Palette, label_px: int, step: float) -> Drawing:
+    axis = alt.Axis(labelLimit=label_px, ticks=False)
     y = alt.Y(
         "label:N",
         title=None,

@@ -144,7 +144,7 @@ def test_a_mark_leads_to_its_trials(page: Browser) -> None:
     )
     assert "cycle" in str(_text(page, "#trial-table caption"))
     assert page.evaluate("document.querySelectorAll('#trial-table tbody tr').length") == 8
-    assert "where cell_id = 'loss'" in str(_text(page, "#trial-table code")).replace("'\"'\"'", "'")
+    assert "where cell_id = 'loss'" in str(_text(page, "#trial-table code"))
 
 
 def test_a_column_sorts_both_ways(page: Browser) -> None:
