@@ -14,26 +14,16 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from cudnn_sweep.analysis.report import words
+from cudnn_sweep.analysis.report.config_names import Row, Scalar, config_of, config_of_text
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 
-Scalar: TypeAlias = str | float | int | bool | None
-Row: TypeAlias = Mapping[str, Scalar]
 Key: TypeAlias = tuple[str, str, str]
 
 DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
 MIB = 2**20
 TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
-PYTORCH_SETTINGS = {
-    "enabled": "true",
-    "benchmark_limit": "10",
-    "deterministic": "false",
-    "heuristic_mode_b": "false",
-    "plan_cache_limit": "null",
-    "compute_cache_disabled": "false",
-}
-"""What goes unsaid in a config's name; `benchmark` is always said."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,14 +217,14 @@ def _colds(content: Content, numbers: Mapping[Key, int]) -> Iterable[Row]:
 
 def _choice(row: Row) -> Row:
     names = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
-    return {"config": _config(row)} | {name: row[name] for name in names}
+    return {"config": config_of(row)} | {name: row[name] for name in names}
 
 
 def _precisions(table: pa.Table, numbers: Mapping[Key, int]) -> Iterable[Row]:
     """A row for each candidate, and one for each baseline, whose ratio is 1."""
     seen: set[tuple[int, str]] = set()
     for row in table.to_pylist():
-        hashes, config = (row["env_hash"], row["software_hash"]), _config_of_text(row["settings"])
+        hashes, config = (row["env_hash"], row["software_hash"]), config_of_text(row["settings"])
         baseline = numbers[row["baseline_cell_id"], *hashes]
         family = f"{baseline} {config}"
         if (baseline, config) not in seen:
@@ -281,7 +271,7 @@ def _trial(row: Row) -> Row:
         "started_at",
         "message",
     )
-    return {"config": _config(row)} | {name: row[name] for name in names}
+    return {"config": config_of(row)} | {name: row[name] for name in names}
 
 
 def _times(content: Content) -> Iterable[Row]:
@@ -297,26 +287,3 @@ def _times(content: Content) -> Iterable[Row]:
             "total_s": part_s,
             "share": part_s / total_s if total_s else 0.0,
         }
-
-
-def config_name(settings: Mapping[str, str]) -> str:
-    differing = (name for name, usual in PYTORCH_SETTINGS.items() if settings[name] != usual)
-    return " ".join(f"{name}={settings[name]}" for name in ("benchmark", *differing))
-
-
-def _config(row: Row) -> str:
-    """Of a row that has a column for each setting."""
-    texts = {name: _text(row[name]) for name in ("benchmark", *PYTORCH_SETTINGS)}
-    if row["compute_cache_disabled"] is None:  # unknown to older schemas
-        texts["compute_cache_disabled"] = "false"
-    return config_name(texts)
-
-
-def _config_of_text(settings: Scalar) -> str:
-    """Of settings as questions have them in one column: `name=value, name=value`."""
-    pairs = (setting.partition("=") for setting in str(settings).split(", "))
-    return config_name({name: value for name, _, value in pairs})
-
-
-def _text(value: Scalar) -> str:
-    return "null" if value is None else str(value).lower()
