@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from cudnn_sweep.analysis.errors import AnalysisError, StoreError
-from cudnn_sweep.analysis.queries import NamedQuery, Value, load_query, parse_query, query_names
+from cudnn_sweep.analysis.queries import (
+    NamedQuery,
+    Value,
+    load_query,
+    own_queries,
+    parse_query,
+    query_names,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +24,7 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.analysis.store import Store
 
+OWN_FOLDERS = (Path(), Path("queries"))  # of one's own questions, as `sweep query` has it
 SHOWN_ROWS = 20  # of an answer that a notebook displays
 
 
@@ -43,7 +51,8 @@ class Results:
         """The named questions, and the parameters that each one takes: a row a question."""
         import pyarrow as pa
 
-        asked = [load_query(name) for name in query_names()]
+        own = own_queries(OWN_FOLDERS)
+        asked = [load_query(name, own) for name in [*query_names(), *own]]
         columns = {
             "name": [each.name for each in asked],
             "question": [each.question for each in asked],
@@ -52,8 +61,11 @@ class Results:
         return Answer(pa.table(columns))
 
     def query(self, name: str, **values: Value) -> Answer:
-        """A named question's answer, with parameters of it: `query("failures", sweep_id="...")`."""
-        return self._ask(load_query(name), values)
+        """A named question's answer, with parameters of it: `query("failures", sweep_id="...")`.
+
+        One's own, ./NAME.sql or ./queries/NAME.sql, is found by name too.
+        """
+        return self._ask(load_query(name, own_queries(OWN_FOLDERS)), values)
 
     def sql(self, text: str, **values: Value) -> Answer:
         """The answer to one SELECT over the view `records`; it may hold parameters as `$name`."""
