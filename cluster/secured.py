@@ -18,6 +18,8 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 REMOTE_TOKEN = "~/.cudnn-sweep/ray_token"  # a path
+REMOTE_MARK = "~/.cudnn-sweep/brought_up"
+MARK = "brought_up"  # a file beside the token
 VARIABLES = f"RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH={REMOTE_TOKEN}"
 START_COMMANDS = ("head_start_ray_commands", "worker_start_ray_commands")
 CHANGED = (*START_COMMANDS, "file_mounts")
@@ -55,7 +57,8 @@ def secure(ray_part: Mapping[str, Any], token: Path) -> SecuredFile:
         if key not in ray_part:  # Ray's default shows the dashboard to every network
             commands = [command.replace(EVERYBODY, LOOPBACK) for command in commands]
         config[key] = [f"chmod 600 {REMOTE_TOKEN}", *commands]
-    config["file_mounts"] = {**before["file_mounts"], REMOTE_TOKEN: str(token)}
+    ours = {REMOTE_TOKEN: str(token), REMOTE_MARK: str(token.with_name(MARK))}
+    config["file_mounts"] = {**before["file_mounts"], **ours}
     after = {key: config[key] for key in CHANGED}
     return SecuredFile(config=config, difference=_difference(before, after))
 
@@ -71,6 +74,13 @@ def make_token(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with suppress(FileExistsError), open(path, "x", opener=_for_us_alone) as file:
         file.write(secrets.token_hex(32))
+
+
+def mark_anew(token: Path) -> None:
+    """Before `ray up`: it copies files to a node only where they differ from what it copied last, even
+    where that node has lost its disk since.
+    """
+    token.with_name(MARK).write_text(secrets.token_hex(8))
 
 
 def _for_us_alone(path: str, flags: int) -> int:

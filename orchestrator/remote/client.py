@@ -16,7 +16,7 @@ from cudnn_sweep.cluster.jobs import Jobs, refuse_open_cluster
 from cudnn_sweep.cluster.known import KnownCluster, SentJob
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.cluster.launcher import bring_up, tunnel, workers_at_first
-from cudnn_sweep.cluster.secured import SecuredFile, make_token, secure
+from cudnn_sweep.cluster.secured import SecuredFile, make_token, mark_anew, secure
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.remote.follow import follow
@@ -127,6 +127,7 @@ def _bring_up(cluster: Cluster, console: Console) -> None:
     if path.exists() and path.read_text() == text and _answers(cluster):
         return
     path.write_text(text)
+    mark_anew(cluster.known.token)
     path.chmod(0o600)
     console.print(f"ray up -y {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
     bring_up(path)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from cudnn_sweep.cluster.secured import REMOTE_TOKEN, VARIABLES, make_token, secure
+from cudnn_sweep.cluster.secured import REMOTE_MARK, REMOTE_TOKEN, VARIABLES, make_token, secure
 
 TOKEN = Path("/home/me/.local/state/cudnn-sweep/mine/ray_token")
 HEAD_START = "/opt/venv/bin/ray start --head --port=6379 --dashboard-host=0.0.0.0"
@@ -44,7 +44,9 @@ def test_every_start_gets_the_token_and_nothing_else_changes() -> None:
         f"chmod 600 {REMOTE_TOKEN}",
         f"{VARIABLES} ray start --address=$RAY_HEAD_IP:6379",
     ]
-    assert secured.config["file_mounts"] == {"~/data": "/data", REMOTE_TOKEN: str(TOKEN)}
+    mark = str(TOKEN.with_name("brought_up"))
+    mounts = {"~/data": "/data", REMOTE_TOKEN: str(TOKEN), REMOTE_MARK: mark}
+    assert secured.config["file_mounts"] == mounts
     for key in ("cluster_name", "provider", "auth"):
         assert secured.config[key] == ON_PREMISES[key]
     assert yaml.safe_load(secured.text()) == secured.config
@@ -63,8 +65,8 @@ def test_difference_names_each_change() -> None:
     added = [
         line for line in secure(ON_PREMISES, TOKEN).difference.splitlines() if line.startswith("+")
     ]
-    assert len(added) == 6  # the head's name, two chmods, two starts, the mount
-    assert all("ray_token" in line or line == "+++ as launched" for line in added)
+    assert len(added) == 7  # the copy's name, two chmods, two starts, two files
+    assert all(".cudnn-sweep/" in line for line in added[1:])
 
 
 def test_file_that_asks_for_tokens_itself_is_left_alone() -> None:

@@ -13,6 +13,8 @@ import pytest
 
 from cudnn_sweep.analysis.store import open_store
 
+pytestmark = pytest.mark.timeout(200)
+
 ROOT = Path(__file__).parents[2]
 HOSTS = ROOT / "tests" / "hosts" / "hosts"
 VENV = Path(sys.prefix)
@@ -49,6 +51,7 @@ class Hosts:
     def __init__(self, base: Path) -> None:
         self.base = base
         self.user = base / "user"
+        self.launches: list[subprocess.Popen[str]] = []
 
     def do(self, *words: str) -> str:
         command = [str(HOSTS), words[0], str(self.base), *words[1:]]
@@ -62,9 +65,16 @@ class Hosts:
 
     def begin(self, words: str, timeout_s: int = 150) -> subprocess.Popen[str]:
         command = [str(HOSTS), "sh", str(self.base), "laptop", self._line(words, timeout_s)]
-        return subprocess.Popen(
+        launch = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
+        self.launches.append(launch)
+        return launch
+
+    def interrupt(self, launch: subprocess.Popen[str]) -> str:
+        """As Ctrl-C on the laptop; its output."""
+        self.do("sh", "laptop", "pkill -INT -f bin/sweep")
+        return launch.communicate(timeout=30)[0]
 
     def _line(self, words: str, timeout_s: int) -> str:
         return f"cd {self.user} && timeout {timeout_s} {VENV}/bin/sweep {words}"
@@ -85,7 +95,7 @@ class Hosts:
         ends = time.monotonic() + timeout_s
         while len(self.records()) < count:
             assert launch.poll() is None, launch.communicate()[0]
-            assert time.monotonic() < ends, f"{len(self.records())} of {count} records came home"
+            assert time.monotonic() < ends, self.interrupt(launch)
             time.sleep(0.3)
 
 
@@ -99,6 +109,9 @@ def _bare_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
         hosts.do("up", str(ROOT), str(VENV))
         yield hosts
     finally:
+        for launch in hosts.launches:
+            if launch.poll() is None:
+                hosts.interrupt(launch)
         hosts.do("down")
 
 
@@ -111,25 +124,9 @@ def hosts(need: Callable[[bool, str], None], request: pytest.FixtureRequest) -> 
     return found
 
 
-def test_sweep_survives_a_worker_without_power(hosts: Hosts) -> None:
-    launch = hosts.begin("launch --strict")
-    hosts.wait_for_records(4, launch)
-    assert {record["host"] for record in hosts.records()} <= {"w1", "w2"}
-    hosts.do("cut", "w1")
-    hosts.do("kill", "w1")
-    output, _ = launch.communicate(timeout=140)
-    assert launch.returncode == 0, output
-    assert "21 of 21 trials recorded (21 ok)" in output
-    records = hosts.records()
-    assert len({record["trial_id"] for record in records}) == len(records) == 21
-    assert {record["host"] for record in records} == {"w1", "w2"}
-    assert "21 of 21 trials recorded" in hosts.sweep("status")
-
-
 def test_sweep_goes_on_when_a_worker_comes_back_from_a_cut(hosts: Hosts) -> None:
-    hosts.do("start", "w1")
     before = len(hosts.records())
-    launch = hosts.begin("launch --new")
+    launch = hosts.begin("launch --strict")
     hosts.wait_for_records(before + 2, launch)
     hosts.do("cut", "w2")
     time.sleep(10)  # its trial is given to w1 meanwhile
@@ -145,9 +142,8 @@ def test_lost_head_is_resumed_by_launching_again(hosts: Hosts) -> None:
     before = {record["sweep_id"] for record in hosts.records()}
     launch = hosts.begin("launch --new")
     hosts.wait_for_records(21 * len(before) + 4, launch)
-    launch.terminate()
-    launch.wait()
     hosts.do("kill", "head")
+    assert "sweep attach cluster.yaml" in hosts.interrupt(launch)
     there = [record for record in hosts.records() if record["sweep_id"] not in before]
     assert 0 < len(there) < 21
     hosts.do("start", "head")
@@ -158,3 +154,19 @@ def test_lost_head_is_resumed_by_launching_again(hosts: Hosts) -> None:
     ids = {record["trial_id"] for record in after}
     assert len(ids) == len(after) == 21
     assert {record["trial_id"] for record in there} <= ids
+
+
+def test_sweep_survives_a_worker_without_power(hosts: Hosts) -> None:
+    before = hosts.records()
+    launch = hosts.begin("launch --new")
+    hosts.wait_for_records(len(before) + 4, launch)
+    hosts.do("cut", "w1")
+    hosts.do("kill", "w1")
+    output, _ = launch.communicate(timeout=140)
+    assert launch.returncode == 0, output
+    assert "21 of 21 trials recorded (21 ok)" in output
+    sweeps = {record["sweep_id"] for record in before}
+    records = [record for record in hosts.records() if record["sweep_id"] not in sweeps]
+    assert len({record["trial_id"] for record in records}) == len(records) == 21
+    assert {record["host"] for record in records} == {"w1", "w2"}
+    assert "21 of 21 trials recorded" in hosts.sweep("status")
