@@ -1,9 +1,9 @@
 """Stored results in a notebook.
 
-    import cudnn_sweep.analysis as sweep_analysis
+import cudnn_sweep.analysis as sweep_analysis
 
-    results = sweep_analysis.open_results("results")
-    results.query("helps_or_hurts", min_effect=0.05).pandas()
+results = sweep_analysis.open_results("results")
+results.query("helps_or_hurts", min_effect=0.05).pandas()
 """
 
 from cudnn_sweep.analysis.errors import AnalysisError
