@@ -258,11 +258,18 @@ def test_the_self_test_speaks_plainly(
 
 @pytest.mark.usefixtures("own_locks")
 def test_the_self_test_measures_pairs(machine: Survey) -> None:
-    found = list(check_pairs(machine, "fake_throttled", 2.0))
+    found = list(check_pairs(machine, "fake_power_capped", 2.0))
     assert found[0].name == "self-test, wall"
     assert found[0].found.startswith("two identical configs read ")
     assert found[-1].name == "self-test, GPU"
-    assert found[-1].found.startswith("throttled in ")
+    assert found[-1].found.startswith("power_capped in ")
+
+
+@pytest.mark.usefixtures("own_locks")
+def test_the_self_test_judges_no_pair_of_a_throttled_gpu(machine: Survey) -> None:
+    first, second = check_pairs(machine, "fake_throttled", 2.0)
+    assert first.found == "no pair can be judged: the GPU was shared or throttled in each"
+    assert second.found.startswith("throttled in ")
 
 
 @pytest.mark.usefixtures("own_locks")

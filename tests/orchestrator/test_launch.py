@@ -211,7 +211,11 @@ MISTAKES = {
         "benchmrk",
     ),
     "no cells": (["launch"], "metadata: {sweep: {cells: []}}", "cells"),
-    "cluster": (["launch"], "metadata: {sweep: {address: 'h:1'}}", "runs on this machine alone"),
+    "cluster": (
+        ["launch"],
+        "metadata: {sweep: {address: '127.0.0.1:1'}}",
+        "http://127.0.0.1:1 does not answer",
+    ),
     "only": (["launch", "--only", "workload"], "", "FIELD=VALUE"),
 }
 
