@@ -59,4 +59,4 @@ select -- noqa: ST06
 from records
 where $sweep_id is null or sweep_id = $sweep_id
 group by host, device, gpu, env_hash, software_hash
-order by first_started_at, host, gpu, env_hash, software_hash
+order by first_started_at, host, device, gpu, env_hash, software_hash
