@@ -28,7 +28,7 @@ class Jobs:
 
     def __init__(self, address: str, token: Path | None) -> None:
         """Raises ClusterError where nobody answers, or refuses the token."""
-        self.url = address if "://" in address else f"http://{address}"
+        self.url = _url(address)
         self._headers = {"Authorization": f"Bearer {token.read_text().strip()}"} if token else {}
         self._check()
         from ray.job_submission import JobSubmissionClient
@@ -87,7 +87,7 @@ class Jobs:
 
 def refuse_open_cluster(address: str) -> None:
     """Raises ClusterError for one elsewhere that answers whoever asks: anybody could run code there."""
-    url = address if "://" in address else f"http://{address}"
+    url = _url(address)
     if urlsplit(url).hostname in LOOPBACK:
         return
     try:
@@ -99,6 +99,10 @@ def refuse_open_cluster(address: str) -> None:
         f"{url} takes jobs from anybody who reaches it (CVE-2023-48022): start its Ray with "
         "RAY_AUTH_MODE=token, or say `allow_unauthenticated: true` under metadata.sweep"
     )
+
+
+def _url(address: str) -> str:
+    return address if "://" in address else f"http://{address}"
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 import secrets
 import shutil
+from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
@@ -25,6 +27,15 @@ def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
     where = machine.environment
     cells = expand_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
     return make_plan(name, suite, cells)
+
+
+def modules_to_preload(suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
+    """Of the suite's those that are installed, and the user's own."""
+    return tuple(dict.fromkeys([*filter(is_installed, suite.preload), *own]))
+
+
+def is_installed(module: str) -> bool:
+    return find_spec(module.partition(".")[0]) is not None
 
 
 def open_results(location: str, console: Console) -> Store:

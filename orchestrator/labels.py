@@ -5,6 +5,7 @@ from dataclasses import fields
 from cudnn_sweep.orchestrator.plan import Trial
 from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.problem import sizes_text
 
 DEFAULT = CudnnConfig()
 USUAL = ("plain", "contiguous", None)  # a state and a layout that need no word
@@ -12,7 +13,7 @@ USUAL = ("plain", "contiguous", None)  # a state and a layout that need no word
 
 def cell_label(cell: Cell) -> str:
     what = cell.problem.name if cell.problem else cell.workload
-    sizes = "x".join(map(str, cell.input_shape))
+    sizes = sizes_text(cell.input_shape)
     parts = (what, cell.direction, sizes, cell.regime, cell.state, cell.precision, cell.layout)
     return " ".join(part for part in parts if part not in USUAL)
 

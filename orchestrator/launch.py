@@ -1,7 +1,5 @@
 """A launch: read what is asked, look at the machine, plan, choose the sweep, run it, report."""
 
-from importlib.util import find_spec
-
 from rich.console import Console
 
 from cudnn_sweep.analysis.store import Store
@@ -12,6 +10,8 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.every_launch import (
     DONE,
     end_of,
+    is_installed,
+    modules_to_preload,
     open_results,
     plan_of,
     refuges_of,
@@ -85,13 +85,9 @@ def _preload(spec: SweepSpec, suite: SuiteSpec) -> tuple[str, ...]:
     have been narrowed to those that do without.
     """
     for module in spec.preload:
-        if not _installed(module):
+        if not is_installed(module):
             raise SpecError(f"metadata.sweep.preload: {module} is not installed")
-    return tuple(dict.fromkeys([*filter(_installed, suite.preload), *spec.preload]))
-
-
-def _installed(module: str) -> bool:
-    return find_spec(module.partition(".")[0]) is not None
+    return modules_to_preload(suite, spec.preload)
 
 
 def _look(suite: SuiteSpec) -> Survey:

@@ -17,6 +17,7 @@ from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.spec import DEFAULT_RESULTS
 from cudnn_sweep.orchestrator.verdict_table import verdict_table
 from cudnn_sweep.workloads.measuring.warnings import ADVICE
+from cudnn_sweep.workloads.problem import sizes_text
 
 FAILURES_SHOWN = 10
 LAUNCH_BOUND_NOTE = (
@@ -38,7 +39,7 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
     for cell_id, cell in cells.items():
         table.add_row(
             f"{cell.problem.name if cell.problem else cell.workload} {cell.direction}",
-            "x".join(map(str, cell.input_shape)),
+            sizes_text(cell.input_shape),
             _with_numbers(cell.regime, cell.regime_parameters)
             + (
                 ""

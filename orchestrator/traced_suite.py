@@ -6,9 +6,9 @@ import textwrap
 from collections import defaultdict
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.problem import Shape, sizes_text
 from cudnn_sweep.workloads.suite import ProblemSpec
-from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest, sizes_text
+from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest
 
 WIDTH = 100  # columns
 CELL_DIRECTIONS = {"training": "forward_backward", "inference": "forward"}

@@ -11,7 +11,7 @@ from cudnn_sweep.workloads.layout import check_layout
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.parameters import NamedChoice, name_and_numbers
 from cudnn_sweep.workloads.precision import find_precision
-from cudnn_sweep.workloads.problem import ConvProblem, Shape, load_problems
+from cudnn_sweep.workloads.problem import ConvProblem, Shape, load_problems, sizes_text
 from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
 from cudnn_sweep.workloads.state import State, make_state
 from cudnn_sweep.workloads.suite import BatchByDevice, CellAxes, ModelSpec, SuiteSpec, each
@@ -128,7 +128,7 @@ def _input_shape(
     if problem is not None and not needs_problem:
         raise WorkloadError(f"workload {workload} takes no problem, found {problem.name!r}")
     if given is not None and not known.is_model:
-        found = "x".join(map(str, given))
+        found = sizes_text(given)
         raise WorkloadError(f"workload {workload} takes no input (a model does), found {found!r}")
     if problem is not None:
         shape = problem.input_shape
@@ -180,7 +180,7 @@ def _check_outputs(rule: ShapeRegime, problem: ConvProblem | None, base: Shape) 
         return
     for shape in rule.period(base) or islice(rule.stream(base), OPEN_SHAPES_CHECKED):
         if min(problem.output_shape(shape)) < 1:
-            found = "x".join(map(str, shape))
+            found = sizes_text(shape)
             raise WorkloadError(
                 f"regime {rule.name} makes an input of {found}: too small for problem {problem.name}"
             )

@@ -128,3 +128,8 @@ def parse_sizes(text: str) -> Shape:
     if not all(size.isdecimal() for size in sizes):
         raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
     return tuple(int(size) for size in sizes)
+
+
+def sizes_text(sizes: Shape) -> str:
+    """As `parse_sizes` reads it."""
+    return "x".join(map(str, sizes))

@@ -15,7 +15,7 @@ from pydantic import (
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.parameters import NamedChoice
-from cudnn_sweep.workloads.problem import ConvProblem, Shape, parse_sizes
+from cudnn_sweep.workloads.problem import ConvProblem, Shape, parse_sizes, sizes_text
 
 STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -29,11 +29,7 @@ def _read_sizes(text: object) -> object:
     raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
 
 
-def _as_written(sizes: Shape) -> str:
-    return "x".join(map(str, sizes))
-
-
-Sizes = Annotated[Shape, BeforeValidator(_read_sizes), PlainSerializer(_as_written)]
+Sizes = Annotated[Shape, BeforeValidator(_read_sizes), PlainSerializer(sizes_text)]
 
 
 class BatchByDevice(BaseModel):

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.problem import Shape, sizes_text
 
 Direction = Literal["training", "inference"]
 
@@ -84,8 +84,3 @@ class Trace:
             f"conv{number}_{sizes_text(each.kernel_size)}_{each.out_channels}": each
             for number, each in enumerate(self.convolutions, start=1)
         }
-
-
-def sizes_text(sizes: Shape) -> str:
-    """As `parse_sizes` reads it."""
-    return "x".join(map(str, sizes))

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -26,6 +25,7 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.every_launch import (
     end_of,
+    modules_to_preload,
     open_results,
     plan_of,
     refuges_of,
@@ -115,7 +115,8 @@ def _sweep(request: RemoteRequest, nodes: list[Node], console: Console) -> int:
     choice = choose_sweep(store, whole, chosen, machine.environment, request.options.wish)
     with sweep_lock(store.location, choice.plan_hash):
         choice = choose_sweep(store, whole, chosen, machine.environment, request.options.wish)
-        session = replace(session_for(choice, whole, _preload(request)), folder=Path())
+        preload = modules_to_preload(request.suite, request.preload)
+        session = replace(session_for(choice, whole, preload), folder=Path())
         started = Started(
             sweep_id=session.sweep_id,
             reason=choice.reason,
@@ -169,11 +170,6 @@ def _tell(host: Host) -> None:
     for record in host.take():
         _say(Recorded(record=record))
     _say(Progressed(progress=host.progress()))
-
-
-def _preload(request: RemoteRequest) -> tuple[str, ...]:
-    installed = (module for module in request.suite.preload if find_spec(module.split(".")[0]))
-    return tuple(dict.fromkeys([*installed, *request.preload]))
 
 
 def _say(event: Event) -> None:

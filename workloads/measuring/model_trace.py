@@ -13,7 +13,8 @@ from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.models.module import ALLOWED, Source, is_source, make_module
 from cudnn_sweep.workloads.precision import Precision, find_precision
-from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest, sizes_text
+from cudnn_sweep.workloads.problem import sizes_text
+from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest
 from cudnn_sweep.workloads.user_code import import_named
 from cudnn_sweep.workloads.workload import Setting, Workload
 
