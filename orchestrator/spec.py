@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, PositiveFloat, PositiveInt, model_validator
 
+from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.config import CudnnConfig
@@ -40,6 +41,7 @@ class SweepSpec(BaseModel):
     """Installed packages that the fork server imports once, beside the suite's own."""
     budget_minutes: PositiveFloat | None = None
     """No new block starts after this long."""
+    nightly: NightlyKeys = NightlyKeys()
 
     @model_validator(mode="after")
     def _one_source(self) -> "SweepSpec":

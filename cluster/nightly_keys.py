@@ -1,0 +1,44 @@
+"""`metadata.sweep.nightly` of a launch file: what `sweep nightly` runs, and whom it tells."""
+
+import re
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, PositiveFloat, model_validator
+
+STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class WebhookKeys(BaseModel):
+    """The URL is a secret (who has Slack's can post), so that the file says only where it is found."""
+
+    model_config = STRICT
+
+    url_env: str | None = None
+    """A variable of the environment that holds the URL."""
+    url_file: str | None = None
+    """A file whose one line is the URL."""
+    form: Literal["json", "slack"] = "json"
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "WebhookKeys":
+        # Of the whole, not of a key: an error shows what stands at its key, which may be the URL.
+        if (self.url_env is None) == (self.url_file is None):
+            raise ValueError("give `url_env` or `url_file`, one of them")
+        if self.url_env is not None and not VARIABLE_NAME.fullmatch(self.url_env):
+            raise ValueError("`url_env` takes the name of a variable that holds the URL")
+        if self.url_file is not None and "://" in self.url_file:
+            raise ValueError("`url_file` takes the path of a file that holds the URL")
+        return self
+
+
+class NightlyKeys(BaseModel):
+    model_config = STRICT
+
+    suite: str = "nightly"
+    """Bundled, or a .yaml file."""
+    budget_minutes: PositiveFloat = 60.0
+    """No new block starts after this long."""
+    last_good: str | None = None
+    """The Python of a virtual environment whose software counts as good."""
+    webhook: WebhookKeys | None = None

@@ -1,0 +1,50 @@
+"""`metadata.sweep.nightly`, and that no URL which was put in the wrong place is shown."""
+
+from pathlib import Path
+
+import pytest
+
+from cudnn_sweep.cluster.errors import LaunchFileError
+from cudnn_sweep.cluster.nightly_keys import NightlyKeys
+from cudnn_sweep.cluster.strict_yaml import read_strict
+
+SECRET = "T0/B0/abc"
+URL = f"https://hooks.example/services/{SECRET}"
+
+
+def test_every_key_reads(tmp_path: Path) -> None:
+    file = tmp_path / "nightly.yaml"
+    file.write_text(
+        "suite: layers\nbudget_minutes: 90\nlast_good: /opt/good/bin/python\n"
+        "webhook: {url_file: ~/.config/hook, form: slack}\n"
+    )
+    found = read_strict(file, NightlyKeys)
+    assert (found.suite, found.budget_minutes, found.last_good) == (
+        "layers",
+        90.0,
+        "/opt/good/bin/python",
+    )
+    assert found.webhook and (found.webhook.url_file, found.webhook.form) == (
+        "~/.config/hook",
+        "slack",
+    )
+
+
+@pytest.mark.parametrize(
+    ("webhook", "said"),
+    [
+        ("{}", "give `url_env` or `url_file`"),
+        ("{url_env: HOOK, url_file: hook}", "give `url_env` or `url_file`"),
+        (f"{{url: '{URL}'}}", "unknown key"),
+        (f"{{url_env: '{URL}'}}", "`url_env` takes the name of a variable"),
+        (f"{{url_file: '{URL}'}}", "`url_file` takes the path of a file"),
+        ("{url_env: HOOK, form: teams}", "'json' or 'slack'"),
+    ],
+)
+def test_mistake_is_named_without_the_url(tmp_path: Path, webhook: str, said: str) -> None:
+    file = tmp_path / "nightly.yaml"
+    file.write_text(f"webhook: {webhook}\n")
+    with pytest.raises(LaunchFileError) as error:
+        read_strict(file, NightlyKeys)
+    assert said in str(error.value)
+    assert SECRET not in str(error.value)
