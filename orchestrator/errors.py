@@ -3,7 +3,9 @@
 OrchestratorError
 ├── SpecError          what was asked for cannot be planned
 ├── SweepBusyError     another launch is running this sweep
-└── ServerError        a fork server would not start or died
+├── ServerError        a fork server would not start or died
+├── ScheduleError      this machine does not take a schedule
+└── WebhookError       news could not be delivered
 """
 
 
@@ -25,3 +27,11 @@ class ServerError(OrchestratorError):
 
 class UnfinishedError(OrchestratorError):
     """Something that the launch needs is gone."""
+
+
+class ScheduleError(OrchestratorError):
+    """Says which command refused, in its own words."""
+
+
+class WebhookError(OrchestratorError):
+    """Names the host; the rest of the URL is a secret."""

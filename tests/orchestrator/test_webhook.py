@@ -1,0 +1,225 @@
+"""Posting a night's news to a real server on this machine."""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from cudnn_sweep.cluster.nightly_keys import WebhookKeys
+from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
+from cudnn_sweep.orchestrator.nightly.news import News, slack_body
+from cudnn_sweep.orchestrator.nightly.webhook import Patience, Webhook, find_webhook, tell
+
+SECRET = "T0001/B0002/c0ffee"
+NEWS = News(
+    headline="1 regression confirmed on NVIDIA H200",
+    findings=("mnist <training> & more: 10% slower",),
+    result={"exit_code": 1, "ratio": 1.1, "cells": ["mnist"]},
+)
+QUICK = Patience(tries=4, first_pause_s=0.01, try_limit_s=5.0, limit_s=20.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    code: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    after_s: float = 0.0
+    hang_up: bool = False
+
+
+@dataclass(kw_only=True)
+class Receiver:
+    """Gives its answers one by one, and keeps what it was sent and when."""
+
+    url: str = ""
+    answers: list[Answer] = field(default_factory=list)
+    bodies: list[Any] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+
+    def webhook(self, form: Literal["json", "slack"] = "json") -> Webhook:
+        return Webhook(url=self.url, form=form)
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    kept = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            kept.times.append(time.monotonic())
+            kept.paths.append(self.path)
+            assert self.headers["Content-Type"] == "application/json"
+            kept.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            answer = kept.answers.pop(0)
+            time.sleep(answer.after_s)
+            if answer.hang_up:
+                return
+            self.send_response(answer.code)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            kept.paths.append(f"GET {self.path}")
+            self.send_error(500)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.block_on_close = False  # a late answer is nobody's
+        kept.url = f"http://127.0.0.1:{server.server_port}/services/{SECRET}"
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield kept
+        server.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _no_secret_is_shown(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> Iterator[None]:
+    caplog.set_level(logging.DEBUG)
+    yield
+    assert SECRET not in caplog.text + "".join(capfd.readouterr())
+
+
+def test_json_goes_whole_and_once(receiver: Receiver) -> None:
+    receiver.answers = [Answer(code=204)]
+    tell(receiver.webhook(), NEWS)
+    assert receiver.bodies == [
+        {"headline": NEWS.headline, "findings": list(NEWS.findings), "result": NEWS.result}
+    ]
+    assert receiver.paths == [f"/services/{SECRET}"]
+
+
+def test_slack_gets_its_form(receiver: Receiver) -> None:
+    receiver.answers = [Answer()]
+    tell(receiver.webhook("slack"), NEWS)
+    (body,) = receiver.bodies
+    assert body == {
+        "text": NEWS.headline,
+        "blocks": [
+            {"type": "header", "text": {"type": "plain_text", "text": NEWS.headline}},
+            {
+                "type": "section",
+                "text": {
+                    "type": "mrkdwn",
+                    "text": "mnist &lt;training&gt; &amp; more: 10% slower",
+                },
+            },
+        ],
+    }
+
+
+def test_slack_takes_the_worst_night() -> None:
+    body: Any = slack_body(News(headline="h" * 400, findings=("&" * 5000,) * 80, result={}))
+    header, *sections = (block["text"]["text"] for block in body["blocks"])
+    assert len(header) == 150 and len(sections) == 49
+    assert max(map(len, sections)) <= 3000
+    assert sections[0].endswith("&amp;…") and sections[-1] == "and 32 more"
+
+
+def test_busy_server_is_tried_again_with_growing_pauses(receiver: Receiver) -> None:
+    receiver.answers = [Answer(code=503), Answer(hang_up=True), Answer(code=502), Answer()]
+    patience = Patience(tries=4, first_pause_s=0.1, try_limit_s=5.0, limit_s=20.0)
+    tell(receiver.webhook(), NEWS, patience)
+    first, second, third, fourth = receiver.times
+    assert second - first >= 0.1 and third - second >= 0.2 and fourth - third >= 0.4
+    assert receiver.bodies[0] == receiver.bodies[-1]
+
+
+def test_retry_after_is_kept(receiver: Receiver) -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=-5), usegmt=True)
+    answers = ("1", soon, "when it suits")
+    receiver.answers = [Answer(code=429, headers={"Retry-After": text}) for text in answers]
+    receiver.answers.append(Answer())
+    tell(receiver.webhook(), NEWS, QUICK)
+    assert len(receiver.times) == 4
+    assert receiver.times[1] - receiver.times[0] >= 1.0
+
+
+@pytest.mark.parametrize("code", [400, 404, 410])
+def test_refusal_is_not_tried_again(receiver: Receiver, code: int) -> None:
+    receiver.answers = [Answer(code=code)]
+    with pytest.raises(
+        WebhookError, match=rf"^http://127.0.0.1:\d+: answered {code} \w+.*; 1 of 4"
+    ):
+        tell(receiver.webhook(), NEWS, QUICK)
+    assert len(receiver.paths) == 1
+
+
+def test_redirect_is_not_followed(receiver: Receiver) -> None:
+    receiver.answers = [Answer(code=302, headers={"Location": f"/login/{SECRET}"})]
+    with pytest.raises(WebhookError, match="answered 302 Found"):
+        tell(receiver.webhook(), NEWS, QUICK)
+    assert receiver.paths == [f"/services/{SECRET}"]
+
+
+def test_patience_ends(receiver: Receiver) -> None:
+    receiver.answers = [Answer(after_s=0.5)] * 2
+    with pytest.raises(WebhookError, match="TimeoutError; 2 of 2 tries"):
+        tell(receiver.webhook(), NEWS, Patience(tries=2, first_pause_s=0.01, try_limit_s=0.1))
+    receiver.answers = [Answer(code=503, headers={"Retry-After": "3600"})]
+    before = time.monotonic()
+    with pytest.raises(WebhookError, match="answered 503 Service Unavailable; 1 of 4"):
+        tell(receiver.webhook(), NEWS, QUICK)
+    assert time.monotonic() - before < 5.0
+
+
+def test_nobody_listens() -> None:
+    webhook = Webhook(url=f"http://127.0.0.1:9/{SECRET}", form="json")
+    with pytest.raises(WebhookError, match="ConnectionRefusedError, Connection refused; 2 of 2"):
+        tell(webhook, NEWS, Patience(tries=2, first_pause_s=0.01))
+
+
+def test_url_comes_from_a_variable_or_a_file(tmp_path: Path) -> None:
+    url = f"https://hooks.example/services/{SECRET}"
+    file = tmp_path / "hook"
+    file.write_text(f"{url}\n")
+    from_variable = find_webhook(WebhookKeys(url_env="HOOK", form="slack"), {"HOOK": url})
+    assert from_variable == find_webhook(WebhookKeys(url_file=str(file), form="slack"), {})
+    assert from_variable.url == url and from_variable.shown == "https://hooks.example"
+    assert SECRET not in repr(from_variable)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        SECRET,
+        f"ftp://hooks.example/{SECRET}",
+        f"https://me:{SECRET}@hooks.example/",
+        f"https://hooks.example:{SECRET}/",
+        f"https://hooks.example/{SECRET}\nhttps://hooks.example/{SECRET}",
+        f"https://hooks.example/ {SECRET}",
+        f"https://[hooks.example/{SECRET}",
+    ],
+)
+def test_what_is_no_url_is_refused_and_not_shown(tmp_path: Path, url: str) -> None:
+    file = tmp_path / "hook"
+    file.write_text(url)
+    for keys in (WebhookKeys(url_env="HOOK"), WebhookKeys(url_file=str(file))):
+        with pytest.raises(
+            SpecError, match=r"^metadata.sweep.nightly.webhook.url_.* holds no"
+        ) as e:
+            find_webhook(keys, {"HOOK": url})
+        assert SECRET not in str(e.value)
+
+
+def test_missing_variable_and_file_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="url_env: HOOK is not set"):
+        find_webhook(WebhookKeys(url_env="HOOK"), {})
+    with pytest.raises(SpecError, match="gone cannot be read: FileNotFoundError"):
+        find_webhook(WebhookKeys(url_file=str(tmp_path / "gone")), {})
