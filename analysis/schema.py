@@ -356,6 +356,10 @@ class RunRecord:
     host: Annotated[str, "name of the machine that measured"]
     slot: Annotated[str, "what measured: the GPU's UUID, else host and number of the slot"]
     cpu_cores: Annotated[int, "CPU cores the trial's process might use"]
+    pinned_cpus: Annotated[
+        str | None, "those that its slot has to itself, as Linux lists them; null: not pinned"
+    ]
+    numa_node: Annotated[int | None, "NUMA node of the GPU they are near; null where unknown"]
     version: Annotated[str, "version of cudnn-sweep"]
     commit: Annotated[str | None, "git commit of cudnn-sweep, where known"]
     env_hash: Annotated[str, "hash of the hardware: a change opens a new baseline"]

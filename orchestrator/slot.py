@@ -1,11 +1,12 @@
 """A slot: one accelerator's place where trials run, one after another, each in a fresh process."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from uuid import uuid4
 
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import ServerError
+from cudnn_sweep.orchestrator.pinning import pinning_of
 from cudnn_sweep.orchestrator.plan import Trial
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import (
@@ -18,6 +19,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
 from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.cell import content_hash
+from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import TrialRequest
 from cudnn_sweep.workloads.survey import Survey
 
@@ -32,7 +34,7 @@ class Slot:
         """
         self._session = session
         self._server = ForkServer(folder=session.folder, preload=session.preload)
-        self._environment = survey(self._server, []).environment
+        self._environment = _pinned(self._server, survey(self._server, []).environment)
         self.name = self._environment.gpu_uuid or f"{self._environment.host}/{accelerator}"
 
     def run(self, trial: Trial, attempt: int) -> RunRecord:
@@ -86,6 +88,16 @@ class Slot:
         config = content_hash((asdict(trial.config), trial.twin))
         parts = (self.name, trial.cell.cell_id, config, str(trial.cache_generation))
         return str(Path(self._session.scratch, "compute-cache", *parts))
+
+
+def _pinned(server: ForkServer, found: Environment) -> Environment:
+    """Where there is a GPU, only CUDA says which: its processes are pinned from then on."""
+    pinning = pinning_of(found.gpu_uuid)
+    if pinning is None:
+        return found
+    server.pin(pinning.cpus)
+    cores = len(pinning.cpus)
+    return replace(found, cpu_cores=cores, pinned_cpus=str(pinning), numa_node=pinning.node)
 
 
 def survey(server: ForkServer, workloads: list[str]) -> Survey:

@@ -36,6 +36,8 @@ class Environment:
     os: str
     host: str
     cpu_cores: int
+    pinned_cpus: str | None = None
+    numa_node: int | None = None
     version: str
     commit: str | None
 

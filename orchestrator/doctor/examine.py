@@ -46,7 +46,7 @@ def examine(options: DoctorOptions) -> Iterator[Check]:
 
 def _cpu() -> Check:
     cores = len(os.sched_getaffinity(0))
-    found = f"{processor()}, {cores} of {os.cpu_count()} cores; a trial runs {cores} threads"
+    found = f"{processor()}, {cores} of {os.cpu_count()} cores"
     return Check(name="CPU", found=found)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from cudnn_sweep.orchestrator.doctor.check import Check
+from cudnn_sweep.orchestrator.pinning import pinning_of
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import GpuTelemetry, MonitorKind
 from cudnn_sweep.workloads.measuring.monitor import open_monitor
@@ -19,6 +20,8 @@ def check_gpus(machine: Survey, source: MonitorKind) -> Iterator[Check]:
     uuids: list[str | None] = [*machine.gpu_uuids] or [None]
     readings = [_read(source, uuid) for uuid in uuids]
     yield _monitor(source, readings, len(machine.gpus))
+    for index, uuid in enumerate(machine.gpu_uuids):
+        yield _cores(f"GPU {index} cores", uuid)
     for index, reading in enumerate(readings):
         if reading.telemetry is not None:
             yield _clocks(f"GPU {index} clocks", reading, machine.environment.max_sm_clock_mhz)
@@ -99,6 +102,18 @@ def _clocks(name: str, reading: GpuTelemetry, max_mhz: int | None) -> Check:
     if "throttled" in (reading.warnings or ()):
         return Check(name=name, state="warning", found=found, advice=ADVICE["throttled"])
     return Check(name=name, found=found)
+
+
+def _cores(name: str, uuid: str) -> Check:
+    pinning = pinning_of(uuid)
+    if pinning is None:
+        found = "its trials run on all cores: NVML does not list it, nor its neighbours"
+        advice = (
+            "see that nvidia-smi lists it; measure on one GPU of this host at a time until then"
+        )
+        return Check(name=name, state="warning", found=found, advice=advice)
+    near = "an unknown NUMA node" if pinning.node is None else f"NUMA node {pinning.node}"
+    return Check(name=name, found=f"CPUs {pinning} are its trials' own; it is at {near}")
 
 
 def _others(name: str, reading: GpuTelemetry) -> Check:

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -50,6 +50,10 @@ class ForkServer:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def pin(self, cpus: Collection[int]) -> None:
+        """Keep later jobs' processes on these CPUs: they inherit it from the server's one thread."""
+        os.sched_setaffinity(self.pid, cpus)
 
     def run(self, request: Request) -> Outcome:
         """Raises ServerError where the server dies; what the job itself does is in the Outcome."""

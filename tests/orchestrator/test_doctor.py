@@ -14,7 +14,7 @@ import pytest
 from cudnn_sweep.cluster import ray_probe
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.orchestrator.doctor import examine as doctor
-from cudnn_sweep.orchestrator.doctor import self_test
+from cudnn_sweep.orchestrator.doctor import gpu_checks, self_test
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.comparison import Comparison, check_comparison
 from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
@@ -22,6 +22,7 @@ from cudnn_sweep.orchestrator.doctor.gpu_checks import check_gpus
 from cudnn_sweep.orchestrator.doctor.self_test import check_pairs
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError
+from cudnn_sweep.orchestrator.pinning import Pinning
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
@@ -43,7 +44,9 @@ def without_gpu(machine: Survey) -> Survey:
 
 
 @pytest.fixture
-def with_gpu(machine: Survey) -> Survey:
+def with_gpu(machine: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
+    pinned = {"GPU-0": Pinning(cpus=frozenset({1, 2, 3, 65, 66, 67}), node=0)}
+    monkeypatch.setattr(gpu_checks, "pinning_of", pinned.get)
     where = replace(
         machine.environment,
         device="cuda",
@@ -138,7 +141,8 @@ def test_a_gpu_in_doubt_is_warned_of(
     with_gpu: Survey, fake: MonitorKind, doubtful: str | None
 ) -> None:
     found = states(list(check_gpus(with_gpu, fake)))
-    assert list(found) == ["CUDA", "cuDNN", "driver", "NVML", "GPU 0 clocks", "GPU 0 users"]
+    described = ["CUDA", "cuDNN", "driver", "NVML", "GPU 0 cores", "GPU 0 clocks", "GPU 0 users"]
+    assert list(found) == described
     del found["NVML"]  # a fake is no NVML
     assert [name for name, state in found.items() if state != "ok"] == [doubtful][: bool(doubtful)]
 
@@ -148,14 +152,17 @@ def test_a_gpu_is_described(with_gpu: Survey) -> None:
     assert found["CUDA"] == "13.0, 1 × NVIDIA H200"
     assert found["cuDNN"] == "9.19.0"
     assert found["driver"] == "580.159.04"
+    assert found["GPU 0 cores"] == "CPUs 1-3,65-67 are its trials' own; it is at NUMA node 0"
     assert (
         found["GPU 0 clocks"] == "SM clock 1980 of at most 1980 MHz, 45 °C, throttle reasons: none"
     )
 
 
 def test_gpus_that_nvml_does_not_know_are_warned_of(with_gpu: Survey) -> None:
-    found = {check.name: check for check in check_gpus(with_gpu, "nvml")}
+    unknown = replace(with_gpu, gpu_uuids=["GPU-1"])
+    found = {check.name: check for check in check_gpus(unknown, "nvml")}
     assert found["NVML"].found == "does not answer for 1 of 1 GPUs"
+    assert found["GPU 0 cores"].state == "warning"
     assert "GPU 0 clocks" not in found
 
 

@@ -1,8 +1,9 @@
 """What only a GPU can show."""
 
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.orchestrator.pinning import pinning_of
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome
@@ -30,13 +32,15 @@ RGB: dict[str, Any] = {"problem": "tutorials/rgb224"}
 
 
 @pytest.fixture
-def measure(tmp_path: Path, server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Measure:
+def measure(
+    tmp_path: Path, server: ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Measure]:
     """Run a plan's trials one after another, without Ray, with a scratch folder of their own.
 
     All slots share one fork server: to start one takes 3 s.
     """
-    lent = SimpleNamespace(run=server.run, close=lambda: None)
-    monkeypatch.setattr("cudnn_sweep.orchestrator.slot.ForkServer", lambda folder: lent)
+    lent = SimpleNamespace(run=server.run, pin=server.pin, close=lambda: None)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.slot.ForkServer", lambda **_: lent)
 
     def run(plan: Plan) -> list[RunRecord]:
         session = session_of(plan, "gpu", tmp_path)
@@ -46,7 +50,8 @@ def measure(tmp_path: Path, server: ForkServer, monkeypatch: pytest.MonkeyPatch)
         assert [record.checks_error for record in records] == [None] * len(records)
         return records
 
-    return run
+    yield run
+    server.pin(os.sched_getaffinity(0))
 
 
 def cold_ms(record: RunRecord) -> float:
@@ -107,6 +112,14 @@ def test_memory_and_environment_are_recorded(plan_of: MakePlan, measure: Measure
     assert record.gpu_uuid is not None and record.gpu_uuid.startswith("GPU-")
     assert record.slot == record.gpu_uuid
     assert None not in (record.cudnn, record.cuda, record.gpu_memory_bytes)
+
+
+def test_trial_runs_on_cores_that_are_its_gpus(plan_of: MakePlan, measure: Measure) -> None:
+    record = measure(plan_of("conv", configs=(CudnnConfig(),), **RGB))[0]
+    pinning = pinning_of(record.gpu_uuid)
+    assert pinning is not None and pinning.cpus <= os.sched_getaffinity(0)
+    assert record.pinned_cpus == str(pinning)
+    assert record.cpu_cores == record.threads == len(pinning.cpus)
 
 
 def test_search_is_paid_by_the_first_call_of_a_shape(plan_of: MakePlan, measure: Measure) -> None:

@@ -1,7 +1,8 @@
 """What NVML says of one GPU, and the monitor that asks it; None where there is no answer."""
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pynvml
@@ -47,6 +48,50 @@ class NvmlGpu:
             return question(self._handle, *arguments) if self.answers else None
         except pynvml.NVMLError:
             return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedGpu:
+    """A GPU, or a slice of one, that a process of this host or container may use."""
+
+    uuid: str
+    pci_address: str
+
+
+def listed_gpus() -> list[ListedGpu]:
+    """In NVML's order, which knows no CUDA_VISIBLE_DEVICES: slices instead of a GPU that is sliced.
+
+    Empty without NVML.
+    """
+    try:
+        pynvml.nvmlInit()
+        count = pynvml.nvmlDeviceGetCount()
+        return [gpu for index in range(count) for gpu in _listed(index)]
+    except pynvml.NVMLError:
+        return []
+
+
+def _listed(index: int) -> Iterator[ListedGpu]:
+    whole = pynvml.nvmlDeviceGetHandleByIndex(index)
+    pci_address = pynvml.nvmlDeviceGetPciInfo(whole).busId
+    for handle in _slices(whole) if _is_sliced(whole) else [whole]:
+        yield ListedGpu(uuid=pynvml.nvmlDeviceGetUUID(handle), pci_address=pci_address)
+
+
+def _is_sliced(whole: Any) -> bool:
+    try:
+        present, _pending = pynvml.nvmlDeviceGetMigMode(whole)
+    except pynvml.NVMLError:  # most GPUs cannot be
+        return False
+    return bool(present == pynvml.NVML_DEVICE_MIG_ENABLE)
+
+
+def _slices(whole: Any) -> Iterator[Any]:
+    for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(whole)):
+        try:
+            yield pynvml.nvmlDeviceGetMigDeviceHandleByIndex(whole, index)
+        except pynvml.NVMLError_NotFound:
+            continue
 
 
 class NvmlMonitor:

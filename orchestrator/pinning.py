@@ -1,0 +1,66 @@
+"""Pinning: which cores a GPU's trials run on, so that those of its neighbours do not disturb them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cudnn_sweep.orchestrator.cpu_topology import Core, node_of_gpu, read_cores, show_cpus
+from cudnn_sweep.workloads.measuring.nvml import listed_gpus
+
+FEW = 2  # cores; a slot that has more gives one up where else none were left for Ray and the driver
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pinning:
+    cpus: frozenset[int]
+    node: int | None
+    """The GPU's NUMA node, where known."""
+
+    def __str__(self) -> str:
+        return show_cpus(self.cpus)
+
+
+def pinning_of(gpu_uuid: str | None) -> Pinning | None:
+    """Of a GPU or slice of this host, the same in each of our processes on it.
+
+    Shared out among all that NVML lists, measured on or not: so neighbours are another sweep's as well,
+    and a GPU has as many cores whether the others are used or not. None without a GPU, and where
+    NVML does not list this one: who its neighbours are cannot be told.
+    """
+    if gpu_uuid is None:
+        return None
+    slots = {gpu.uuid: node_of_gpu(gpu.pci_address) for gpu in listed_gpus()}
+    if gpu_uuid not in slots:
+        return None
+    cores = cores_for(gpu_uuid, slots, read_cores(os.sched_getaffinity(0)))
+    cpus = frozenset(cpu for core in cores for cpu in core.cpus)
+    return Pinning(cpus=cpus, node=slots[gpu_uuid])
+
+
+def cores_for(
+    slot: str, slots: Mapping[str, int | None], cores: Sequence[Core]
+) -> tuple[Core, ...]:
+    """Of the cores near this slot an equal share, which no other slot has.
+
+    `slots`: all of the host, in an order that all agree on, and their NUMA nodes. Where a node is
+    unknown or has no core for us, all cores are shared out among all slots. Where there are fewer cores
+    than slots, the slots share them.
+    """
+    near = {node: [core for core in cores if core.node == node] for node in set(slots.values())}
+    if all(near.values()):
+        group, pool = [name for name in slots if slots[name] == slots[slot]], near[slots[slot]]
+    else:
+        group = sorted(slots, key=lambda name: _unknown_last(slots[name]))
+        pool = sorted(cores, key=lambda core: _unknown_last(core.node))
+    share, left = divmod(len(pool), len(group))
+    if share == 0:
+        return tuple(pool)
+    if left == 0 and share > FEW:
+        share -= 1
+    # The first cores are what is left over: CPU 0 handles most interrupts.
+    end = len(pool) - share * (len(group) - 1 - group.index(slot))
+    return tuple(pool[end - share : end])
+
+
+def _unknown_last(node: int | None) -> tuple[bool, int]:
+    return node is None, node or 0

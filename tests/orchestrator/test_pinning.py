@@ -1,0 +1,142 @@
+"""Which CPUs a slot's processes run on: near its GPU, and no neighbour's."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cudnn_sweep.orchestrator import pinning, slot
+from cudnn_sweep.orchestrator.cpu_topology import Core, node_of_gpu, read_cores, show_cpus
+from cudnn_sweep.orchestrator.pinning import Pinning, cores_for, pinning_of
+from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.session import session_of
+from cudnn_sweep.workloads.measuring.nvml import ListedGpu
+
+SECOND_THREAD = 64  # the number of a core's second hardware thread, less that of its first
+
+
+def sockets(*cores_each: int) -> tuple[Core, ...]:
+    """Cores of two hardware threads, numbered as Linux does it, so many for each NUMA node."""
+    nodes = [node for node, cores in enumerate(cores_each) for _ in range(cores)]
+    return tuple(
+        Core(cpus=(first, first + SECOND_THREAD), node=node) for first, node in enumerate(nodes)
+    )
+
+
+def gpus(*nodes: int | None) -> dict[str, int | None]:
+    return {f"GPU-{index}": node for index, node in enumerate(nodes)}
+
+
+def shares(slots: Mapping[str, int | None], cores: tuple[Core, ...]) -> list[str]:
+    """What each slot is given, told by the first hardware thread of each core."""
+    given = [cores_for(slot, slots, cores) for slot in slots]
+    return [show_cpus([core.cpus[0] for core in share]) for share in given]
+
+
+@pytest.mark.parametrize(
+    ("slots", "cores", "given"),
+    [
+        pytest.param(gpus(0), sockets(16), ["1-15"], id="one GPU"),
+        pytest.param(
+            gpus(0, 0, 0, 0), sockets(32), ["4-10", "11-17", "18-24", "25-31"], id="one socket"
+        ),
+        pytest.param(
+            gpus(0, 0, 0, 0, 1, 1, 1, 1),
+            sockets(14, 14),
+            ["2-4", "5-7", "8-10", "11-13", "16-18", "19-21", "22-24", "25-27"],
+            id="two sockets",
+        ),
+        pytest.param(gpus(1, 0, 1), sockets(4, 8), ["6-8", "1-3", "9-11"], id="sockets by turns"),
+        pytest.param(gpus(1), sockets(4, 4), ["5-7"], id="the far socket is left alone"),
+        pytest.param(gpus(0, 0), sockets(4), ["0-1", "2-3"], id="too few to leave any"),
+        pytest.param(gpus(None, None), sockets(4, 4), ["2-4", "5-7"], id="nodes unknown"),
+        pytest.param(gpus(None, 1, 0), sockets(4, 5), ["7-8", "5-6", "3-4"], id="one unknown"),
+        pytest.param(gpus(0, 1), sockets(9), ["1-4", "5-8"], id="no core near one"),
+    ],
+)
+def test_near_cores_are_shared_out(
+    slots: Mapping[str, int | None], cores: tuple[Core, ...], given: list[str]
+) -> None:
+    assert shares(slots, cores) == given
+
+
+def test_fewer_cores_than_slots_are_shared() -> None:
+    assert shares(gpus(0, 0, 0, 1), sockets(2, 4)) == ["0-1", "0-1", "0-1", "3-5"]
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Path:
+    """A /sys of two sockets with two cores of two threads each, and a GPU at the second."""
+    for cpu in range(8):
+        topology = tmp_path / f"devices/system/cpu/cpu{cpu}/topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text(f"{cpu % 4},{cpu % 4 + 4}\n")
+    for node, cpus in enumerate(["0-1,4-5\n", "2-3,6-7\n", "\n"]):  # the last has memory alone
+        folder = tmp_path / f"devices/system/node/node{node}"
+        folder.mkdir(parents=True)
+        (folder / "cpulist").write_text(cpus)
+    for address, number in {"0000:1b:00.0": "1\n", "0000:2c:00.0": "-1\n"}.items():
+        gpu = tmp_path / "bus/pci/devices" / address
+        gpu.mkdir(parents=True)
+        (gpu / "numa_node").write_text(number)
+    return tmp_path
+
+
+def test_threads_of_a_core_stay_together(system: Path) -> None:
+    assert read_cores(range(8), system) == (
+        Core(cpus=(0, 4), node=0),
+        Core(cpus=(1, 5), node=0),
+        Core(cpus=(2, 6), node=1),
+        Core(cpus=(3, 7), node=1),
+    )
+
+
+def test_only_cpus_that_we_may_use_count(system: Path) -> None:
+    assert read_cores({1, 2, 6}, system) == (Core(cpus=(1,), node=0), Core(cpus=(2, 6), node=1))
+
+
+def test_a_machine_that_tells_nothing_has_cores_all_the_same(tmp_path: Path) -> None:
+    assert read_cores({3, 5}, tmp_path) == (Core(cpus=(3,), node=None), Core(cpus=(5,), node=None))
+    assert shares(gpus(None, None), read_cores(range(8), tmp_path)) == ["2-4", "5-7"]
+
+
+def test_node_of_a_gpu_is_found_by_its_address(system: Path) -> None:
+    addresses = ("00000000:1B:00.0", "00000000:2C:00.0", "00000000:3D:00.0")
+    assert [node_of_gpu(address, system) for address in addresses] == [1, None, None]
+
+
+def test_present_affinity_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = [ListedGpu(uuid=uuid, pci_address="00000000:FF:00.0") for uuid in ("GPU-a", "GPU-b")]
+    monkeypatch.setattr(pinning, "listed_gpus", lambda: listed)
+    found = pinning_of("GPU-a")
+    assert found is not None and found.cpus <= os.sched_getaffinity(0)
+
+
+def test_a_slot_that_has_no_gpu_is_not_pinned() -> None:
+    assert pinning_of(None) is None
+    assert pinning_of("GPU-that-nobody-lists") is None
+
+
+@pytest.fixture
+def lent(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Slots get the fork server of all tests."""
+    borrowed = SimpleNamespace(run=server.run, pin=server.pin, close=lambda: None)
+    monkeypatch.setattr(slot, "ForkServer", lambda **_: borrowed)
+    yield
+    server.pin(os.sched_getaffinity(0))
+
+
+@pytest.mark.usefixtures("lent")
+def test_trials_run_where_their_slot_is_pinned(
+    tmp_path: Path, plan_of: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = max(os.sched_getaffinity(0))
+    there = Pinning(cpus=frozenset({last}), node=0)
+    monkeypatch.setattr(slot, "pinning_of", lambda gpu_uuid: there)
+    plan = plan_of("noop")
+    record = slot.Slot(session_of(plan, "pinned", tmp_path), "0").run(plan.trials[0], 1)
+    assert (record.pinned_cpus, record.numa_node) == (str(last), 0)
+    assert (record.cpu_cores, record.threads) == (1, 1)
