@@ -10,6 +10,7 @@ from cudnn_sweep.orchestrator.cli.overhead import overhead
 from cudnn_sweep.orchestrator.cli.query import query
 from cudnn_sweep.orchestrator.cli.report import report
 from cudnn_sweep.orchestrator.cli.scale import scale
+from cudnn_sweep.orchestrator.cli.schedule import schedule
 from cudnn_sweep.orchestrator.cli.trace import trace
 from cudnn_sweep.orchestrator.cli.validate import validate
 
@@ -26,6 +27,7 @@ app.command()(overhead)
 app.command()(scale)
 app.command()(doctor)
 app.add_typer(validate)
+app.add_typer(schedule)
 
 
 @app.callback()

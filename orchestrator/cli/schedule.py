@@ -1,0 +1,117 @@
+"""`sweep schedule`: a launch file's sweep every night, by systemd or cron."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from cudnn_sweep.orchestrator.schedule.entry import UserFolders
+    from cudnn_sweep.orchestrator.schedule.schedule import Kind, Schedulers
+
+File = Annotated[Path, typer.Argument(help="The launch file.")]
+
+schedule = typer.Typer(
+    name="schedule", no_args_is_help=True, help="Run a launch file's suite every night."
+)
+
+
+@schedule.command()
+def install(
+    at: Annotated[str, typer.Option(metavar="HH:MM", help="By this machine's clock.")],
+    file: File = Path("cluster.yaml"),
+    cron: Annotated[bool, typer.Option("--cron", help="The crontab, even beside systemd.")] = False,
+    systemd: Annotated[
+        bool, typer.Option("--systemd", help="A systemd user timer or none.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be installed, change nothing.")
+    ] = False,
+) -> None:
+    """Schedule FILE, in place of its earlier schedule if it has one.
+
+    By a timer of systemd's user manager where one answers, else by the crontab.
+    """
+    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
+    from cudnn_sweep.orchestrator.schedule.entry import Entry, absolute, parse_time
+    from cudnn_sweep.orchestrator.schedule.schedule import check
+
+    kind = _kind(cron=cron, systemd=systemd)
+    with mistakes_exit():
+        launch_file = absolute(file)
+        time = parse_time(at)
+        entry = Entry(
+            launch_file=launch_file, program=_program(), at=time, log=_folders().log_of(launch_file)
+        )
+        hint = check(launch_file)
+        schedulers = _schedulers()
+        scheduler = schedulers.every[kind] if dry_run and kind else schedulers.choose(kind)
+        if dry_run:
+            typer.echo(scheduler.preview(entry))
+        else:
+            schedulers.install(entry, scheduler)
+            show(file)
+            for text in filter(None, (hint, scheduler.hint())):
+                typer.echo(f"hint: {text}", err=True)
+
+
+@schedule.command()
+def show(file: File = Path("cluster.yaml")) -> None:
+    """Print when FILE's next night starts, and the entry that starts it."""
+    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
+    from cudnn_sweep.orchestrator.schedule.entry import absolute
+
+    launch_file = absolute(file)
+    with mistakes_exit():
+        found = _schedulers().find(launch_file)
+    if not found:
+        typer.echo(f"Nothing is scheduled for {launch_file}.")
+    for scheduled in found:
+        typer.echo(f"file   {launch_file}")
+        typer.echo(f"by     {scheduled.by}")
+        typer.echo(f"next   {scheduled.next_time}")
+        typer.echo(f"log    {_folders().log_of(launch_file)}")
+        typer.echo(f"\n{scheduled.text}")
+
+
+@schedule.command()
+def remove(file: File = Path("cluster.yaml")) -> None:
+    """Take FILE's schedule away, and no other; a night that runs goes on, the log stays."""
+    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
+    from cudnn_sweep.orchestrator.schedule.entry import absolute
+
+    launch_file = absolute(file)
+    with mistakes_exit():
+        names = _schedulers().remove(launch_file)
+    if names:
+        typer.echo(f"Removed from {' and '.join(names)}: {launch_file}.")
+    else:
+        typer.echo(f"Nothing was scheduled for {launch_file}.")
+
+
+def _kind(*, cron: bool, systemd: bool) -> "Kind | None":
+    if cron and systemd:
+        raise typer.BadParameter("--cron and --systemd exclude each other")
+    return "cron" if cron else "systemd" if systemd else None
+
+
+def _schedulers() -> "Schedulers":
+    from cudnn_sweep.orchestrator.schedule.schedule import Schedulers
+
+    return Schedulers.here(_folders())
+
+
+def _folders() -> "UserFolders":
+    from cudnn_sweep.orchestrator.schedule.entry import UserFolders
+
+    return UserFolders.of(os.environ)
+
+
+def _program() -> tuple[str, ...]:
+    """This very `sweep`, whatever the PATH of a night."""
+    typed = Path(os.path.abspath(sys.argv[0]))
+    if typed.name == "sweep" and typed.is_file():
+        return (str(typed),)
+    return (sys.executable, "-m", "cudnn_sweep.orchestrator.cli")

@@ -1,0 +1,71 @@
+"""Installing, finding and removing the schedule of a launch file, with systemd or a crontab."""
+
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.orchestrator.errors import ScheduleError
+from cudnn_sweep.orchestrator.nightly.webhook import find_webhook
+from cudnn_sweep.orchestrator.schedule.crontab import Crontab
+from cudnn_sweep.orchestrator.schedule.entry import Entry, UserFolders
+from cudnn_sweep.orchestrator.schedule.scheduler import Scheduled, Scheduler
+from cudnn_sweep.orchestrator.schedule.user_timer import UserTimer
+from cudnn_sweep.orchestrator.spec import SweepSpec, load_suite
+
+Kind: TypeAlias = Literal["systemd", "cron"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedulers:
+    every: dict[Kind, Scheduler]
+    """The preferred one first."""
+
+    @classmethod
+    def here(cls, folders: UserFolders) -> "Schedulers":
+        return cls(every={"systemd": UserTimer(config=folders.config), "cron": Crontab()})
+
+    def choose(self, kind: Kind | None) -> Scheduler:
+        """That one or else the first that this machine has. Raises ScheduleError."""
+        reasons = []
+        for scheduler in [self.every[kind]] if kind else self.every.values():
+            reason = scheduler.why_not()
+            if reason is None:
+                return scheduler
+            reasons.append(f"{scheduler.name}: {reason}")
+        raise ScheduleError(f"nothing can be scheduled here; {'; '.join(reasons)}")
+
+    def install(self, entry: Entry, scheduler: Scheduler) -> None:
+        entry.log.parent.mkdir(parents=True, exist_ok=True)
+        scheduler.install(entry)
+        for other in self.every.values():
+            if other is not scheduler:
+                other.remove(entry.launch_file)
+
+    def find(self, launch_file: Path) -> list[Scheduled]:
+        found = [scheduler.find(launch_file) for scheduler in self.every.values()]
+        return [each for each in found if each is not None]
+
+    def remove(self, launch_file: Path) -> list[str]:
+        """The names of those that had it."""
+        return [each.name for each in self.every.values() if each.remove(launch_file)]
+
+
+def check(launch_file: Path) -> str | None:
+    """A mistake in what a night reads is to be seen now. Raises one of the folders' errors.
+
+    Returns a hint where all is well here and may not be at night.
+    """
+    with chdir(launch_file.parent):  # as at night
+        nightly = read_launch_file(launch_file, SweepSpec).sweep.nightly
+        load_suite(nightly.suite)
+        if nightly.webhook is None:
+            return None
+        if nightly.webhook.url_env is None:
+            find_webhook(nightly.webhook, {})
+            return None
+    return (
+        f"a night does not see this shell's {nightly.webhook.url_env}, which the webhook's url_env "
+        "names; url_file needs no environment"
+    )

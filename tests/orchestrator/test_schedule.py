@@ -1,0 +1,170 @@
+"""What `sweep schedule` would install, without a cron daemon or systemd."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from datetime import datetime, time
+from pathlib import Path
+from shutil import which
+
+import pytest
+from typer.testing import CliRunner
+
+from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.errors import ScheduleError
+from cudnn_sweep.orchestrator.schedule.crontab import line_of, next_time_of, with_entry, without
+from cudnn_sweep.orchestrator.schedule.entry import (
+    Entry,
+    UserFolders,
+    absolute,
+    key_of,
+    parse_time,
+)
+from cudnn_sweep.orchestrator.schedule.schedule import Schedulers
+from cudnn_sweep.orchestrator.schedule.user_timer import UserTimer, service_of
+
+OTHERS = "MAILTO=me\r\n# mine: 30 2 * * *\n\n0 5 * * * backup \\%d \udce9\x0b # cudnn-sweeper"
+ODD = 'it\'s 100% "o d d" $HOME \\% \\'
+
+Need = Callable[[bool, str], None]
+
+
+def entry_of(file: Path, at: str = "02:30", program: str = "/opt/sweep") -> Entry:
+    return Entry(
+        launch_file=file, program=(program,), at=parse_time(at), log=file.with_suffix(".log")
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["2:30", "24:00", "02:60", "0230", "02:30:00", " 02:30", "٠٢:٣٠", ""]
+)
+def test_time_is_strict(text: str) -> None:
+    with pytest.raises(ScheduleError, match="--at takes HH:MM"):
+        parse_time(text)
+
+
+def test_time_reads() -> None:
+    assert [parse_time(text) for text in ("00:00", "23:59")] == [time(0, 0), time(23, 59)]
+
+
+def test_file_has_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.chdir(tmp_path / "real")
+    ways = ("nightly.yaml", "../real/nightly.yaml", "../link/nightly.yaml")
+    assert {absolute(Path(way)) for way in ways} == {tmp_path / "real" / "nightly.yaml"}
+
+
+def test_path_that_no_line_can_hold_is_refused() -> None:
+    with pytest.raises(
+        ScheduleError, match=r"'/srv/two\\nlines/cluster.yaml': a schedule takes no"
+    ):
+        entry_of(Path("/srv/two\nlines/cluster.yaml"))
+
+
+def test_crontab_of_others_stays_as_it_was() -> None:
+    one, two = entry_of(Path("/srv/one.yaml")), entry_of(Path("/srv/two.yaml"))
+    both = with_entry(with_entry(OTHERS, one), two)
+    assert both == f"{OTHERS}\n{line_of(one)}\n{line_of(two)}\n"
+    later = entry_of(one.launch_file, "23:05")
+    assert with_entry(both, later) == f"{OTHERS}\n{line_of(later)}\n{line_of(two)}\n"
+    assert without(both, one.launch_file) == f"{OTHERS}\n{line_of(two)}\n"
+    assert without(OTHERS, one.launch_file) == OTHERS
+    assert with_entry("", one) == f"{line_of(one)}\n"
+
+
+def test_next_time_is_the_coming_one() -> None:
+    found = next_time_of(line_of(entry_of(Path("/srv/one.yaml"), "00:00")))
+    coming = datetime.strptime(" ".join(found.split()[1:3]), "%Y-%m-%d %H:%M:%S")
+    assert 0 < (coming - datetime.now()).total_seconds() <= 25 * 3600
+    assert coming.time() == time(0, 0)
+    assert "changed by hand" in next_time_of("@daily sweep nightly # cudnn-sweep 0")
+
+
+def test_units_pass_systemds_own_check(tmp_path: Path, need: Need) -> None:
+    need(which("systemd-analyze") is not None, "systemd-analyze")
+    folder = tmp_path / ODD
+    folder.mkdir()
+    program = tmp_path / "100% of $HOME" / "sweep"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+
+    def verify(entry: Entry) -> subprocess.CompletedProcess[str]:
+        preview = UserTimer(config=tmp_path).preview(entry)
+        for unit in preview.split("# /")[1:]:
+            path, _, text = unit.partition("\n")
+            (tmp_path / Path(path).name).write_text(text)
+        return subprocess.run(
+            ["systemd-analyze", "--user", "verify", *sorted(tmp_path.glob("cudnn-sweep-*"))],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
+        )
+
+    file = folder / "cluster.yaml"
+    told = verify(entry_of(file, program=str(program)))
+    assert (told.returncode, told.stdout, told.stderr) == (0, "", "")
+    program.unlink()  # that it looked, and where
+    assert f"{program} is not executable" in verify(entry_of(file, program=str(program))).stderr
+
+
+def test_timer_goes_where_no_manager_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other = Path("/srv/one.yaml"), Path("/srv/two.yaml")
+    folder = tmp_path / "systemd" / "user"
+    (folder / "timers.target.wants").mkdir(parents=True)
+    for file in (mine, other):
+        for unit in (f"cudnn-sweep-{key_of(file)}.{kind}" for kind in ("service", "timer")):
+            (folder / unit).write_text("[Unit]\n")
+        (folder / "timers.target.wants" / unit).symlink_to(folder / unit)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    schedulers = Schedulers.here(UserFolders(config=tmp_path, state=tmp_path))
+    (found,) = schedulers.find(mine)
+    assert found.next_time == "unknown: no systemd user manager answers"
+    assert schedulers.remove(mine) == ["systemd user timer"]
+    assert not schedulers.find(mine) and not schedulers.remove(mine)
+    assert all(key_of(other) in path.name for path in folder.rglob("cudnn-sweep-*"))
+    assert len(list(folder.rglob("cudnn-sweep-*"))) == 3
+    with pytest.raises(ScheduleError, match="no command `systemctl`; crontab: .* `crontab`"):
+        schedulers.choose(None)
+
+
+def test_dry_run_prints_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    file = tmp_path / "my cluster.yaml"
+    file.write_text("metadata: {sweep: {nightly: {suite: quick}}}")
+    words = ["schedule", "install", str(file), "--at", "02:30", "--dry-run"]
+    line = CliRunner().invoke(app, [*words, "--cron"]).stdout
+    assert line.startswith(f"30 2 * * * (cd {tmp_path} && ") and f"nightly '{file}') >> " in line
+    units = CliRunner().invoke(app, [*words, "--systemd"]).stdout
+    assert "OnCalendar=*-*-* 02:30:00" in units and f'"nightly" "{file}"' in units
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize(
+    ("nightly", "said"),
+    [
+        ("{suite: nihgtly}", "unknown suite 'nihgtly'"),
+        ("{suite: other.yaml}", "other.yaml: cannot be read"),
+        ("{webhook: {url_file: gone}}", "webhook.url_file: gone cannot be read"),
+        ("{suit: quick}", "metadata.sweep.nightly.suit: unknown key"),
+    ],
+)
+def test_mistake_in_the_launch_file_is_told_at_once(
+    tmp_path: Path, nightly: str, said: str
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(f"metadata: {{sweep: {{nightly: {nightly}}}}}")
+    told = CliRunner().invoke(
+        app, ["schedule", "install", str(file), "--at", "02:30", "--cron", "--dry-run"]
+    )
+    assert told.exit_code == 2 and said in told.stderr
+
+
+def test_program_that_systemd_would_not_start_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="quotes or a backslash; use --cron"):
+        service_of(entry_of(Path("/srv/cluster.yaml"), program="/it's/sweep"))
