@@ -27,7 +27,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         os._exit(config.stash[EXIT_STATUS])
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def need() -> Callable[[bool, str], None]:
     """Skip a test that the machine cannot run, saying why; under SWEEP_CI fail it."""
 

@@ -16,6 +16,8 @@ from shutil import which
 
 import pytest
 
+Need = Callable[[bool, str], None]
+
 OTHERS = "# mine\nA=1 %\n0 5 31 2 * true # cudnn-sweep\n"
 MANAGER = next(filter(which, ("/usr/lib/systemd/systemd", "/lib/systemd/systemd")), None)
 LIMIT_S = 110  # a minute for the clock, the rest for a slow machine
@@ -36,7 +38,7 @@ SCRIPT = r"""
 set -eu
 mount -t tmpfs none /run
 mount -t tmpfs none /var/spool/cron
-[ "$(stat -f -c %T /var/spool/cron)" = tmpfs ] && [ -z "$(ls /var/spool/cron)" ]
+[ "$(stat -f -c %T /var/spool/cron)" = tmpfs ]  # or else the script ends here
 install -d -m 1730 -g crontab /var/spool/cron/crontabs
 mount -t tmpfs none /etc/cron.d
 : >/run/no_crontab
@@ -55,17 +57,25 @@ printf '%s' "$OTHERS" | crontab -
 cron -f &
 install_both() {
     "$SWEEP" schedule install "$ODD/cron.yaml" --at "$1" --cron >show_cron 2>hints_cron
-    # With no choice given, as a manager answers.
+    # Without a choice, as a manager answers.
     [ ! -e answers ] || "$SWEEP" schedule install "$ODD/timer.yaml" --at "$1" >show_timer 2>hints_timer
 }
+if [ -e answers ]; then  # each at first where it is not to stay
+    "$SWEEP" schedule install "$ODD/cron.yaml" --at 00:00
+    "$SWEEP" schedule install "$ODD/timer.yaml" --at 00:00 --cron
+fi >moved 2>&1
 install_both 00:00
 until
     minute=$((($(date +%s) + 65) / 60 * 60))
     install_both "$(date -d @$minute +%H:%M)"
     [ "$(date +%s)" -lt $minute ]
-do :; done
+do  # too slow: what that minute started is not awaited
+    sleep 3
+    rm -f home/.local/state/cudnn-sweep/*.log
+done
 date -d @$minute '+%Y-%m-%d %H:%M:%S' >minute
 crontab -l >crontab_installed
+find home/.config -name '*.timer' -type f >timers_installed
 awaited=$((1 + $(find answers 2>/dev/null | wc -l)))
 for _ in $(seq 150); do
     if [ "$(cat home/.local/state/cudnn-sweep/*.log 2>/dev/null | grep -c standard)" = $awaited ]; then break; fi
@@ -107,7 +117,10 @@ class Night:
 
 
 @pytest.fixture(scope="module")
-def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
+def night(need: Need, tmp_path_factory: pytest.TempPathFactory) -> Night:
+    need(os.geteuid() == 0, "root")
+    for command in ("unshare", "cron", "crontab"):
+        need(which(command) is not None, command)
     night = Night(folder=tmp_path_factory.mktemp("night"))
     (night.folder / "home").mkdir()
     night.odd.mkdir()
@@ -118,11 +131,11 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
     program.write_text(SWEEP)
     program.chmod(0o755)
     own = {"OTHERS": OTHERS, "ODD": str(night.odd), "SWEEP": str(program), "MANAGER": str(MANAGER)}
-    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     before = _cgroups()
     try:
         subprocess.run(
-            [*command, "bash", "-c", SCRIPT],
+            [*unshare, "bash", "-c", SCRIPT],
             cwd=night.folder,
             env={**os.environ, **own},
             check=True,
@@ -140,14 +153,6 @@ def _cgroups() -> set[Path]:
     return set(Path("/sys/fs/cgroup").rglob("init.scope"))
 
 
-@pytest.fixture
-def has_cron(need: Callable[[bool, str], None]) -> None:
-    need(os.geteuid() == 0, "root")
-    for command in ("unshare", "cron", "crontab"):
-        need(which(command) is not None, command)
-
-
-@pytest.mark.usefixtures("has_cron")
 def test_cron_starts_the_night_in_its_folder(night: Night) -> None:
     night.check_log("cron")
     shown = night.shown("show_cron")
@@ -155,25 +160,21 @@ def test_cron_starts_the_night_in_its_folder(night: Night) -> None:
     assert night.text("hints_cron") == ""  # a daemon runs
 
 
-@pytest.mark.usefixtures("has_cron")
 def test_crontab_of_others_is_left(night: Night) -> None:
     installed = night.text("crontab_installed")
-    assert installed.startswith(OTHERS) and len(installed.splitlines()) == 1 + len(
-        OTHERS.splitlines()
-    )
+    assert installed.startswith(OTHERS)
+    assert installed.count("\n") == OTHERS.count("\n") + 1
     assert night.text("crontab_left") == OTHERS
     assert night.text("removed").startswith("Removed from crontab: ")
 
 
-@pytest.mark.usefixtures("has_cron")
-def test_user_timer_starts_the_night_in_its_folder(
-    need: Callable[[bool, str], None], night: Night
-) -> None:
+def test_user_timer_starts_the_night_in_its_folder(need: Need, night: Night) -> None:
     need((night.folder / "answers").exists(), "a systemd user manager that starts in a namespace")
     night.check_log("timer")
     shown = night.shown("show_timer")
     assert shown["by"] == "systemd user timer" and night.text("minute").strip() in shown["next"]
     assert "loginctl enable-linger" in night.text("hints_timer")
+    assert night.text("timers_installed").count("\n") == 1
     assert night.text("timers_left") == ""
     units = night.folder / "home" / ".config" / "systemd" / "user"
     assert not [path for path in units.rglob("*") if not path.is_dir()]
