@@ -60,11 +60,10 @@ install_both() {
     # Without a choice, as a manager answers.
     [ ! -e answers ] || "$SWEEP" schedule install "$ODD/timer.yaml" --at "$1" >show_timer 2>hints_timer
 }
-if [ -e answers ]; then  # each at first where it is not to stay
+if [ -e answers ]; then  # one is to move from there to cron, the other to get another time
     "$SWEEP" schedule install "$ODD/cron.yaml" --at 00:00
-    "$SWEEP" schedule install "$ODD/timer.yaml" --at 00:00 --cron
-fi >moved 2>&1
-install_both 00:00
+    "$SWEEP" schedule install "$ODD/timer.yaml" --at 00:00
+fi >earlier 2>&1
 until
     minute=$((($(date +%s) + 65) / 60 * 60))
     install_both "$(date -d @$minute +%H:%M)"
