@@ -1,0 +1,177 @@
+"""Whether what a screen found is so: from fresh trials, or from the nights that follow.
+
+Where two environments run side by side, their fresh trials are interleaved and the night that both
+share cancels: `confirm`. Of unchanged software it is the night that is in doubt, and no trial of the
+same night can settle that: its fresh replicates join the night's value, and `confirm_by_waiting` asks
+the nights that follow. Arrays hold a series a row.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from cudnn_sweep.analysis.nightly.gate import MONTH, NORMAL, Array, Mask
+from cudnn_sweep.analysis.nightly.metric import Amount
+from cudnn_sweep.analysis.nightly.student import t_quantile
+
+State: TypeAlias = Literal["confirmed", "refuted", "undecided"]
+
+LOOKS = (6, 12, 24, 48)  # pairs at which is asked: most candidates that are none end at the first
+LEVEL = 0.05 / len(LOOKS)  # of a wrong confirmation at just the least effect, a look
+WRONGLY_REFUTED = 0.05  # the same of a refutation
+LEAST_DEVIATION = 1e-9  # of log ratios: those of memory are all equal
+
+MOST_NIGHTS = 14  # that a candidate waits
+WAITING_Z = 4.0  # standard errors: what it costs and brings is in docs/nightly-validation.md
+NIGHT_COUNTS = 2.5  # standard deviations at most, so that one odd night settles nothing
+OVERWHELMING = 4  # times the oddest night before: as much in every night since is believed at once
+LEAST_NOISE = 0.003  # from night to night: a few nights may agree by chance
+NOISE_IN_DOUBT = 1.5  # nights: of few nights the noise is taken for 1 + this / nights of itself
+MEDIAN_VARIANCE = np.pi / 2  # of normal noise, in those of a mean
+ONE_SIDED = 1.645  # standard errors: one time in twenty
+TWO_SIDED = 1.96
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Confirmation:
+    """What is known of a candidate by now."""
+
+    state: State
+    ratio: float | None
+    """Over 1 is worse."""
+    low: float | None
+    """With `high` the ratio's 95% interval; None of fewer than two pairs or nights."""
+    high: float | None
+    blocks: int
+    """Pairs behind it; of one that waits, nights since the change."""
+    more_blocks: int
+    """Pairs (or nights) to add before asking again; 0 where it is settled or is given up."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """Of each series; where neither is true, more is needed."""
+
+    is_confirmed: Mask
+    is_refuted: Mask
+    ratio_log: Array
+    half_width: Array
+    """Of the 95% interval of `ratio_log`."""
+
+    def one(self, blocks: int, more_blocks: int) -> Confirmation:
+        """Of the only series."""
+        settled = bool(self.is_confirmed | self.is_refuted)
+        state: State = "confirmed" if self.is_confirmed else "refuted"
+        ratio, half = float(self.ratio_log), float(self.half_width)
+        return Confirmation(
+            state=state if settled else "undecided",
+            ratio=float(np.exp(ratio)),
+            low=float(np.exp(ratio - half)),
+            high=float(np.exp(ratio + half)),
+            blocks=blocks,
+            more_blocks=0 if settled else more_blocks,
+        )
+
+
+def confirm(log_ratios: Sequence[float | None], min_effect: float) -> Confirmation:
+    """Judge fresh pairs: log(current / last good) of each block, None where a block has no pair.
+
+    The t test of every verdict, against the least effect. Ask after 6, 12, 24 and 48 pairs, as
+    `more_blocks` says: each look has its part of the level.
+    """
+    ratios = np.array([ratio for ratio in log_ratios if ratio is not None], dtype=np.float64)
+    more = next((look - len(ratios) for look in LOOKS if look > len(ratios)), 0)
+    if len(ratios) < 2:
+        return _unknown(len(ratios), more)
+    return judge_pairs(ratios, min_effect).one(len(ratios), more)
+
+
+def confirm_by_waiting(
+    values: Sequence[float | None],
+    first_bad_night_index: int,
+    metric: Amount,
+    *,
+    is_pinned: bool = False,
+) -> Confirmation:
+    """Judge the nights from the first bad one on by those before it; ask again each night.
+
+    `values` are as a screen has them; a night's fresh replicates belong to its value. Keep the index
+    of the first screen that found it, so that what is compared with stays.
+    """
+    before = [value for value in values[:first_bad_night_index] if value is not None]
+    since = [value for value in values[first_bad_night_index:] if value is not None]
+    before = before[:MONTH] if is_pinned else before[-MONTH:]
+    more = int(len(since) < MOST_NIGHTS)
+    if len(before) < 2 or len(since) < 2:
+        return _unknown(len(since), more)
+    judged = judge_nights(metric.logs(before), metric.logs(since), metric.min_effect)
+    return judged.one(len(since), more)
+
+
+def confirm_category(fresh: Sequence[str], before: str) -> Confirmation:
+    """Judge the words of fresh trials by the one that was usual: most of them have to differ."""
+    different = len(fresh) - Counter(fresh)[before]
+    state: State = "undecided" if different or not fresh else "refuted"
+    if 2 * different > len(fresh):
+        state = "confirmed"
+    return Confirmation(
+        state=state, ratio=None, low=None, high=None, blocks=len(fresh), more_blocks=0
+    )
+
+
+def judge_pairs(ratios: Array, min_effect: float) -> Judged:
+    """The log ratios of pairs, two or more, along the last axis."""
+    blocks = ratios.shape[-1]
+    least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
+    se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
+    return Judged(
+        is_confirmed=mean - t_quantile(LEVEL, blocks - 1) * se > least,
+        is_refuted=mean + t_quantile(WRONGLY_REFUTED, blocks - 1) * se < least,
+        ratio_log=mean,
+        half_width=t_quantile(0.025, blocks - 1) * se,
+    )
+
+
+def judge_nights(before: Array, since: Array, min_effect: float, z: float = WAITING_Z) -> Judged:
+    """Logarithms of the nights before a change and since, two or more each, along the last axis.
+
+    Against zero, not against the least effect: at 2% noise from night to night a step of 5% would
+    else take a month. But the middle night since has to show as much as the least effect.
+    """
+    level = np.median(before, axis=-1, keepdims=True)
+    noise = _noise(before - level)
+    excess = since - level
+    counted = np.clip(excess, -NIGHT_COUNTS * noise, NIGHT_COUNTS * noise).mean(axis=-1)
+    old, new, noise = before.shape[-1], since.shape[-1], noise[..., 0]
+    se = noise * np.sqrt(1 / new + MEDIAN_VARIANCE / old)
+    ratio_log = np.median(excess, axis=-1)
+    oddest = np.maximum(abs(before - level).max(axis=-1), LEAST_NOISE)
+    believed = (counted >= z * se) | (excess.min(axis=-1) >= OVERWHELMING * oddest)
+    least = np.log1p(min_effect)
+    is_confirmed = believed & (ratio_log >= least)
+    return Judged(
+        is_confirmed=is_confirmed,
+        is_refuted=~is_confirmed & (counted + ONE_SIDED * se < least),
+        ratio_log=ratio_log,
+        half_width=TWO_SIDED * noise * np.sqrt(MEDIAN_VARIANCE * (1 / new + 1 / old)),
+    )
+
+
+def _noise(deviations: Array) -> Array:
+    """From night to night: a standard deviation in which odd nights count little."""
+    nights = deviations.shape[-1]
+    robust = NORMAL * np.median(abs(deviations), axis=-1, keepdims=True)
+    most = np.maximum(3 * robust, LEAST_NOISE)
+    squares = np.clip(deviations, -most, most) ** 2
+    deviation = np.sqrt(squares.sum(axis=-1, keepdims=True) / (nights - 1))
+    found: Array = np.maximum(deviation, LEAST_NOISE) * (1 + NOISE_IN_DOUBT / nights)
+    return found
+
+
+def _unknown(blocks: int, more_blocks: int) -> Confirmation:
+    return Confirmation(
+        state="undecided", ratio=None, low=None, high=None, blocks=blocks, more_blocks=more_blocks
+    )

@@ -1,0 +1,143 @@
+"""The screen of one series over its nights: is tonight worse than the nights before?
+
+It is meant to miss little and to be cheap where it is wrong: what it calls worse is a candidate, which
+fresh trials confirm or refute (confirmation.py) before anyone hears of it. All is in logarithms: a step
+of 5% is as large at any level. Arrays hold a series a row, its nights along the last axis.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cudnn_sweep.analysis.nightly.metric import Amount
+
+Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+State: TypeAlias = Literal["fine", "worse", "better", "insufficient_data"]
+
+RECENT = 3  # nights that are judged: tonight and one more of them must be beyond the line
+FEWEST_NIGHTS = 7  # those and four before: of fewer, one odd night moves the median
+MONTH = 30  # nights compared with: older ones are another season of the machine
+LATELY = 10  # compared with as well: a month would hide that what was just won is lost again
+NORMAL = 1.4826  # the standard deviation of normal noise, in median absolute deviations
+LINE_IN_NOISE = 1.2  # standard deviations: at 2% noise, 19 of 20 steps of 5% are then seen
+LINE_IN_EFFECT = 2 / 3  # of the least effect: at no noise a step of just that one is surely seen
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Screening:
+    """What one series shows; amounts in the metric's unit, None where there is no night for them."""
+
+    state: State
+    before: float | None
+    """Median of the nights compared with."""
+    now: float | None
+    """Median since the first bad (or better) night; of the last three where fine."""
+    ratio: float | None
+    """now / before."""
+    nights: int
+    """Nights compared with; where data are insufficient, nights that there are."""
+    first_bad_night_index: int | None
+    """Into the values: where the nights beyond the line begin; None where fine."""
+    noise: float | None
+    """From night to night, as a share: a robust standard deviation."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Past:
+    """The nights that series are compared with."""
+
+    nights: int
+    level: Array
+    noise: Array
+    line: Array
+    """How far from the level a night is beyond it."""
+
+    def beyond(self, logs: Array, sign: float) -> Mask:
+        """Of each night; `sign` is 1 for what is worse, -1 for what is better."""
+        found: Mask = sign * (logs - self.level[..., None]) > self.line[..., None]
+        return found
+
+
+def screen(values: Sequence[float | None], metric: Amount, *, is_pinned: bool = False) -> Screening:
+    """Judge the last of `values`: one a night, oldest first, None where a night has none.
+
+    Only nights that can be compared belong here: those of one env_hash, from the baseline's first on.
+    Where the baseline is pinned its first month stays what every later night is compared with.
+    """
+    places = [place for place, value in enumerate(values) if value is not None]
+    if len(places) < FEWEST_NIGHTS or values[-1] is None:
+        return _insufficient(len(places))
+    logs = metric.logs([value for value in values if value is not None])
+    pasts = compared_with(logs, metric.min_effect, is_pinned=is_pinned)
+    states: tuple[tuple[State, float], ...] = (("worse", 1.0), ("better", -1.0))
+    for state, sign in states:
+        for past in pasts:
+            if tonight_is_beyond(logs, past, sign):
+                since = _first_beyond(past.beyond(logs, sign))
+                return _screening(state, past, logs, since, places[since])
+    return _screening("fine", pasts[0], logs, len(logs) - RECENT, None)
+
+
+def compared_with(logs: Array, min_effect: float, *, is_pinned: bool = False) -> list[Past]:
+    """A month, and where it is longer than that what came lately."""
+    earlier = logs[..., :-RECENT]
+    if is_pinned:
+        return [_past(earlier[..., :MONTH], min_effect)]
+    nights = [MONTH, LATELY] if earlier.shape[-1] > LATELY else [MONTH]
+    return [_past(earlier[..., -count:], min_effect) for count in nights]
+
+
+def tonight_is_beyond(logs: Array, past: Past, sign: float = 1.0) -> Mask:
+    """Of each series: whether tonight and one more of the last three are beyond the line."""
+    recent = past.beyond(logs[..., -RECENT:], sign)
+    found: Mask = recent[..., -1] & (recent.sum(-1) >= 2)
+    return found
+
+
+def _past(logs: Array, min_effect: float) -> Past:
+    level = np.median(logs, axis=-1)
+    noise = NORMAL * np.median(abs(logs - level[..., None]), axis=-1)
+    line = np.maximum(LINE_IN_NOISE * noise, LINE_IN_EFFECT * np.log1p(min_effect))
+    return Past(nights=logs.shape[-1], level=level, noise=noise, line=line)
+
+
+def _first_beyond(beyond: Mask) -> int:
+    """Where the nights up to tonight begin that are beyond the line, over single ones that are not."""
+    first = len(beyond) - 1
+    for night in range(first, -1, -1):
+        if beyond[night]:
+            first = night
+        elif first - night > 1:
+            break
+    return first
+
+
+def _screening(
+    state: State, past: Past, logs: Array, since: int, first_bad: int | None
+) -> Screening:
+    before, now = float(past.level), float(np.median(logs[since:]))
+    return Screening(
+        state=state,
+        before=float(np.exp(before)),
+        now=float(np.exp(now)),
+        ratio=float(np.exp(now - before)),
+        nights=past.nights,
+        first_bad_night_index=first_bad,
+        noise=float(past.noise),
+    )
+
+
+def _insufficient(nights: int) -> Screening:
+    return Screening(
+        state="insufficient_data",
+        before=None,
+        now=None,
+        ratio=None,
+        nights=nights,
+        first_bad_night_index=None,
+        noise=None,
+    )

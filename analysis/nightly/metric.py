@@ -1,0 +1,125 @@
+"""What a night is compared by: each series' unit, which way is worse, and the least change that counts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+MetricName: TypeAlias = Literal[
+    "steady_wall",
+    "steady_device",
+    "cold_empty",
+    "cold_warm",
+    "peak_memory",
+    "error",
+    "engine",
+    "sign",
+    "failure",
+    "missing",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Amount:
+    """A number a night, of which more is worse; compared as a ratio."""
+
+    name: MetricName
+    meaning: str
+    unit: Literal["ms", "bytes", "share"]
+    min_effect: float
+    """The least change that counts, as a share."""
+    reason: str
+    """Why so much."""
+    least: float
+    """In `unit`: what is smaller is taken for it, so that zero has a ratio and trifles have none."""
+
+    def logs(self, values: Sequence[float]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = np.log(np.maximum(values, self.least))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Category:
+    """A word a night, which differs from the usual one or does not."""
+
+    name: MetricName
+    meaning: str
+    good: str | None = None
+    """The word beside which every other is worse; None where none is."""
+    no_answer: str | None = None
+    """The word of a night that could not tell: such a night does not count."""
+    at_once: bool = False
+    """One night is enough; else two of the last three."""
+
+
+STEADY_WALL = Amount(
+    name="steady_wall",
+    meaning="wall time of an iteration",
+    unit="ms",
+    min_effect=0.03,
+    reason="as in every verdict: less does not survive a change of driver",
+    least=1e-3,
+)
+STEADY_DEVICE = Amount(
+    name="steady_device",
+    meaning="device time of an iteration",
+    unit="ms",
+    min_effect=0.03,
+    reason="as in every verdict: less does not survive a change of driver",
+    least=1e-3,
+)
+COLD_EMPTY = Amount(
+    name="cold_empty",
+    meaning="first calls, compute cache empty",
+    unit="ms",
+    min_effect=0.1,
+    reason="paid once a process or once a machine, and processes of one night differ by 4 to 10%",
+    least=1.0,
+)
+COLD_WARM = Amount(
+    name="cold_warm",
+    meaning="first calls, compute cache warm",
+    unit="ms",
+    min_effect=0.1,
+    reason="paid once a process or once a machine, and processes of one night differ by 4 to 10%",
+    least=1.0,
+)
+PEAK_MEMORY = Amount(
+    name="peak_memory",
+    meaning="peak of the device memory reserved",
+    unit="bytes",
+    min_effect=0.03,
+    reason="PyTorch's allocator takes memory in steps of 2 and 20 MiB",
+    least=2.0 * 2**20,
+)
+ERROR = Amount(
+    name="error",
+    meaning="relative error against float64",
+    unit="share",
+    min_effect=0.5,
+    reason="less is another order of summation; another precision is tenfold and more",
+    least=1e-8,
+)
+ENGINE = Category(name="engine", meaning="kernels or engine chosen")
+SIGN = Category(name="sign", meaning="whether the setting helps or hurts", no_answer="inconclusive")
+FAILURE = Category(name="failure", meaning="outcome of the trials", good="ok", at_once=True)
+MISSING = Category(name="missing", meaning="whether it was measured", good="present", at_once=True)
+
+Metric: TypeAlias = Amount | Category
+METRICS: dict[MetricName, Metric] = {
+    metric.name: metric
+    for metric in (
+        STEADY_WALL,
+        STEADY_DEVICE,
+        COLD_EMPTY,
+        COLD_WARM,
+        PEAK_MEMORY,
+        ERROR,
+        ENGINE,
+        SIGN,
+        FAILURE,
+        MISSING,
+    )
+}

@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from cudnn_sweep.analysis.nightly.confirmation import (
+    LEVEL,
+    LOOKS,
+    MOST_NIGHTS,
+    confirm,
+    confirm_by_waiting,
+    confirm_category,
+)
+from cudnn_sweep.analysis.nightly.metric import PEAK_MEMORY, STEADY_WALL
+from cudnn_sweep.analysis.nightly.student import t_above, t_quantile
+
+STEP = np.log(1.05)
+
+
+@pytest.fixture
+def generator() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("df", [1, 2, 3, 4, 5, 11, 23, 47, 100])
+def test_students_t_is_that_of_scipy(df: int) -> None:
+    for t in (0.0, 0.3, 1.7, 4.0, 12.0):
+        assert t_above(t, df) == pytest.approx(stats.t.sf(t, df), rel=1e-6, abs=1e-14)
+    for above in (0.5, 0.05, 0.0125, 1e-4):
+        assert t_quantile(above, df) == pytest.approx(stats.t.isf(above, df), rel=1e-7, abs=1e-9)
+
+
+def test_pairs_are_judged_by_the_t_test_against_the_least_effect(
+    generator: np.random.Generator,
+) -> None:
+    for ratios in STEP + 0.02 * generator.standard_normal((200, 12)):
+        found = confirm(list(ratios), 0.03)
+        above = stats.ttest_1samp(ratios, np.log(1.03), alternative="greater").pvalue
+        below = stats.ttest_1samp(ratios, np.log(1.03), alternative="less").pvalue
+        assert (found.state == "confirmed") == (above < LEVEL)
+        assert (found.state == "refuted") == (below < 0.05)
+        interval = stats.t.interval(0.95, 11, ratios.mean(), stats.sem(ratios))
+        assert (found.low, found.high) == pytest.approx(tuple(np.exp(interval)))
+
+
+def test_pairs_that_settle_nothing_ask_for_more() -> None:
+    assert confirm([], 0.03).more_blocks == LOOKS[0]
+    assert confirm([None, STEP], 0.03).more_blocks == LOOKS[0] - 1
+    doubtful = [0.1, -0.02] * 3
+    assert (confirm(doubtful, 0.03).state, confirm(doubtful, 0.03).more_blocks) == ("undecided", 6)
+    given_up = confirm([0.1, -0.02] * 24, 0.03)
+    assert (given_up.state, given_up.more_blocks) == ("undecided", 0)
+
+
+def test_pairs_that_are_all_equal_are_settled_at_once() -> None:
+    assert confirm([0.7] * 2, 0.03).state == "confirmed"
+    assert confirm([0.0] * 2, 0.03).state == "refuted"
+    assert confirm([-0.7] * 2, 0.03).state == "refuted", "better is not worse"
+
+
+def test_a_wrong_confirmation_at_just_the_least_effect_is_rare(
+    generator: np.random.Generator,
+) -> None:
+    ratios = np.log(1.03) + 0.03 * generator.standard_normal((1000, LOOKS[-1]))
+    wrong = sum(
+        any(confirm(list(r[:look]), 0.03).state == "confirmed" for look in LOOKS) for r in ratios
+    )
+    assert wrong <= stats.binom.isf(1e-3, 1000, 0.05)
+
+
+def waiting(before: list[float], since: list[float]) -> str:
+    nights = list(2.0 * np.exp([*before, *since]))
+    return confirm_by_waiting(nights, len(before), STEADY_WALL).state
+
+
+def test_one_software_waits_until_the_nights_agree() -> None:
+    before = list(0.02 * stats.norm.isf((np.arange(20) + 0.5) / 20))
+    assert waiting(before, [STEP] * 2) == "undecided"
+    assert waiting(before, [STEP] * 10) == "confirmed"
+    assert waiting(before, [STEP, STEP, *[0.0, -0.01, 0.01] * 2]) == "refuted"
+
+
+def test_an_overwhelming_step_needs_no_waiting_and_a_single_spike_is_none() -> None:
+    before = [0.01, -0.01, 0.0, 0.005, -0.005, 0.002]
+    assert waiting(before, [0.1, 0.1]) == "confirmed"
+    assert waiting(before, [0.5, 0.015]) == "undecided"
+    assert waiting(before, [0.03, 0.5, 0.0, 0.0]) == "refuted"
+    assert waiting([*before, 0.3], [0.1, 0.1]) == "undecided", "as odd a night was there before"
+
+
+def test_waiting_ends() -> None:
+    nights: list[float | None] = [2.0, 2.2] * 8 + [None] + [2.2, 2.1] * 7
+    found = confirm_by_waiting(nights, 16, STEADY_WALL)
+    assert (found.state, found.blocks, found.more_blocks) == ("undecided", MOST_NIGHTS, 0)
+    assert confirm_by_waiting(nights[:18], 16, STEADY_WALL).more_blocks == 1
+
+
+def test_twice_the_memory_is_confirmed_in_two_nights() -> None:
+    found = confirm_by_waiting([1e9] * 7 + [2e9] * 2, 7, PEAK_MEMORY)
+    assert found.state == "confirmed"
+    assert found.ratio == pytest.approx(2.0)
+
+
+def test_words_are_confirmed_where_most_fresh_ones_differ() -> None:
+    assert confirm_category(["b", "b", "a"], "a").state == "confirmed"
+    assert confirm_category(["a", "a", "b"], "a").state == "undecided"
+    assert confirm_category(["a", "a", "a"], "a").state == "refuted"
+    assert confirm_category([], "a").state == "undecided"

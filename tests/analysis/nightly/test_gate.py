@@ -1,0 +1,140 @@
+import numpy as np
+import pytest
+
+from cudnn_sweep.analysis.nightly.categories import screen_category
+from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, MONTH, screen
+from cudnn_sweep.analysis.nightly.metric import (
+    ENGINE,
+    ERROR,
+    FAILURE,
+    METRICS,
+    MISSING,
+    PEAK_MEMORY,
+    SIGN,
+    STEADY_WALL,
+    Amount,
+)
+
+# About 1% from night to night; its median is 2 ms.
+NIGHTS = [2.0, 2.02, 1.98, 2.01, 1.99, 2.03, 1.97, 2.0, 2.02, 1.98, 2.0]
+
+
+def scaled(factors: list[float | None]) -> list[float | None]:
+    return [None if factor is None else 2.0 * factor for factor in factors]
+
+
+def state(values: list[float | None], metric: Amount = STEADY_WALL) -> str:
+    return screen(values, metric).state
+
+
+def test_two_of_three_nights_make_a_candidate_and_one_does_not() -> None:
+    assert state([*NIGHTS]) == "fine"
+    assert state([*NIGHTS, 2.2]) == "fine"
+    assert state([*NIGHTS, 2.2, 2.2]) == "worse"
+    assert state([*NIGHTS, 2.2, 2.0, 2.2]) == "worse"
+    assert state([*NIGHTS, 2.2, 2.0, 2.0, 2.2]) == "fine"
+    assert state([*NIGHTS, 1.8, 1.8]) == "better"
+
+
+def test_a_night_that_is_good_again_is_no_candidate() -> None:
+    assert state([*NIGHTS, 2.2, 2.2, 2.0]) == "fine"
+
+
+def test_a_candidate_says_since_when_and_by_how_much() -> None:
+    found = screen([*NIGHTS, 2.2, None, 2.0, 2.24, 2.22], STEADY_WALL)
+    assert found.state == "worse"
+    assert found.first_bad_night_index == len(NIGHTS)
+    assert found.before == pytest.approx(2.0)
+    assert found.now == pytest.approx(2.21, abs=0.005)
+    assert found.ratio == pytest.approx(1.105, abs=0.003)
+    assert found.nights == len(NIGHTS) + 1
+    assert found.noise == pytest.approx(0.0148, abs=0.001), "1.4826 × a deviation of 1%"
+
+
+def test_few_nights_and_a_missing_night_are_no_pass() -> None:
+    for nights in range(FEWEST_NIGHTS):
+        found = screen(NIGHTS[:nights], STEADY_WALL)
+        assert (found.state, found.nights) == ("insufficient_data", nights)
+    assert state(NIGHTS[:FEWEST_NIGHTS]) == "fine"
+    assert state([*NIGHTS, None]) == "insufficient_data"
+    assert state([*NIGHTS[:3], None, None, None, *NIGHTS[3 : FEWEST_NIGHTS - 1]]) == (
+        "insufficient_data"
+    )
+
+
+def test_missing_nights_change_nothing_else() -> None:
+    with_gaps: list[float | None] = [None, *NIGHTS[:4], None, None, *NIGHTS[4:], 2.2, None, 2.2]
+    found, whole = screen(with_gaps, STEADY_WALL), screen([*NIGHTS, 2.2, 2.2], STEADY_WALL)
+    assert (found.state, found.before, found.now) == (whole.state, whole.before, whole.now)
+    assert with_gaps[found.first_bad_night_index or 0] == 2.2
+
+
+def test_a_constant_series_is_held_to_the_least_effect() -> None:
+    assert state([1e9] * 10, PEAK_MEMORY) == "fine"
+    assert state([1e9] * 8 + [1.01e9] * 2, PEAK_MEMORY) == "fine"
+    found = screen([1e9] * 8 + [2e9] * 2, PEAK_MEMORY)
+    assert (found.state, found.noise) == ("worse", 0.0)
+    assert found.ratio == pytest.approx(2.0)
+
+
+def test_zeros_and_trifles_have_a_ratio() -> None:
+    assert state([0.0] * 9, ERROR) == "fine"
+    assert state([0.0] * 8 + [1e-9] * 2, ERROR) == "fine"
+    assert state([0.0] * 8 + [1e-6] * 2, ERROR) == "worse"
+
+
+@pytest.mark.parametrize(
+    "metric", [metric for metric in METRICS.values() if isinstance(metric, Amount)]
+)
+def test_every_amount_has_its_least_effect(metric: Amount) -> None:
+    base = 1000 * metric.least
+    worse = base * (1 + metric.min_effect)
+    assert state([base] * 8 + [worse] * 2, metric) == "worse"
+    assert state([base] * 8 + [base * (1 + metric.min_effect / 2)] * 2, metric) == "fine"
+
+
+def test_what_was_just_won_is_not_lost_unseen() -> None:
+    won = scaled([*[1.0, 1.01, 0.99] * 8, *[0.9, 0.91, 0.89] * 3])
+    assert state(won) == "better"
+    found = screen([*won, *scaled([1.0, 1.01, 0.99])], STEADY_WALL)
+    assert (found.state, found.first_bad_night_index) == ("worse", len(won))
+    assert found.before == pytest.approx(1.8)
+
+
+def test_a_pinned_baseline_stays_what_is_compared_with() -> None:
+    creeping = list(2.0 * np.exp(0.001 * np.arange(3 * MONTH)))
+    assert screen(creeping, STEADY_WALL).state == "fine", "a month is behind by 1.6%"
+    found = screen(creeping, STEADY_WALL, is_pinned=True)
+    assert (found.state, found.nights) == ("worse", MONTH)
+    assert found.before == pytest.approx(np.median(creeping[:MONTH]))
+
+
+def test_another_word_is_news_in_two_of_three_nights() -> None:
+    usual = ["a"] * 12
+    assert screen_category(usual, ENGINE).state == "fine"
+    assert screen_category([*usual, "b"], ENGINE).state == "fine"
+    found = screen_category([*usual, "b", None, "c"], ENGINE)
+    assert (found.state, found.before, found.now) == ("different", "a", "c")
+    assert found.first_bad_night_index == 12
+    assert screen_category([*usual, "b", "b", "a"], ENGINE).state == "fine"
+    assert screen_category(usual[:5], ENGINE).state == "insufficient_data"
+    assert screen_category([*usual, None], ENGINE).state == "insufficient_data"
+
+
+def test_a_word_that_comes_and_goes_is_no_news() -> None:
+    assert screen_category([*"aabaababaa", "b", "b"], ENGINE).state == "fine"
+
+
+def test_a_night_that_cannot_tell_the_sign_does_not_count() -> None:
+    nights = ["helps", "inconclusive"] * 7 + ["hurts", "inconclusive", "hurts"]
+    assert screen_category(nights, SIGN).state == "different"
+    assert screen_category(nights[:-1], SIGN).state == "insufficient_data"
+
+
+def test_failures_and_missing_cells_are_news_at_once_until_they_are_usual() -> None:
+    found = screen_category(["ok", "ok", "error"], FAILURE)
+    assert (found.state, found.first_bad_night_index) == ("worse", 2)
+    assert screen_category(["present", "missing"], MISSING).state == "worse"
+    assert screen_category(["missing"], MISSING).state == "insufficient_data"
+    assert screen_category(["error"] * 3 + ["ok"], FAILURE).state == "better"
+    assert screen_category(["ok"] + ["error"] * 3, FAILURE).state == "fine"
