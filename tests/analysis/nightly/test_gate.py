@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ def scaled(factors: list[float | None]) -> list[float | None]:
     return [None if factor is None else 2.0 * factor for factor in factors]
 
 
-def state(values: list[float | None], metric: Amount = STEADY_WALL) -> str:
+def state(values: Sequence[float | None], metric: Amount = STEADY_WALL) -> str:
     return screen(values, metric).state
 
 
