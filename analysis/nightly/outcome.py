@@ -1,0 +1,120 @@
+"""What a night found, as one value: every report, exit code and message is made from it."""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Literal
+
+NightState = Literal["fine", "regression", "could_not_tell"]
+EXIT_CODES: dict[NightState, int] = {"fine": 0, "regression": 1, "could_not_tell": 3}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeriesKey:
+    """One number that is followed from night to night, on one kind of hardware."""
+
+    metric: str
+    """Name of a Metric."""
+    env_hash: str
+    gpu: str
+    cell_id: str
+    cell: str
+    """In words: workload, problem, direction, shape, regime, state, precision, layout."""
+    settings: str
+    """The config, or of the metric `sign` the contrast, in words."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """A part of the software or hardware that is not what it was."""
+
+    part: str
+    """As the record's column: torch, cudnn, driver, version, gpu, ..."""
+    before: str
+    now: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NightPoint:
+    """One night of one series."""
+
+    night: str
+    """Its sweep_id."""
+    date: date
+    value: float | str | None
+    """In the metric's unit; None where the cell is missing; text where the metric is no number."""
+    processes: int
+    software_hash: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Series:
+    key: SeriesKey
+    points: tuple[NightPoint, ...]
+    """Oldest first, nights of one env_hash, from the baseline on."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """A series that is not what it was."""
+
+    key: SeriesKey
+    state: Literal["confirmed", "refuted", "waiting"]
+    """Fresh trials agree, disagree, or could not decide: then further nights will."""
+    direction: Literal["worse", "better", "other"]
+    before: float | str | None
+    """Typical of the nights before, in the metric's unit."""
+    now: float | str | None
+    ratio: float | None
+    """Now over before: of the fresh pairs where there are any; with its 95% interval."""
+    ratio_low: float | None
+    ratio_high: float | None
+    blocks: int
+    """Fresh pairs of processes that the ratio is from; 0: from the nights alone."""
+    nights: int
+    """That it was compared with."""
+    since: date
+    """The first night that shows it."""
+    cause: Literal["software", "hardware", "unknown"]
+    moved: tuple[Change, ...]
+    """What changed on the night since when it shows, or what the fresh pairs differ in."""
+    command: str
+    """Measures it again."""
+
+    @property
+    def is_alert(self) -> bool:
+        return self.state == "confirmed" and self.direction != "better"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NightOutcome:
+    night: str
+    """Its sweep_id."""
+    date: date
+    launch_file: str
+    suite: str
+    started_at: datetime
+    ended_at: datetime
+    planned_trials: int
+    recorded_trials: int
+    state: NightState
+    reasons: tuple[str, ...]
+    """Where it could not tell: why, a line each, with what to do."""
+    nights: int
+    """Comparable nights before this one."""
+    fine_series: int
+    insufficient_series: int
+    """Series with too few nights yet."""
+    findings: tuple[Finding, ...]
+    """Alerts first."""
+    changes: tuple[Change, ...]
+    """Against the night before, hardware included."""
+    new_baseline: str | None
+    """Why the nights before do not count, where they do not."""
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.state]
+
+    @property
+    def alerts(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.is_alert)
