@@ -95,8 +95,20 @@ def refuse_open_cluster(address: str) -> None:
             pass
     except (HTTPError, URLError, OSError):
         return  # it asks for a token, or whoever connects next meets the same and says so
-    raise ClusterError(
-        f"{url} takes jobs from anybody who reaches it (CVE-2023-48022): start its Ray with "
+    raise ClusterError(_open(url))
+
+
+def refuse_open_ray(address: str) -> None:
+    """The same for the Ray that this process has joined, where it needed no token."""
+    from ray._private.authentication.authentication_utils import is_token_auth_enabled
+
+    if not is_token_auth_enabled() and urlsplit(f"//{address}").hostname not in LOOPBACK:
+        raise ClusterError(_open(f"the Ray at {address}"))
+
+
+def _open(what: str) -> str:
+    return (
+        f"{what} takes jobs from anybody who reaches it (CVE-2023-48022): start its Ray with "
         "RAY_AUTH_MODE=token, or say `allow_unauthenticated: true` under metadata.sweep"
     )
 

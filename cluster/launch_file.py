@@ -22,7 +22,9 @@ from cudnn_sweep.cluster.yaml_tree import Mistake
 SWEEP = ("metadata", "sweep")
 OUR_OWN: dict[str, type] = {"cluster_name": str, "metadata": dict}  # without `provider`
 
-Where: TypeAlias = Literal["this_machine", "existing", "launcher"]
+INSIDE = "auto"  # an address, as Ray calls it
+
+Where: TypeAlias = Literal["this_machine", "existing", "inside", "launcher"]
 M = TypeVar("M")
 
 
@@ -31,7 +33,8 @@ class LaunchFile(Generic[M]):
     path: Path
     sweep: M
     where: Where
-    """`existing`: the cluster that `metadata.sweep.address` names, whatever else the file holds."""
+    """`existing`: the cluster that `metadata.sweep.address` names, whatever else the file holds; `inside`:
+    the one that this machine is a node of."""
     ray_part: Mapping[str, object]
     """The whole file as Ray sees it, `metadata` included."""
 
@@ -54,8 +57,9 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
 
 
 def _where(ray_part: Mapping[str, object]) -> Where:
-    if _inside(_inside(ray_part, "metadata"), "sweep").get("address") is not None:
-        return "existing"
+    address = _inside(_inside(ray_part, "metadata"), "sweep").get("address")
+    if address is not None:
+        return "inside" if address == INSIDE else "existing"
     return "launcher" if "provider" in ray_part else "this_machine"
 
 

@@ -17,8 +17,9 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-REMOTE_TOKEN = "~/.cudnn-sweep/ray_token"  # a path
-REMOTE_MARK = "~/.cudnn-sweep/brought_up"
+# Directly at home: a folder that Docker makes for a mount is root's, and our results lie in ~/.cudnn-sweep.
+REMOTE_TOKEN = "~/.cudnn-sweep-token"  # a path
+REMOTE_MARK = "~/.cudnn-sweep-brought-up"
 MARK = "brought_up"  # a file beside the token
 VARIABLES = f"RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH={REMOTE_TOKEN}"
 START_COMMANDS = ("head_start_ray_commands", "worker_start_ray_commands")

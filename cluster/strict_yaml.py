@@ -15,7 +15,16 @@ from ruamel.yaml.nodes import Node as YamlNode
 
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.mistakes import explain
-from cudnn_sweep.cluster.yaml_tree import NOTHING, KeyPath, Mistake, Value, compose, dotted, grow
+from cudnn_sweep.cluster.yaml_tree import (
+    NOTHING,
+    KeyPath,
+    Mistake,
+    Plain,
+    Value,
+    compose,
+    dotted,
+    grow,
+)
 
 MAX_BYTES = 256 * 1024  # a file is a few KB; parsing as much as this takes about a second
 
@@ -86,6 +95,15 @@ def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
         except ValidationError as error:
             mistakes = explain(error, adapter, value, at)
     raise LaunchFileError("\n".join(mistake.show(document.file) for mistake in mistakes))
+
+
+def plain_part(document: Document, at: KeyPath) -> Plain:
+    """What stands at a key path, for a copy. Raises LaunchFileError."""
+    mistakes: list[Mistake] = []
+    value = _part(document, at, mistakes)
+    if mistakes:
+        raise LaunchFileError("\n".join(mistake.show(document.file) for mistake in mistakes))
+    return value.plain
 
 
 def _part(document: Document, at: KeyPath, mistakes: list[Mistake]) -> Value:

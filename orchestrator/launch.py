@@ -77,6 +77,10 @@ def _on_cluster(file: LaunchFile[SweepSpec], options: LaunchOptions, console: Co
     if options.dry_run:
         show_what_would_be_launched(file, options, console)
         return DONE
+    if file.where == "inside":
+        from cudnn_sweep.orchestrator.remote.inside import launch_inside
+
+        return launch_inside(file, options, console)
     return launch_on_cluster(file, options, console)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, PositiveFloat, PositiveInt, model_validator
 
+from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.errors import SpecError
@@ -32,7 +33,7 @@ class SweepSpec(BaseModel):
     measure: MeasureSpec | None = None
     results: str = DEFAULT_RESULTS
     address: str | None = None
-    """Of a running cluster's dashboard, HOST:PORT."""
+    """Of a running cluster's dashboard, HOST:PORT; `auto` on a node of one."""
     token: str | None = None
     """File with that cluster's token."""
     allow_unauthenticated: bool = False
@@ -42,6 +43,7 @@ class SweepSpec(BaseModel):
     budget_minutes: PositiveFloat | None = None
     """No new block starts after this long."""
     nightly: NightlyKeys = NightlyKeys()
+    kubernetes: KubernetesKeys | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> "SweepSpec":

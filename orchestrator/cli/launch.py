@@ -43,6 +43,13 @@ def launch(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run trials again whose process failed.")
     ] = False,
+    manifest: Annotated[
+        bool, typer.Option("--manifest", help="Print a KubeRay RayJob of this sweep, run nothing.")
+    ] = False,
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="HH:MM", help="With --manifest: a CronJob, each night's sweep (UTC)."),
+    ] = None,
 ) -> None:
     """Run the sweep that FILE asks for; an unfinished one is resumed.
 
@@ -58,6 +65,10 @@ def launch(
 
     if resume is not None and new:
         raise typer.BadParameter("--resume and --new exclude each other")
+    if at is not None and not manifest:
+        raise typer.BadParameter(
+            "--at goes with --manifest; on this machine: sweep schedule install"
+        )
     with mistakes_exit():
         options = LaunchOptions(
             file=file,
@@ -70,6 +81,12 @@ def launch(
             program=_program(),
             wish=Wish(resume=resume, new=new, retry_failed=retry_failed),
         )
+        if manifest:
+            from cudnn_sweep.orchestrator.manifest import manifest as manifest_of
+            from cudnn_sweep.orchestrator.schedule.entry import parse_time
+
+            typer.echo(manifest_of(options, parse_time(at) if at else None), nl=False)
+            return
         console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
         code = run_launch(options, console)
     leave(code)

@@ -61,6 +61,8 @@ def cluster_of(file: LaunchFile[SweepSpec]) -> Cluster:
     """Raises SpecError for a file that means this machine."""
     if file.where == "this_machine":
         raise SpecError(f"{file.path} names no cluster: it means this machine")
+    if file.where == "inside":
+        raise SpecError(f"{file.path} is launched on a node of its cluster, and not sent to it")
     name = file.sweep.address or str(file.ray_part["cluster_name"])
     return Cluster(file=file, known=KnownCluster(name=name))
 
@@ -68,7 +70,7 @@ def cluster_of(file: LaunchFile[SweepSpec]) -> Cluster:
 def launch_on_cluster(file: LaunchFile[SweepSpec], options: LaunchOptions, console: Console) -> int:
     """Returns the exit code of the sweep, or 0 where it goes on without us."""
     cluster = cluster_of(file)
-    request = _request(file, options)
+    request = request_of(file, options)
     if file.where == "launcher":
         _bring_up(cluster, console)
     with cluster.jobs() as jobs, tempfile.TemporaryDirectory(prefix="sweep-stage-") as folder:
@@ -92,13 +94,14 @@ def show_what_would_be_launched(
     file: LaunchFile[SweepSpec], options: LaunchOptions, console: Console
 ) -> None:
     """Of a cluster: what `ray up` would be given besides the user's file, and what would be asked of it."""
-    cluster = cluster_of(file)
     name, suite = choose_suite(file.sweep, options.suite)
+    where = "this cluster" if file.where == "inside" else file.sweep.address
     if file.where == "launcher":
+        cluster = cluster_of(file)
+        where = f"the cluster {cluster.known.name}"
         difference = _secured(cluster).difference
         told = difference or "The file asks for tokens itself: it is launched as it is."
         console.print(told, markup=False, highlight=False, soft_wrap=True)
-    where = file.sweep.address or f"the cluster {cluster.known.name}"
     console.print(
         f"\nSuite {name}, {len(suite.cells)} groups of cells, on {where}: its nodes say which GPUs there "
         "are, and each GPU model has a plan of its own.",
@@ -106,7 +109,7 @@ def show_what_would_be_launched(
     )
 
 
-def _request(file: LaunchFile[SweepSpec], options: LaunchOptions) -> RemoteRequest:
+def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> RemoteRequest:
     spec = file.sweep
     name, suite = choose_suite(spec, options.suite)
     return RemoteRequest(
@@ -117,6 +120,8 @@ def _request(file: LaunchFile[SweepSpec], options: LaunchOptions) -> RemoteReque
         preload=tuple(spec.preload),
         budget_minutes=spec.budget_minutes,
         workers=workers_at_first(file.ray_part) if file.where == "launcher" else 0,
+        inside=file.where == "inside",
+        allow_unauthenticated=spec.allow_unauthenticated,
     )
 
 

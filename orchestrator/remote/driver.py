@@ -1,7 +1,8 @@
 """A sweep on a cluster, as a Ray job on its head: looks at the nodes, plans for each GPU model, runs.
 
 Started by `sweep launch` in a folder with the request and the user's own files; what it prints are
-events for whoever follows, and lines for people. It needs nobody to follow it.
+events for whoever follows, and lines for people. It needs nobody to follow it. Where the launch itself is on
+a node of the cluster, this is a process of it.
 """
 
 import logging
@@ -22,6 +23,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.jobs import refuse_open_ray
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.every_launch import (
     end_of,
@@ -43,6 +45,7 @@ from cudnn_sweep.orchestrator.remote.events import (
 )
 from cudnn_sweep.orchestrator.remote.nodes import Node, look_at_nodes, wait_for_nodes
 from cudnn_sweep.orchestrator.remote.request import RECORDS, RemoteRequest, read_request
+from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.orchestrator.report import print_summary
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.sweep_choice import choose_sweep
@@ -62,7 +65,7 @@ def main() -> int:
     console = Console(width=WIDTH)
     only_model = os.environ.get("SWEEP_GPU_MODEL")
     try:
-        ray.init(address="auto", log_to_driver=False, logging_level=logging.WARNING)
+        _join(request)
         nodes = _nodes(request, console, tell=only_model is None)
         models = list(dict.fromkeys(node.model for node in nodes))
         if only_model is None and len(models) > 1:
@@ -74,6 +77,21 @@ def main() -> int:
         code = USAGE
     _say(Ended(exit_code=code))
     return code
+
+
+def _join(request: RemoteRequest) -> None:
+    """A job's workers have its folder from Ray; where there is no such job, from here."""
+    environment = (
+        {"working_dir": str(Path.cwd()), "env_vars": VARIABLES} if request.inside else None
+    )
+    ray.init(
+        address="auto",
+        log_to_driver=False,
+        logging_level=logging.WARNING,
+        runtime_env=environment,
+    )
+    if request.inside and not request.allow_unauthenticated:
+        refuse_open_ray(ray.get_runtime_context().gcs_address)
 
 
 def _nodes(request: RemoteRequest, console: Console, *, tell: bool) -> list[Node]:

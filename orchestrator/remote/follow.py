@@ -29,10 +29,10 @@ TRIES = 30  # in a row without a word before it is given up: the sweep itself go
 class Follower:
     """Takes what the job says, as often as it is said again."""
 
-    def __init__(self, results: str, console: Console) -> None:
-        """`results`: a folder here that gets copies, or the URL where the records are."""
+    def __init__(self, results: str, console: Console, *, copies: bool) -> None:
+        """`copies`: that folder here gets them; else the records are in `results`."""
         self._console = console
-        self._copies = None if "://" in results else open_store(results)
+        self._copies = open_store(results) if copies else None
         self._results = results
         self._progress = Progress()
         self._kept: set[str] = set()
@@ -86,7 +86,7 @@ def follow(jobs: Jobs, job_id: str, results: str, console: Console) -> int:
     """Until the job ends; its exit code. Raises UnfinishedError where the cluster is not reached any more,
     or the job ended without one.
     """
-    follower = Follower(results, console)
+    follower = Follower(results, console, copies="://" not in results)
     try:
         _read_all(lambda: jobs.follow(job_id), lambda: jobs.state(job_id)[0] in ENDED, follower)
     finally:

@@ -25,6 +25,9 @@ class RemoteRequest:
     budget_minutes: float | None = None
     workers: int = 0
     """Nodes that come up besides the head: to be waited for."""
+    inside: bool = False
+    """Launched on a node of the cluster, and no job of its own there."""
+    allow_unauthenticated: bool = False
 
     def location(self) -> str:
         """The results as the head names them."""

@@ -32,9 +32,7 @@ def stage(request: RemoteRequest, folder: Path) -> dict[str, Any]:
         shutil.copytree(source, package / name, ignore=NOT_TAKEN)
     work.mkdir()
     write_request(request, work)
-    for reference in _own(request):
-        _take(reference, work)
-    _check_size(work)
+    take_own_code(request, work)
     _take_records(request.results, work / RECORDS)
     commit = our_commit()
     return {
@@ -48,6 +46,13 @@ def stage(request: RemoteRequest, folder: Path) -> dict[str, Any]:
     }
 
 
+def take_own_code(request: RemoteRequest, work: Path) -> None:
+    """The files and modules of the user's own that the suite names. Raises SpecError."""
+    for reference in _own(request):
+        _take(reference, work)
+    _check_size(work)
+
+
 def _own(request: RemoteRequest) -> list[str]:
     """Places of code that the suite names: files and modules."""
     named = workload_names(request.suite)
@@ -59,19 +64,23 @@ def _own(request: RemoteRequest) -> list[str]:
 def _take(place: str, work: Path) -> None:
     """A file by its path, or a module that lies in this folder; installed ones the nodes have."""
     if place.endswith(".py"):
-        source = Path(place)
-        if source.is_absolute() or ".." in source.parts:
-            raise SpecError(f"{place}: on a cluster a file must lie in this folder or below it")
-        if not source.is_file():
-            raise SpecError(f"{place}: there is no such file")
-        (work / source).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, work / source)
+        take_file(place, work)
         return
     top = place.partition(".")[0]
     if Path(f"{top}.py").is_file():
         shutil.copy(f"{top}.py", work)
     elif Path(top).is_dir():
         shutil.copytree(top, work / top, ignore=NOT_TAKEN, dirs_exist_ok=True)
+
+
+def take_file(place: str, work: Path) -> None:
+    source = Path(place)
+    if source.is_absolute() or ".." in source.parts:
+        raise SpecError(f"{place}: on a cluster a file must lie in this folder or below it")
+    if not source.is_file():
+        raise SpecError(f"{place}: there is no such file")
+    (work / source).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source, work / source)
 
 
 def _take_records(results: str, target: Path) -> None:

@@ -7,9 +7,6 @@ from pydantic import BaseModel
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 
-ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted(ROOT.glob("cluster/examples/*.yaml"))
-
 LOCAL = """\
 cluster_name: lab
 provider:
@@ -38,16 +35,6 @@ def read(tmp_path: Path) -> Read:
         return launch
 
     return read_text
-
-
-def test_there_is_an_example() -> None:
-    assert EXAMPLES
-
-
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
-def test_example_reads_and_ray_takes_it(file: Path) -> None:
-    launch = read_launch_file(file, Sweep)
-    assert (launch.where, launch.path) == ("launcher", file)
 
 
 @pytest.mark.parametrize("text", ["", "cluster_name: here", "metadata:", "metadata: {sweep: }"])

@@ -66,7 +66,7 @@ def test_difference_names_each_change() -> None:
         line for line in secure(ON_PREMISES, TOKEN).difference.splitlines() if line.startswith("+")
     ]
     assert len(added) == 7  # the copy's name, two chmods, two starts, two files
-    assert all(".cudnn-sweep/" in line for line in added[1:])
+    assert all(".cudnn-sweep-" in line for line in added[1:])
 
 
 def test_file_that_asks_for_tokens_itself_is_left_alone() -> None:

@@ -1,0 +1,45 @@
+"""`metadata.sweep.kubernetes` of a launch file: what `sweep launch --manifest` needs to know."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, PositiveInt
+
+STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+
+
+def _name(text: str) -> str:
+    if len(text) > 63 or not NAME.fullmatch(text):
+        raise ValueError("a name in Kubernetes has at most 63 of a-z, 0-9, `-` and `.`")
+    return text
+
+
+def _image(text: str) -> str:
+    if not text or text.split() != [text]:
+        raise ValueError("wanted an image as a registry names it")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_name)]
+Image = Annotated[str, AfterValidator(_image)]
+
+
+class KubernetesKeys(BaseModel):
+    model_config = STRICT
+
+    namespace: Name
+    image: Image
+    """With this version of our package, the Ray that is installed here, and torch."""
+    workers: PositiveInt
+    """Pods with GPUs."""
+    gpus: PositiveInt
+    """Of each worker."""
+    cpus_per_gpu: PositiveInt = 4
+    memory_gib_per_gpu: PositiveInt = 16
+    results_claim: Name | None = None
+    """A PersistentVolumeClaim, where `results` is a folder."""
+    secret: Name | None = None
+    """A Secret whose keys are variables of the driver's environment: an object store's credentials."""
+    kubectl_image: Image | None = None
+    """With `kubectl` and `sh`, for nights."""

@@ -1,0 +1,98 @@
+"""What `sweep launch --manifest` prints: this sweep, or that of each night, as Kubernetes takes it."""
+
+import io
+import shlex
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime, time
+from importlib.metadata import version
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
+from cudnn_sweep.cluster.launch_file import INSIDE, SWEEP, LaunchFile, read_launch_file
+from cudnn_sweep.cluster.manifests.nights import nightly_manifest
+from cudnn_sweep.cluster.manifests.ray_job import job_manifest
+from cudnn_sweep.cluster.manifests.resources import RESULTS_FOLDER, Run, to_yaml
+from cudnn_sweep.cluster.strict_yaml import plain_part, read_document
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.options import LaunchOptions
+from cudnn_sweep.orchestrator.remote.client import request_of
+from cudnn_sweep.orchestrator.remote.staging import take_file, take_own_code
+from cudnn_sweep.orchestrator.spec import SweepSpec
+
+LAUNCH_FILE = "cluster.yaml"
+NOT_THERE = ("address", "token", "allow_unauthenticated")  # of our part: how to reach it from here
+
+
+def manifest(options: LaunchOptions, nightly_at: time | None) -> str:
+    """YAML for `kubectl apply`; `nightly_at`: UTC. Raises SpecError for what is missing."""
+    file = read_launch_file(options.file, SweepSpec)
+    keys = file.sweep.kubernetes
+    if keys is None:
+        raise SpecError(
+            f"{file.path}: metadata.sweep.kubernetes: is missing: --manifest takes `image`, `namespace`, "
+            "`workers` and `gpus` from there"
+        )
+    results = _lasting(options.results or file.sweep.results, keys)
+    if nightly_at is None:
+        words = _words(options)
+    else:
+        words = ["sweep", "nightly", LAUNCH_FILE]
+        options = replace(options, suite=file.sweep.nightly.suite)
+    run = Run(
+        cluster_name=str(file.ray_part.get("cluster_name") or "sweep"),
+        keys=keys,
+        script=shlex.join(words),
+        files={LAUNCH_FILE: _derived(file, results), **_own_files(file, options)},
+        ray_version=version("ray"),
+    )
+    if nightly_at is None:
+        return to_yaml(*job_manifest(run, datetime.now(UTC)))
+    return to_yaml(*nightly_manifest(run, nightly_at))
+
+
+def _lasting(results: str, keys: KubernetesKeys) -> str:
+    """Where they lie for the pod that writes them, which ends with the job."""
+    if "://" in results:
+        return results
+    if keys.results_claim is None:
+        raise SpecError(
+            f"results: `{results}` is a folder of a pod and ends with it: give a URL (s3://bucket/sweeps), "
+            "or the PersistentVolumeClaim that keeps it, metadata.sweep.kubernetes.results_claim"
+        )
+    return f"{RESULTS_FOLDER}/{results.strip('/')}"
+
+
+def _words(options: LaunchOptions) -> list[str]:
+    there = replace(options, file=Path(LAUNCH_FILE), results=None, program="sweep")
+    flags = {
+        "--new": options.wish.new,
+        "--retry-failed": options.wish.retry_failed,
+        "--strict": options.strict,
+    }
+    return [*shlex.split(there.command()), *(flag for flag, given in flags.items() if given)]
+
+
+def _derived(file: LaunchFile[SweepSpec], results: str) -> bytes:
+    """Our part alone: on the head the cluster is there."""
+    asked = plain_part(read_document(file.path), SWEEP)
+    assert isinstance(asked, dict)
+    kept = {key: value for key, value in asked.items() if key not in NOT_THERE}
+    yaml, text = YAML(typ="safe", pure=True), io.BytesIO()  # YAML 1.2, as it is read
+    yaml.default_flow_style, yaml.width = False, 1000
+    yaml.dump({"metadata": {"sweep": {**kept, "address": INSIDE, "results": results}}}, text)
+    return text.getvalue()
+
+
+def _own_files(file: LaunchFile[SweepSpec], options: LaunchOptions) -> dict[str, bytes]:
+    """What the suite names of the user's own, and itself where it is a file."""
+    suite = options.suite or file.sweep.suite or ""
+    with tempfile.TemporaryDirectory(prefix="sweep-manifest-") as folder:
+        work = Path(folder)
+        take_own_code(request_of(file, options), work)
+        if suite.endswith((".yaml", ".yml")):
+            take_file(suite, work)
+        found = sorted(path for path in work.rglob("*") if path.is_file())
+        return {str(path.relative_to(work)): path.read_bytes() for path in found}

@@ -1,0 +1,71 @@
+"""A launch on a node of a running cluster, as a RayJob's: the driver is a process here, and followed."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from cudnn_sweep.cluster.launch_file import LaunchFile
+from cudnn_sweep.orchestrator.errors import UnfinishedError
+from cudnn_sweep.orchestrator.options import LaunchOptions
+from cudnn_sweep.orchestrator.remote.client import request_of
+from cudnn_sweep.orchestrator.remote.follow import Follower
+from cudnn_sweep.orchestrator.remote.request import write_request
+from cudnn_sweep.orchestrator.remote.staging import VARIABLES, take_own_code
+from cudnn_sweep.orchestrator.spec import SweepSpec
+
+DRIVER = "cudnn_sweep.orchestrator.remote.driver"
+END_S = 10.0
+
+
+def launch_inside(file: LaunchFile[SweepSpec], options: LaunchOptions, console: Console) -> int:
+    """Returns the exit code of the sweep."""
+    request = request_of(file, options)
+    with tempfile.TemporaryDirectory(prefix="sweep-inside-") as folder:
+        work = Path(folder)
+        write_request(request, work)
+        take_own_code(request, work)
+        follower = Follower(request.location(), console, copies=False)
+        try:
+            with _driver(work) as driver:
+                assert driver.stdout is not None
+                for line in driver.stdout:
+                    follower.take(line.rstrip("\n"))
+        finally:
+            follower.close()
+    if follower.exit_code is None:
+        raise UnfinishedError(f"the sweep's driver ended early, exit code {driver.returncode}")
+    return follower.exit_code
+
+
+@contextmanager
+def _driver(work: Path) -> Iterator[subprocess.Popen[str]]:
+    """In a process group of its own, which ends with the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", DRIVER],
+        cwd=work,
+        env={**os.environ, **VARIABLES},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+        process.wait()
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

@@ -1,0 +1,274 @@
+"""`sweep launch --manifest`: what it prints is valid where it is read, and what it starts runs a sweep."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from datetime import time
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import kubernetes_validate  # type: ignore[import-untyped]
+import pytest
+import yaml  # type: ignore[import-untyped]
+from typer.testing import CliRunner
+
+from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.cluster.manifests.resources import FOLDER, RESULTS_FOLDER
+from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.manifest import manifest
+from cudnn_sweep.orchestrator.options import LaunchOptions
+from cudnn_sweep.orchestrator.spec import SweepSpec
+
+EXAMPLE = Path(__file__).parents[2] / "cluster/examples/kubernetes.yaml"
+SCHEMA = json.loads(
+    files("cudnn_sweep.cluster").joinpath("manifests/rayjob.schema.json").read_text()
+)
+KUBERNETES = kubernetes_validate.latest_version()
+MINE = """
+cluster_name: Lab 7_a
+metadata:
+  sweep:
+    cells: [{workload: mine.py:Net, input: 2x3x16x16}]
+    configs: [{benchmark: false}]
+    replicates: 1
+    measure: {warmup_s: 0, steady_budget_s: 0.05, timeout_s: 60, calibrate: false, reference_replicates: 0}
+    kubernetes: {namespace: sweeps, image: registry/sweep:1, workers: 1, gpus: 2, results_claim: kept}
+"""
+MODEL = "from torch import nn\n\n\ndef Net():\n    return nn.Conv2d(3, 4, 3)\n"
+FAKE_KUBECTL = """#!/bin/sh
+echo "$@" >> {log}
+[ "$1" != get ] || printf %s "{answer}"
+"""
+
+NIGHT = time(2, 30)
+
+Resources = dict[str, dict[str, Any]]
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A launch file with a model of the user's own beside it, in the current folder."""
+    (tmp_path / "mine.py").write_text(MODEL)
+    (tmp_path / "cluster.yaml").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "cluster.yaml"
+
+
+def printed(file: Path, nightly_at: time | None = None, **options: Any) -> Resources:
+    """By kind; ConfigMaps by name."""
+    text = manifest(LaunchOptions(file=file, **options), nightly_at)
+    found: list[dict[str, Any]] = list(yaml.safe_load_all(text))
+    kinds = {
+        each["metadata"]["name"] if each["kind"] == "ConfigMap" else each["kind"]: each
+        for each in found
+    }
+    assert len(kinds) == len(found)
+    return kinds
+
+
+def files_of(resources: Resources, volume: dict[str, Any]) -> dict[str, str]:
+    """What a pod with that volume sees, by path."""
+    source = volume["configMap"]
+    data = resources[source["name"]]["data"]
+    return {item["path"]: data[item["key"]] for item in source["items"]}
+
+
+def files_of_the_head(resources: Resources, job: dict[str, Any]) -> dict[str, str]:
+    pod = job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    return files_of(resources, pod["volumes"][0])
+
+
+def check_job(job: dict[str, Any]) -> None:
+    jsonschema.validate(job, SCHEMA)
+    cluster = job["spec"]["rayClusterSpec"]
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, **group["template"]}
+        kubernetes_validate.validate(pod, KUBERNETES, strict=True)
+
+
+def test_job_is_valid_and_its_head_has_no_gpu() -> None:
+    resources = printed(EXAMPLE)
+    job = resources.pop("RayJob")
+    check_job(job)
+    for each in resources.values():
+        kubernetes_validate.validate(each, KUBERNETES, strict=True)
+    cluster = job["spec"]["rayClusterSpec"]
+    assert cluster["authOptions"] == {"mode": "token"}
+    assert cluster["headGroupSpec"]["rayStartParams"] == {"num-cpus": "0", "num-gpus": "0"}
+    head, worker = (
+        group["template"]["spec"]["containers"][0]
+        for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])
+    )
+    assert "nvidia.com/gpu" not in head["resources"]["limits"]
+    assert worker["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert head["envFrom"] == [{"secretRef": {"name": "my-bucket-keys"}}]
+    assert "envFrom" not in worker
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "value"),
+    [
+        (["spec"], "entryPoint", "true"),
+        (["spec"], "entrypoint", "cd there && sweep launch"),
+        (["metadata"], "name", "a" * 48),
+        (["spec", "rayClusterSpec"], "authOption", {"mode": "token"}),
+        (["spec", "rayClusterSpec"], "rayVersion", "2.51.0"),
+        (["spec", "rayClusterSpec", "authOptions"], "mode", "disabled"),
+        (["spec", "rayClusterSpec", "headGroupSpec"], "rayStartParams", {"num-cpus": 0}),
+        (["spec", "rayClusterSpec", "workerGroupSpecs", 0], "minReplica", 1),
+    ],
+    ids=str,
+)
+def test_schema_refuses_what_kuberay_would(path: list[str | int], key: str, value: Any) -> None:
+    job = printed(EXAMPLE)["RayJob"]
+    place: Any = job
+    for step in path:
+        place = place[step]
+    place[key] = value
+    with pytest.raises(jsonschema.ValidationError):
+        check_job(job)
+
+
+def test_nights_are_valid_and_submit_a_valid_job() -> None:
+    resources = printed(EXAMPLE, NIGHT)
+    for each in resources.values():
+        kubernetes_validate.validate(each, KUBERNETES, strict=True)
+    cron = resources["CronJob"]["spec"]
+    assert (cron["schedule"], cron["timeZone"]) == ("30 2 * * *", "Etc/UTC")
+    pod = cron["jobTemplate"]["spec"]["template"]["spec"]
+    submitted = files_of(resources, pod["volumes"][0])
+    job = yaml.safe_load(submitted["rayjob.yaml"])
+    check_job(job)
+    assert files_of_the_head(resources, job)["run.sh"].endswith("&& sweep nightly cluster.yaml\n")
+    (rule,) = resources["Role"]["rules"]
+    assert (rule["apiGroups"], rule["resources"]) == (["ray.io"], ["rayjobs"])
+    assert resources["RoleBinding"]["subjects"][0]["name"] == pod["serviceAccountName"]
+    assert resources["ServiceAccount"]["metadata"]["name"] == pod["serviceAccountName"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "verbs"),
+    [
+        ("", ["get", "delete", "create"]),
+        ("gpus-nightly=Failed", ["get", "delete", "create"]),
+        ("gpus-nightly=Running", ["get"]),
+        ("gpus-nightly=", ["get"]),  # just made
+    ],
+)
+def test_night_is_submitted_unless_the_last_one_runs(
+    tmp_path: Path, answer: str, verbs: list[str]
+) -> None:
+    resources = printed(EXAMPLE, NIGHT)
+    pod = resources["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    for path, text in files_of(resources, pod["volumes"][0]).items():
+        (tmp_path / path).write_text(text)
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(FAKE_KUBECTL.format(log=tmp_path / "log", answer=answer))
+    kubectl.chmod(0o755)
+    done = subprocess.run(
+        [word.replace(FOLDER, str(tmp_path)) for word in pod["containers"][0]["command"]],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    calls = (tmp_path / "log").read_text().splitlines()
+    assert [call.split()[0] for call in calls] == verbs
+    assert (done.returncode == 0) == ("create" in verbs)
+    assert ("has not ended" in done.stderr) == ("create" not in verbs)
+
+
+def test_launch_file_in_the_pod_reads_as_the_users(mine: Path, tmp_path: Path) -> None:
+    tricky = "preload: ['1e3', 'on', '0o7', '2.10', 'null', 'ü: #']\n    token: secret\n"
+    mine.write_text(f"{MINE}    {tricky}")
+    resources = printed(mine)
+    there = files_of_the_head(resources, resources["RayJob"])
+    assert there["mine.py"] == MODEL
+    copy = tmp_path / "there.yaml"
+    copy.write_text(there["cluster.yaml"])
+    launch = read_launch_file(copy, SweepSpec)
+    assert launch.where == "inside"
+    users = read_launch_file(mine, SweepSpec).sweep
+    changed = {"address": "auto", "results": f"{RESULTS_FOLDER}/results", "token": None}
+    assert launch.sweep == users.model_copy(update=changed)
+    assert resources["RayJob"]["metadata"]["name"].startswith("lab-7-a-")
+
+
+def test_suite_of_ones_own_comes_along(mine: Path) -> None:
+    suites = mine.with_name("suites")
+    suites.mkdir()
+    (suites / "few.yaml").write_text("cells: [{workload: noop}]\n")
+    resources = printed(mine, suite="suites/few.yaml")
+    there = files_of_the_head(resources, resources["RayJob"])
+    assert set(there) == {"cluster.yaml", "run.sh", "suites/few.yaml"}
+    assert shlex.split(there["run.sh"])[-2:] == ["--suite", "suites/few.yaml"]
+
+
+def test_more_code_than_a_config_map_holds_is_refused(mine: Path) -> None:
+    mine.with_name("mine.py").write_text(MODEL + "#" * 1_000_000)
+    with pytest.raises(ClusterError, match="a ConfigMap at most 900,000: install it in the image"):
+        printed(mine)
+
+
+@pytest.mark.parametrize(
+    ("remove", "nightly_at", "said"),
+    [
+        ("    kubernetes: ", None, "metadata.sweep.kubernetes: is missing: --manifest takes `image`"),
+        (", results_claim: kept", None, "`results` is a folder of a pod and ends with it: give a URL"),
+        ("", NIGHT, "metadata.sweep.kubernetes.kubectl_image: is missing"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_named(
+    mine: Path, remove: str, nightly_at: time | None, said: str
+) -> None:
+    text = MINE.replace(remove, "    nightly: {} #") if "kubernetes" in remove else MINE
+    mine.write_text(text.replace(remove, ""))
+    with pytest.raises((SpecError, ClusterError)) as error:
+        printed(mine, nightly_at)
+    assert said in str(error.value)
+
+
+def test_nothing_but_yaml_is_printed() -> None:
+    done = CliRunner().invoke(app, ["launch", str(EXAMPLE), "--manifest"])
+    assert done.exit_code == 0
+    assert [each["kind"] for each in yaml.safe_load_all(done.stdout)] == ["ConfigMap", "RayJob"]
+    assert CliRunner().invoke(app, ["launch", str(EXAMPLE), "--at", "02:30"]).exit_code == 2
+
+
+@pytest.mark.timeout(300)
+def test_entrypoint_runs_the_sweep_on_the_cluster_that_it_finds(
+    mine: Path, ray_here: Path, tmp_path: Path
+) -> None:
+    """As a RayJob's head does: in a process of its own, with what Ray tells it by the environment."""
+    import ray
+
+    resources = printed(mine)
+    folder, claim = tmp_path / "files", tmp_path / "claim"
+    folder.mkdir()
+    for path, text in files_of_the_head(resources, resources["RayJob"]).items():
+        (folder / path).write_text(text.replace(RESULTS_FOLDER, str(claim)))
+    entrypoint = resources["RayJob"]["spec"]["entrypoint"].replace(FOLDER, str(folder))
+    done = subprocess.run(
+        shlex.split(entrypoint),
+        cwd="/",
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "RAY_ADDRESS": ray.get_runtime_context().gcs_address,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 of 2 trials recorded (2 ok)" in done.stdout
+    records = open_store(str(claim / "results")).snapshot().table(["workload"]).to_pylist()
+    assert records == [{"workload": "mine.py:Net"}] * 2
