@@ -140,9 +140,10 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
     from cudnn_sweep.cluster.launch_file import read_launch_file
     from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
 
-    for word in ("budget_minutes", "little_memory", "loss: cross_entropy"):
+    samples = [("README.md", word) for word in ("budget_minutes", "little_memory", "loss: cross_")]
+    for document, word in [*samples, ("docs/kubernetes.md", "kubectl_image:")]:
         file = tmp_path / "cluster.yaml"
-        file.write_text(sample("README.md", word))
+        file.write_text(sample(document, word))
         spec = read_launch_file(file, SweepSpec).sweep
         name, suite = choose_suite(spec, None)
         assert name in ("quick", "inline")
