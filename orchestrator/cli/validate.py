@@ -27,7 +27,7 @@ def validate_timers_by_default(context: typer.Context, problem: Problems = None)
 
 @validate.command()
 def timers(problem: Problems = None) -> None:
-    """Compare device times on this GPU with Triton's timers, problem by problem (2 minutes).
+    """Compare device times on this GPU with Triton's timers, problem by problem (4 minutes).
 
     Exit code 1 where one differs by more than 2% and 3 µs.
     """

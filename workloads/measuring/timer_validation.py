@@ -26,7 +26,15 @@ from cudnn_sweep.workloads.workload import Setting, find_workload
 ROUNDS = 3  # of both timers in turn, so that a drift of the clock meets both
 SPEC = MeasureSpec(warmup_s=0.1, warmup_limit_s=0.3, device_budget_s=0.15, steady_error=0.0)
 FLUSHED_FROM_MS = 0.5
-TRITON_WARMUP_MS = 500  # past what a power limit does to the clock at first, as our own warm-up
+# Above that some kernels meet the power limit. Both timers then start past what it does to the clock at
+# first, and sample for longer than the clock takes to go up and down under it.
+FLUSHED_WARMUP_MS, FLUSHED_MS = 600, 400
+FLUSHED_SPEC = MeasureSpec(
+    warmup_s=FLUSHED_WARMUP_MS / 1e3,
+    warmup_limit_s=FLUSHED_WARMUP_MS / 1e3,
+    device_budget_s=FLUSHED_MS / 1e3,
+    steady_error=0.0,
+)
 TOLERANCE, TOLERANCE_MS = 0.02, 0.003
 
 
@@ -107,6 +115,6 @@ def _hot_pair(run: Step, do_bench_cudagraph: Callable[..., float]) -> tuple[floa
 
 
 def _flushed_pair(run: Step, do_bench: Callable[..., float]) -> tuple[float, float]:
-    ours = time_flushed([run], [1], SPEC, Telemetry(None)).median_ms
+    ours = time_flushed([run], [1], FLUSHED_SPEC, Telemetry(None)).median_ms
     replay = capture(run, after=run).replay
-    return ours, do_bench(replay, warmup=TRITON_WARMUP_MS, rep=150, return_mode="median")
+    return ours, do_bench(replay, warmup=FLUSHED_WARMUP_MS, rep=FLUSHED_MS, return_mode="median")
