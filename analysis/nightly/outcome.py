@@ -51,6 +51,17 @@ class Series:
     key: SeriesKey
     points: tuple[NightPoint, ...]
     """Oldest first, nights of one env_hash, from the baseline on."""
+    is_judged: bool = True
+    """There were nights enough to compare tonight with."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Version:
+    """From this night on the software was another."""
+
+    date: date
+    software_hash: str
+    changes: tuple[Change, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,6 +121,8 @@ class NightOutcome:
     """Against the night before, hardware included."""
     new_baseline: str | None
     """Why the nights before do not count, where they do not."""
+    versions: tuple[Version, ...] = ()
+    """Each change of software since the baseline, oldest first: histories are marked with them."""
 
     @property
     def exit_code(self) -> int:
