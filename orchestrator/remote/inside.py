@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -27,11 +28,12 @@ END_S = 10.0
 def launch_inside(file: LaunchFile[SweepSpec], options: LaunchOptions, console: Console) -> int:
     """Returns the exit code of the sweep."""
     request = request_of(file, options)
+    request = replace(request, results=request.location())
     with tempfile.TemporaryDirectory(prefix="sweep-inside-") as folder:
         work = Path(folder)
         write_request(request, work)
         take_own_code(request, work)
-        follower = Follower(request.location(), console, copies=False)
+        follower = Follower(request.results, console, copies=False)
         try:
             with _driver(work) as driver:
                 assert driver.stdout is not None

@@ -270,5 +270,6 @@ def test_entrypoint_runs_the_sweep_on_the_cluster_that_it_finds(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 of 2 trials recorded (2 ok)" in done.stdout
+    assert "Warning" not in done.stderr
     records = open_store(str(claim / "results")).snapshot().table(["workload"]).to_pylist()
     assert records == [{"workload": "mine.py:Net"}] * 2
