@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,10 +45,12 @@ SETTINGS = {
     # Nobody reads them, and what collects them runs beside our measurements.
     "RAY_enable_metrics_collection": "0",
 }
-# The user's, which would lead to another Ray, give away another token or change how workers start.
+# The user's, which would lead to another Ray, give away another token, change how workers start or show
+# each of them all GPUs.
 REMOVED = (
     "RAY_ADDRESS",
     "RAY_AUTH_TOKEN",
+    "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES",
     "RAY_JOB_CONFIG_JSON_ENV_VAR",
     "RAY_REDIS_ADDRESS",
     "RAY_RUNTIME_ENV_HOOK",
@@ -70,10 +72,17 @@ class LocalRay:
 
 @contextmanager
 def local_ray(
-    *, slots: int, gpus: int = 0, scratch: Path | None = None, log_to_driver: bool = False
+    *,
+    slots: int,
+    gpus: int = 0,
+    gpu_uuids: Sequence[str] = (),
+    scratch: Path | None = None,
+    log_to_driver: bool = False,
 ) -> Iterator[LocalRay]:
     """Start a Ray with `slots` CPUs and `gpus` GPUs and connect this process to it for the block.
 
+    `gpu_uuids`: what CUDA_VISIBLE_DEVICES is to show its workers, one GPU or slice (MIG) each; as it is
+    in this process where not told. A slice has no number, and of a UUID nobody doubts whose it is.
     Its folder is made in `scratch` or, if that name is too long for sockets in it, among the
     system's temporary files. Must be entered in a thread that lives as long as the block: Linux
     ends Ray with the thread that started it. Raises LocalRayError.
@@ -87,6 +96,8 @@ def local_ray(
     with ExitStack() as stack:
         folder = stack.enter_context(_folder(scratch))
         settings = {**SETTINGS, "RAY_AUTH_TOKEN_PATH": str(_write_token(folder))}
+        if gpu_uuids:
+            settings["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_uuids)
         stack.enter_context(_ray_reads(settings))
         address = stack.enter_context(_started(slots, gpus, folder, log_to_driver))
         yield LocalRay(address=address, environment=settings, folder=folder)

@@ -1,4 +1,4 @@
-"""CpuTopology: the cores that this process may use, and which of them are near a GPU, as Linux tells it."""
+"""The cores that this process may use, and the NUMA node that they and a GPU are at, as Linux tells it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

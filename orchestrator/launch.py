@@ -113,7 +113,7 @@ def _run(
 
     gpus = len(machine.gpus)
     budget_s = None if spec.budget_minutes is None else spec.budget_minutes * 60
-    with local_ray(slots=slots, gpus=gpus) as ours:
+    with local_ray(slots=slots, gpus=gpus, gpu_uuids=machine.gpu_uuids) as ours:
         from cudnn_sweep.orchestrator.tune_host import Host, Slots
 
         host = Host(session, results=store.location, slots=Slots(count=slots, gpu=gpus > 0))

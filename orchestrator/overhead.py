@@ -74,7 +74,7 @@ def measure_overhead(trials: int, training_trials: int, rivals: int) -> Overhead
     machine = _machine()
     with (
         tempfile.TemporaryDirectory() as folder,
-        local_ray(slots=1, gpus=len(machine.gpus)) as ours,
+        local_ray(slots=1, gpus=len(machine.gpus), gpu_uuids=machine.gpu_uuids) as ours,
     ):
         tune_folder = ours.folder / "tune"
         noop, _ = _ours("noop", trials, machine, Path(folder), tune_folder)

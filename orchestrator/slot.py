@@ -30,11 +30,14 @@ class Slot:
     def __init__(self, session: Session, accelerator: str) -> None:
         """`accelerator` tells this slot from the others of its machine where there is no GPU.
 
-        Raises ServerError where the fork server or CUDA does not come up.
+        Raises ServerError where the fork server or CUDA does not come up, or shows another device than
+        the plan is for.
         """
         self._session = session
         self._server = ForkServer(folder=session.folder, preload=session.preload)
-        self._environment = _pinned(self._server, survey(self._server, []).environment)
+        found = survey(self._server, []).environment
+        _check_device(session, found)
+        self._environment = _pinned(self._server, found)
         self.name = self._environment.gpu_uuid or f"{self._environment.host}/{accelerator}"
 
     def run(self, trial: Trial, attempt: int) -> RunRecord:
@@ -88,6 +91,15 @@ class Slot:
         config = content_hash((asdict(trial.config), trial.twin))
         parts = (self.name, trial.cell.cell_id, config, str(trial.cache_generation))
         return str(Path(self._session.scratch, "compute-cache", *parts))
+
+
+def _check_device(session: Session, found: Environment) -> None:
+    wanted = {trial.cell.gpu for trial in session.plan.trials}
+    if wanted and found.gpu not in wanted:
+        raise ServerError(
+            f"{found.host}: the plan is for {', '.join(sorted(wanted))}, this slot finds {found.gpu}: "
+            "see what CUDA_VISIBLE_DEVICES shows there"
+        )
 
 
 def _pinned(server: ForkServer, found: Environment) -> Environment:

@@ -1,11 +1,17 @@
-"""What CUDA and NVML say of a GPU that this process sees."""
+"""What CUDA and NVML say of the GPUs, or slices of them, that this process may use."""
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pynvml
 import torch
 
+from cudnn_sweep.workloads.listed_gpus import chosen_slices, listed_gpus, uuid_of_slice
 from cudnn_sweep.workloads.measuring.nvml import NvmlGpu
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+MIG = " MIG "  # in names, before a slice's profile
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,25 +25,58 @@ class Gpu:
     driver: str | None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeenGpu:
+    model: str
+    uuid: str
+
+
 def read_gpu() -> Gpu:
     """The first one. A machine without NVML still measures: what NVML alone knows is None there."""
     properties = torch.cuda.get_device_properties(0)
     uuid = gpu_uuid(0)
-    mig = uuid.startswith("MIG-") or " MIG " in properties.name
     nvml = NvmlGpu(uuid)
-    power_mw = nvml.ask(pynvml.nvmlDeviceGetEnforcedPowerLimit)
+    power_mw = nvml.ask_whole(pynvml.nvmlDeviceGetEnforcedPowerLimit)
     return Gpu(
         model=properties.name,
         uuid=uuid,
         memory_bytes=properties.total_memory,
-        mig_profile=properties.name.partition(" MIG ")[2] or None if mig else None,
-        max_sm_clock_mhz=nvml.ask(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM),
+        mig_profile=_profile(properties.name, nvml) if nvml.is_slice else None,
+        max_sm_clock_mhz=nvml.ask_whole(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM),
         power_limit_w=None if power_mw is None else power_mw / 1000,
         driver=nvml.ask(lambda _: pynvml.nvmlSystemGetDriverVersion()),
     )
 
 
-def gpu_uuid(index: int) -> str:
-    """As NVML writes it; CUDA leaves out the prefix."""
-    uuid = str(torch.cuda.get_device_properties(index).uuid)
-    return uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[SeenGpu]:
+    """What trials may run on here. CUDA shows a process one slice at most: NVML tells the others."""
+    if not torch.cuda.is_available():
+        return []
+    first = gpu_uuid(0, variables)
+    if first.startswith("MIG-"):
+        slices = chosen_slices(variables.get(VISIBLE), listed_gpus())
+        if slices:
+            return [SeenGpu(model=gpu.name, uuid=gpu.uuid) for gpu in slices]
+    # after the line above, which starts CUDA: before, torch counts sliced GPUs that CUDA does not show
+    indexes = range(torch.cuda.device_count())
+    return [
+        SeenGpu(model=torch.cuda.get_device_name(index), uuid=gpu_uuid(index, variables))
+        for index in indexes
+    ]
+
+
+def gpu_uuid(index: int, variables: Mapping[str, str] = os.environ) -> str:
+    """As NVML writes it. CUDA leaves out the prefix, and for a slice may give its GPU's."""
+    properties = torch.cuda.get_device_properties(index)
+    uuid = str(properties.uuid).removeprefix("GPU-").removeprefix("MIG-")
+    whole = NvmlGpu(f"GPU-{uuid}")
+    if whole.answers and not whole.is_sliced:
+        return f"GPU-{uuid}"
+    found = uuid_of_slice(uuid, variables.get(VISIBLE), listed_gpus())
+    return found or (f"MIG-{uuid}" if MIG in properties.name else f"GPU-{uuid}")
+
+
+def _profile(name: str, nvml: NvmlGpu) -> str | None:
+    """As in `NVIDIA A100-SXM4-40GB MIG 1g.5gb`, CUDA's name or NVML's."""
+    names = (name, nvml.ask(pynvml.nvmlDeviceGetName) or "")
+    return next((one.partition(MIG)[2] for one in names if MIG in one), None)

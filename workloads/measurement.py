@@ -19,6 +19,7 @@ MonitorKind = Literal[
     "fake_throttled",
     "fake_power_capped",
     "fake_unsettled",
+    "fake_slice",
 ]
 
 

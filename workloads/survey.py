@@ -11,7 +11,7 @@ from cudnn_sweep.workloads.expand import WorkloadFacts
 class Survey:
     environment: Environment
     gpus: list[str]
-    """Models of the GPUs that this process sees,"""
+    """Models of the GPUs, or slices, that trials may run on here,"""
     gpu_uuids: list[str]
     """and their UUIDs, as NVML writes them."""
     workloads: dict[str, WorkloadFacts]
@@ -19,15 +19,13 @@ class Survey:
 
 def survey_machine(names: list[str]) -> Survey:
     """Raises WorkloadError for a workload that is not there."""
-    import torch
+    from cudnn_sweep.workloads.gpu import seen_gpus
 
-    from cudnn_sweep.workloads.gpu import gpu_uuid
-
-    count = torch.cuda.device_count()
+    seen = seen_gpus()
     return Survey(
         environment=capture_environment(),
-        gpus=[torch.cuda.get_device_name(index) for index in range(count)],
-        gpu_uuids=[gpu_uuid(index) for index in range(count)],
+        gpus=[gpu.model for gpu in seen],
+        gpu_uuids=[gpu.uuid for gpu in seen],
         workloads={name: _facts(name) for name in names},
     )
 

@@ -3,12 +3,15 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
 
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.cluster.local_ray import MAX_PARENT_BYTES, LocalRay, local_ray
+
+SLICES = ["MIG-1", "MIG-2"]
 
 # Each ends in 0 when Ray answers it.
 ASK = {
@@ -27,12 +30,14 @@ def ours() -> Iterator[LocalRay]:
         "RAY_ADDRESS": "192.0.2.1:6379",
         "RAY_AUTH_TOKEN": "a" * 64,
         "RAY_AUTH_MODE": "disabled",
+        "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1",
+        "CUDA_VISIBLE_DEVICES": "0,1,2",
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in users.items():
             patch.setenv(name, value)
         before = _environment()
-        with local_ray(slots=2, gpus=1) as ours:
+        with local_ray(slots=2, gpus=2, gpu_uuids=SLICES) as ours:
             yield ours
         assert _environment() == before
 
@@ -43,8 +48,17 @@ def _environment() -> dict[str, str]:
 
 def test_has_the_slots_and_gpus_asked_for(ours: LocalRay) -> None:
     resources = ray.cluster_resources()
-    assert (resources["CPU"], resources["GPU"]) == (2, 1)
+    assert (resources["CPU"], resources["GPU"]) == (2, 2)
     assert ray.get(ray.remote(lambda: os.getpid()).remote()) != os.getpid()
+
+
+def test_each_worker_sees_a_gpu_of_its_own(ours: LocalRay) -> None:
+    class Worker:
+        def visible(self) -> str:
+            return os.environ["CUDA_VISIBLE_DEVICES"]
+
+    workers: list[Any] = [ray.remote(Worker).options(num_gpus=1).remote() for _ in SLICES]
+    assert sorted(ray.get([worker.visible.remote() for worker in workers])) == SLICES
 
 
 def test_folder_and_token_are_for_this_user_alone(ours: LocalRay) -> None:

@@ -135,6 +135,7 @@ def test_a_quick_look_imports_neither_torch_nor_ray(tmp_path: Path) -> None:
         ("fake_shared", "GPU 0 users"),
         ("fake_throttled", "GPU 0 clocks"),
         ("fake_unsettled", None),  # a single moment does not tell
+        ("fake_slice", "GPU 0 clocks"),
     ],
 )
 def test_a_gpu_in_doubt_is_warned_of(

@@ -1,19 +1,16 @@
 """Which CPUs a slot's processes run on: near its GPU, and no neighbour's."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from cudnn_sweep.orchestrator import pinning, slot
+from cudnn_sweep.orchestrator import pinning
 from cudnn_sweep.orchestrator.cpu_topology import Core, node_of_gpu, read_cores, show_cpus
-from cudnn_sweep.orchestrator.pinning import Pinning, cores_for, pinning_of
-from cudnn_sweep.orchestrator.plan import Plan
-from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.session import session_of
-from cudnn_sweep.workloads.measuring.nvml import ListedGpu
+from cudnn_sweep.orchestrator.pinning import cores_for, pinning_of
+from cudnn_sweep.workloads.listed_gpus import ListedGpu
 
 SECOND_THREAD = 64  # the number of a core's second hardware thread, less that of its first
 
@@ -109,8 +106,10 @@ def test_node_of_a_gpu_is_found_by_its_address(system: Path) -> None:
 
 
 def test_present_affinity_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = [ListedGpu(uuid=uuid, pci_address="00000000:FF:00.0") for uuid in ("GPU-a", "GPU-b")]
-    monkeypatch.setattr(pinning, "listed_gpus", lambda: listed)
+    gpu = ListedGpu(
+        uuid="GPU-a", name="", card="GPU-a", card_index=0, pci_address="00000000:FF:00.0"
+    )
+    monkeypatch.setattr(pinning, "listed_gpus", lambda: [gpu, replace(gpu, uuid="GPU-b")])
     found = pinning_of("GPU-a")
     assert found is not None and found.cpus <= os.sched_getaffinity(0)
 
@@ -118,25 +117,3 @@ def test_present_affinity_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_slot_that_has_no_gpu_is_not_pinned() -> None:
     assert pinning_of(None) is None
     assert pinning_of("GPU-that-nobody-lists") is None
-
-
-@pytest.fixture
-def lent(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Slots get the fork server of all tests."""
-    borrowed = SimpleNamespace(run=server.run, pin=server.pin, close=lambda: None)
-    monkeypatch.setattr(slot, "ForkServer", lambda **_: borrowed)
-    yield
-    server.pin(os.sched_getaffinity(0))
-
-
-@pytest.mark.usefixtures("lent")
-def test_trials_run_where_their_slot_is_pinned(
-    tmp_path: Path, plan_of: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    last = max(os.sched_getaffinity(0))
-    there = Pinning(cpus=frozenset({last}), node=0)
-    monkeypatch.setattr(slot, "pinning_of", lambda gpu_uuid: there)
-    plan = plan_of("noop")
-    record = slot.Slot(session_of(plan, "pinned", tmp_path), "0").run(plan.trials[0], 1)
-    assert (record.pinned_cpus, record.numa_node) == (str(last), 0)
-    assert (record.cpu_cores, record.threads) == (1, 1)

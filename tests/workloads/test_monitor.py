@@ -68,6 +68,7 @@ def watched(monitor: Scripted | FakeMonitor | None, *, notes: int = 4) -> GpuTel
         ("fake_throttled", ["throttled"]),
         ("fake_power_capped", ["power_capped"]),
         ("fake_unsettled", ["clocks_unsettled"]),
+        ("fake_slice", []),
     ],
 )
 def test_each_fake_has_its_warning(fake: measurement.MonitorKind, warnings: list[str]) -> None:

@@ -51,16 +51,17 @@ SCRIPTS: dict[MonitorKind, tuple[GpuReading, ...]] = {
         replace(CALM, sm_clock_mhz=1740, throttle_reasons=("sw_power_cap",)),
     ),
     "fake_unsettled": (CALM, replace(CALM, sm_clock_mhz=1200)),
+    "fake_slice": (GpuReading(other_processes=0),),
 }
 
 
 class FakeMonitor:
     """Goes round its script; works on any machine."""
 
-    max_sm_clock_mhz: int | None = CALM.sm_clock_mhz
-
     def __init__(self, source: MonitorKind) -> None:
         self.source = source
+        self._whole = source != "fake_slice"
+        self.max_sm_clock_mhz = CALM.sm_clock_mhz if self._whole else None
         self._readings = cycle(SCRIPTS[source])
         self._energy_mj = 0
 
@@ -69,7 +70,7 @@ class FakeMonitor:
 
     def energy_mj(self) -> int | None:
         self._energy_mj += FAKE_ENERGY_MJ
-        return self._energy_mj
+        return self._energy_mj if self._whole else None
 
 
 def open_monitor(

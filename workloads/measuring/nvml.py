@@ -1,12 +1,12 @@
 """What NVML says of one GPU, and the monitor that asks it; None where there is no answer."""
 
 import os
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pynvml
 
+from cudnn_sweep.workloads.listed_gpus import is_sliced
 from cudnn_sweep.workloads.measurement import MonitorKind
 from cudnn_sweep.workloads.measuring.monitor import GpuReading
 
@@ -37,10 +37,16 @@ class NvmlGpu:
             self._handle: Any = pynvml.nvmlDeviceGetHandleByUUID(uuid)
         except pynvml.NVMLError:
             self._handle = None
+        self.is_slice = uuid.startswith("MIG-")
 
     @property
     def answers(self) -> bool:
         return self._handle is not None
+
+    @property
+    def is_sliced(self) -> bool:
+        """Whether trials run on slices of it."""
+        return self.answers and is_sliced(self._handle)
 
     def ask(self, question: Callable[..., Any], *arguments: object) -> Any:
         """`question` is one of pynvml's functions of a device."""
@@ -49,49 +55,9 @@ class NvmlGpu:
         except pynvml.NVMLError:
             return None
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListedGpu:
-    """A GPU, or a slice of one, that a process of this host or container may use."""
-
-    uuid: str
-    pci_address: str
-
-
-def listed_gpus() -> list[ListedGpu]:
-    """In NVML's order, which knows no CUDA_VISIBLE_DEVICES: slices instead of a GPU that is sliced.
-
-    Empty without NVML.
-    """
-    try:
-        pynvml.nvmlInit()
-        count = pynvml.nvmlDeviceGetCount()
-        return [gpu for index in range(count) for gpu in _listed(index)]
-    except pynvml.NVMLError:
-        return []
-
-
-def _listed(index: int) -> Iterator[ListedGpu]:
-    whole = pynvml.nvmlDeviceGetHandleByIndex(index)
-    pci_address = pynvml.nvmlDeviceGetPciInfo(whole).busId
-    for handle in _slices(whole) if _is_sliced(whole) else [whole]:
-        yield ListedGpu(uuid=pynvml.nvmlDeviceGetUUID(handle), pci_address=pci_address)
-
-
-def _is_sliced(whole: Any) -> bool:
-    try:
-        present, _pending = pynvml.nvmlDeviceGetMigMode(whole)
-    except pynvml.NVMLError:  # most GPUs cannot be
-        return False
-    return bool(present == pynvml.NVML_DEVICE_MIG_ENABLE)
-
-
-def _slices(whole: Any) -> Iterator[Any]:
-    for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(whole)):
-        try:
-            yield pynvml.nvmlDeviceGetMigDeviceHandleByIndex(whole, index)
-        except pynvml.NVMLError_NotFound:
-            continue
+    def ask_whole(self, question: Callable[..., Any], *arguments: object) -> Any:
+        """What a slice has in common with its neighbours, clocks, power and heat, is unknown of it."""
+        return None if self.is_slice else self.ask(question, *arguments)
 
 
 class NvmlMonitor:
@@ -101,35 +67,36 @@ class NvmlMonitor:
 
     def __init__(self, gpu: NvmlGpu, our_pids: Collection[int] | None = None) -> None:
         """`our_pids`: those of us who use the GPU; this process alone where not told."""
-        self._ask = gpu.ask
-        self.max_sm_clock_mhz: int | None = gpu.ask(
+        self._gpu = gpu
+        self.max_sm_clock_mhz: int | None = gpu.ask_whole(
             pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM
         )
         self._our_pids = frozenset([os.getpid()] if our_pids is None else our_pids)
 
     def read(self) -> GpuReading:
+        ask = self._gpu.ask_whole
         return GpuReading(
-            sm_clock_mhz=self._ask(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
-            memory_clock_mhz=self._ask(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM),
-            temperature_c=self._ask(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
+            sm_clock_mhz=ask(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
+            memory_clock_mhz=ask(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM),
+            temperature_c=ask(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
             throttle_reasons=self._throttle_reasons(),
             other_processes=self._other_processes(),
         )
 
     def energy_mj(self) -> int | None:
-        found: int | None = self._ask(pynvml.nvmlDeviceGetTotalEnergyConsumption)
+        found: int | None = self._gpu.ask_whole(pynvml.nvmlDeviceGetTotalEnergyConsumption)
         return found
 
     def _throttle_reasons(self) -> tuple[str, ...] | None:
         for name in REASON_QUESTIONS:
-            bits = self._ask(getattr(pynvml, name)) if hasattr(pynvml, name) else None
+            bits = self._gpu.ask_whole(getattr(pynvml, name)) if hasattr(pynvml, name) else None
             if bits is not None:
                 return tuple(reason for bit, reason in THROTTLE_REASONS.items() if bits & bit)
         return None
 
     def _other_processes(self) -> int | None:
         """A container's processes may be listed by the host's numbers: then as many as we are are ours."""
-        listed = self._ask(pynvml.nvmlDeviceGetComputeRunningProcesses)
+        listed = self._gpu.ask(pynvml.nvmlDeviceGetComputeRunningProcesses)
         if listed is None:
             return None
         pids = {process.pid for process in listed}

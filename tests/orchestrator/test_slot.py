@@ -1,0 +1,47 @@
+"""A slot: where its processes run, and that it is the device that the plan is for."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cudnn_sweep.orchestrator import slot
+from cudnn_sweep.orchestrator.errors import ServerError
+from cudnn_sweep.orchestrator.pinning import Pinning
+from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.session import session_of
+
+MakePlan = Callable[..., Plan]
+
+
+@pytest.fixture(autouse=True)
+def _lent_server(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Slots get the fork server of all tests."""
+    lent = SimpleNamespace(run=server.run, pin=server.pin, close=lambda: None)
+    monkeypatch.setattr(slot, "ForkServer", lambda **_: lent)
+    yield
+    server.pin(os.sched_getaffinity(0))
+
+
+def test_trials_run_where_their_slot_is_pinned(
+    tmp_path: Path, plan_of: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = max(os.sched_getaffinity(0))
+    there = Pinning(cpus=frozenset({last}), node=0)
+    monkeypatch.setattr(slot, "pinning_of", lambda gpu_uuid: there)
+    plan = plan_of("noop")
+    record = slot.Slot(session_of(plan, "pinned", tmp_path), "0").run(plan.trials[0], 1)
+    assert (record.pinned_cpus, record.numa_node) == (str(last), 0)
+    assert (record.cpu_cores, record.threads) == (1, 1)
+
+
+def test_another_device_than_the_plans_is_refused(tmp_path: Path, plan_of: MakePlan) -> None:
+    plan = plan_of("noop")
+    trials = [replace(trial, cell=replace(trial.cell, gpu="NVIDIA H200")) for trial in plan.trials]
+    session = session_of(replace(plan, trials=tuple(trials)), "other", tmp_path)
+    with pytest.raises(ServerError, match="the plan is for NVIDIA H200, this slot finds"):
+        slot.Slot(session, "0")

@@ -1,0 +1,199 @@
+"""Slices (MIG) and CUDA_VISIBLE_DEVICES: what CUDA shows is what NVML is asked about."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pynvml
+import pytest
+import torch
+
+from cudnn_sweep.workloads.environment import Environment, capture_environment
+from cudnn_sweep.workloads.gpu import SeenGpu, gpu_uuid, read_gpu, seen_gpus
+from cudnn_sweep.workloads.listed_gpus import chosen_slices, listed_gpus, uuid_of_slice
+from cudnn_sweep.workloads.measuring.monitor import GpuReading
+from cudnn_sweep.workloads.measuring.nvml import NvmlGpu, NvmlMonitor
+
+A100, SLICE = "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB MIG 3g.20gb"
+CARDS = {"GPU-aa": ["MIG-a1", "MIG-a2"], "GPU-bb": ["MIG-b1"], "GPU-cc": []}
+CLOCKS_MHZ = {"GPU-aa": 1100, "GPU-bb": 1200, "GPU-cc": 1300}
+OURS, THEIRS = 11, 99
+
+Show = Callable[..., None]
+
+
+class FakeNvml:
+    """Two sliced cards and a whole one; a handle is a UUID. Of a slice it tells its card's clocks and
+    power, as a driver might.
+    """
+
+    def nvmlInit(self) -> None: ...
+
+    def nvmlDeviceGetCount(self) -> int:
+        return len(CARDS)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
+        return list(CARDS)[index]
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        if uuid in CARDS or any(uuid in slices for slices in CARDS.values()):
+            return uuid
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+
+    def nvmlDeviceGetUUID(self, handle: str) -> str:
+        return handle
+
+    def nvmlDeviceGetName(self, handle: str) -> str:
+        return A100 if handle in CARDS else SLICE
+
+    def nvmlDeviceGetPciInfo(self, card: str) -> SimpleNamespace:
+        return SimpleNamespace(busId=f"00000000:{card[-2:].upper()}:00.0")
+
+    def nvmlDeviceGetMigMode(self, handle: str) -> list[int]:
+        if handle not in CARDS:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        return [int(bool(CARDS[handle]))] * 2
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, card: str) -> int:
+        return 7
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, card: str, index: int) -> str:
+        if index % 2 == 0 or index // 2 >= len(CARDS[card]):  # numbers have gaps
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return CARDS[card][index // 2]
+
+    def nvmlDeviceGetGpuInstanceId(self, handle: str) -> int:
+        return int(handle[-1])
+
+    def nvmlDeviceGetComputeInstanceId(self, handle: str) -> int:
+        return 0
+
+    def nvmlDeviceGetClockInfo(self, handle: str, kind: int) -> int:
+        return CLOCKS_MHZ.get(handle, 1000)
+
+    def nvmlDeviceGetMaxClockInfo(self, handle: str, kind: int) -> int:
+        return 1410
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: str) -> int:
+        return 400_000
+
+    def nvmlDeviceGetTemperature(self, handle: str, kind: int) -> int:
+        return 40
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: str) -> int:
+        return 0x4
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> int:
+        return 7
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:
+        return [SimpleNamespace(pid=pid) for pid in (OURS, THEIRS)]
+
+    def nvmlSystemGetDriverVersion(self) -> str:
+        return "580.1"
+
+
+@pytest.fixture(autouse=True)
+def _nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeNvml()
+    for name in (name for name in vars(FakeNvml) if name.startswith("nvml")):
+        monkeypatch.setattr(pynvml, name, getattr(fake, name))
+
+
+@pytest.fixture
+def show(monkeypatch: pytest.MonkeyPatch) -> Show:
+    """Have CUDA show devices with these UUIDs, CUDA_VISIBLE_DEVICES being so."""
+
+    def set_up(*uuids: str, name: str = SLICE, visible: str | None = None) -> None:
+        devices = [SimpleNamespace(name=name, uuid=uuid, total_memory=2**34) for uuid in uuids]
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: len(devices))
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: devices[index])
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: devices[index].name)
+        if visible is None:
+            monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        else:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+
+    return set_up
+
+
+def test_slices_are_listed_instead_of_their_gpu() -> None:
+    listed = [(gpu.uuid, gpu.name, gpu.pci_address) for gpu in listed_gpus()]
+    assert listed == [
+        ("MIG-a1", SLICE, "00000000:AA:00.0"),
+        ("MIG-a2", SLICE, "00000000:AA:00.0"),
+        ("MIG-b1", SLICE, "00000000:BB:00.0"),
+        ("GPU-cc", A100, "00000000:CC:00.0"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("visible", "chosen"),
+    [
+        (None, ["MIG-a1", "MIG-a2", "MIG-b1"]),
+        ("", []),
+        ("MIG-b1, MIG-a1", ["MIG-b1", "MIG-a1"]),
+        ("MIG-a", ["MIG-a1", "MIG-a2"]),
+        ("MIG-GPU-aa/2/0", ["MIG-a2"]),
+        ("1", ["MIG-b1"]),
+        ("GPU-a", ["MIG-a1", "MIG-a2"]),
+        ("MIG-a2,none,MIG-b1", ["MIG-a2"]),
+        ("2", []),
+    ],
+)
+def test_slices_are_chosen_as_the_variable_names_them(
+    visible: str | None, chosen: list[str]
+) -> None:
+    assert [gpu.uuid for gpu in chosen_slices(visible, listed_gpus())] == chosen
+
+
+@pytest.mark.parametrize("cuda_uuid", ["a2", "aa"], ids=["its own", "its GPU's"])
+def test_a_slice_is_known_whichever_uuid_cuda_gives(show: Show, cuda_uuid: str) -> None:
+    show(cuda_uuid, visible="MIG-a2")
+    assert gpu_uuid(0) == "MIG-a2"
+    assert uuid_of_slice("aa", None, listed_gpus()) == "MIG-a1", "CUDA takes the first"
+    assert uuid_of_slice("unknown", None, listed_gpus()) is None
+
+
+def test_every_visible_slice_is_a_place_for_trials(show: Show) -> None:
+    """CUDA shows the first alone."""
+    show("aa", visible="MIG-a2,MIG-b1")
+    assert seen_gpus() == [SeenGpu(model=SLICE, uuid=uuid) for uuid in ("MIG-a2", "MIG-b1")]
+
+
+def test_nvml_is_asked_about_the_gpu_that_cuda_shows(show: Show) -> None:
+    show("cc", name=A100, visible="2")
+    assert seen_gpus() == [SeenGpu(model=A100, uuid="GPU-cc")]
+    assert NvmlMonitor(NvmlGpu(gpu_uuid(0))).read().sm_clock_mhz == CLOCKS_MHZ["GPU-cc"]
+    gpu = read_gpu()
+    assert (gpu.mig_profile, gpu.max_sm_clock_mhz, gpu.power_limit_w) == (None, 1410, 400)
+
+
+def test_what_a_slice_shares_with_its_neighbours_is_unknown_of_it(show: Show) -> None:
+    show("a2", visible="MIG-a2")
+    gpu = read_gpu()
+    assert (gpu.model, gpu.uuid, gpu.mig_profile) == (SLICE, "MIG-a2", "3g.20gb")
+    assert (gpu.max_sm_clock_mhz, gpu.power_limit_w, gpu.driver) == (None, None, "580.1")
+    monitor = NvmlMonitor(NvmlGpu("MIG-a2"), [OURS])
+    assert monitor.read() == GpuReading(other_processes=1)
+    assert (monitor.max_sm_clock_mhz, monitor.energy_mj()) == (None, None)
+
+
+def test_profile_is_part_of_the_hardware(show: Show) -> None:
+    show("a2", visible="MIG-a2")
+    environment: Environment = capture_environment()
+    assert (environment.mig_profile, environment.gpu_uuid) == ("3g.20gb", "MIG-a2")
+    assert replace(environment, mig_profile="1g.5gb").env_hash != environment.env_hash
+
+
+def test_without_nvml_the_name_tells_a_slice(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", fail)
+    show("a2", visible="MIG-a2")
+    assert seen_gpus() == [SeenGpu(model=SLICE, uuid="MIG-a2")]
+    assert read_gpu().mig_profile == "3g.20gb"
+    show("cc", name=A100)
+    assert gpu_uuid(0) == "GPU-cc"

@@ -1,0 +1,112 @@
+"""The GPUs and slices (MIG) of this host as NVML lists them, whatever CUDA_VISIBLE_DEVICES says."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pynvml
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedGpu:
+    """A whole GPU, or a slice of one."""
+
+    uuid: str
+    """GPU-..., of a slice MIG-..."""
+    name: str
+    """The model, of a slice its profile too: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
+    card: str
+    """UUID of the whole GPU,"""
+    card_index: int
+    """its number for NVML,"""
+    pci_address: str
+    """and where it is."""
+    numbered: str | None = None
+    """A slice's older name, MIG-GPU-.../1/0."""
+
+    @property
+    def is_slice(self) -> bool:
+        return self.uuid.startswith("MIG-")
+
+    def is_called(self, entry: str) -> bool:
+        """By an entry of CUDA_VISIBLE_DEVICES, whose UUIDs may be cut short. A GPU stands for its slices."""
+        if entry.isdigit():
+            return self.card_index == int(entry)
+        if not entry.startswith(("GPU-", "MIG-")):
+            return False
+        return entry == self.numbered or any(
+            uuid.startswith(entry) for uuid in (self.card, self.uuid)
+        )
+
+
+def listed_gpus() -> list[ListedGpu]:
+    """In NVML's order, slices instead of a GPU that is sliced. Empty without NVML."""
+    try:
+        pynvml.nvmlInit()
+        count = pynvml.nvmlDeviceGetCount()
+        return [gpu for index in range(count) for gpu in _on_card(index)]
+    except pynvml.NVMLError:
+        return []
+
+
+def chosen_slices(visible: str | None, listed: Sequence[ListedGpu]) -> list[ListedGpu]:
+    """Those that CUDA_VISIBLE_DEVICES names, in its order, up to the first entry that names none, as
+    CUDA reads it; all where it is not set.
+    """
+    slices = [gpu for gpu in listed if gpu.is_slice]
+    if visible is None:
+        return slices
+    found: dict[str, ListedGpu] = {}
+    for entry in visible.split(","):
+        named = {gpu.uuid: gpu for gpu in slices if gpu.is_called(entry.strip())}
+        if not named:
+            break
+        found |= named
+    return list(found.values())
+
+
+def uuid_of_slice(cuda_uuid: str, visible: str | None, listed: Iterable[ListedGpu]) -> str | None:
+    """`cuda_uuid` may be the slice's own or its GPU's, both without a prefix. Of several slices CUDA
+    takes the first that it may see. None where NVML lists no such slice.
+    """
+    slices = [gpu for gpu in listed if gpu.is_slice]
+    own = [gpu for gpu in slices if gpu.uuid == f"MIG-{cuda_uuid}"]
+    of_card = [gpu for gpu in slices if gpu.card == f"GPU-{cuda_uuid}"]
+    return next((gpu.uuid for gpu in own or chosen_slices(visible, of_card)), None)
+
+
+def _on_card(index: int) -> Iterator[ListedGpu]:
+    whole = pynvml.nvmlDeviceGetHandleByIndex(index)
+    uuid = pynvml.nvmlDeviceGetUUID(whole)
+    sliced = is_sliced(whole)
+    for handle in _slices(whole) if sliced else [whole]:
+        yield ListedGpu(
+            uuid=pynvml.nvmlDeviceGetUUID(handle),
+            name=pynvml.nvmlDeviceGetName(handle),
+            card=uuid,
+            card_index=index,
+            pci_address=pynvml.nvmlDeviceGetPciInfo(whole).busId,
+            numbered=_numbered(uuid, handle) if sliced else None,
+        )
+
+
+def is_sliced(whole: Any) -> bool:
+    """`whole`: NVML's handle of a GPU."""
+    try:
+        present, _pending = pynvml.nvmlDeviceGetMigMode(whole)
+    except pynvml.NVMLError:  # most GPUs cannot be
+        return False
+    return bool(present == pynvml.NVML_DEVICE_MIG_ENABLE)
+
+
+def _slices(whole: Any) -> Iterator[Any]:
+    for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(whole)):
+        try:
+            yield pynvml.nvmlDeviceGetMigDeviceHandleByIndex(whole, index)
+        except pynvml.NVMLError:  # none of that number, or none of ours
+            continue
+
+
+def _numbered(card: str, handle: Any) -> str:
+    gpu_instance = pynvml.nvmlDeviceGetGpuInstanceId(handle)
+    return f"MIG-{card}/{gpu_instance}/{pynvml.nvmlDeviceGetComputeInstanceId(handle)}"
