@@ -1,0 +1,80 @@
+"""A night for programs: JSON that reads back into the same value.
+
+Its keys are the fields of NightOutcome; a finding is one flat row, in which the key of its series
+stands beside what was found. docs/nightly.md has them all. A key may be added within a version;
+none is dropped or given another meaning.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from datetime import date, datetime
+from math import isfinite
+
+from pydantic import TypeAdapter
+
+from cudnn_sweep.analysis.errors import ReportError
+from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome, SeriesKey
+from cudnn_sweep.analysis.nightly.reports.words import unit
+
+SCHEMA_VERSION = 1
+OF_THE_KEY = tuple(field.name for field in fields(SeriesKey))
+OUTCOME = TypeAdapter(NightOutcome)
+
+
+def to_json(outcome: NightOutcome) -> str:
+    """A line a finding, a line for every other key."""
+    lines = [f" {json.dumps(name)}: {_text(value)}" for name, value in as_row(outcome).items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def as_row(outcome: NightOutcome) -> dict[str, object]:
+    """What the JSON says, as plain values."""
+    values: dict[str, object] = {
+        "schema_version": SCHEMA_VERSION,
+        "exit_code": outcome.exit_code,
+        **asdict(outcome),
+        "findings": [_finding_row(finding) for finding in outcome.findings],
+    }
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def _finding_row(finding: Finding) -> dict[str, object]:
+    values = asdict(finding)
+    key = values.pop("key")
+    return {**key, **values, "unit": unit(finding.key), "is_alert": finding.is_alert}
+
+
+def from_json(text: str) -> NightOutcome:
+    """Raises ReportError where it is no night's JSON, or one of a later version."""
+    try:
+        found = json.loads(text)
+        version = found["schema_version"]
+        if version > SCHEMA_VERSION:
+            raise ReportError(f"a night's JSON of version {version}: {SCHEMA_VERSION} is read here")
+        rows = [_with_key(row) for row in found["findings"]]
+        return OUTCOME.validate_python(found | {"findings": rows})
+    except (ValueError, KeyError, TypeError) as error:
+        raise ReportError(f"no night's JSON: {error}") from error
+
+
+def _with_key(row: Mapping[str, object]) -> dict[str, object]:
+    return {**row, "key": {name: row[name] for name in OF_THE_KEY}}
+
+
+def _text(value: object) -> str:
+    """Rows stand on lines of their own."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        rows = ",\n".join(f"  {_text(row)}" for row in value)
+        return f"[\n{rows}\n ]"
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return None if isinstance(value, float) and not isfinite(value) else value

@@ -1,0 +1,98 @@
+"""A night as JUnit XML, which CI servers show as tests: one test case a series.
+
+Its name stays from night to night, so that a server's own history of it means something. An alert
+is a failure, what waits or has too few nights is skipped, and a night that could not tell an error.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from xml.etree import ElementTree
+
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.reports.words import Told, facts, headline, meaning, moves, told
+
+NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+TOO_FEW_NIGHTS = "insufficient data: too few nights to compare with"
+
+
+def to_junit(outcome: NightOutcome, series: Sequence[Series]) -> str:
+    cases = [_night(outcome), *_series(outcome, series)]
+    seconds = f"{(outcome.ended_at - outcome.started_at).total_seconds():.3f}"
+    counts = {
+        "tests": str(len(cases)),
+        "failures": _count(cases, "failure"),
+        "errors": _count(cases, "error"),
+    }
+    suites = _element("testsuites", name="cudnn-sweep nightly", time=seconds, **counts)
+    suite = _element(
+        "testsuite",
+        name=outcome.suite,
+        timestamp=outcome.started_at.isoformat(timespec="seconds"),
+        time=seconds,
+        skipped=_count(cases, "skipped"),
+        **counts,
+    )
+    suites.append(suite)
+    suite.append(_properties(outcome))
+    suite.extend(cases)
+    ElementTree.indent(suites)
+    text = ElementTree.tostring(suites, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _properties(outcome: NightOutcome) -> ElementTree.Element:
+    properties = _element("properties")
+    told = [*facts(outcome), ("changed since the night before", moves(outcome.changes))]
+    properties.extend(_element("property", name=name, value=value) for name, value in told)
+    return properties
+
+
+def _night(outcome: NightOutcome) -> ElementTree.Element:
+    """The night itself: it passes where it could tell."""
+    case = _element("testcase", classname=outcome.suite, name="the night could tell")
+    if outcome.state == "could_not_tell":
+        message = outcome.reasons[0] if outcome.reasons else headline(outcome)
+        error = _element("error", type="could_not_tell", message=message)
+        error.text = _legal("\n".join(outcome.reasons))
+        case.append(error)
+    return case
+
+
+def _series(outcome: NightOutcome, series: Sequence[Series]) -> Iterable[ElementTree.Element]:
+    findings = {each.finding.key: each for each in told(outcome)}
+    judged = {one.key: one.is_judged for one in series}
+    for key in dict.fromkeys([*findings, *judged]):
+        case = _element("testcase", classname=f"{key.gpu}.{key.cell}", name=_name(key))
+        if key in findings:
+            case.extend(_result(findings[key]))
+        elif not judged[key]:
+            case.append(_element("skipped", message=TOO_FEW_NIGHTS))
+        yield case
+
+
+def _name(key: SeriesKey) -> str:
+    return f"{meaning(key)}, {key.settings}"
+
+
+def _result(each: Told) -> list[ElementTree.Element]:
+    """What got better or was refuted passes, and its output says so."""
+    text = _legal(f"{each.line}\nTo measure again: {each.finding.command}")
+    tag = {"alert": "failure", "waiting": "skipped"}.get(each.group, "system-out")
+    message = f"{each.metric}: {each.change}"
+    said = {} if tag == "system-out" else {"message": message, "type": each.finding.direction}
+    result = _element(tag, **said)
+    result.text = text
+    return [result]
+
+
+def _count(cases: Sequence[ElementTree.Element], tag: str) -> str:
+    return str(sum(case.find(tag) is not None for case in cases))
+
+
+def _element(tag: str, **attributes: str) -> ElementTree.Element:
+    return ElementTree.Element(tag, {name: _legal(text) for name, text in attributes.items()})
+
+
+def _legal(text: str) -> str:
+    """Without the characters that XML cannot hold."""
+    return NO_XML.sub("\ufffd", text)

@@ -1,0 +1,121 @@
+"""A night as Markdown, for the summary of a CI step or a pull request.
+
+Names come from users: they stand in code spans, in which nothing is markup, a link or a mention.
+"""
+
+import re
+from collections.abc import Sequence
+
+from cudnn_sweep.analysis.nightly.outcome import Change, NightOutcome
+from cudnn_sweep.analysis.nightly.reports.words import (
+    TITLES,
+    Group,
+    Told,
+    facts,
+    headline,
+    told,
+)
+
+MOST_ROWS = 100  # of a table: a step's summary may have 1 MiB
+COLUMNS = ("", "cell and settings", "what changed", "nights", "confirmed", "what moved")
+
+
+def to_markdown(outcome: NightOutcome) -> str:
+    """Ends in a line break."""
+    findings = told(outcome)
+    parts = [
+        f"## {_text(headline(outcome))}",
+        *_could_not_tell(outcome),
+        *_findings("alert", findings),
+        *_environment(outcome.changes),
+        *_findings("waiting", findings),
+        "<details><summary>The rest</summary>",
+        *_findings("better", findings),
+        *_findings("refuted", findings),
+        "### The night",
+        _table(("", ""), [(_text(name), _code(value)) for name, value in facts(outcome)]),
+        "</details>",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _could_not_tell(outcome: NightOutcome) -> list[str]:
+    if not outcome.reasons:
+        return []
+    return ["### What could not be told", "\n".join(f"- {_text(why)}" for why in outcome.reasons)]
+
+
+def _findings(group: Group, findings: Sequence[Told]) -> list[str]:
+    mine = [each for each in findings if each.group == group]
+    if not mine:
+        return []
+    shown = mine[:MOST_ROWS]
+    more = [f"and {len(mine) - MOST_ROWS:,} more: the JSON has all."] if mine[MOST_ROWS:] else []
+    commands = _commands(shown)
+    return [
+        f"### {TITLES[group]}",
+        _table(COLUMNS, [(str(number), *_row(each)) for number, each in enumerate(shown, 1)]),
+        *more,
+        "To measure again:",
+        f"{_fence(commands, 3)}sh\n{commands}\n{_fence(commands, 3)}",
+    ]
+
+
+def _row(each: Told) -> tuple[str, ...]:
+    """Words that are ours as text, what users or cuDNN have named as code."""
+    size = f"**{_text(each.change)}**<br>{_text(each.levels)}"
+    if each.finding.ratio is None:
+        size = f"{_code(each.before)} → {_code(each.now)}"
+    return (
+        f"{_code(each.cell)}<br>{_code(each.finding.key.settings)}",
+        f"{_text(each.metric)}<br>{size}",
+        _text(each.nights),
+        _text(each.confirmation),
+        _text(each.moved),
+    )
+
+
+def _commands(findings: Sequence[Told]) -> str:
+    """Each once, with the numbers of its findings."""
+    numbers: dict[str, list[str]] = {}
+    for number, each in enumerate(findings, 1):
+        numbers.setdefault(each.finding.command, []).append(str(number))
+    return "\n".join(f"{command}  # {', '.join(mine)}" for command, mine in numbers.items())
+
+
+def _environment(changes: Sequence[Change]) -> list[str]:
+    if not changes:
+        return ["### What changed since the night before", "Nothing that is known."]
+    rows = [(_text(each.part), _code(each.before), _code(each.now)) for each in changes]
+    return ["### What changed since the night before", _table(("part", "before", "now"), rows)]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(_in_table, line))} |" for line in lines)
+
+
+def _in_table(cell: str) -> str:
+    """There a stroke ends a cell even within code, and backslashes before one must be even."""
+    return re.sub(r"(\\*)\|", r"\1\1\\|", cell)
+
+
+def _code(text: str) -> str:
+    """A code span."""
+    text = " ".join(text.split())
+    if not text:
+        return ""
+    pad = " " if "`" in (text[0], text[-1]) else ""
+    return f"{_fence(text)}{pad}{text}{pad}{_fence(text)}"
+
+
+def _fence(text: str, least: int = 1) -> str:
+    """More backticks than the text has in a row."""
+    return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
+
+
+def _text(text: str) -> str:
+    """Text in which nothing is markup."""
+    text = " ".join(text.split())
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]~$])", r"\\\1", text)

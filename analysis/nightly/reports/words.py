@@ -1,0 +1,186 @@
+"""What a night found, in the words that all its reports use."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from cudnn_sweep.analysis.nightly.metric import METRICS, Metric
+from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightOutcome, SeriesKey
+from cudnn_sweep.analysis.report.words import TWICE, listed, number
+
+Group: TypeAlias = Literal["alert", "waiting", "better", "refuted"]
+TITLES: dict[Group, str] = {
+    "alert": "Alerts",
+    "waiting": "What waits for further nights",
+    "better": "Better than before",
+    "refuted": "Refuted when measured again",
+}
+MIB, GIB = 2.0**20, 2.0**30
+KNOWN: dict[str, Metric] = {str(name): metric for name, metric in METRICS.items()}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    """A finding in words."""
+
+    finding: Finding
+    group: Group
+    cell: str
+    """With its GPU where the night's findings are of several."""
+    metric: str
+    change: str
+    """Its size with the 95% interval; of words before and now."""
+    before: str
+    """With `now` in the unit."""
+    now: str
+    nights: str
+    """How many it was compared with, and since when it shows."""
+    confirmation: str
+    moved: str
+    """What changed in the environment."""
+
+    @property
+    def series(self) -> str:
+        return f"{self.cell} · {self.finding.key.settings}"
+
+    @property
+    def levels(self) -> str:
+        return f"{self.before} → {self.now}"
+
+    @property
+    def line(self) -> str:
+        """All of it but the command."""
+        size = self.change if self.change == self.levels else f"{self.change} ({self.levels})"
+        said = f"{self.metric}: {size}; {self.nights}; {self.confirmation}; {self.moved}"
+        return f"{self.series}: {said}"
+
+
+def told(outcome: NightOutcome) -> list[Told]:
+    """Every finding, in the outcome's order."""
+    several = len({finding.key.gpu for finding in outcome.findings}) > 1
+    return [_told(finding, with_gpu=several) for finding in outcome.findings]
+
+
+def headline(outcome: NightOutcome) -> str:
+    """The answer in one line."""
+    said = [_counted(outcome)] if outcome.findings else []
+    if outcome.state == "could_not_tell":
+        said = ["could not tell", *said]
+    elif not outcome.alerts:
+        said = ["no regression", *said, f"{outcome.fine_series:,} series are as they were"]
+    return f"{outcome.suite}, {outcome.date}: {'; '.join(said)}"
+
+
+def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
+    """About the night as a whole: what, and its value."""
+    minutes = (outcome.ended_at - outcome.started_at).total_seconds() / 60
+    found = [
+        ("night", outcome.night),
+        ("launch file", outcome.launch_file),
+        ("suite", outcome.suite),
+        ("started", f"{outcome.started_at:%Y-%m-%d %H:%M %Z}".strip()),
+        ("took", f"{number(minutes)} minutes"),
+        ("trials", f"{outcome.recorded_trials:,} of {outcome.planned_trials:,} recorded"),
+        ("nights before that compare", f"{outcome.nights:,}"),
+        ("series as they were", f"{outcome.fine_series:,}"),
+        ("series with too few nights", f"{outcome.insufficient_series:,}"),
+    ]
+    return found + ([("new baseline", outcome.new_baseline)] if outcome.new_baseline else [])
+
+
+def meaning(key: SeriesKey) -> str:
+    """What the series is of."""
+    metric = KNOWN.get(key.metric)
+    return metric.meaning if metric else key.metric
+
+
+def unit(key: SeriesKey) -> str | None:
+    """Of numbers; None where a night's value is a word."""
+    return getattr(KNOWN.get(key.metric), "unit", None)
+
+
+def amount(value: float | str | None, unit: str | None) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, str):
+        return value
+    if unit == "bytes":
+        return f"{number(value / GIB)} GiB" if value >= GIB else f"{number(value / MIB)} MiB"
+    return f"{number(value)} ms" if unit == "ms" else number(value)
+
+
+def moves(changes: Sequence[Change]) -> str:
+    return ", ".join(f"{change.part} {change.before} → {change.now}" for change in changes)
+
+
+def _counted(outcome: NightOutcome) -> str:
+    worse = sum(finding.direction == "worse" for finding in outcome.alerts)
+    groups = [_group(finding) for finding in outcome.findings]
+    counts = [
+        (worse, "confirmed regression"),
+        (len(outcome.alerts) - worse, "other confirmed change"),
+    ]
+    said = [f"{n:,} {what}{'s' if n > 1 else ''}" for n, what in counts if n]
+    others: tuple[tuple[Group, str], ...] = (
+        ("waiting", "waiting"),
+        ("better", "better"),
+        ("refuted", "refuted"),
+    )
+    said += [f"{groups.count(group):,} {word}" for group, word in others if group in groups]
+    return listed(said)
+
+
+def _told(finding: Finding, *, with_gpu: bool) -> Told:
+    key, its_unit = finding.key, unit(finding.key)
+    before, now = amount(finding.before, its_unit), amount(finding.now, its_unit)
+    return Told(
+        finding=finding,
+        group=_group(finding),
+        cell=f"{key.cell} on {key.gpu}" if with_gpu else key.cell,
+        metric=meaning(key),
+        change=f"{before} → {now}" if finding.ratio is None else _ratio(finding),
+        before=before,
+        now=now,
+        nights=f"against {_nights(finding.nights)}, since {finding.since}",
+        confirmation=_confirmation(finding),
+        moved=_cause(finding),
+    )
+
+
+def _group(finding: Finding) -> Group:
+    if finding.is_alert:
+        return "alert"
+    return "better" if finding.state == "confirmed" else finding.state
+
+
+def _ratio(finding: Finding) -> str:
+    """As report/words.py tells a verdict's."""
+    ratio = finding.ratio
+    assert ratio is not None
+    ends = [end for end in (finding.ratio_low, finding.ratio_high) if end is not None]
+    if 1 / TWICE < ratio < TWICE:
+        sign, word = (1, "more") if ratio >= 1 else (-1, "less")
+        shown = sorted(100 * sign * (end - 1) for end in ends)
+        inner = f" (95% interval {number(shown[0])} to {number(shown[1])}%)" if shown[1:] else ""
+        return f"{number(100 * sign * (ratio - 1))}% {word}{inner}"
+    inner = f" (95% interval {number(ends[0])} to {number(ends[1])})" if ends[1:] else ""
+    return f"{number(ratio)} times as much{inner}"
+
+
+def _nights(count: int) -> str:
+    return f"{count:,} night" if count == 1 else f"{count:,} nights"
+
+
+def _confirmation(finding: Finding) -> str:
+    pairs = f"{finding.blocks:,} fresh pair{'' if finding.blocks == 1 else 's'}"
+    if finding.state == "waiting":
+        after = f"undecided after {pairs}" if finding.blocks else "not confirmed yet"
+        return f"{after}, waits for further nights"
+    return f"{finding.state} by {pairs if finding.blocks else 'the nights since'}"
+
+
+def _cause(finding: Finding) -> str:
+    moved = moves(finding.moved)
+    if finding.cause == "unknown":
+        return f"changed meanwhile: {moved}" if moved else "no change of the environment is known"
+    return f"{finding.cause}: {moved}" if moved else f"{finding.cause}, software unchanged"
