@@ -6,6 +6,10 @@ from datetime import datetime
 
 from cudnn_sweep.analysis.snapshot import Snapshot
 
+MOST_REPEATS = (
+    2  # of a split block: one that is split each time has a cause that repeats do not mend
+)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredTrial:
@@ -16,14 +20,44 @@ class StoredTrial:
     attempt_id: str
     attempt: int
     retry: int
+    launch_id: str
     status: str
     suite: str
     plan_hash: str
     plan_trials: int
+    shards: int | None
+    block: int
+    repeats_block: int | None
+    slot: str
     env_hash: str
     software_hash: str
     started_at: datetime
     ended_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SplitBlock:
+    """A block whose trials ran on different slots or in different launches: nothing pairs them."""
+
+    block: int
+    trials: int
+    """Recorded of it."""
+    repeats: int
+    """How often it was run again."""
+    mended: bool
+    """Whether one of the repeats is whole."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is to be run again."""
+        return not self.mended and self.repeats < MOST_REPEATS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blocks:
+    begun: int
+    """Blocks of the plan of which a trial is recorded."""
+    split: tuple[SplitBlock, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +69,10 @@ class SweepState:
     plan_hash: str
     plan_trials: int
     recorded: int
+    """Trials of the plan that are."""
+    shards: frozenset[int]
+    """Into how many parts its launches split the plan; empty where none did."""
+    blocks: Blocks
     env_hashes: frozenset[str]
     software_hashes: frozenset[str]
     first_started_at: datetime
@@ -65,6 +103,44 @@ def sweep_states(trials: Iterable[StoredTrial]) -> list[SweepState]:
     return sorted(states, key=lambda state: state.first_started_at, reverse=True)
 
 
+def planned(trials: Iterable[StoredTrial]) -> list[StoredTrial]:
+    """Those of the plan, without the repeats of split blocks."""
+    return [trial for trial in trials if trial.repeats_block is None]
+
+
+def blocks_of(trials: Iterable[StoredTrial]) -> Blocks:
+    """How the blocks of one sweep came out."""
+    blocks: dict[int, list[StoredTrial]] = {}
+    repeats: dict[int, dict[int, list[StoredTrial]]] = {}
+    for trial in trials:
+        if trial.repeats_block is None:
+            blocks.setdefault(trial.block, []).append(trial)
+        else:
+            of = repeats.setdefault(trial.repeats_block, {})
+            of.setdefault(trial.block, []).append(trial)
+    split = (
+        SplitBlock(
+            block=block,
+            trials=len(rows),
+            repeats=len(again := repeats.get(block, {}).values()),
+            mended=any(len(each) == len(rows) and not _is_split(each) for each in again),
+        )
+        for block, rows in sorted(blocks.items())
+        if _is_split(rows)
+    )
+    return Blocks(begun=len(blocks), split=tuple(split))
+
+
+def _is_split(rows: Iterable[StoredTrial]) -> bool:
+    """As the verdicts see it: a trial that failed pairs with none, wherever it ran."""
+    places = {
+        (row.launch_id, row.slot, row.env_hash, row.software_hash)
+        for row in rows
+        if row.status == "ok"
+    }
+    return len(places) > 1
+
+
 def _state(trials: list[StoredTrial]) -> SweepState:
     first = min(trials, key=lambda trial: trial.started_at)
     return SweepState(
@@ -72,7 +148,9 @@ def _state(trials: list[StoredTrial]) -> SweepState:
         suite=first.suite,
         plan_hash=first.plan_hash,
         plan_trials=first.plan_trials,
-        recorded=len(trials),
+        recorded=len(planned(trials)),
+        shards=frozenset(trial.shards for trial in trials if trial.shards is not None),
+        blocks=blocks_of(trials),
         env_hashes=frozenset(trial.env_hash for trial in trials),
         software_hashes=frozenset(trial.software_hash for trial in trials),
         first_started_at=first.started_at,

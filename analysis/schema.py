@@ -87,7 +87,11 @@ class RunRecord:
         str, "one launch of the sweep: trials of a block interrupted between two are not paired"
     ]
     plan_hash: Annotated[str, "hash of the plan: its trials, their order, how they measure"]
-    plan_trials: Annotated[int, "trials in the plan: a sweep with as many keys is finished"]
+    plan_trials: Annotated[
+        int, "trials in the plan: a sweep with as many keys is finished, those of repeats left out"
+    ]
+    shard: Annotated[int | None, "part of the plan that its launch ran, from 1; null: all of it"]
+    shards: Annotated[int | None, "into how many parts the plan was split"]
     suite: Annotated[str, "name of the suite, or `inline`"]
     cell_id: Annotated[
         str,
@@ -133,6 +137,10 @@ class RunRecord:
     twin: Annotated[int, "1 for the second trial of an A/A pair, else 0"]
     block: Annotated[int, "the cell's configs once each, back to back; a number within the plan"]
     position: Annotated[int, "place in the plan, from 0"]
+    repeats_block: Annotated[
+        int | None,
+        "block of the plan that was split and that this block is the repeat of, else null",
+    ]
 
     # config
     enabled: Annotated[bool, "torch.backends.cudnn.enabled, read back"]

@@ -59,7 +59,7 @@ class Store:
 
     def write(self, record: RunRecord) -> None:
         """Store one trial; StoreError where it could not be made durable."""
-        name = f"{_safe(record.trial_id)}-{_safe(record.attempt_id)}.parquet"
+        name = f"{check_id(record.trial_id)}-{check_id(record.attempt_id)}.parquet"
         path = f"{_trials_folder(record.sweep_id)}/{name}"
         self.folder.write(path, parquet.encode_row(to_table([record])))
 
@@ -185,7 +185,7 @@ class Store:
 
 
 def _sweep_folder(sweep_id: str) -> str:
-    return f"sweep={_safe(sweep_id)}"
+    return f"sweep={check_id(sweep_id)}"
 
 
 def _trials_folder(sweep_id: str) -> str:
@@ -199,7 +199,8 @@ def _unknown(rows: pa.Table, known: set[str]) -> pa.Table:
     return rows.take(pa.array(kept, pa.int64()))
 
 
-def _safe(name: str) -> str:
+def check_id(name: str) -> str:
+    """The id itself; StoreError where it cannot name a file."""
     if not SAFE_ID.fullmatch(name):
         allowed = "letters, digits, '_', '-' and '.', not beginning with '-' or '.'"
         raise StoreError(f"id {name!r} cannot name a file: allowed are {allowed}")

@@ -1,13 +1,17 @@
 """What every launch does, wherever its trials run: plan, results, session, end."""
 
+import math
 import secrets
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from time import monotonic
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.progress import MOST_REPEATS
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.contrast import contrasts_of
 from cudnn_sweep.orchestrator.plan import Plan, make_plan
@@ -48,7 +52,7 @@ def open_results(location: str, console: Console) -> Store:
 
 
 def session_for(choice: SweepChoice, whole: Plan, preload: tuple[str, ...]) -> Session:
-    scratch = our_temporary_folder() / choice.sweep_id
+    shard = f"-shard-{choice.shard.number}-of-{choice.shard.of}" if choice.shard else ""
     return Session(
         sweep_id=choice.sweep_id,
         launch_id=f"launch-{secrets.token_hex(4)}",
@@ -56,11 +60,35 @@ def session_for(choice: SweepChoice, whole: Plan, preload: tuple[str, ...]) -> S
         contrasts=contrasts_of(whole.configs()),
         plan_hash=choice.plan_hash,
         plan_trials=choice.plan_trials,
+        shard=choice.shard,
         retries=choice.retries,
-        scratch=scratch,
+        scratch=our_temporary_folder() / f"{choice.sweep_id}{shard}",
         folder=Path.cwd(),
         preload=preload,
     )
+
+
+def run_rounds(
+    session: Session,
+    again: Callable[[], Plan],
+    run: Callable[[Session, float | None], Progress],
+    budget_s: float | None,
+) -> Progress:
+    """The session's plan, then `again`: what is to be run once more, until that is nothing.
+
+    `run` is given a session and the seconds in which a new block may still start.
+    """
+    ends = math.inf if budget_s is None else monotonic() + budget_s
+    progress = Progress()
+    plan = session.plan if session.plan.trials else again()
+    for _ in range(1 + MOST_REPEATS):
+        left_s = ends - monotonic()
+        if not plan.trials or progress.stopped or left_s <= 0:
+            break
+        each = replace(session, plan=plan)
+        progress = progress.then(run(each, None if budget_s is None else left_s))
+        plan = again()
+    return progress
 
 
 def refuges_of(session: Session) -> list[Path]:
@@ -69,10 +97,12 @@ def refuges_of(session: Session) -> list[Path]:
     return [place / f"sweep-held-{session.launch_id}" for place in places]
 
 
-def end_of(session: Session, store: Store, progress: Progress, console: Console) -> int:
+def end_of(
+    choice: SweepChoice, session: Session, store: Store, progress: Progress, console: Console
+) -> int:
     if progress.stopped:
         print_stopped(console, store.location, progress)
-    if len(store.stored_trials(session.sweep_id)) < session.plan_trials:
+    if not choice.is_complete(store.stored_trials(session.sweep_id).values()):
         return UNFINISHED
     shutil.rmtree(session.scratch, ignore_errors=True)
     return DONE

@@ -1,5 +1,10 @@
 """A launch: read what is asked, look at the machine, plan, choose the sweep, run it, report."""
 
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import mkdtemp
+
 from rich.console import Console
 
 from cudnn_sweep.analysis.store import Store
@@ -15,12 +20,14 @@ from cudnn_sweep.orchestrator.every_launch import (
     open_results,
     plan_of,
     refuges_of,
+    run_rounds,
     session_for,
 )
 from cudnn_sweep.orchestrator.options import LaunchOptions
-from cudnn_sweep.orchestrator.plan import narrow
+from cudnn_sweep.orchestrator.plan import Plan, narrow
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.repeats import repeats_of, told
 from cudnn_sweep.orchestrator.report import print_plan, print_summary
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.slot import survey
@@ -50,22 +57,23 @@ def launch(options: LaunchOptions, console: Console) -> int:
     chosen = narrow(whole, list(options.only)) if options.only else whole
     slots = max(1, len(machine.gpus))
     if options.dry_run:
-        print_plan(console, chosen, slots, gpu=bool(machine.gpus))
+        print_plan(console, options.wish.part(chosen), slots, gpu=bool(machine.gpus))
         return DONE
     location = options.results or spec.results
     store = open_results(location, console)
     choice = choose_sweep(store, whole, chosen, machine.environment, options.wish)
-    with sweep_lock(store.location, choice.plan_hash):
+    with sweep_lock(store.location, choice.lock_name):
         # Chosen again under the lock: another launch may just have ended.
         choice = choose_sweep(store, whole, chosen, machine.environment, options.wish)
         console.print(f"Sweep {choice.sweep_id} ({choice.reason})", highlight=False)
         session = session_for(choice, whole, preload)
+        again = partial(repeats_of, store, whole, choice)
         progress = Progress()
-        if session.plan.trials:
+        if session.plan.trials or again().trials:
             with measuring_lock(machine.gpu_uuids or ["cpu"]):
-                progress = _run(session, store, slots, machine, spec, console)
-        print_summary(console, store, location, session, progress, options)
-        return end_of(session, store, progress, console)
+                progress = _run(session, again, store, slots, machine, spec, console)
+        print_summary(console, store, location, choice, session, progress, options)
+        return end_of(choice, session, store, progress, console)
 
 
 def _on_cluster(file: LaunchFile[SweepSpec], options: LaunchOptions, console: Console) -> int:
@@ -107,7 +115,13 @@ def _look(suite: SuiteSpec) -> Survey:
 
 
 def _run(
-    session: Session, store: Store, slots: int, machine: Survey, spec: SweepSpec, console: Console
+    session: Session,
+    again: Callable[[], Plan],
+    store: Store,
+    slots: int,
+    machine: Survey,
+    spec: SweepSpec,
+    console: Console,
 ) -> Progress:
     from cudnn_sweep.cluster.local_ray import local_ray
 
@@ -116,15 +130,20 @@ def _run(
     with local_ray(slots=slots, gpus=gpus, gpu_uuids=machine.gpu_uuids) as ours:
         from cudnn_sweep.orchestrator.tune_host import Host, Slots
 
-        host = Host(session, results=store.location, slots=Slots(count=slots, gpu=gpus > 0))
-        try:
-            with watch(
-                console,
-                session.plan,
-                host.progress,
-                lambda: verdicts_of(store, session.sweep_id, session.contrasts),
-            ):
-                host.run(ours.folder / "tune", budget_s)
-        finally:
-            progress = host.finish(refuges_of(session))
-    return progress
+        def run(each: Session, budget_s: float | None) -> Progress:
+            if repeats := told(each.plan):
+                console.print(f"Sweep {each.sweep_id} ({repeats})", highlight=False)
+            host = Host(each, results=store.location, slots=Slots(count=slots, gpu=gpus > 0))
+            try:
+                with watch(
+                    console,
+                    each.plan,
+                    host.progress,
+                    lambda: verdicts_of(store, each.sweep_id, each.contrasts),
+                ):
+                    host.run(Path(mkdtemp(dir=ours.folder)), budget_s)
+            finally:
+                progress = host.finish(refuges_of(each))
+            return progress
+
+        return run_rounds(session, again, run, budget_s)

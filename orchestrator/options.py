@@ -27,10 +27,15 @@ class LaunchOptions:
 
     def command(self) -> str:
         """What to type to go on with this launch, as text for a shell."""
-        if self.wish.resume is not None:
-            return self._words("--resume", self.wish.resume)
-        only = [word for field, value in self.only for word in ("--only", f"{field}={value}")]
-        return self._words(*only)
+        wish = self.wish
+        if wish.resume is not None:
+            return self._words("--resume", wish.resume)
+        words = [word for field, value in self.only for word in ("--only", f"{field}={value}")]
+        if wish.sweep_id is not None:
+            words += ["--sweep-id", wish.sweep_id]
+        if wish.shard is not None:
+            words += ["--shard", str(wish.shard)]
+        return self._words(*words)
 
     def again(self, sweep_id: str, trial_id: str) -> str:
         """What to type to run one trial of a sweep."""

@@ -24,6 +24,8 @@ class Trial:
     position: int
     cache_generation: int
     """Which of its cell's caches of compiled kernels it uses: the first trial there finds it empty."""
+    repeats_block: int | None = None
+    """The block of the plan that was split and that this one's repeats."""
 
     @property
     def trial_id(self) -> str:

@@ -1,5 +1,6 @@
 """Progress: how far a launch has come, as whoever displays it sees it."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -40,6 +41,21 @@ class Progress:
     """Trials that took their worker along too often."""
     stopped: str | None = None
     """Why no new trial starts."""
+
+    def then(self, later: "Progress") -> "Progress":
+        """Both together, of a launch that ran one plan after another."""
+        return Progress(
+            statuses=dict(Counter(self.statuses) + Counter(later.statuses)),
+            slots=later.slots,
+            failures=self.failures + later.failures,
+            repeated=self.repeated + later.repeated,
+            lost=self.lost + later.lost,
+            held=self.held + later.held,
+            kept_in=dict(Counter(self.kept_in) + Counter(later.kept_in)),
+            reasons=list(dict.fromkeys(self.reasons + later.reasons)),
+            given_up=self.given_up + later.given_up,
+            stopped=self.stopped or later.stopped,
+        )
 
     @property
     def recorded(self) -> int:

@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
+from cudnn_sweep.analysis.progress import planned
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.time_shares import TimeShare, time_shares
+from cudnn_sweep.orchestrator.completeness import shard_lines, split_lines
 from cudnn_sweep.orchestrator.contrast import break_evens_of, contrasts_of, verdicts_of
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.spec import DEFAULT_RESULTS
+from cudnn_sweep.orchestrator.sweep_choice import SweepChoice
 from cudnn_sweep.orchestrator.verdict_table import verdict_table
 from cudnn_sweep.workloads.measuring.warnings import ADVICE
 from cudnn_sweep.workloads.problem import sizes_text
@@ -72,6 +75,7 @@ def print_summary(
     console: Console,
     store: Store,
     location: str,
+    choice: SweepChoice,
     session: Session,
     progress: Progress,
     options: LaunchOptions,
@@ -87,14 +91,17 @@ def print_summary(
         )
     if any(verdict.launch_bound for verdict in found):
         console.print(LAUNCH_BOUND_NOTE, highlight=False)
-    stored = store.stored_trials(session.sweep_id)
-    statuses = Counter(trial.status for trial in stored.values())
+    stored = store.stored_trials(session.sweep_id).values()
+    there = planned(stored)
+    statuses = Counter(trial.status for trial in there)
     outcomes = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     console.print(
-        f"\nSweep {session.sweep_id}: {len(stored)} of {session.plan_trials} trials recorded"
+        f"\nSweep {session.sweep_id}: {len(there)} of {session.plan_trials} trials recorded"
         + (f" ({outcomes})." if outcomes else "."),
         highlight=False,
     )
+    for line in (*shard_lines(choice, there), *split_lines(stored)):
+        console.print(line, highlight=False, soft_wrap=True)
     split = sum(verdict.split_blocks for verdict in found)
     doubtful = sum(verdict.doubtful_blocks for verdict in found)
     unpaired = sum(verdict.unpaired_blocks for verdict in found)
@@ -111,7 +118,7 @@ def print_summary(
             f"{progress.lost} tries were lost with their worker; {progress.repeated} records came twice."
         )
     _print_failures(console, session, progress, options)
-    _print_next(console, location, session, options, complete=len(stored) >= session.plan_trials)
+    _print_next(console, location, session, options, complete=choice.is_complete(stored))
 
 
 def _print_shares(console: Console, store: Store, sweep_id: str) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from cudnn_sweep.orchestrator.contrast import Contrast
 from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.shard import Shard
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,6 +20,8 @@ class Session:
     """Of the whole sweep's plan,"""
     plan_trials: int
     """and how many trials that has."""
+    shard: Shard | None = None
+    """The part of it that this launch runs; all where there is none."""
     retries: dict[str, int]
     """How often each trial was retried before, this launch included, by trial_id; 0 where not named."""
     scratch: Path

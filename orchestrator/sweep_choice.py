@@ -1,14 +1,42 @@
 """Which sweep a launch runs: a new one, or an earlier one that is not finished."""
 
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from cudnn_sweep.analysis.progress import StoredTrial, SweepState
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.progress import StoredTrial, SweepState, planned
+from cudnn_sweep.analysis.store import Store, check_id
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.shard import Shard
 from cudnn_sweep.workloads.environment import Environment
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """What the command line asks for."""
+
+    resume: str | None = None
+    new: bool = False
+    sweep_id: str | None = None
+    """Of the sweep to open, or to go on with where something of it is here."""
+    shard: Shard | None = None
+    retry_failed: bool = False
+
+    def __post_init__(self) -> None:
+        named = {"--resume": self.resume, "--new": self.new, "--sweep-id": self.sweep_id}
+        given = [option for option, value in named.items() if value]
+        if len(given) > 1:
+            raise SpecError(f"{' and '.join(given)} exclude each other")
+        if self.shard is not None and self.sweep_id is None:
+            raise SpecError("--shard needs --sweep-id ID, the same for all shards of a plan")
+        if self.sweep_id is not None:
+            check_id(self.sweep_id)
+
+    def part(self, plan: Plan) -> Plan:
+        """What this launch answers for. Raises SpecError where that is nothing."""
+        return plan if self.shard is None else self.shard.part(plan)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,17 +47,24 @@ class SweepChoice:
     resumed: bool
     plan_hash: str
     plan_trials: int
+    shard: Shard | None = None
+    own: Plan
+    """What this launch answers for: its shard's blocks, or all,"""
     todo: Plan
+    """and of that what is not recorded yet."""
     retries: dict[str, int]
 
+    @property
+    def lock_name(self) -> str:
+        """Shards of one plan may run side by side."""
+        return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Wish:
-    """What the command line asks for."""
-
-    resume: str | None = None
-    new: bool = False
-    retry_failed: bool = False
+    def is_complete(self, stored: Iterable[StoredTrial]) -> bool:
+        """Whether these are all: of the sweep, or of the shard that this launch runs."""
+        recorded = {trial.trial_id for trial in planned(stored)}
+        if self.shard is None:
+            return len(recorded) >= self.plan_trials
+        return not self.own.without(recorded).trials
 
 
 def choose_sweep(
@@ -41,17 +76,21 @@ def choose_sweep(
     """
     if wish.resume is not None:
         return _named(store, whole, chosen, environment, wish, wish.resume)
+    if wish.sweep_id is not None:
+        return _shared(store, chosen, environment, wish, wish.sweep_id)
     earlier = [state for state in store.sweeps() if state.plan_hash == chosen.plan_hash]
-    unfinished = [state for state in earlier if not state.finished or wish.retry_failed]
+    unfinished = [state for state in earlier if _lacks(state) or wish.retry_failed]
     if wish.new:
-        return _new(chosen, "a new sweep, as asked")
+        return _new(chosen, wish, "a new sweep, as asked")
     if not unfinished:
         last = f"{earlier[0].sweep_id} is complete" if earlier else "none of this plan is here yet"
-        return _new(chosen, f"a new sweep: {last}")
+        return _new(chosen, wish, f"a new sweep: {last}")
     state = unfinished[0]
     difference = _difference(state, environment)
+    if not difference and state.shards:
+        difference = f"runs in shards: --sweep-id {state.sweep_id} goes on with it"
     if difference:
-        return _new(chosen, f"a new sweep: {state.sweep_id} is unfinished, but {difference}")
+        return _new(chosen, wish, f"a new sweep: {state.sweep_id} is unfinished, but {difference}")
     return _resumed(store, state, chosen, wish)
 
 
@@ -75,30 +114,70 @@ def _named(
     return _resumed(store, found[0], chosen, wish)
 
 
-def _new(plan: Plan, reason: str) -> SweepChoice:
+def _shared(
+    store: Store, chosen: Plan, environment: Environment, wish: Wish, sweep_id: str
+) -> SweepChoice:
+    """Whichever shard comes first opens it."""
+    found = [state for state in store.sweeps() if state.sweep_id == sweep_id]
+    if not found:
+        return _new(chosen, wish, "a new sweep, named so")
+    state, asked = found[0], f"--sweep-id {sweep_id}"
+    if state.plan_hash != chosen.plan_hash:
+        raise SpecError(
+            f"{asked}: that sweep runs another plan; suite, --only and GPU model must be those of "
+            "its other launches"
+        )
+    if wish.shard is not None and state.shards - {wish.shard.of}:
+        others = " and ".join(map(str, sorted(state.shards)))
+        raise SpecError(f"--shard {wish.shard}: {sweep_id} is split into {others} shards")
+    difference = _difference(state, environment)
+    if difference:
+        raise SpecError(f"{asked}: {difference}; another id opens another sweep")
+    return _resumed(store, state, chosen, wish)
+
+
+def _new(plan: Plan, wish: Wish, reason: str) -> SweepChoice:
+    own = wish.part(plan)
     return SweepChoice(
-        sweep_id=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
-        reason=reason,
+        sweep_id=wish.sweep_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
+        reason=reason + _which_part(wish, plan, own),
         resumed=False,
         plan_hash=plan.plan_hash,
         plan_trials=len(plan.trials),
-        todo=plan,
+        shard=wish.shard,
+        own=own,
+        todo=own,
         retries={},
     )
 
 
 def _resumed(store: Store, state: SweepState, plan: Plan, wish: Wish) -> SweepChoice:
+    own = wish.part(plan)
     stored = store.stored_trials(state.sweep_id)
     done = {key for key, trial in stored.items() if _counts(trial, wish)}
+    there = f"{state.recorded} of {state.plan_trials} trials are there"
     return SweepChoice(
         sweep_id=state.sweep_id,
-        reason=f"resuming {state.sweep_id}: {state.recorded} of {state.plan_trials} trials are there",
+        reason=f"resuming {state.sweep_id}: {there}" + _which_part(wish, plan, own),
         resumed=True,
         plan_hash=state.plan_hash,
         plan_trials=state.plan_trials,
-        todo=plan.without(done),
+        shard=wish.shard,
+        own=own,
+        todo=own.without(done),
         retries={key: trial.retry + 1 for key, trial in stored.items() if key not in done},
     )
+
+
+def _which_part(wish: Wish, plan: Plan, own: Plan) -> str:
+    if wish.shard is None:
+        return ""
+    return f"; shard {wish.shard} runs {len(own.trials)} of the plan's {len(plan.trials)}"
+
+
+def _lacks(state: SweepState) -> bool:
+    """A trial, or a whole run of a block that was split."""
+    return not state.finished or any(split.waits for split in state.blocks.split)
 
 
 def _counts(trial: StoredTrial, wish: Wish) -> bool:

@@ -4,10 +4,12 @@
 -- A row a sweep and cell. A block has each of the cell's configs once: what is planned of a cell is
 -- reckoned from its blocks, and a cell or block of which nothing is recorded shows in none. The
 -- sweep's own counts tell: sweep_planned less sweep_recorded are all that lack, `missing` those of
--- them that a recorded block names.
+-- them that a recorded block names. Where a plan is split into shards, what a shard that has not
+-- begun is to run is among those that lack.
 --
 -- configs: configs recorded of the cell
 -- blocks: blocks of which a trial is recorded
+-- repeated_blocks: those among them that ran a split one again
 -- usable_blocks: those with every config ok, on one slot, in one launch, and not doubtful
 -- incomplete_blocks: blocks that lack an ok trial of a config
 -- split_blocks: complete ones whose trials ran on different slots or in different launches
@@ -19,7 +21,8 @@
 -- failed: trials that did not
 -- missing: planned less recorded
 -- sweep_planned: trials in the sweep's plan
--- sweep_recorded: trials recorded of the sweep
+-- sweep_recorded: trials of that plan that are recorded
+-- sweep_shards: parts of the plan that recorded something, as 1/4; null where it was not split
 with trials as materialized (
     select -- noqa: ST06
         sweep_id,
@@ -29,6 +32,8 @@ with trials as materialized (
         settings,
         twin,
         plan_trials,
+        shard || '/' || shards as shard_name,
+        repeats_block,
         status = 'ok' as ok,
         is_doubtful(warnings) as doubtful,
         launch_id,
@@ -45,7 +50,8 @@ blocks as (
         block,
         count(distinct settings) filter (where ok and twin = 0) as ok_configs,
         count(distinct row(launch_id, slot, env_hash, software_hash)) > 1 as split,
-        bool_or(doubtful) as doubtful
+        bool_or(doubtful) as doubtful,
+        count(repeats_block) > 0 as is_repeat
     from trials
     group by sweep_id, cell_id, block
 ),
@@ -88,6 +94,7 @@ grouped as (
         blocks.sweep_id,
         blocks.cell_id,
         count(*) as blocks,
+        count(*) filter (where blocks.is_repeat) as repeated_blocks,
         count(*) filter (where blocks.ok_configs < cells.configs) as incomplete_blocks,
         count(*) filter (where blocks.ok_configs = cells.configs and blocks.split)
             as split_blocks,
@@ -103,7 +110,8 @@ sweeps as (
     select
         sweep_id,
         max(plan_trials) as sweep_planned,
-        count(*) as sweep_recorded
+        count(*) filter (where repeats_block is null) as sweep_recorded,
+        string_agg(distinct shard_name, ', ' order by shard_name) as sweep_shards
     from trials
     group by sweep_id
 )
@@ -122,6 +130,7 @@ select -- noqa: ST06
     labels.gpu,
     cells.configs,
     grouped.blocks,
+    grouped.repeated_blocks,
     grouped.blocks - grouped.incomplete_blocks - grouped.split_blocks - grouped.doubtful_blocks
         as usable_blocks,
     grouped.incomplete_blocks,
@@ -135,6 +144,7 @@ select -- noqa: ST06
     cells.configs * grouped.blocks + counted.twins - counted.recorded as missing,
     sweeps.sweep_planned,
     sweeps.sweep_recorded,
+    sweeps.sweep_shards,
     counted.cell_id
 from counted
 inner join cells on counted.sweep_id = cells.sweep_id and counted.cell_id = cells.cell_id

@@ -3,9 +3,11 @@
 -- first_started_at: when its first trial started, UTC
 -- last_ended_at: when its last one ended, UTC
 -- planned: trials in its plan
--- recorded: trials recorded
+-- recorded: trials of the plan that are recorded
+-- repeats: further ones, of split blocks that ran again whole
 -- ok: trials that ended well
 -- failed: trials that did not
+-- shards: parts of the plan that recorded something, as 1/4; null where it was not split
 -- finished: whether all that is planned is recorded
 -- gpu: GPU models that measured
 -- torch: PyTorch's versions
@@ -16,10 +18,12 @@ select
     min(started_at) as first_started_at,
     max(ended_at) as last_ended_at,
     max(plan_trials) as planned,
-    count(*) as recorded,
+    count(*) filter (where repeats_block is null) as recorded,
+    count(repeats_block) as repeats,
     count(*) filter (where status = 'ok') as ok,
     count(*) filter (where status <> 'ok') as failed,
-    count(*) >= max(plan_trials) as finished,
+    string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards) as shards,
+    count(*) filter (where repeats_block is null) >= max(plan_trials) as finished,
     string_agg(distinct gpu, ', ' order by gpu) as gpu,
     string_agg(distinct torch, ', ' order by torch) as torch,
     string_agg(distinct cudnn::text, ', ' order by cudnn::text) as cudnn

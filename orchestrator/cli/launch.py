@@ -34,6 +34,14 @@ def launch(
     new: Annotated[
         bool, typer.Option("--new", help="Open a new sweep even if one is unfinished.")
     ] = False,
+    sweep_id: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Open the sweep of this name, or go on with it."),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Run part I of N of the plan; with --sweep-id."),
+    ] = None,
     detach: Annotated[
         bool, typer.Option("--detach/--follow", help="On a cluster: send the sweep and come back.")
     ] = False,
@@ -61,15 +69,21 @@ def launch(
     from cudnn_sweep.orchestrator.cli.failing import leave, mistakes_exit
     from cudnn_sweep.orchestrator.launch import launch as run_launch
     from cudnn_sweep.orchestrator.options import LaunchOptions
+    from cudnn_sweep.orchestrator.shard import read_shard
     from cudnn_sweep.orchestrator.sweep_choice import Wish
 
-    if resume is not None and new:
-        raise typer.BadParameter("--resume and --new exclude each other")
     if at is not None and not manifest:
         raise typer.BadParameter(
             "--at goes with --manifest; on this machine: sweep schedule install"
         )
     with mistakes_exit():
+        wish = Wish(
+            resume=resume,
+            new=new,
+            sweep_id=sweep_id,
+            shard=None if shard is None else read_shard(shard),
+            retry_failed=retry_failed,
+        )
         options = LaunchOptions(
             file=file,
             suite=suite,
@@ -79,7 +93,7 @@ def launch(
             detach=detach,
             strict=strict,
             program=_program(),
-            wish=Wish(resume=resume, new=new, retry_failed=retry_failed),
+            wish=wish,
         )
         if manifest:
             from cudnn_sweep.orchestrator.manifest import manifest as manifest_of

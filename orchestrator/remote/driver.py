@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -31,6 +32,7 @@ from cudnn_sweep.orchestrator.every_launch import (
     open_results,
     plan_of,
     refuges_of,
+    run_rounds,
     session_for,
 )
 from cudnn_sweep.orchestrator.plan import narrow
@@ -46,6 +48,7 @@ from cudnn_sweep.orchestrator.remote.events import (
 from cudnn_sweep.orchestrator.remote.nodes import Node, look_at_nodes, wait_for_nodes
 from cudnn_sweep.orchestrator.remote.request import RECORDS, RemoteRequest, read_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
+from cudnn_sweep.orchestrator.repeats import repeats_of, told
 from cudnn_sweep.orchestrator.report import print_summary
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.sweep_choice import choose_sweep
@@ -131,32 +134,28 @@ def _sweep(request: RemoteRequest, nodes: list[Node], console: Console) -> int:
         shutil.copytree(RECORDS, location, dirs_exist_ok=True)
     store = open_results(location, console)
     choice = choose_sweep(store, whole, chosen, machine.environment, request.options.wish)
-    with sweep_lock(store.location, choice.plan_hash):
+    with sweep_lock(store.location, choice.lock_name):
         choice = choose_sweep(store, whole, chosen, machine.environment, request.options.wish)
         preload = modules_to_preload(request.suite, request.preload)
         session = replace(session_for(choice, whole, preload), folder=Path())
-        started = Started(
-            sweep_id=session.sweep_id,
-            reason=choice.reason,
-            plan=session.plan,
-            contrasts=session.contrasts,
-        )
-        _say(started)
-        progress = Progress()
-        if session.plan.trials:
-            progress = _run(session, store.location, nodes, request)
-        print_summary(console, store, request.results, session, progress, request.options)
-        return end_of(session, store, progress, console)
+        _say_started(session, choice.reason)
+        budget_s = None if request.budget_minutes is None else request.budget_minutes * 60
+        run = partial(_run, store.location, nodes)
+        again = partial(repeats_of, store, whole, choice)
+        progress = run_rounds(session, again, run, budget_s)
+        print_summary(console, store, request.results, choice, session, progress, request.options)
+        return end_of(choice, session, store, progress, console)
 
 
-def _run(session: Session, location: str, nodes: list[Node], request: RemoteRequest) -> Progress:
+def _run(location: str, nodes: list[Node], session: Session, budget_s: float | None) -> Progress:
+    if repeats := told(session.plan):
+        _say_started(session, repeats)
     slots = Slots(
         count=sum(node.accelerators for node in nodes),
         gpu=True,
         node_ids=tuple(node.node_id for node in nodes),
     )
     host = Host(session, results=location, slots=slots, followed=True)
-    budget_s = None if request.budget_minutes is None else request.budget_minutes * 60
     with tempfile.TemporaryDirectory(prefix="sweep-tune-") as tune_folder:
         try:
             with _telling(host):
@@ -165,6 +164,13 @@ def _run(session: Session, location: str, nodes: list[Node], request: RemoteRequ
             progress = host.finish(refuges_of(session))
             _tell(host)
     return progress
+
+
+def _say_started(session: Session, reason: str) -> None:
+    started = Started(
+        sweep_id=session.sweep_id, reason=reason, plan=session.plan, contrasts=session.contrasts
+    )
+    _say(started)
 
 
 @contextmanager

@@ -1,16 +1,22 @@
 """One fork server and one Ray for all of this folder's tests: a start and stop of Ray costs 7 s."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from cudnn_sweep.orchestrator.plan import Plan, make_plan
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.orchestrator.plan import Plan, Trial, make_plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TrialJob
+from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, Status, TrialJob
+from cudnn_sweep.orchestrator.record import make_record
+from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.environment import Environment, capture_environment
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, workload_names
@@ -88,6 +94,42 @@ def run_trial(server: ForkServer, plan_of: MakePlan) -> RunTrial:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def environment() -> Environment:
+    return capture_environment()
+
+
+@pytest.fixture(scope="session")
+def record_of(environment: Environment) -> Callable[..., RunRecord]:
+    """A trial's record as if it had run: `record_of(session, trial, slot="GPU-1")`."""
+
+    def make(
+        session: Session,
+        trial: Trial,
+        *,
+        status: Status = "ok",
+        slot: str = "s",
+        where: Environment = environment,
+    ) -> RunRecord:
+        now = datetime.now(UTC)
+        outcome = Outcome(
+            status=status,
+            message=None if status == "ok" else "it went wrong",
+            reply=None,
+            pid=1,
+            started_at=now,
+            ended_at=now,
+            process_s=0.0,
+            exit_s=None,
+            gap_s=None,
+        )
+        return make_record(
+            session, trial, outcome, where, slot=slot, attempt=1, attempt_id=uuid4().hex
+        )
+
+    return make
 
 
 @pytest.fixture(scope="session")

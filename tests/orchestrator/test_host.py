@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,18 +14,22 @@ from uuid import uuid4
 import pytest
 import ray
 
+from cudnn_sweep.analysis.progress import blocks_of
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.errors import ServerError
+from cudnn_sweep.orchestrator.every_launch import run_rounds, session_for
 from cudnn_sweep.orchestrator.plan import Plan, Trial
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.recorder import MAX_LOST, Recorder
+from cudnn_sweep.orchestrator.repeats import repeats_of
 from cudnn_sweep.orchestrator.session import Session, session_of
 from cudnn_sweep.orchestrator.slot import Slot
+from cudnn_sweep.orchestrator.sweep_choice import Wish, choose_sweep
 from cudnn_sweep.orchestrator.tune_host import Host, SlotMaker, Slots
-from cudnn_sweep.workloads.environment import Environment, capture_environment
+from cudnn_sweep.workloads.environment import Environment
 
 Row = dict[str, Any]
 MakePlan = Callable[..., Plan]
@@ -32,22 +37,22 @@ MakeSlot = Callable[..., SlotMaker]
 
 
 @pytest.fixture(scope="module")
-def environment() -> Environment:
-    return capture_environment()
-
-
-@pytest.fixture(scope="module")
 def fake_slot(environment: Environment) -> MakeSlot:
     """A slot that only takes its time. Defined in here, it travels to Ray's workers by value."""
 
     def maker(
-        start_s: float = 0.0, trial_s: float = 0.0, die: Callable[[Trial, int], bool] | None = None
+        start_s: float = 0.0,
+        trial_s: float = 0.0,
+        die: Callable[[Trial, int], bool] | None = None,
+        new_gpu: bool = False,
     ) -> SlotMaker:
+        """`new_gpu`: each worker has one that no other had."""
+
         class FakeSlot:
             def __init__(self, session: Session, accelerator: str) -> None:
                 time.sleep(start_s)
                 self._session = session
-                self.name = f"fake/{accelerator}"
+                self.name = f"fake/{os.getpid() if new_gpu else accelerator}"
 
             def run(self, trial: Trial, attempt: int) -> RunRecord:
                 if die is not None and die(trial, attempt):
@@ -163,6 +168,31 @@ def test_trial_lost_with_its_worker_runs_again(
     assert {row["trial_id"]: row["attempt"] for row in rows} == {
         trial.trial_id: 2 if trial.trial_id == lost else 1 for trial in plan.trials
     }
+
+
+def test_block_split_by_a_lost_worker_runs_again_whole(
+    ray_here: Path,
+    tmp_path: Path,
+    plan_of: MakePlan,
+    fake_slot: MakeSlot,
+    environment: Environment,
+) -> None:
+    plan = plan_of("noop", replicates=2)
+    lost = plan.trials[1].trial_id
+    slot = fake_slot(new_gpu=True, die=lambda trial, tried: trial.trial_id == lost and tried == 1)
+    store = open_store(str(tmp_path))
+    choice = choose_sweep(store, plan, plan, environment, Wish())
+
+    def run_one(each: Session, budget_s: float | None) -> Progress:
+        host = Host(each, results=str(tmp_path), slots=Slots(count=1, gpu=True))
+        host.run(ray_here / each.plan.plan_hash, budget_s, slot)
+        return host.finish([])
+
+    session = session_for(choice, plan, ())
+    progress = run_rounds(session, partial(repeats_of, store, plan, choice), run_one, None)
+    assert (progress.recorded, progress.lost) == (len(plan.trials) + 3, 1)
+    blocks = blocks_of(store.stored_trials(choice.sweep_id).values())
+    assert [(split.block, split.mended) for split in blocks.split] == [(plan.trials[1].block, True)]
 
 
 def test_trial_that_always_takes_its_worker_along_is_given_up(

@@ -2,23 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
+from typing import Any
 
 import pytest
 
+from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
 from cudnn_sweep.orchestrator.plan import Plan, narrow
-from cudnn_sweep.orchestrator.process.protocol import Outcome, Status
-from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.session import session_of
+from cudnn_sweep.orchestrator.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, Wish, choose_sweep
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 from cudnn_sweep.workloads.environment import Environment, capture_environment
 
 HERE = capture_environment()
+Put = Callable[..., None]
 
 
 @pytest.fixture
@@ -31,35 +32,24 @@ def store(tmp_path: Path) -> Store:
     return open_store(str(tmp_path))
 
 
-def put(
-    store: Store,
-    plan: Plan,
-    count: int,
-    *,
-    sweep_id: str = "earlier",
-    status: Status = "ok",
-    environment: Environment = HERE,
-) -> None:
-    """Store the plan's first `count` trials."""
-    session = session_of(plan, sweep_id, Path("/nowhere"))
-    now = datetime.now(UTC)
-    outcome = Outcome(
-        status=status,
-        message=None if status == "ok" else "it went wrong",
-        reply=None,
-        pid=1,
-        started_at=now,
-        ended_at=now,
-        process_s=0.0,
-        exit_s=None,
-        gap_s=None,
-    )
-    for trial in plan.trials[:count]:
-        attempt_id = uuid4().hex
-        kept = make_record(
-            session, trial, outcome, environment, slot="s", attempt=1, attempt_id=attempt_id
-        )
-        store.write(kept)
+@pytest.fixture
+def put(record_of: Callable[..., RunRecord]) -> Put:
+    """Store the first `count` trials of a plan, or of a shard of it."""
+
+    def put_first(
+        store: Store,
+        plan: Plan,
+        count: int,
+        *,
+        sweep_id: str = "earlier",
+        shard: Shard | None = None,
+        **how: Any,
+    ) -> None:
+        session = replace(session_of(plan, sweep_id, Path("/nowhere")), shard=shard)
+        for trial in (shard.part(plan) if shard else plan).trials[:count]:
+            store.write(record_of(session, trial, **how))
+
+    return put_first
 
 
 def choose(store: Store, plan: Plan, chosen: Plan | None = None, **wish: object) -> SweepChoice:
@@ -73,7 +63,7 @@ def test_first_launch_opens_a_sweep(store: Store, plan: Plan) -> None:
     assert "none of this plan is here yet" in choice.reason
 
 
-def test_unfinished_sweep_goes_on_with_what_it_lacks(store: Store, plan: Plan) -> None:
+def test_unfinished_sweep_goes_on_with_what_it_lacks(store: Store, plan: Plan, put: Put) -> None:
     put(store, plan, 3)
     choice = choose(store, plan)
     assert choice.resumed and choice.sweep_id == "earlier"
@@ -82,13 +72,13 @@ def test_unfinished_sweep_goes_on_with_what_it_lacks(store: Store, plan: Plan) -
     assert "3 of 7 trials are there" in choice.reason
 
 
-def test_new_is_obeyed(store: Store, plan: Plan) -> None:
+def test_new_is_obeyed(store: Store, plan: Plan, put: Put) -> None:
     put(store, plan, 3)
     choice = choose(store, plan, new=True)
     assert not choice.resumed and choice.todo == plan
 
 
-def test_complete_sweep_is_followed_by_another(store: Store, plan: Plan) -> None:
+def test_complete_sweep_is_followed_by_another(store: Store, plan: Plan, put: Put) -> None:
     put(store, plan, len(plan.trials))
     choice = choose(store, plan)
     assert not choice.resumed
@@ -96,16 +86,16 @@ def test_complete_sweep_is_followed_by_another(store: Store, plan: Plan) -> None
 
 
 @pytest.mark.parametrize(
-    ("environment", "reason"),
+    ("elsewhere", "reason"),
     [
         (replace(HERE, torch="1.0"), "it ran with other software"),
         (replace(HERE, gpu_memory_bytes=1), "it ran on other hardware"),
     ],
 )
 def test_sweep_of_another_environment_is_left_alone(
-    store: Store, plan: Plan, environment: Environment, reason: str
+    store: Store, plan: Plan, put: Put, elsewhere: Environment, reason: str
 ) -> None:
-    put(store, plan, 3, environment=environment)
+    put(store, plan, 3, where=elsewhere)
     choice = choose(store, plan)
     assert not choice.resumed
     assert reason in choice.reason
@@ -113,7 +103,7 @@ def test_sweep_of_another_environment_is_left_alone(
         choose(store, plan, resume="earlier")
 
 
-def test_failures_stay_until_they_are_to_be_retried(store: Store, plan: Plan) -> None:
+def test_failures_stay_until_they_are_to_be_retried(store: Store, plan: Plan, put: Put) -> None:
     put(store, plan, len(plan.trials), status="crash")
     assert not choose(store, plan).resumed
     choice = choose(store, plan, retry_failed=True)
@@ -121,7 +111,9 @@ def test_failures_stay_until_they_are_to_be_retried(store: Store, plan: Plan) ->
     assert set(choice.retries.values()) == {1}
 
 
-def test_one_failed_trial_of_a_narrowed_sweep_can_be_retried(store: Store, plan: Plan) -> None:
+def test_one_failed_trial_of_a_narrowed_sweep_can_be_retried(
+    store: Store, plan: Plan, put: Put
+) -> None:
     part = narrow(plan, [("benchmark", "true")])
     put(store, part, len(part.trials), status="timeout")
     trial = part.trials[1]
@@ -131,12 +123,69 @@ def test_one_failed_trial_of_a_narrowed_sweep_can_be_retried(store: Store, plan:
     assert choice.plan_hash == part.plan_hash
 
 
-def test_sweep_that_cannot_be_resumed_is_named(store: Store, plan: Plan) -> None:
+def test_sweep_that_cannot_be_resumed_is_named(store: Store, plan: Plan, put: Put) -> None:
     put(store, narrow(plan, [("benchmark", "true")]), 1)
     with pytest.raises(SpecError, match="no such sweep; the newest here: earlier"):
         choose(store, plan, resume="latest")
     with pytest.raises(SpecError, match="ran another plan"):
         choose(store, plan, resume="earlier")
+
+
+def test_any_shard_opens_the_sweep_and_each_runs_its_own(
+    store: Store, plan: Plan, put: Put
+) -> None:
+    third, first = (
+        choose(store, plan, sweep_id="shared", shard=read_shard(text)) for text in ("3/3", "1/3")
+    )
+    assert not third.resumed and third.sweep_id == "shared"
+    assert (third.plan_hash, third.plan_trials) == (plan.plan_hash, len(plan.trials))
+    assert third.todo == third.own
+    assert f"shard 3/3 runs {len(third.own.trials)} of the plan's 7" in third.reason
+
+    put(store, plan, len(plan.trials), sweep_id="shared", shard=third.shard)
+    again = choose(store, plan, sweep_id="shared", shard=third.shard)
+    assert again.resumed and not again.todo.trials
+    assert again.is_complete(store.stored_trials("shared").values())
+    beside = choose(store, plan, sweep_id="shared", shard=first.shard)
+    assert beside.resumed and beside.todo == first.own
+    assert not beside.is_complete(store.stored_trials("shared").values())
+    put(store, plan, 1, sweep_id="shared", shard=first.shard)
+    resumed = choose(store, plan, sweep_id="shared", shard=first.shard)
+    assert resumed.todo.trials == first.own.trials[1:]
+    assert third.lock_name != first.lock_name
+
+
+def test_what_no_shard_has_run_is_run_without_one(store: Store, plan: Plan, put: Put) -> None:
+    shard = read_shard("1/2")
+    put(store, plan, len(plan.trials), sweep_id="shared", shard=shard)
+    assert not choose(store, plan).resumed
+    assert "shared is unfinished, but runs in shards: --sweep-id" in choose(store, plan).reason
+    rest = choose(store, plan, sweep_id="shared")
+    assert rest.todo.trials == read_shard("2/2").part(plan).trials
+    assert choose(store, plan, resume="shared").todo == rest.todo
+
+
+def test_shard_that_does_not_fit_its_sweep_is_refused(store: Store, plan: Plan, put: Put) -> None:
+    put(store, plan, 1, sweep_id="shared", shard=read_shard("1/2"))
+    with pytest.raises(SpecError, match="--shard 1/3: shared is split into 2 shards"):
+        choose(store, plan, sweep_id="shared", shard=read_shard("1/3"))
+    with pytest.raises(SpecError, match="--sweep-id shared: that sweep runs another plan"):
+        part = narrow(plan, [("benchmark", "true")])
+        choose(store, plan, part, sweep_id="shared", shard=read_shard("1/2"))
+    with pytest.raises(SpecError, match="--sweep-id shared: it ran on other hardware"):
+        elsewhere = replace(HERE, gpu_memory_bytes=1)
+        choose_sweep(store, plan, plan, elsewhere, Wish(sweep_id="shared"))
+
+
+def test_wishes_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(SpecError, match="--resume and --new exclude each other"):
+        Wish(resume="earlier", new=True)
+    with pytest.raises(SpecError, match="--new and --sweep-id exclude"):
+        Wish(new=True, sweep_id="mine")
+    with pytest.raises(SpecError, match="--shard needs --sweep-id ID"):
+        Wish(shard=read_shard("1/2"))
+    with pytest.raises(StoreError, match="'../mine' cannot name a file"):
+        Wish(sweep_id="../mine")
 
 
 def test_lock_names_its_holder_and_is_free_afterwards(tmp_path: Path) -> None:
