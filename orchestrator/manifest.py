@@ -29,6 +29,16 @@ NOT_THERE = ("address", "token", "allow_unauthenticated")  # of our part: how to
 def manifest(options: LaunchOptions, nightly_at: time | None) -> str:
     """YAML for `kubectl apply`; `nightly_at`: UTC. Raises SpecError for what is missing."""
     file = read_launch_file(options.file, SweepSpec)
+    if nightly_at is None:
+        run = _run(file, options, _words(options))
+        return to_yaml(*job_manifest(run, datetime.now(UTC)))
+    _refuse_narrower(options)
+    suite = file.sweep.nightly.suite
+    run = _run(file, replace(options, suite=suite), ["sweep", "nightly", LAUNCH_FILE])
+    return to_yaml(*nightly_manifest(run, nightly_at))
+
+
+def _run(file: LaunchFile[SweepSpec], options: LaunchOptions, words: list[str]) -> Run:
     keys = file.sweep.kubernetes
     if keys is None:
         raise SpecError(
@@ -36,21 +46,21 @@ def manifest(options: LaunchOptions, nightly_at: time | None) -> str:
             "`workers` and `gpus` from there"
         )
     results = _lasting(options.results or file.sweep.results, keys)
-    if nightly_at is None:
-        words = _words(options)
-    else:
-        words = ["sweep", "nightly", LAUNCH_FILE]
-        options = replace(options, suite=file.sweep.nightly.suite)
-    run = Run(
+    return Run(
         cluster_name=str(file.ray_part.get("cluster_name") or "sweep"),
         keys=keys,
         script=shlex.join(words),
         files={LAUNCH_FILE: _derived(file, results), **_own_files(file, options)},
         ray_version=version("ray"),
     )
-    if nightly_at is None:
-        return to_yaml(*job_manifest(run, datetime.now(UTC)))
-    return to_yaml(*nightly_manifest(run, nightly_at))
+
+
+def _refuse_narrower(options: LaunchOptions) -> None:
+    allowed = LaunchOptions(file=options.file, results=options.results, program=options.program)
+    if options != allowed:
+        raise SpecError(
+            "--at: a night takes what it runs from the launch file, metadata.sweep.nightly"
+        )
 
 
 def _lasting(results: str, keys: KubernetesKeys) -> str:
