@@ -19,15 +19,17 @@ from cudnn_sweep.analysis.nightly.student import t_quantile
 
 State: TypeAlias = Literal["confirmed", "refuted", "undecided"]
 
-LOOKS = (6, 12, 24, 48)  # pairs at which is asked: most candidates that are none end at the first
-LEVEL = 0.05 / len(LOOKS)  # of a wrong confirmation at just the least effect, a look
-WRONGLY_REFUTED = 0.05  # the same of a refutation
+# After how many pairs is asked, and each time's chance of a wrong confirmation at just the least effect,
+# together 0.05: most candidates that are none end at the first, so that there it is hardest.
+LOOKS = {6: 0.002, 12: 0.008, 24: 0.015, 48: 0.025}
+WRONGLY_REFUTED = 0.05  # the same of a refutation, each time
 LEAST_DEVIATION = 1e-9  # of log ratios: those of memory are all equal
 
 MOST_NIGHTS = 14  # that a candidate waits
-WAITING_Z = 4.0  # standard errors: what it costs and brings is in docs/nightly-validation.md
+WAITING_Z = 4.25  # standard errors: false alerts are then as rare as after pairs, at 2% noise
 NIGHT_COUNTS = 2.5  # standard deviations at most, so that one odd night settles nothing
-OVERWHELMING = 4  # times the oddest night before: as much in every night since is believed at once
+OVERWHELMING = 5  # times the oddest night before: as much in every night since is believed at once,
+OVERWHELMING_NIGHTS = 6  # where so many nights before show how odd nights are
 LEAST_NOISE = 0.003  # from night to night: a few nights may agree by chance
 NOISE_IN_DOUBT = 1.5  # nights: of few nights the noise is taken for 1 + this / nights of itself
 MEDIAN_VARIANCE = np.pi / 2  # of normal noise, in those of a mean
@@ -80,7 +82,7 @@ def confirm(log_ratios: Sequence[float | None], min_effect: float) -> Confirmati
     """Judge fresh pairs: log(current / last good) of each block, None where a block has no pair.
 
     The t test of every verdict, against the least effect. Ask after 6, 12, 24 and 48 pairs, as
-    `more_blocks` says: each look has its part of the level.
+    `more_blocks` says; who asks more often is wrong more often.
     """
     ratios = np.array([ratio for ratio in log_ratios if ratio is not None], dtype=np.float64)
     more = next((look - len(ratios) for look in LOOKS if look > len(ratios)), 0)
@@ -128,7 +130,7 @@ def judge_pairs(ratios: Array, min_effect: float) -> Judged:
     least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
     se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
     return Judged(
-        is_confirmed=mean - t_quantile(LEVEL, blocks - 1) * se > least,
+        is_confirmed=mean - t_quantile(_level(blocks), blocks - 1) * se > least,
         is_refuted=mean + t_quantile(WRONGLY_REFUTED, blocks - 1) * se < least,
         ratio_log=mean,
         half_width=t_quantile(0.025, blocks - 1) * se,
@@ -149,7 +151,8 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = WAIT
     se = noise * np.sqrt(1 / new + MEDIAN_VARIANCE / old)
     ratio_log = np.median(excess, axis=-1)
     oddest = np.maximum(abs(before - level).max(axis=-1), LEAST_NOISE)
-    believed = (counted >= z * se) | (excess.min(axis=-1) >= OVERWHELMING * oddest)
+    is_overwhelming = (old >= OVERWHELMING_NIGHTS) & (excess.min(axis=-1) >= OVERWHELMING * oddest)
+    believed = (counted >= z * se) | is_overwhelming
     least = np.log1p(min_effect)
     is_confirmed = believed & (ratio_log >= least)
     return Judged(
@@ -158,6 +161,10 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = WAIT
         ratio_log=ratio_log,
         half_width=TWO_SIDED * noise * np.sqrt(MEDIAN_VARIANCE * (1 / new + 1 / old)),
     )
+
+
+def _level(pairs: int) -> float:
+    return LOOKS[max((look for look in LOOKS if look <= pairs), default=min(LOOKS))]
 
 
 def _noise(deviations: Array) -> Array:

@@ -16,6 +16,7 @@ from cudnn_sweep.analysis.nightly.metric import Amount
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
+Places: TypeAlias = NDArray[np.int64]
 State: TypeAlias = Literal["fine", "worse", "better", "insufficient_data"]
 
 RECENT = 3  # nights that are judged: tonight and one more of them must be beyond the line
@@ -25,6 +26,7 @@ LATELY = 10  # compared with as well: a month would hide that what was just won 
 NORMAL = 1.4826  # the standard deviation of normal noise, in median absolute deviations
 LINE_IN_NOISE = 1.2  # standard deviations: at 2% noise, 19 of 20 steps of 5% are then seen
 LINE_IN_EFFECT = 2 / 3  # of the least effect: at no noise a step of just that one is surely seen
+NO_CANDIDATE = -1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,15 +73,15 @@ def screen(values: Sequence[float | None], metric: Amount, *, is_pinned: bool = 
     places = [place for place, value in enumerate(values) if value is not None]
     if len(places) < FEWEST_NIGHTS or values[-1] is None:
         return _insufficient(len(places))
-    logs = metric.logs([value for value in values if value is not None])
+    logs = metric.logs([value for value in values if value is not None])[None]
     pasts = compared_with(logs, metric.min_effect, is_pinned=is_pinned)
     states: tuple[tuple[State, float], ...] = (("worse", 1.0), ("better", -1.0))
     for state, sign in states:
         for past in pasts:
-            if tonight_is_beyond(logs, past, sign):
-                since = _first_beyond(past.beyond(logs, sign))
+            since = int(candidate_since(logs, past, sign)[0])
+            if since != NO_CANDIDATE:
                 return _screening(state, past, logs, since, places[since])
-    return _screening("fine", pasts[0], logs, len(logs) - RECENT, None)
+    return _screening("fine", pasts[0], logs, len(places) - RECENT, None)
 
 
 def compared_with(logs: Array, min_effect: float, *, is_pinned: bool = False) -> list[Past]:
@@ -91,11 +93,22 @@ def compared_with(logs: Array, min_effect: float, *, is_pinned: bool = False) ->
     return [_past(earlier[..., -count:], min_effect) for count in nights]
 
 
-def tonight_is_beyond(logs: Array, past: Past, sign: float = 1.0) -> Mask:
-    """Of each series: whether tonight and one more of the last three are beyond the line."""
-    recent = past.beyond(logs[..., -RECENT:], sign)
-    found: Mask = recent[..., -1] & (recent.sum(-1) >= 2)
-    return found
+def candidate_since(logs: Array, past: Past, sign: float = 1.0) -> Places:
+    """Of each series where the nights beyond the line begin, or NO_CANDIDATE.
+
+    They reach back from tonight over single nights that are not beyond it, and leave the first ones
+    to be compared with.
+    """
+    beyond = past.beyond(logs, sign)
+    is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
+    since = np.full(len(beyond), NO_CANDIDATE)
+    nights_off = np.where(is_candidate, 0, 2)
+    for night in reversed(range(FEWEST_NIGHTS - RECENT, beyond.shape[-1])):
+        nights_off = np.where(beyond[:, night] & (nights_off < 2), 0, nights_off + 1)
+        since[nights_off == 0] = night
+        if nights_off.min() >= 2:
+            break
+    return since
 
 
 def _past(logs: Array, min_effect: float) -> Past:
@@ -105,21 +118,10 @@ def _past(logs: Array, min_effect: float) -> Past:
     return Past(nights=logs.shape[-1], level=level, noise=noise, line=line)
 
 
-def _first_beyond(beyond: Mask) -> int:
-    """Where the nights up to tonight begin that are beyond the line, over single ones that are not."""
-    first = len(beyond) - 1
-    for night in range(first, -1, -1):
-        if beyond[night]:
-            first = night
-        elif first - night > 1:
-            break
-    return first
-
-
 def _screening(
     state: State, past: Past, logs: Array, since: int, first_bad: int | None
 ) -> Screening:
-    before, now = float(past.level), float(np.median(logs[since:]))
+    before, now = float(past.level[0]), float(np.median(logs[0, since:]))
     return Screening(
         state=state,
         before=float(np.exp(before)),
@@ -127,7 +129,7 @@ def _screening(
         ratio=float(np.exp(now - before)),
         nights=past.nights,
         first_bad_night_index=first_bad,
-        noise=float(past.noise),
+        noise=float(past.noise[0]),
     )
 
 

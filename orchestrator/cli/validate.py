@@ -1,5 +1,6 @@
-"""`sweep validate`: timers against Triton's, and verdicts on made-up sweeps."""
+"""`sweep validate`: timers against Triton's, verdicts on made-up sweeps, alerts on made-up nights."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,7 +10,10 @@ if TYPE_CHECKING:
 
 CELLS = 4000  # the coverage is then known within 0.4%, after half a minute on two cores
 BLOCKS = [5, 8]
+SERIES = 100  # some seconds; the figures of docs/nightly-validation.md are of 2,000
+NIGHTS = 60
 SEED = 1
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same figures.")]
 
 Problems = Annotated[
     list[str] | None, typer.Option(help="Only this problem; may be repeated.", metavar="NAME")
@@ -20,7 +24,7 @@ validate = typer.Typer(name="validate")
 
 @validate.callback(invoke_without_command=True)
 def validate_timers_by_default(context: typer.Context, problem: Problems = None) -> None:
-    """Check what the numbers rest on: timers (where nothing is said) or statistics."""
+    """Check what the numbers rest on: timers (where nothing is said), statistics or nights."""
     if context.invoked_subcommand is None:
         timers(problem)
 
@@ -56,7 +60,7 @@ def statistics(
     blocks: Annotated[
         list[int], typer.Option(min=2, help="Blocks of a cell; may be repeated.")
     ] = BLOCKS,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same figures.")] = SEED,
+    seed: Seed = SEED,
 ) -> None:
     """Judge made-up sweeps whose truth is known, by the SQL that judges real ones (half a minute).
 
@@ -77,5 +81,34 @@ def statistics(
     for figures in every:
         typer.echo(f"{table.row(figures, table.OTHERS)}   {figures.noise.meaning}")
     typer.echo(f"\n{table.in_words(every)}")
+    if any(figures.missed() for figures in every if figures.is_promised):
+        raise typer.Exit(1)
+
+
+@validate.command()
+def nights(
+    series: Annotated[int, typer.Option(min=20, help="Made-up series under each noise.")] = SERIES,
+    nights: Annotated[int, typer.Option(min=20, help="Nights of a series.")] = NIGHTS,
+    seed: Seed = SEED,
+    histories: Annotated[
+        Path | None, typer.Option(help="Also write them there, as .npz, for other programs.")
+    ] = None,
+) -> None:
+    """Alert on made-up nights whose truth is known, by the rules of `sweep nightly` (seconds).
+
+    Exit code 1 where a promised target is missed by more than three Monte-Carlo standard errors.
+    """
+    from cudnn_sweep.analysis.nightly.detection_figures import save_histories, simulate_nights
+    from cudnn_sweep.orchestrator import nights_table as table
+
+    if histories:
+        save_histories(histories, series, nights, seed)
+    typer.echo(
+        f"Seed {seed}, {series} series of {nights} nights under each noise. {table.LEGEND}\n"
+    )
+    every = list(simulate_nights(series, nights, seed))
+    for told in table.tables(every):
+        typer.echo(f"{told}\n")
+    typer.echo(table.in_words(every))
     if any(figures.missed() for figures in every if figures.is_promised):
         raise typer.Exit(1)

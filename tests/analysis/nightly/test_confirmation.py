@@ -3,7 +3,6 @@ import pytest
 from scipy import stats
 
 from cudnn_sweep.analysis.nightly.confirmation import (
-    LEVEL,
     LOOKS,
     MOST_NIGHTS,
     confirm,
@@ -32,19 +31,19 @@ def test_students_t_is_that_of_scipy(df: int) -> None:
 def test_pairs_are_judged_by_the_t_test_against_the_least_effect(
     generator: np.random.Generator,
 ) -> None:
-    for ratios in STEP + 0.02 * generator.standard_normal((200, 12)):
+    for ratios in STEP + 0.02 * generator.standard_normal((50, 12)):
         found = confirm(list(ratios), 0.03)
         above = stats.ttest_1samp(ratios, np.log(1.03), alternative="greater").pvalue
         below = stats.ttest_1samp(ratios, np.log(1.03), alternative="less").pvalue
-        assert (found.state == "confirmed") == (above < LEVEL)
+        assert (found.state == "confirmed") == (above < LOOKS[12])
         assert (found.state == "refuted") == (below < 0.05)
         interval = stats.t.interval(0.95, 11, ratios.mean(), stats.sem(ratios))
         assert (found.low, found.high) == pytest.approx(tuple(np.exp(interval)))
 
 
 def test_pairs_that_settle_nothing_ask_for_more() -> None:
-    assert confirm([], 0.03).more_blocks == LOOKS[0]
-    assert confirm([None, STEP], 0.03).more_blocks == LOOKS[0] - 1
+    assert confirm([], 0.03).more_blocks == min(LOOKS)
+    assert confirm([None, STEP], 0.03).more_blocks == min(LOOKS) - 1
     doubtful = [0.1, -0.02] * 3
     assert (confirm(doubtful, 0.03).state, confirm(doubtful, 0.03).more_blocks) == ("undecided", 6)
     given_up = confirm([0.1, -0.02] * 24, 0.03)
@@ -60,7 +59,8 @@ def test_pairs_that_are_all_equal_are_settled_at_once() -> None:
 def test_a_wrong_confirmation_at_just_the_least_effect_is_rare(
     generator: np.random.Generator,
 ) -> None:
-    ratios = np.log(1.03) + 0.03 * generator.standard_normal((1000, LOOKS[-1]))
+    ratios = np.log(1.03) + 0.03 * generator.standard_normal((1000, max(LOOKS)))
+    assert sum(LOOKS.values()) == pytest.approx(0.05)
     wrong = sum(
         any(confirm(list(r[:look]), 0.03).state == "confirmed" for look in LOOKS) for r in ratios
     )

@@ -1,0 +1,188 @@
+"""How often alerts are false and changes are found, over made-up histories: what docs state."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from cudnn_sweep.analysis.nightly import detection
+from cudnn_sweep.analysis.nightly.confirmation import WAITING_Z
+from cudnn_sweep.analysis.nightly.detection import Alerts
+from cudnn_sweep.analysis.nightly.gate import NO_CANDIDATE, Places
+from cudnn_sweep.analysis.nightly.simulated_nights import (
+    HELD_TO_TARGETS,
+    OTHERS,
+    Histories,
+    NightNoise,
+    make_histories,
+)
+from cudnn_sweep.analysis.simulation import LEEWAY, Share
+
+STEP = 0.05  # that the targets are about
+OTHER_STEPS = (0.03, 0.04, 0.07, 0.1)
+WITHIN = 3  # nights
+WAITS = (3, 5, 7, 14, 30)  # nights
+CURVE = (2.5, 3.0, 3.5, 4.0, 4.25, 4.5, 5.0)  # standard errors at which a waiting alert is raised
+ALL_KNOWING = (2.5, 3.0, 3.5, 4.0, 4.5)
+
+MOST_FALSE = 0.002  # alerts a series, over all nights
+LEAST_FOUND = 0.9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rate:
+    """False alerts, and the series that they are of."""
+
+    alerts: int
+    series: int
+
+    @property
+    def value(self) -> float:
+        return self.alerts / self.series
+
+    @property
+    def error(self) -> float:
+        """Its Monte-Carlo standard error: above zero even where there is none."""
+        return float(np.sqrt(self.alerts + 0.5)) / self.series
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """What one way to alert brings."""
+
+    name: str
+    pairs_a_candidate: float
+    """Fresh pairs to refute what is none."""
+    false_alerts: Rate
+    """Where nothing changes; of drifting hardware before it does."""
+    found: dict[int, Share]
+    """Of the changes: those with an alert within so many nights from then on."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NightFigures:
+    """All of one noise."""
+
+    noise: NightNoise
+    is_promised: bool
+    candidates: Share
+    """Of series and nights where nothing changes."""
+    software: Rule
+    """A step of 5%."""
+    found_by_step: dict[float, Share]
+    """Of changes of software of other sizes: those found within three nights."""
+    hardware: Rule
+    """A step of 5%; of drifting hardware the drift."""
+    curve: list[Rule]
+    """As `hardware`, for stricter and laxer alerts, and beside it a detector that knows all."""
+    all_knowing: list[Rule]
+    plain: list[Rule]
+
+    def missed(self) -> list[str]:
+        """The targets for changes of software that are missed by more than chance."""
+        false, found = self.software.false_alerts, self.software.found[WITHIN]
+        misses = {
+            "false alerts": false.value - LEEWAY * false.error > MOST_FALSE,
+            "steps found": found.misses(LEAST_FOUND, 1.0),
+        }
+        return [name for name, is_missed in misses.items() if is_missed]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Screened:
+    """Histories, and since when a night of theirs is a candidate."""
+
+    histories: Histories
+    since: Places
+
+    @property
+    def changed_at(self) -> Places:
+        return self.histories.changed_at
+
+
+Alert: TypeAlias = Callable[[Screened], Alerts]
+
+
+def simulate_nights(series: int, nights: int, seed: int) -> Iterator[NightFigures]:
+    for noise in HELD_TO_TARGETS + OTHERS:
+        yield try_noise(noise, series, nights, seed)
+
+
+def try_noise(noise: NightNoise, series: int, nights: int, seed: int) -> NightFigures:
+    """Histories without a change, and with one of each size."""
+
+    def made(step: float) -> Screened:
+        found = histories(noise, step, series, nights, seed)
+        return Screened(histories=found, since=detection.screened(found))
+
+    generator = np.random.default_rng([seed, *noise.name.encode()])
+    still, stepped = made(0.0), made(STEP)
+    software, hardware = (still, stepped), (still, still if noise.is_drifting else stepped)
+
+    def by_pairs(tried: Screened) -> Alerts:
+        return detection.by_pairs(tried.histories, tried.since, generator)
+
+    def by_waiting(z: float) -> Alert:
+        return lambda tried: detection.by_waiting(tried.histories, tried.since, z)
+
+    def all_knowing(z: float) -> Alert:
+        return lambda tried: detection.all_knowing(tried.histories, z)
+
+    has_curve = noise.common_share == 1
+    return NightFigures(
+        noise=noise,
+        is_promised=noise in HELD_TO_TARGETS,
+        candidates=Share(hits=int((still.since != NO_CANDIDATE).sum()), cells=still.since.size),
+        software=_rule("by pairs", by_pairs, software),
+        found_by_step={
+            step: _found(tried, by_pairs(tried), WITHIN)
+            for step, tried in ((step, made(step)) for step in OTHER_STEPS)
+        },
+        hardware=_rule("by waiting", by_waiting(WAITING_Z), hardware),
+        curve=[_rule(f"{z:g}", by_waiting(z), hardware) for z in CURVE if has_curve],
+        all_knowing=[_rule(f"{z:g}", all_knowing(z), hardware) for z in ALL_KNOWING if has_curve],
+        plain=[
+            _rule("7% over last night", lambda t: detection.over_last_night(t.histories), hardware),
+            _rule("7% over the month", lambda t: detection.over_last_month(t.histories), hardware),
+        ],
+    )
+
+
+def histories(noise: NightNoise, step: float, series: int, nights: int, seed: int) -> Histories:
+    """The same for the same arguments; another noise on the list changes none of this one."""
+    generator = np.random.default_rng([seed, round(1000 * step), *noise.name.encode()])
+    return make_histories(noise, step, series, nights, generator)
+
+
+def save_histories(path: Path, series: int, nights: int, seed: int) -> None:
+    """For other programs: NAME/still, NAME/stepped (values of series × nights), NAME/changed_at."""
+    arrays: dict[str, Any] = {}
+    for noise in HELD_TO_TARGETS + OTHERS:
+        still, stepped = (histories(noise, step, series, nights, seed) for step in (0.0, STEP))
+        arrays[f"{noise.name}/still"] = np.exp(still.values)
+        arrays[f"{noise.name}/stepped"] = np.exp(stepped.values)
+        arrays[f"{noise.name}/changed_at"] = stepped.changed_at
+    with path.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def _rule(name: str, alert: Alert, tried: tuple[Screened, Screened]) -> Rule:
+    """Of histories without a change, and with one."""
+    still, changed = tried
+    still_alerts, changed_alerts = (alert(each) for each in tried)
+    raised = still_alerts.raised
+    if changed is still:
+        raised = raised & (np.arange(raised.shape[1]) < still.changed_at[:, None])
+    return Rule(
+        name=name,
+        pairs_a_candidate=still_alerts.pairs / max(still_alerts.candidates, 1),
+        false_alerts=Rate(alerts=int(raised.sum()), series=len(raised)),
+        found={nights: _found(changed, changed_alerts, nights) for nights in WAITS},
+    )
+
+
+def _found(changed: Screened, alerts: Alerts, nights: int) -> Share:
+    found = alerts.found_within(nights, changed.changed_at)
+    return Share(hits=found, cells=len(changed.changed_at))

@@ -1,0 +1,111 @@
+"""What screens and confirmations did on made-up nights, as tables for a terminal, and in words."""
+
+from collections.abc import Iterator, Sequence
+
+from cudnn_sweep.analysis.nightly.detection_figures import (
+    LEAST_FOUND,
+    MOST_FALSE,
+    OTHER_STEPS,
+    STEP,
+    WAITS,
+    WITHIN,
+    NightFigures,
+    Rule,
+)
+from cudnn_sweep.analysis.simulation import Share
+
+LEGEND = """\
+false: alerts a series where nothing changes, over all nights. found: changes with an alert in time, in
+percent. A step is of 5% where nothing else is said; drifting hardware loses 5% in 20 nights."""
+RULE_HEADS = ("false", *(f"in {nights}" for nights in WAITS))
+
+
+def tables(every: Sequence[NightFigures]) -> Iterator[str]:
+    """One a question, each with its heading."""
+    yield from (_software(every), _hardware(every), _curves(every), _side_by_side(every))
+
+
+def in_words(every: Sequence[NightFigures]) -> str:
+    held = [figures for figures in every if figures.is_promised]
+    missing = "; ".join(
+        f"{', '.join(figures.missed())} under {figures.noise.name}"
+        for figures in held
+        if figures.missed()
+    )
+    if missing:
+        return f"Missed: {missing}."
+    return (
+        f"Changes of software at 2% noise: at most {MOST_FALSE:g} false alerts a series and at least "
+        f"{LEAST_FOUND:.0%} of steps found, in all {len(held)} divisions of the noise."
+    )
+
+
+def _software(every: Sequence[NightFigures]) -> str:
+    steps = sorted((STEP, *OTHER_STEPS))
+    heads = ("noise", "candidates", "pairs each", "false", *(f"{step:.0%}" for step in steps))
+    title = (
+        f"Changes of software: interleaved pairs confirm. Steps found within {WITHIN} nights; "
+        "candidates: of series and nights without a change."
+    )
+    return _table(title, heads, [_software_row(each, steps) for each in every])
+
+
+def _software_row(figures: NightFigures, steps: Sequence[float]) -> list[str]:
+    found = {**figures.found_by_step, STEP: figures.software.found[WITHIN]}
+    missed = figures.missed() if figures.is_promised else []
+    told = {step: _percent(found[step]) for step in steps}
+    return [
+        figures.noise.name,
+        f"{100 * figures.candidates.value:.1f}%",
+        f"{figures.software.pairs_a_candidate:.1f}",
+        _false(figures.software) + " !" * ("false alerts" in missed),
+        *(told | {STEP: told[STEP] + " !" * ("steps found" in missed)}).values(),
+        f"  {figures.noise.meaning}",
+    ]
+
+
+def _hardware(every: Sequence[NightFigures]) -> str:
+    rows = [(each.noise.name, *_rule(each.hardware)) for each in every]
+    title = "Software unchanged: further nights confirm. Found within so many nights:"
+    return _table(title, ("noise", *RULE_HEADS), rows)
+
+
+def _curves(every: Sequence[NightFigures]) -> str:
+    rows = [
+        (f"{each.noise.name}, {kind} {rule.name}", *_rule(rule))
+        for each in every
+        for kind, rules in (("z", each.curve), ("all-knowing", each.all_knowing))
+        for rule in rules
+    ]
+    title = "The same for laxer and stricter alerts, beside a detector that knows level and noise:"
+    return _table(title, ("noise, standard errors", *RULE_HEADS), rows)
+
+
+def _side_by_side(every: Sequence[NightFigures]) -> str:
+    rows = [
+        (f"{each.noise.name}, {rule.name}", *_rule(rule))
+        for each in every
+        for rule in (each.software, each.hardware, *each.plain)
+    ]
+    return _table("Side by side:", ("noise, rule", *RULE_HEADS), rows)
+
+
+def _rule(rule: Rule) -> list[str]:
+    return [_false(rule), *(_percent(share) for share in rule.found.values())]
+
+
+def _false(rule: Rule) -> str:
+    return f"{rule.false_alerts.value:.4f}"
+
+
+def _percent(share: Share) -> str:
+    return f"{100 * share.value:.1f}"
+
+
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    width = max(len(row[0]) for row in (heads, *rows))
+    return "\n".join([title, *(_line(width, cells) for cells in (heads, *rows))])
+
+
+def _line(width: int, cells: Sequence[str]) -> str:
+    return f"{cells[0]:{width}}" + "".join(f"{cell:>11}" for cell in cells[1:])
