@@ -1,8 +1,4 @@
-// Fills the page from the data embedded in it. Names in the data come from users: they are written as
-// text only, never as markup.
-"use strict";
-
-const report = JSON.parse(document.getElementById("report").textContent);
+// Fills the report's page.
 
 const FILTERS = [
   ["workload", "Workload"],
@@ -11,13 +7,6 @@ const FILTERS = [
   ["gpu", "GPU"],
   ["verdict", "Verdict"],
 ];
-const VERDICTS = {
-  helps: "◀ helps",
-  hurts: "▶ hurts",
-  equivalent: "■ equivalent",
-  inconclusive: "● inconclusive",
-  no_effect: "✚ no effect",
-};
 const CELL_COLUMNS = [
   { field: "label", title: "cell", kind: "text" },
   { field: "baseline_ms", title: "baseline ms", kind: "number" },
@@ -33,12 +22,10 @@ const CELL_COLUMNS = [
   { field: "memory_ratio", title: "memory ratio", kind: "ratio" },
   { field: "blocks", title: "blocks", kind: "number" },
 ];
-const MOST_ROWS = 200; // of a table, until all are asked for
 const MOST_DENSE_PX = 720; // of a chart whose lines have no names
 const DENSE_ROWS = 60; // more lines than these go without names
 const DENSE_POINTS = 1500; // more points than these are summed up
 const NARROW_LEGEND = { columns: 3, labelLimit: 250 };
-const narrow = matchMedia("(max-width: 700px)");
 
 // --- Data: tables as objects, each row with the attributes of its cell ---
 
@@ -65,99 +52,6 @@ function isFiltered() {
 function isShown(row) {
   if ("contrast" in row && row.contrast !== chosen.contrast) return false;
   return FILTERS.every(([field]) => !chosen[field] || !(field in row) || row[field] === chosen[field]);
-}
-
-// --- Small pieces of the page ---
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
-
-function byId(id) {
-  return document.getElementById(id);
-}
-
-function fill(id, ...children) {
-  byId(id).replaceChildren(...children);
-}
-
-const threeDigits = new Intl.NumberFormat("en", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
-
-function shownNumber(value) {
-  if (value === null || value === undefined) return "";
-  if (Number.isInteger(value)) return value.toLocaleString("en");
-  const small = value !== 0 && Math.abs(value) < 1e-4;
-  return small ? value.toExponential(2) : threeDigits.format(value);
-}
-
-function shownValue(value, kind) {
-  if (value === null || value === undefined) return "";
-  if (kind === "verdict") return VERDICTS[value] ?? value;
-  if (kind === "text") return String(value);
-  if (kind === "ratio" && value < 10) return value.toFixed(3); // near 1, where three digits say little
-  return typeof value === "number" ? shownNumber(value) : String(value);
-}
-
-function list(sentences) {
-  return element("ul", {}, ...sentences.map((sentence) => element("li", {}, sentence)));
-}
-
-// --- Tables ---
-
-function tableOf({ caption, columns, rows, firstCell, sorting }) {
-  const shown = rows.slice(0, MOST_ROWS);
-  const body = element("tbody", {}, ...shown.map((row) => rowOf(row, columns, firstCell)));
-  const head = element("tr", {}, ...columns.map((column) => headOf(column, sorting)));
-  const table = element("table", {}, element("caption", {}, caption), element("thead", {}, head), body);
-  const region = { class: "scrolls", role: "region", tabindex: "0", "aria-label": caption };
-  const parts = [element("div", region, table)];
-  if (rows.length > shown.length) {
-    const more = element("button", { type: "button" }, `Show all ${shownNumber(rows.length)} rows`);
-    more.addEventListener("click", () => {
-      body.append(...rows.slice(MOST_ROWS).map((row) => rowOf(row, columns, firstCell)));
-      more.remove();
-    });
-    parts.push(more);
-  }
-  return parts;
-}
-
-function rowOf(row, columns, firstCell) {
-  return element(
-    "tr",
-    {},
-    ...columns.map(({ field, kind }, place) => {
-      const value = row[field];
-      const text = shownValue(value, kind);
-      if (place === 0) return element("th", { scope: "row" }, firstCell ? firstCell(row, text) : text);
-      const looks = kind === "verdict" && value ? `verdict ${value}` : ["number", "ratio"].includes(kind) ? "number" : "text";
-      return element("td", { class: looks }, text);
-    })
-  );
-}
-
-function headOf(column, sorting) {
-  const numeric = ["number", "ratio"].includes(column.kind) ? "number" : "text";
-  if (!sorting) return element("th", { scope: "col", class: numeric }, column.title);
-  const isBy = sorting.field === column.field;
-  const head = element("th", {
-    scope: "col",
-    class: numeric,
-    "aria-sort": isBy ? (sorting.descending ? "descending" : "ascending") : "none",
-  });
-  const button = element("button", { type: "button", class: "sort" }, column.title);
-  button.addEventListener("click", () => sorting.by(column));
-  head.append(button);
-  return head;
-}
-
-function compare(one, other) {
-  const missing = (value) => value === null || value === undefined;
-  if (missing(one) || missing(other)) return missing(one) - missing(other);
-  return typeof one === "number" && typeof other === "number" ? one - other : String(one).localeCompare(String(other));
 }
 
 // --- The table of cells ---
@@ -196,10 +90,6 @@ function showCells() {
   };
   const caption = `${report.contrasts[chosen.contrast]?.name ?? "No contrast"}: ${shownNumber(rows.length)} cells`;
   fill("cell-table", ...(rows.length ? tableOf({ caption, columns, rows, firstCell, sorting }) : [nothing("No cell passes the filters.")]));
-}
-
-function nothing(text) {
-  return element("p", { class: "nothing" }, text);
 }
 
 // Text that a spreadsheet would take for a formula is given an apostrophe.
@@ -301,36 +191,12 @@ async function showFigure(figure) {
     place.replaceChildren(nothing(isFiltered() ? `Nothing passes the filters here, or there is nothing: ${figure.empty}` : figure.empty));
     return;
   }
-  const made = await vegaEmbed(place, specOf(figure, rows), {
-    actions: false,
-    ast: true, // expressions are interpreted: the page's policy allows no eval
-    defaultStyle: false,
-    renderer: "svg",
-    tooltip: (handler, event, item) => showTooltip(figure, event, item),
-  });
+  const made = await draw(place, specOf(figure, rows), figure);
   views.push(made);
   made.view.addEventListener("click", (event, item) => {
     const cell = item?.datum?.cell;
     if (cell !== undefined) showTrials(cell);
   });
-}
-
-function showTooltip(figure, event, item) {
-  const tooltip = byId("tooltip");
-  const datum = item?.datum;
-  tooltip.hidden = !item?.tooltip || !datum;
-  if (tooltip.hidden) return;
-  const columns = figure.columns.filter(({ field }) => datum[field] !== null && datum[field] !== undefined);
-  const lines = columns.flatMap(({ field, title, kind }) => [
-    element("dt", {}, title),
-    element("dd", {}, shownValue(datum[field], field === "verdict" ? "verdict" : kind)),
-  ]);
-  tooltip.replaceChildren(element("dl", {}, ...lines));
-  const left = Math.min(event.clientX + 14, innerWidth - tooltip.offsetWidth - 8);
-  const below = event.clientY + 14;
-  const top = below + tooltip.offsetHeight > innerHeight ? event.clientY - tooltip.offsetHeight - 10 : below;
-  tooltip.style.left = `${Math.max(8, left)}px`;
-  tooltip.style.top = `${Math.max(8, top)}px`;
 }
 
 function figureElement(figure) {
@@ -382,13 +248,6 @@ function showTiles() {
   fill("tiles", ...tiles);
   const total = tables.verdicts.filter((row) => row.contrast === chosen.contrast).length;
   byId("shown").textContent = total ? `${shownNumber(rows.length)} of ${shownNumber(total)} cells shown` : "";
-}
-
-function selectOf(name, title, options, onChange) {
-  const select = element("select", { id: `filter-${name}`, name });
-  select.append(...options.map(([value, text]) => element("option", { value }, text)));
-  select.addEventListener("change", () => onChange(select.value));
-  return element("label", { for: select.id }, title, select);
 }
 
 function showFilters() {

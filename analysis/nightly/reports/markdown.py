@@ -6,7 +6,7 @@ Names come from users: they stand in code spans, in which nothing is markup, a l
 import re
 from collections.abc import Sequence
 
-from cudnn_sweep.analysis.nightly.outcome import Change, NightOutcome
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
     Group,
@@ -27,7 +27,7 @@ def to_markdown(outcome: NightOutcome) -> str:
         f"## {_text(headline(outcome))}",
         *_could_not_tell(outcome),
         *_findings("alert", findings),
-        *_environment(outcome.changes),
+        *_environment(outcome),
         *_findings("waiting", findings),
         "<details><summary>The rest</summary>",
         *_findings("better", findings),
@@ -83,11 +83,13 @@ def _commands(findings: Sequence[Told]) -> str:
     return "\n".join(f"{command}  # {', '.join(mine)}" for command, mine in numbers.items())
 
 
-def _environment(changes: Sequence[Change]) -> list[str]:
-    if not changes:
-        return ["### What changed since the night before", "Nothing that is known."]
-    rows = [(_text(each.part), _code(each.before), _code(each.now)) for each in changes]
-    return ["### What changed since the night before", _table(("part", "before", "now"), rows)]
+def _environment(outcome: NightOutcome) -> list[str]:
+    parts = ["### What changed since the night before"]
+    if outcome.new_baseline:
+        why = _text(outcome.new_baseline)
+        parts.append(f"A new baseline starts here, and the nights before do not count: {why}.")
+    rows = [(_text(each.part), _code(each.before), _code(each.now)) for each in outcome.changes]
+    return [*parts, _table(("part", "before", "now"), rows) if rows else "Nothing that is known."]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

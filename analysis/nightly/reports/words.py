@@ -74,7 +74,7 @@ def headline(outcome: NightOutcome) -> str:
 def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
     """About the night as a whole: what, and its value."""
     minutes = (outcome.ended_at - outcome.started_at).total_seconds() / 60
-    found = [
+    return [
         ("night", outcome.night),
         ("launch file", outcome.launch_file),
         ("suite", outcome.suite),
@@ -85,7 +85,6 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
         ("series as they were", f"{outcome.fine_series:,}"),
         ("series with too few nights", f"{outcome.insufficient_series:,}"),
     ]
-    return found + ([("new baseline", outcome.new_baseline)] if outcome.new_baseline else [])
 
 
 def meaning(key: SeriesKey) -> str:

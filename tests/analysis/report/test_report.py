@@ -13,9 +13,9 @@ from typer.testing import CliRunner, Result
 
 from cudnn_sweep.analysis.report.content import AskedContrast, gather
 from cudnn_sweep.analysis.report.delivery import as_html, as_json, as_markdown
-from cudnn_sweep.analysis.report.page import escaped_json
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.sheets import Sheet, plain
+from cudnn_sweep.analysis.report.single_file import escaped_json
 from cudnn_sweep.analysis.report.words import duration, number
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store
@@ -250,7 +250,7 @@ def test_charts_are_exported(filled: Store, tmp_path: Path) -> None:
 def test_without_the_extra_the_command_names_it(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("page", "pictures"):
+    for name in ("page", "single_file", "pictures"):
         monkeypatch.delitem(sys.modules, f"cudnn_sweep.analysis.report.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     found = _report(filled)

@@ -1,0 +1,77 @@
+"""A night as one HTML file: what was found on top, the history of each of it below, then the rest."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+from cudnn_sweep.analysis.nightly.reports.histories import hardwares, history
+from cudnn_sweep.analysis.nightly.reports.words import TITLES, Told, facts, headline, told
+from cudnn_sweep.analysis.report.figures import history as figures
+from cudnn_sweep.analysis.report.figures.figure import Figure
+from cudnn_sweep.analysis.report.figures.palette import PAGE
+from cudnn_sweep.analysis.report.single_file import single_file
+
+FOLDER = "nightly/reports"
+
+
+def to_html(outcome: NightOutcome, series: Sequence[Series]) -> str:
+    return single_file(
+        f"{FOLDER}/night.html",
+        script=f"{FOLDER}/night.js",
+        looks=(f"{FOLDER}/night.css",),
+        data=_data(outcome, series),
+    )
+
+
+def _data(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, object]:
+    findings = told(outcome)
+    drawn = [one for one in series if one.points]
+    places = {one.key: place for place, one in enumerate(drawn)}
+    known = hardwares(outcome, drawn)
+    return {
+        "headline": headline(outcome),
+        "state": outcome.state,
+        "reasons": outcome.reasons,
+        "facts": facts(outcome),
+        "titles": TITLES,
+        "counts": Counter(each.group for each in findings),
+        "fine": outcome.fine_series,
+        "insufficient": outcome.insufficient_series,
+        "new_baseline": outcome.new_baseline,
+        "changes": [asdict(change) for change in outcome.changes],
+        "findings": [
+            _finding(each) | {"series": places.get(each.finding.key)} for each in findings
+        ],
+        "hardware": {env_hash: asdict(each) for env_hash, each in known.items()},
+        "series": [history(one, known[one.key.env_hash]) for one in drawn],
+        "figures": {
+            each.name: _figure(each) for each in (figures.numbers(PAGE), figures.words(PAGE))
+        },
+    }
+
+
+def _finding(each: Told) -> dict[str, object]:
+    finding = each.finding
+    return {
+        "group": each.group,
+        "direction": finding.direction,
+        "cell": each.cell,
+        "settings": finding.key.settings,
+        "metric": each.metric,
+        "change": each.change,
+        "before": each.before,
+        "now": each.now,
+        "nights": each.nights,
+        "since": finding.since.isoformat(),
+        "confirmation": each.confirmation,
+        "moved": each.moved,
+        "command": finding.command,
+    }
+
+
+def _figure(figure: Figure) -> dict[str, object]:
+    return {
+        "columns": [asdict(column) for column in figure.columns],
+        "drawings": {layout: drawing.to_dict() for layout, drawing in figure.drawings.items()},
+    }

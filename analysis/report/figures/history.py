@@ -1,0 +1,134 @@
+"""A series over its nights: of numbers with its levels, of words a line a word.
+
+The page fills `rows` (a night each), `levels` (from one change to the next), `jumps` (the changes) and
+`versions` (the nights from which on the software was another). It also sets the domains, which it
+knows and Vega would ask empty tables for.
+"""
+
+import altair as alt
+
+from cudnn_sweep.analysis.report.figures.figure import ROWS, Column, Drawing, Figure, styled
+from cudnn_sweep.analysis.report.figures.palette import Palette
+
+LEVELS = alt.NamedData(name="levels")
+JUMPS = alt.NamedData(name="jumps")
+VERSIONS = alt.NamedData(name="versions")
+HEIGHT_PX = 200
+LABELS_PX = 64  # at least, so that the nights of several charts stand below each other
+STATES = ["usual", "worse", "better", "changed", "beyond the scale", "not measured"]
+SHAPES = ["circle", "triangle-right", "triangle-left", "diamond", "triangle-up", "cross"]
+COLUMNS = (
+    Column(field="day", title="night", kind="text"),
+    Column(field="shown", title="value", kind="text"),
+    Column(field="level", title="level", kind="text"),
+    Column(field="state", title="", kind="text"),
+    Column(field="processes", title="processes"),
+    Column(field="version", title="software", kind="text"),
+    Column(field="night", title="sweep", kind="text"),
+)
+
+
+def numbers(palette: Palette) -> Figure:
+    return _figure("numbers", {"wide": styled(_numbers(palette), palette)})
+
+
+def words(palette: Palette) -> Figure:
+    wide, narrow = _words(palette, 330), _words(palette, 120)
+    return _figure("words", {"wide": styled(wide, palette), "narrow": styled(narrow, palette)})
+
+
+def _figure(name: str, drawings: dict[str, Drawing]) -> Figure:
+    return Figure(
+        name=name,
+        title="History",
+        about="",
+        empty="No night has a value.",
+        table="rows",
+        needs=(),
+        columns=COLUMNS,
+        drawings=drawings,  # type: ignore[arg-type]
+    )
+
+
+def _numbers(palette: Palette) -> Drawing:
+    scale = alt.Scale(nice=False)
+    axis = alt.Axis(tickCount=5, labelExpr="datum.label + ' ' + unit", minExtent=LABELS_PX)
+    up = alt.Y("value:Q", scale=scale, axis=axis, title=None)
+    base = alt.Chart(ROWS).encode(x=_across("date"))
+    line = base.mark_line(color=palette.c1, strokeWidth=1, opacity=0.5).encode(y=up)
+    points = _points(base.transform_filter("datum.value !== null"), palette).encode(y=up)
+    missing = _points(base.transform_filter("datum.value === null"), palette).encode(
+        y=alt.value(HEIGHT_PX - 8)
+    )
+    levels = (
+        alt.Chart(LEVELS)
+        .mark_rule(color=palette.c5, strokeWidth=3, opacity=0.7)
+        .encode(x=_across("start"), x2="end:Q", y=alt.Y("level:Q", scale=scale))
+    )
+    jumps = alt.Chart(JUMPS).encode(x=_across("date"))
+    steps = jumps.mark_rule(color=palette.c5, strokeWidth=3, opacity=0.7).encode(
+        y=alt.Y("before:Q", scale=scale), y2="after:Q"
+    )
+    sizes = jumps.mark_text(
+        color=palette.ink, fontSize=12, fontWeight=600, align="right", dx=-6
+    ).encode(y=alt.Y("middle:Q", scale=scale), text="size:N")
+    return _placed([*_versions(palette), levels, line, steps, points, missing, sizes])
+
+
+def _words(palette: Palette, label_px: int) -> Drawing:
+    """From top to bottom in the order in which they came."""
+    up = alt.Y("value:N", sort=None, title=None, axis=alt.Axis(labelLimit=label_px, ticks=False))
+    base = alt.Chart(ROWS).encode(x=_across("date"), y=up)
+    runs = (
+        alt.Chart(LEVELS)
+        .mark_rule(color=palette.c1, strokeWidth=3, opacity=0.35)
+        .encode(x=_across("start"), x2="end:Q", y=alt.Y("level:N", sort=None))
+    )
+    return _placed([*_versions(palette), runs, _points(base, palette)])
+
+
+def _placed(layers: list[alt.Chart]) -> Drawing:
+    drawing: Drawing = alt.layer(*layers).properties(width="container", height=HEIGHT_PX)
+    return drawing
+
+
+def _across(field: str) -> alt.X:
+    """Milliseconds, which Vega shows as days of UTC: a night's date is the same for every reader."""
+    axis = alt.Axis(
+        labelExpr="utcFormat(datum.value, '%-d %b')",
+        grid=False,
+        values=alt.ExprRef("days"),
+        labelOverlap="greedy",
+    )
+    return alt.X(f"{field}:Q", scale=alt.Scale(padding=14, nice=False), axis=axis, title=None)
+
+
+def _points(chart: alt.Chart, palette: Palette) -> alt.Chart:
+    colours = [
+        palette.c1,
+        palette.hurts,
+        palette.equivalent,
+        palette.c4,
+        palette.inconclusive,
+        palette.quiet,
+    ]
+    size = alt.condition("datum.state === 'usual'", alt.value(50), alt.value(90))
+    drawn: alt.Chart = chart.mark_point(filled=True, opacity=1).encode(
+        size=size,
+        color=alt.Color("state:N", scale=alt.Scale(domain=STATES, range=colours), legend=None),
+        shape=alt.Shape("state:N", scale=alt.Scale(domain=STATES, range=SHAPES), legend=None),
+        tooltip="day:N",
+        description="told:N",
+    )
+    return drawn
+
+
+def _versions(palette: Palette) -> list[alt.Chart]:
+    """A line from top to bottom, and a number that the list beneath explains."""
+    base = alt.Chart(VERSIONS).encode(x=_across("date"))
+    top = base.encode(y=alt.value(0), tooltip="day:N", description="version:N")
+    return [
+        base.mark_rule(color=palette.quiet, strokeDash=[3, 3]),
+        top.mark_point(filled=True, shape="circle", size=260, opacity=1, color=palette.quiet),
+        top.mark_text(color=palette.paper, fontSize=11, fontWeight=600).encode(text="number:N"),
+    ]

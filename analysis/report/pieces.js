@@ -1,0 +1,149 @@
+// What both pages are made of. A page's data is embedded in it. Names in the data come from users: they
+// are written as text only, never as markup.
+"use strict";
+
+const report = JSON.parse(document.getElementById("report").textContent);
+
+const VERDICTS = {
+  helps: "◀ helps",
+  hurts: "▶ hurts",
+  equivalent: "■ equivalent",
+  inconclusive: "● inconclusive",
+  no_effect: "✚ no effect",
+};
+const MOST_ROWS = 200; // of a table, until all are asked for
+const narrow = matchMedia("(max-width: 700px)");
+
+// --- Small pieces ---
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+function fill(id, ...children) {
+  byId(id).replaceChildren(...children);
+}
+
+const threeDigits = new Intl.NumberFormat("en", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
+
+function shownNumber(value) {
+  if (value === null || value === undefined) return "";
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  const small = value !== 0 && Math.abs(value) < 1e-4;
+  return small ? value.toExponential(2) : threeDigits.format(value);
+}
+
+function shownValue(value, kind) {
+  if (value === null || value === undefined) return "";
+  if (kind === "verdict") return VERDICTS[value] ?? value;
+  if (kind === "text") return String(value);
+  if (kind === "ratio" && value < 10) return value.toFixed(3); // near 1, where three digits say little
+  return typeof value === "number" ? shownNumber(value) : String(value);
+}
+
+function list(sentences) {
+  return element("ul", {}, ...sentences.map((sentence) => element("li", {}, sentence)));
+}
+
+function selectOf(name, title, options, onChange) {
+  const select = element("select", { id: `filter-${name}`, name });
+  select.append(...options.map(([value, text]) => element("option", { value }, text)));
+  select.addEventListener("change", () => onChange(select.value));
+  return element("label", { for: select.id }, title, select);
+}
+
+// --- Tables ---
+
+function tableOf({ caption, columns, rows, firstCell, sorting }) {
+  const shown = rows.slice(0, MOST_ROWS);
+  const body = element("tbody", {}, ...shown.map((row) => rowOf(row, columns, firstCell)));
+  const head = element("tr", {}, ...columns.map((column) => headOf(column, sorting)));
+  const table = element("table", {}, element("caption", {}, caption), element("thead", {}, head), body);
+  const region = { class: "scrolls", role: "region", tabindex: "0", "aria-label": caption };
+  const parts = [element("div", region, table)];
+  if (rows.length > shown.length) {
+    const more = element("button", { type: "button" }, `Show all ${shownNumber(rows.length)} rows`);
+    more.addEventListener("click", () => {
+      body.append(...rows.slice(MOST_ROWS).map((row) => rowOf(row, columns, firstCell)));
+      more.remove();
+    });
+    parts.push(more);
+  }
+  return parts;
+}
+
+function rowOf(row, columns, firstCell) {
+  return element(
+    "tr",
+    {},
+    ...columns.map(({ field, kind }, place) => {
+      const value = row[field];
+      const text = shownValue(value, kind);
+      if (place === 0) return element("th", { scope: "row" }, firstCell ? firstCell(row, text) : text);
+      const looks = kind === "verdict" && value ? `verdict ${value}` : ["number", "ratio"].includes(kind) ? "number" : "text";
+      return element("td", { class: looks }, text);
+    })
+  );
+}
+
+function headOf(column, sorting) {
+  const numeric = ["number", "ratio"].includes(column.kind) ? "number" : "text";
+  if (!sorting) return element("th", { scope: "col", class: numeric }, column.title);
+  const isBy = sorting.field === column.field;
+  const head = element("th", {
+    scope: "col",
+    class: numeric,
+    "aria-sort": isBy ? (sorting.descending ? "descending" : "ascending") : "none",
+  });
+  const button = element("button", { type: "button", class: "sort" }, column.title);
+  button.addEventListener("click", () => sorting.by(column));
+  head.append(button);
+  return head;
+}
+
+function compare(one, other) {
+  const missing = (value) => value === null || value === undefined;
+  if (missing(one) || missing(other)) return missing(one) - missing(other);
+  return typeof one === "number" && typeof other === "number" ? one - other : String(one).localeCompare(String(other));
+}
+
+function nothing(text) {
+  return element("p", { class: "nothing" }, text);
+}
+
+// --- Charts ---
+
+function draw(place, spec, figure) {
+  return vegaEmbed(place, spec, {
+    actions: false,
+    ast: true, // expressions are interpreted: the page's policy allows no eval
+    defaultStyle: false,
+    renderer: "svg",
+    tooltip: (handler, event, item) => showTooltip(figure, event, item),
+  });
+}
+
+function showTooltip(figure, event, item) {
+  const tooltip = byId("tooltip");
+  const datum = item?.datum;
+  tooltip.hidden = !item?.tooltip || !datum;
+  if (tooltip.hidden) return;
+  const columns = figure.columns.filter(({ field }) => datum[field] !== null && datum[field] !== undefined);
+  const lines = columns.flatMap(({ field, title, kind }) => [
+    element("dt", {}, title),
+    element("dd", {}, shownValue(datum[field], field === "verdict" ? "verdict" : kind)),
+  ]);
+  tooltip.replaceChildren(element("dl", {}, ...lines));
+  const left = Math.min(event.clientX + 14, innerWidth - tooltip.offsetWidth - 8);
+  const below = event.clientY + 14;
+  const top = below + tooltip.offsetHeight > innerHeight ? event.clientY - tooltip.offsetHeight - 10 : below;
+  tooltip.style.left = `${Math.max(8, left)}px`;
+  tooltip.style.top = `${Math.max(8, top)}px`;
+}
