@@ -41,4 +41,6 @@ class NightlyKeys(BaseModel):
     """No new block starts after this long."""
     last_good: str | None = None
     """The Python of a virtual environment whose software counts as good."""
+    name: str | None = None
+    """Of its nights, where launch files share results; else the `cluster_name`, or the file's name."""
     webhook: WebhookKeys | None = None

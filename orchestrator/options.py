@@ -22,6 +22,9 @@ class LaunchOptions:
     """On a cluster: do not follow."""
     strict: bool = False
     """On a cluster: refuse to start where a node is unfit, rather than leave it out."""
+    budget_minutes: float | None = None
+    brief: bool = False
+    """No summary at the end: a night has a report of its own."""
     program: str = "sweep"
     """What was typed to start us: `sweep`, or its path where the shell does not find it."""
 

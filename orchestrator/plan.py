@@ -97,19 +97,20 @@ START_S = 12.0  # Ray's start, and the first import of torch
 
 
 def make_plan(name: str, suite: SuiteSpec, cells: list[Cell]) -> Plan:
-    """Blocks in random order, and a block's configs in random order; the same for the same content.
+    """Rounds of every cell once, each in random order, and a block's configs in random order; the same
+    for the same content.
 
-    A cell's replicates are numbered in the order in which they run, so that those with a new compute
-    cache come first.
+    So each cell's replicates are spread over the sweep, and a time budget that cuts it leaves every
+    cell as many of them, but for one: the same cells in every night.
     """
     order = random.Random(content_hash([cell.cell_id for cell in cells]))
-    blocks = [cell for cell in cells for _ in range(suite.replicates)]
-    order.shuffle(blocks)
-    replicates = {cell.cell_id: 0 for cell in cells}
+    blocks = [
+        (cell, replicate)
+        for replicate in range(suite.replicates)
+        for cell in order.sample(cells, len(cells))
+    ]
     trials: list[Trial] = []
-    for block, cell in enumerate(blocks):
-        replicate = replicates[cell.cell_id]
-        replicates[cell.cell_id] += 1
+    for block, (cell, replicate) in enumerate(blocks):
         for config, twin in _configs(suite, block, order):
             trial = Trial(
                 cell=cell,

@@ -27,6 +27,15 @@ def sweep_lock(location: str, plan_hash: str) -> Iterator[None]:
 
 
 @contextmanager
+def night_lock(location: str, launch: str) -> Iterator[None]:
+    """Hold the nights of one launch file. Raises SweepBusyError, naming the holder."""
+    with _held(
+        _folder(location), f"nightly-{launch}", "a night of this launch file is in progress"
+    ):
+        yield
+
+
+@contextmanager
 def measuring_lock(accelerators: list[str]) -> Iterator[None]:
     """Hold this machine's accelerators: two launches measuring on one would spoil each other.
 

@@ -26,8 +26,13 @@ def survey_machine(names: list[str]) -> Survey:
         environment=capture_environment(),
         gpus=[gpu.model for gpu in seen],
         gpu_uuids=[gpu.uuid for gpu in seen],
-        workloads={name: _facts(name) for name in names},
+        workloads=workload_facts(names),
     )
+
+
+def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:
+    """Raises WorkloadError for a workload that is not there."""
+    return {name: _facts(name) for name in names}
 
 
 def _facts(name: str) -> WorkloadFacts:

@@ -157,7 +157,7 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = WAIT
     is_confirmed = believed & (ratio_log >= least)
     return Judged(
         is_confirmed=is_confirmed,
-        is_refuted=~is_confirmed & (counted + ONE_SIDED * se < least),
+        is_refuted=~is_confirmed & (np.maximum(counted, ratio_log) + ONE_SIDED * se < least),
         ratio_log=ratio_log,
         half_width=TWO_SIDED * noise * np.sqrt(MEDIAN_VARIANCE * (1 / new + 1 / old)),
     )

@@ -6,6 +6,7 @@ from cudnn_sweep.orchestrator.cli.catalog import suites, workloads
 from cudnn_sweep.orchestrator.cli.cluster import attach, down, pull, status, stop
 from cudnn_sweep.orchestrator.cli.doctor import doctor
 from cudnn_sweep.orchestrator.cli.launch import launch
+from cudnn_sweep.orchestrator.cli.nightly import nightly
 from cudnn_sweep.orchestrator.cli.overhead import overhead
 from cudnn_sweep.orchestrator.cli.query import query
 from cudnn_sweep.orchestrator.cli.report import report
@@ -18,6 +19,7 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_comp
 app.command()(launch)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(query)
 app.command()(report)
+app.command()(nightly)
 for command in (attach, status, stop, pull, down):
     app.command()(command)
 app.command()(trace)

@@ -92,7 +92,7 @@ def launch(
             dry_run=dry_run,
             detach=detach,
             strict=strict,
-            program=_program(),
+            program=program(),
             wish=wish,
         )
         if manifest:
@@ -106,7 +106,7 @@ def launch(
     leave(code)
 
 
-def _program() -> str:
+def program() -> str:
     """`make` starts us from .venv, where the user's shell does not look."""
     typed = Path(sys.argv[0])
     if typed.name != "sweep" or shutil.which("sweep"):

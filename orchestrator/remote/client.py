@@ -118,7 +118,7 @@ def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> RemoteReq
         suite=suite,
         results=options.results or spec.results,
         preload=tuple(spec.preload),
-        budget_minutes=spec.budget_minutes,
+        budget_minutes=options.budget_minutes or spec.budget_minutes,
         workers=workers_at_first(file.ray_part) if file.where == "launcher" else 0,
         inside=file.where == "inside",
         allow_unauthenticated=spec.allow_unauthenticated,

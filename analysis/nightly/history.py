@@ -1,0 +1,267 @@
+"""The nights that are stored, and what each measured: the series that tonight is compared in."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from cudnn_sweep.analysis.database import Database, open_database
+from cudnn_sweep.analysis.nightly.outcome import Change, NightPoint, Series, SeriesKey
+from cudnn_sweep.analysis.queries import Value, load_query
+from cudnn_sweep.analysis.report.config_names import PYTORCH_SETTINGS, config_of_text
+from cudnn_sweep.analysis.store import Store
+
+Row: TypeAlias = dict[str, Any]
+ByName: TypeAlias = dict[tuple[str, str, str], dict[str, Row]]
+"""Rows by night, by cell, settings and metric."""
+
+SOFTWARE = ("torch", "cuda", "cudnn", "driver", "python", "ray", "version")
+HARDWARE = ("gpu", "gpu_memory_bytes", "mig_profile", "max_sm_clock_mhz", "power_limit_w")
+CELLS = "select * from cell_labels()"
+USUAL = ("plain", "contiguous", None)  # a state and a layout that go without saying
+EVERY_CONFIG = "every config"  # of a cell that is missing
+MISSING: Row = {"word": "missing", "value": None, "processes": 0}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SettingPair:
+    """The setting whose sign is followed, and its two values as SQL writes them."""
+
+    field: str
+    baseline: str
+    candidate: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """One night's hardware and software."""
+
+    env_hash: str
+    software_hash: str
+    parts: Mapping[str, str]
+    """SOFTWARE, HARDWARE and `commit`, as text."""
+    recorded: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Night:
+    sweep_id: str
+    date: date
+    planned: int
+    """Trials."""
+    reached: int
+    """Up to where in its plan blocks had their turn."""
+    measured: tuple[Measured, ...]
+    """More than one where nodes differ."""
+
+    @cached_property
+    def env_hashes(self) -> frozenset[str]:
+        return frozenset(each.env_hash for each in self.measured)
+
+    @property
+    def recorded(self) -> int:
+        return sum(each.recorded for each in self.measured)
+
+    @property
+    def is_cut(self) -> bool:
+        """Its time was up before every block of its plan had its turn."""
+        return self.reached < self.planned
+
+    def software_of(self, env_hash: str) -> str:
+        """What most of its trials ran with, on this hardware."""
+        here = [each for each in self.measured if each.env_hash == env_hash]
+        return max(here, key=lambda each: each.recorded).software_hash
+
+    def parts(self, names: Iterable[str]) -> dict[str, str]:
+        """Of each part what was found, several in one text where nodes differ."""
+        return {
+            name: ", ".join(sorted({each.parts[name] for each in self.measured})) for name in names
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class History:
+    nights: tuple[Night, ...]
+    """Oldest first, tonight last, whatever their hardware."""
+    series: tuple[Series, ...]
+    """Those of tonight's hardware."""
+
+    @property
+    def tonight(self) -> Night:
+        return self.nights[-1]
+
+    def comparable(self, env_hash: str) -> list[Night]:
+        return [night for night in self.nights if env_hash in night.env_hashes]
+
+
+def changes(before: Night, now: Night, names: Sequence[str]) -> tuple[Change, ...]:
+    """The parts that are not what they were."""
+    old, new = before.parts(names), now.parts(names)
+    return tuple(
+        Change(part=name, before=old[name], now=new[name])
+        for name in names
+        if old[name] != new[name]
+    )
+
+
+def read_history(
+    store: Store,
+    launch: str,
+    tonight: str,
+    pairs: Sequence[SettingPair],
+    *,
+    first: date | None = None,
+) -> History | None:
+    """The nights of one launch file up to `tonight`, a sweep_id; None where tonight has no record.
+
+    `first`: nights before it are another baseline.
+    """
+    until = tonight.removeprefix("night-")[:10]
+    asked: dict[str, Value] = {"launch": launch, "until": until}
+    with open_database(store) as database:
+        nights = _nights(_ask(database, "nights", asked), first)
+        if not nights or nights[-1].sweep_id != tonight:
+            return None
+        labels = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
+        rows = _ask(database, "night_series", asked)
+        signs = [
+            _as_sign(row, pair)
+            for pair in pairs
+            for row in _ask(database, "night_signs", asked | _values(pair))
+        ]
+    here = {night.sweep_id for night in nights}
+    found = _Rows([row for row in rows + signs if row["night"] in here])
+    series = [
+        series
+        for env_hash in sorted(nights[-1].env_hashes)
+        for series in found.series(env_hash, nights, labels)
+    ]
+    return History(nights=tuple(nights), series=tuple(series))
+
+
+def _ask(database: Database, name: str, values: Mapping[str, Value]) -> list[Row]:
+    question = load_query(name)
+    rows: list[Row] = database.query(question.sql, question.values(values)).to_pylist()
+    return rows
+
+
+def _nights(rows: list[Row], first: date | None) -> list[Night]:
+    by_night: dict[str, list[Row]] = {}
+    for row in rows:
+        by_night.setdefault(row["night"], []).append(row)
+    nights = [_night(sweep_id, each) for sweep_id, each in sorted(by_night.items())]
+    return [night for night in nights if first is None or night.date >= first]
+
+
+def _night(sweep_id: str, rows: list[Row]) -> Night:
+    return Night(
+        sweep_id=sweep_id,
+        date=date.fromisoformat(sweep_id.removeprefix("night-")[:10]),
+        planned=max(row["planned"] for row in rows),
+        reached=max(row["reached"] for row in rows),
+        measured=tuple(
+            Measured(
+                env_hash=row["env_hash"],
+                software_hash=row["software_hash"],
+                parts={name: str(row[name]) for name in (*SOFTWARE, *HARDWARE, "commit")},
+                recorded=row["recorded"],
+            )
+            for row in rows
+        ),
+    )
+
+
+def _values(pair: SettingPair) -> dict[str, Value]:
+    return {"field": pair.field, "baseline": pair.baseline, "candidate": pair.candidate}
+
+
+def _as_sign(row: Row, pair: SettingPair) -> Row:
+    """Named by its contrast, and by what else is not as PyTorch has it."""
+    settings = (each.partition("=") for each in row["other_settings"].split(", "))
+    others = [
+        f"{name}={value}"
+        for name, _, value in settings
+        if name != pair.field and value != PYTORCH_SETTINGS.get(name)
+    ]
+    return {
+        **row,
+        "metric": "sign",
+        "value": None,
+        "settings": " ".join([row["contrast"], *others]),
+    }
+
+
+class _Rows:
+    """What was measured, by hardware and series, then by night."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._by_env: dict[str, ByName] = {}
+        for row in rows:
+            of = self._by_env.setdefault(row["env_hash"], {})
+            key = (row["cell_id"], row["settings"], row["metric"])
+            of.setdefault(key, {})[row["night"]] = row
+
+    def series(
+        self,
+        env_hash: str,
+        nights: list[Night],
+        labels: Mapping[str, Row],
+    ) -> Iterator[Series]:
+        here = [night for night in nights if env_hash in night.env_hashes]
+        softwares = [night.software_of(env_hash) for night in here]
+        measured = self._by_env.get(env_hash, {})
+        presence = _presence(measured, here)
+        for (cell_id, settings, metric), found in (measured | presence).items():
+            yield Series(
+                key=_key(env_hash, labels[cell_id], settings, metric),
+                points=tuple(
+                    _point(night, software, found.get(night.sweep_id))
+                    for night, software in zip(here, softwares, strict=True)
+                ),
+            )
+
+
+def _presence(measured: ByName, nights: list[Night]) -> ByName:
+    """A series for each cell: on which nights it was measured, and on which it was missing.
+
+    A night that was cut does not tell: its turn may not have come.
+    """
+    found: ByName = {}
+    for (cell_id, _, metric), by_night in measured.items():
+        if metric == "failure":
+            of = found.setdefault((cell_id, EVERY_CONFIG, "missing"), {})
+            of.update({night: {**row, "word": "present"} for night, row in by_night.items()})
+    for by_night in found.values():
+        for night in nights:
+            is_past = night.sweep_id > min(by_night)
+            if is_past and not night.is_cut and night.sweep_id not in by_night:
+                by_night[night.sweep_id] = MISSING
+    return found
+
+
+def _point(night: Night, software: str, row: Row | None) -> NightPoint:
+    value: float | str | None = None
+    if row is not None:
+        value = row["word"] if row["value"] is None else row["value"]
+    return NightPoint(
+        night=night.sweep_id,
+        date=night.date,
+        value=value,
+        processes=0 if row is None else row["processes"],
+        software_hash=software,
+    )
+
+
+def _key(env_hash: str, labels: Row, settings: str, metric: str) -> SeriesKey:
+    names = ("direction", "input_shape", "regime", "state", "precision", "layout")
+    words = [labels["problem"] or labels["workload"], *(labels[name] for name in names)]
+    plain = metric in ("sign", "missing")
+    return SeriesKey(
+        metric=metric,
+        env_hash=env_hash,
+        gpu=labels["gpu"],
+        cell_id=labels["cell_id"],
+        cell=" ".join(word for word in words if word not in USUAL),
+        settings=settings if plain else config_of_text(settings),
+    )

@@ -1,0 +1,243 @@
+"""From series to findings: what tonight's screen shows, what is known since earlier nights, what fresh
+trials and further nights make of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Literal
+
+from cudnn_sweep.analysis.nightly.categories import CategoryScreening, screen_category
+from cudnn_sweep.analysis.nightly.confirmation import (
+    Confirmation,
+    confirm_by_waiting,
+    confirm_category,
+)
+from cudnn_sweep.analysis.nightly.gate import Screening, screen
+from cudnn_sweep.analysis.nightly.history import SOFTWARE, History, changes
+from cudnn_sweep.analysis.nightly.metric import METRICS, Amount, Metric
+from cudnn_sweep.analysis.nightly.outcome import Change, Finding, Series, SeriesKey
+
+Direction = Literal["worse", "better", "other"]
+Cause = Literal["software", "hardware", "unknown"]
+ENOUGH_NIGHTS = 3  # that show a word, where no fresh trial does
+METRIC_OF: dict[str, Metric] = {str(name): metric for name, metric in METRICS.items()}
+DIRECTIONS: dict[str, Direction] = {"worse": "worse", "better": "better", "different": "other"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """A series that is not what it was, or that was so when an earlier night looked."""
+
+    series: Series
+    direction: Direction
+    since: int
+    """The first night that shows it, among the series' points."""
+    before: float | str | None
+    now: float | str | None
+    ratio: float | None
+    nights: int
+    is_seen: bool
+    """Tonight's screen shows it; else it waits since an earlier night."""
+    earlier: Finding | None
+    """What the night before said of it."""
+
+    @property
+    def key(self) -> SeriesKey:
+        return self.series.key
+
+    @property
+    def is_amount(self) -> bool:
+        return isinstance(METRICS[self.key.metric], Amount)  # type: ignore[index]
+
+    @property
+    def is_new(self) -> bool:
+        """Worth fresh trials: nothing is settled yet, and it is no gain."""
+        return self.is_seen and self.direction != "better" and self.earlier is None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Screened:
+    candidates: tuple[Candidate, ...]
+    fine: int
+    insufficient: int
+    series: tuple[Series, ...]
+    """Each with whether it was judged."""
+
+
+def screen_all(history: History, earlier: Sequence[Finding], *, is_pinned: bool) -> Screened:
+    """`earlier`: the findings of the night before that are confirmed or wait."""
+    known = {finding.key: finding for finding in earlier}
+    candidates: list[Candidate] = []
+    fine, judged = 0, []
+    for series in history.series:
+        found = _screened(series, is_pinned)
+        is_judged = found.state != "insufficient_data"
+        judged.append(replace(series, is_judged=is_judged))
+        candidate = _candidate(judged[-1], found, known.get(series.key))
+        if candidate is not None:
+            candidates.append(candidate)
+        elif is_judged:
+            fine += 1
+    return Screened(
+        candidates=tuple(candidates),
+        fine=fine,
+        insufficient=sum(not series.is_judged for series in judged),
+        series=tuple(judged),
+    )
+
+
+def _screened(series: Series, is_pinned: bool) -> Screening | CategoryScreening:
+    metric = METRIC_OF[series.key.metric]
+    values = [point.value for point in series.points]
+    if isinstance(metric, Amount):
+        return screen(numbers_of(values), metric, is_pinned=is_pinned)
+    return screen_category(words_of(values), metric)
+
+
+def _candidate(
+    series: Series, found: Screening | CategoryScreening, earlier: Finding | None
+) -> Candidate | None:
+    is_seen = found.state in DIRECTIONS
+    waits = earlier is not None and earlier.state == "waiting"
+    is_unknown = found.state == "insufficient_data"  # tonight: what was confirmed stays so
+    if not is_seen and not waits and not (earlier is not None and is_unknown):
+        return None
+    direction = DIRECTIONS[found.state] if is_seen else earlier.direction  # type: ignore[union-attr]
+    if earlier is not None and earlier.direction != direction:
+        earlier = None
+    since = found.first_bad_night_index
+    if earlier is not None:  # what it is compared with stays
+        dates = [point.date for point in series.points]
+        since = next((at for at, day in enumerate(dates) if day >= earlier.since), since)
+    if since is None:
+        return None
+    return Candidate(
+        series=series,
+        direction=direction,
+        since=since,
+        before=found.before if is_seen else earlier.before,  # type: ignore[union-attr]
+        now=found.now if is_seen else series.points[-1].value,
+        ratio=getattr(found, "ratio", None),
+        nights=found.nights,
+        is_seen=is_seen,
+        earlier=earlier,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fresh:
+    """What trials of tonight say of a candidate."""
+
+    confirmation: Confirmation
+    of_two: tuple[Change, ...] | None
+    """In what the two softwares differ that were interleaved; None where there was one."""
+
+
+def settle(
+    candidate: Candidate, fresh: Fresh | None, history: History, *, is_pinned: bool, command: str
+) -> Finding | None:
+    """What is known of a candidate by now; None where it is neither so nor waits any more."""
+    earlier = candidate.earlier
+    if fresh is not None and fresh.confirmation.state == "confirmed":
+        return _finding(candidate, fresh.confirmation, fresh, history, command)
+    if earlier is not None and earlier.state == "confirmed":
+        return replace(earlier, now=candidate.now if candidate.is_seen else earlier.now)
+    known = _by_waiting(candidate, is_pinned)
+    if fresh is not None and fresh.of_two is None:
+        known = fresh.confirmation
+    if known.state == "undecided" and not known.more_blocks:
+        return None
+    if known.state == "refuted" and not candidate.is_new:
+        return None
+    return _finding(candidate, known, fresh, history, command)
+
+
+def refuted(candidate: Candidate, history: History, command: str) -> Finding:
+    """Of one that the screen sees no more, now that tonight's value has fresh trials in it."""
+    none = Confirmation(state="refuted", ratio=None, low=None, high=None, blocks=0, more_blocks=0)
+    return _finding(candidate, none, None, history, command)
+
+
+def _by_waiting(candidate: Candidate, is_pinned: bool) -> Confirmation:
+    """By the nights since."""
+    metric = METRIC_OF[candidate.key.metric]
+    values = [point.value for point in candidate.series.points]
+    if isinstance(metric, Amount):
+        numbers = numbers_of(values)
+        if candidate.direction == "better":
+            numbers = _mirrored(numbers, candidate.since)
+        return confirm_by_waiting(numbers, candidate.since, metric, is_pinned=is_pinned)
+    words = [word for word in words_of(values[candidate.since :]) if word is not None]
+    found = confirm_category(words, str(candidate.before))
+    if len(words) >= ENOUGH_NIGHTS:
+        return found
+    return replace(found, state="undecided", more_blocks=ENOUGH_NIGHTS - len(words))
+
+
+def _mirrored(values: list[float | None], since: int) -> list[float | None]:
+    """As much worse as they are better."""
+    level = median(value for value in values[:since] if value is not None)
+    return [value and level * level / value for value in values]
+
+
+def _finding(
+    candidate: Candidate,
+    known: Confirmation,
+    fresh: Fresh | None,
+    history: History,
+    command: str,
+) -> Finding:
+    is_of_pairs = fresh is not None and fresh.confirmation is known
+    of_two = fresh.of_two if fresh is not None else None
+    ratio, low, high = known.ratio, known.low, known.high
+    if candidate.direction == "better" and ratio and low and high:
+        ratio, low, high = 1 / ratio, 1 / high, 1 / low
+    moved = of_two if is_of_pairs and of_two is not None else _moved(candidate, history)
+    return Finding(
+        key=candidate.key,
+        state="waiting" if known.state == "undecided" else known.state,
+        direction=candidate.direction,
+        before=candidate.before,
+        now=candidate.now,
+        ratio=ratio or candidate.ratio,
+        ratio_low=low,
+        ratio_high=high,
+        blocks=known.blocks if is_of_pairs else 0,
+        nights=candidate.nights,
+        since=candidate.series.points[candidate.since].date,
+        cause=_cause(candidate, moved, of_two, is_of_pairs),
+        moved=moved,
+        command=command,
+    )
+
+
+def _moved(candidate: Candidate, history: History) -> tuple[Change, ...]:
+    """What changed between the first night that shows it and the one before."""
+    nights = history.comparable(candidate.key.env_hash)
+    if not candidate.since:
+        return ()
+    before, now = nights[candidate.since - 1], nights[candidate.since]
+    return changes(before, now, (*SOFTWARE, "commit"))
+
+
+def _cause(
+    candidate: Candidate,
+    moved: tuple[Change, ...],
+    of_two: tuple[Change, ...] | None,
+    is_of_pairs: bool,
+) -> Cause:
+    """Pairs of two softwares tell; else what moved on the night since when it shows."""
+    if of_two is not None:
+        return "software" if is_of_pairs else "hardware"
+    if any(change.part in SOFTWARE for change in moved):
+        return "software"
+    return "unknown" if moved else "hardware"
+
+
+def numbers_of(values: Sequence[float | str | None]) -> list[float | None]:
+    return [value if isinstance(value, float) else None for value in values]
+
+
+def words_of(values: Sequence[float | str | None]) -> list[str | None]:
+    return [value if isinstance(value, str) else None for value in values]

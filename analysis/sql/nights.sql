@@ -1,0 +1,76 @@
+-- Which nights are there, what were they to measure, and with what?
+-- $launch TEXT = NULL: name that ends the nights' sweep_ids; every sweep where null
+-- $until TEXT = NULL: last night, as 2026-11-21; all where null
+--
+-- A row a night, hardware and software.
+--
+-- night: sweep_id of the night
+-- launch: name that ends it; null where the sweep is no night
+-- planned: trials in its plan
+-- recorded: trials of it recorded, with this hardware and software
+-- reached: trials of the plan whose turn came, lost ones too; less than planned where time was up
+-- first_started_at: when the first of them started, UTC
+-- commit: git commits of cudnn-sweep
+with parted as (
+    select
+        *,
+        night_parts(sweep_id) as parts
+    from records
+),
+
+named as (
+    select * from parted
+    where
+        parts['kind'] <> 'confirm'
+        and ($launch is null or parts['launch'] = $launch)
+        and ($until is null or parts['date'] <= $until)
+),
+
+by_block as (
+    select
+        sweep_id,
+        block,
+        count(*) as trials
+    from named
+    group by sweep_id, block
+),
+
+longest as (
+    select
+        sweep_id,
+        max(trials) as longest_block
+    from by_block
+    group by sweep_id
+)
+
+select -- noqa: ST06
+    named.sweep_id as night,
+    any_value(nullif(named.parts['launch'], '')) as launch,
+    max(named.plan_trials) as planned,
+    count(*) filter (where named.repeats_block is null) as recorded,
+    -- the last block may be lost as a whole
+    least(
+        max(named.position) filter (where named.repeats_block is null)
+        + 1 + any_value(longest.longest_block),
+        planned
+    ) as reached,
+    min(named.started_at) as first_started_at,
+    any_value(named.gpu) as gpu,
+    any_value(named.gpu_memory_bytes) as gpu_memory_bytes,
+    any_value(named.mig_profile) as mig_profile,
+    any_value(named.max_sm_clock_mhz) as max_sm_clock_mhz,
+    any_value(named.power_limit_w) as power_limit_w,
+    any_value(named.torch) as torch,
+    any_value(named.cuda) as cuda,
+    any_value(named.cudnn) as cudnn,
+    any_value(named.driver) as driver,
+    any_value(named.python) as python,
+    any_value(named.ray) as ray,
+    any_value(named.version) as version, -- noqa: RF04
+    string_agg(distinct named.commit, ', ' order by named.commit) as commit, -- noqa: RF04
+    named.env_hash,
+    named.software_hash
+from named
+inner join longest on named.sweep_id = longest.sweep_id
+group by named.sweep_id, named.env_hash, named.software_hash
+order by named.sweep_id, named.env_hash, named.software_hash

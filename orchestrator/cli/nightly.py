@@ -1,0 +1,94 @@
+"""`sweep nightly`."""
+
+import os
+import sys
+from datetime import date
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+PLAIN_WIDTH = 180  # columns where the output is no terminal
+COULD_NOT_TELL = 3  # exit code
+
+
+class Format(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def nightly(
+    file: Annotated[Path, typer.Argument(help="Launch file.")] = Path("cluster.yaml"),
+    suite: Annotated[
+        str | None, typer.Option(help="In place of the launch file's `nightly.suite`.")
+    ] = None,
+    results: Annotated[
+        str | None, typer.Option(help="Folder or URL, in place of the launch file's (./results).")
+    ] = None,
+    budget_minutes: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="In place of the launch file's `nightly.budget_minutes`."),
+    ] = None,
+    night: Annotated[
+        str | None, typer.Option(metavar="DATE", help="The night to run or to compare; today's.")
+    ] = None,
+    pin: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE", help="Compare with the month from this night on; run nothing."
+        ),
+    ] = None,
+    unpin: Annotated[bool, typer.Option("--unpin", help="Undo --pin; run nothing.")] = False,
+    reports: Annotated[
+        Path | None, typer.Option(help="Folder for the reports, in place of one in the results.")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="What is printed.")] = Format.TEXT,
+    fake: Annotated[
+        Path | None,
+        typer.Option(metavar="SCRIPT", help="Measure nothing: a script makes the numbers up."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan, run nothing.")
+    ] = False,
+) -> None:
+    """Run one night of FILE's nightly suite and compare it with the nights before.
+
+    Exit code 0: nothing got worse. 1: a regression is confirmed. 2: usage. 3: could not tell, for the
+    reason given. 130: Ctrl-C. 143: SIGTERM. A night that was cut goes on where it is started again.
+    """
+    from rich.console import Console
+
+    from cudnn_sweep.orchestrator.cli.failing import leave, mistakes_exit
+    from cudnn_sweep.orchestrator.cli.launch import program
+    from cudnn_sweep.orchestrator.errors import SweepBusyError
+    from cudnn_sweep.orchestrator.nightly.night import run_night
+    from cudnn_sweep.orchestrator.nightly.night_name import read_date
+    from cudnn_sweep.orchestrator.nightly.options import NightOptions
+    from cudnn_sweep.orchestrator.nightly.pinning import pin_baseline
+
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    console = Console(width=width, stderr=format is Format.JSON)
+    with mistakes_exit():
+        options = NightOptions(
+            file=file,
+            suite=suite,
+            results=results,
+            budget_minutes=budget_minutes,
+            night=date.today() if night is None else read_date(night, "--night"),
+            reports=reports,
+            format=format.value,
+            fake=fake,
+            dry_run=dry_run,
+            program=program(),
+        )
+        if pin is not None or unpin:
+            first = None if pin is None else read_date(pin, "--pin")
+            typer.echo(pin_baseline(options, first))
+            return
+        try:
+            code = run_night(options, os.environ, console)
+        except SweepBusyError as error:
+            typer.echo(f"sweep: {error}", err=True)
+            code = COULD_NOT_TELL
+    leave(code)

@@ -1,0 +1,32 @@
+"""Executor: where a session's trials run. Ray on this machine, or the fake of nightly/fake_machine.py."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.orchestrator.doctor.check import Check
+from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.workloads.suite import SuiteSpec
+from cudnn_sweep.workloads.survey import Survey
+
+
+class RunSession(Protocol):
+    def __call__(self, session: Session, budget_s: float | None, /) -> Progress:
+        """Run the session's trials; no block starts after `budget_s`."""
+
+
+class Executor(Protocol):
+    def look(self, suite: SuiteSpec) -> Survey:
+        """Raises SpecError where the suite cannot run here."""
+
+    def checks(self, results: str) -> Iterator[Check]:
+        """What a doctor finds in a few seconds."""
+
+    def opened(
+        self, store: Store, machine: Survey, console: Console
+    ) -> AbstractContextManager[RunSession]:
+        """Raises SweepBusyError where another launch measures on it."""

@@ -1,0 +1,160 @@
+"""Compares what was measured tonight with the nights before: the night's outcome, and its series."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS
+from cudnn_sweep.analysis.nightly.history import (
+    HARDWARE,
+    SOFTWARE,
+    History,
+    Night,
+    changes,
+    read_history,
+)
+from cudnn_sweep.analysis.nightly.judge import Screened, screen_all, settle
+from cudnn_sweep.analysis.nightly.outcome import (
+    Change,
+    Finding,
+    NightOutcome,
+    NightState,
+    Series,
+    Version,
+)
+from cudnn_sweep.orchestrator.nightly.asked import AskedNight
+
+JUDGED_SHARE = 0.9  # of the series: with fewer a night without alerts is no good news
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compared:
+    outcome: NightOutcome
+    series: tuple[Series, ...]
+
+
+def compare(asked: AskedNight, began: datetime) -> Compared:
+    diary = asked.diary()
+    first = diary.baseline()
+    history = read_history(
+        diary.store, asked.name.launch, asked.name.sweep_id, asked.pairs, first=first
+    )
+    if history is None:
+        return not_measured(asked, began, ("no trial was recorded tonight",))
+    before = diary.before(asked.name)
+    earlier = [each for each in before.findings if each.state != "refuted"] if before else []
+    screened = screen_all(history, earlier, is_pinned=first is not None)
+    findings = [
+        settle(
+            candidate,
+            None,
+            history,
+            is_pinned=first is not None,
+            command=asked.again(candidate.key.cell_id),
+        )
+        for candidate in screened.candidates
+    ]
+    return _compared(asked, began, history, screened, [each for each in findings if each])
+
+
+def not_measured(asked: AskedNight, began: datetime, reasons: Sequence[str]) -> Compared:
+    outcome = NightOutcome(
+        night=asked.name.sweep_id,
+        date=asked.name.date,
+        launch_file=str(asked.options.file),
+        suite=asked.suite_name,
+        started_at=began,
+        ended_at=datetime.now(UTC),
+        planned_trials=0,
+        recorded_trials=0,
+        state="could_not_tell",
+        reasons=tuple(reasons),
+        nights=0,
+        fine_series=0,
+        insufficient_series=0,
+        findings=(),
+        changes=(),
+        new_baseline=None,
+    )
+    return Compared(outcome=outcome, series=())
+
+
+def _compared(
+    asked: AskedNight,
+    began: datetime,
+    history: History,
+    screened: Screened,
+    findings: list[Finding],
+) -> Compared:
+    tonight, nights = history.tonight, history.nights
+    alerts = sum(finding.is_alert for finding in findings)
+    reasons = () if alerts else _reasons(history, screened)
+    state: NightState = "regression" if alerts else "could_not_tell" if reasons else "fine"
+    outcome = replace(
+        not_measured(asked, began, reasons).outcome,
+        planned_trials=tonight.planned,
+        recorded_trials=tonight.recorded,
+        state=state,
+        nights=_comparable(history) - 1,
+        fine_series=screened.fine,
+        insufficient_series=screened.insufficient,
+        findings=tuple(sorted(findings, key=lambda each: not each.is_alert)),
+        changes=_changes(nights[-2], tonight) if len(nights) > 1 else (),
+        new_baseline=_new_baseline(history),
+        versions=_versions(history),
+    )
+    return Compared(outcome=outcome, series=screened.series)
+
+
+def _comparable(history: History) -> int:
+    return max(len(history.comparable(env_hash)) for env_hash in history.tonight.env_hashes)
+
+
+def _reasons(history: History, screened: Screened) -> tuple[str, ...]:
+    """Why most of what was asked could not be judged, and what to do."""
+    asked = [series for series in screened.series if series.key.metric != "sign"]
+    if sum(series.is_judged for series in asked) >= JUDGED_SHARE * len(asked):
+        return ()
+    nights, tonight = _comparable(history), history.tonight
+    if nights < FEWEST_NIGHTS:
+        needed = f"{nights} of the {FEWEST_NIGHTS} nights that a comparison needs"
+        return (f"insufficient data: {needed}, tonight among them; the next nights bring more",)
+    absent = sum(series.points[-1].value is None for series in asked)
+    reasons = [f"{len(asked)} series, {absent} without a value tonight"]
+    if tonight.is_cut:
+        reasons.append(
+            f"the time was up after {tonight.reached} of {tonight.planned} trials: "
+            "raise budget_minutes, or take a smaller suite"
+        )
+    return tuple(reasons)
+
+
+def _changes(before: Night, now: Night) -> tuple[Change, ...]:
+    return changes(before, now, (*HARDWARE, *SOFTWARE))
+
+
+def _new_baseline(history: History) -> str | None:
+    *earlier, tonight = history.nights
+    if not earlier or any(night.env_hashes & tonight.env_hashes for night in earlier):
+        return None
+    moved = ", ".join(
+        f"{each.part} {each.before} → {each.now}"
+        for each in changes(earlier[-1], tonight, HARDWARE)
+    )
+    return f"other hardware than in the {len(earlier)} nights before: {moved}"
+
+
+def _versions(history: History) -> tuple[Version, ...]:
+    """Of the hardware that has most nights."""
+    env_hash = max(history.tonight.env_hashes, key=lambda each: len(history.comparable(each)))
+    nights = history.comparable(env_hash)
+    return tuple(
+        Version(
+            date=now.date,
+            software_hash=now.software_of(env_hash),
+            changes=changes(before, now, SOFTWARE),
+        )
+        for before, now in pairwise(nights)
+        if before.software_of(env_hash) != now.software_of(env_hash)
+    )

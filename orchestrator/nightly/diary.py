@@ -1,0 +1,109 @@
+"""What nights leave beside the results for later ones: outcomes, what was told, the pinned baseline.
+
+    nightly/NAME/night-2026-11-21-NAME.json    a night's outcome, as `night.json` of its reports
+    nightly/NAME/told.json                     the alerts that were told, so that they are told once
+    nightly/NAME/baseline.json                 the night from which on nights are compared
+
+NAME is the launch file's. A night that is compared again overwrites its outcome; nothing is removed.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+
+import pyarrow as pa
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.reports.as_json import from_json, to_json
+from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.nightly.night_name import NightName
+
+
+class Told(BaseModel):
+    """An alert that somebody has heard of."""
+
+    metric: str
+    env_hash: str
+    cell_id: str
+    settings: str
+    since: date
+
+
+class Baseline(BaseModel):
+    first: date
+    """The night from which on nights are compared, and to whose month."""
+
+
+TOLD = TypeAdapter(list[Told])
+
+
+def told_of(finding: Finding) -> Told:
+    key = finding.key
+    return Told(
+        metric=key.metric,
+        env_hash=key.env_hash,
+        cell_id=key.cell_id,
+        settings=key.settings,
+        since=finding.since,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Diary:
+    store: Store
+    launch: str
+
+    def write(self, outcome: NightOutcome) -> None:
+        self._write(f"{outcome.night}.json", to_json(outcome))
+
+    def before(self, name: NightName) -> NightOutcome | None:
+        """The last outcome of an earlier night that measured something."""
+        for night in reversed(self._nights()):
+            if night < f"{name.sweep_id}.json":
+                outcome = from_json(self._read(night) or "")
+                if outcome.recorded_trials:
+                    return outcome
+        return None
+
+    def told(self) -> list[Told]:
+        text = self._read("told.json")
+        return TOLD.validate_json(text) if text else []
+
+    def write_told(self, told: list[Told]) -> None:
+        self._write("told.json", TOLD.dump_json(told, indent=1).decode())
+
+    def baseline(self) -> date | None:
+        text = self._read("baseline.json")
+        try:
+            return Baseline.model_validate_json(text).first if text else None
+        except ValidationError:
+            raise SpecError(
+                f"{self._shown('baseline.json')} is no pinned baseline: {text}"
+            ) from None
+
+    def pin(self, first: date) -> None:
+        self._write("baseline.json", Baseline(first=first).model_dump_json())
+
+    def unpin(self) -> None:
+        self.store.folder.remove(self._path("baseline.json"))
+
+    def _nights(self) -> list[str]:
+        names = self.store.folder.names(self._path(""), ".json")
+        return [name for name in names if name.startswith("night-")]
+
+    def _read(self, name: str) -> str | None:
+        try:
+            content: bytes = self.store.folder.read(self._path(name)).to_pybytes()
+        except FileNotFoundError:
+            return None
+        return content.decode()
+
+    def _write(self, name: str, text: str) -> None:
+        self.store.folder.write(self._path(name), pa.py_buffer(text.encode()))
+
+    def _path(self, name: str) -> str:
+        return f"nightly/{self.launch}/{name}".rstrip("/")
+
+    def _shown(self, name: str) -> str:
+        return self.store.folder.shown(self._path(name))

@@ -1,0 +1,154 @@
+"""A machine that measures nothing: its trials' numbers are made up as a script says. No Ray, no process.
+
+It runs whole plans in seconds through the same records and the same store, to try out what follows.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+from importlib.metadata import version
+from pathlib import Path
+from uuid import uuid4
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.cluster.strict_yaml import read_strict
+from cudnn_sweep.orchestrator.doctor.check import Check
+from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
+from cudnn_sweep.orchestrator.every_launch import refuges_of
+from cudnn_sweep.orchestrator.executor import RunSession
+from cudnn_sweep.orchestrator.nightly.fake import FakeScript
+from cudnn_sweep.orchestrator.nightly.fake_trial import FakeTrial
+from cudnn_sweep.orchestrator.plan import Trial
+from cudnn_sweep.orchestrator.process.protocol import Outcome
+from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.record import make_record
+from cudnn_sweep.orchestrator.recorder import Recorder
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.workloads.environment import Environment, our_version
+from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
+from cudnn_sweep.workloads.survey import Survey, workload_facts
+
+UUID = "GPU-fake"
+BEGINS = time(2, 30, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FakeMachine:
+    """An Executor, in one night of its script."""
+
+    script: FakeScript
+    night: date
+
+    def look(self, suite: SuiteSpec) -> Survey:
+        return Survey(
+            environment=self.environment(),
+            gpus=[self.script.gpu],
+            gpu_uuids=[UUID],
+            workloads=workload_facts(workload_names(suite)),
+        )
+
+    def checks(self, results: str) -> Iterator[Check]:
+        yield from check_storage(results)
+
+    @contextmanager
+    def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
+        def run(session: Session, budget_s: float | None, /) -> Progress:
+            return _Run(self, session, store, machine.environment).whole(budget_s)
+
+        yield run
+
+    def environment(self) -> Environment:
+        found = Environment(
+            device="cuda",
+            gpu=self.script.gpu,
+            gpu_uuid=UUID,
+            gpu_memory_bytes=150_000_000_000,
+            mig_profile=None,
+            max_sm_clock_mhz=1980,
+            power_limit_w=700.0,
+            driver="580.1",
+            cuda="13.0",
+            cudnn=91900,
+            torch="2.11.0",
+            ray=version("ray"),
+            python="3.12.3",
+            os="Linux",
+            host="fake",
+            cpu_cores=16,
+            version=our_version(),
+            commit=None,
+        )
+        return _with(found, self.script.installed_at(self.night))
+
+
+def read_fake_machine(file: Path, night: date) -> FakeMachine:
+    """Raises LaunchFileError for a mistake in the script."""
+    return FakeMachine(script=read_strict(file, FakeScript), night=night)
+
+
+def _with(environment: Environment, parts: dict[str, str | int | float]) -> Environment:
+    return replace(environment, **parts)  # type: ignore[arg-type]  # names and types are the script's
+
+
+class _Run:
+    """One session, by the fake's own clock."""
+
+    def __init__(
+        self, machine: FakeMachine, session: Session, store: Store, environment: Environment
+    ) -> None:
+        self._machine = machine
+        self._session = session
+        self._environment = environment
+        self._recorder = Recorder(store.location)
+        self._elapsed_s = 0.0
+
+    def whole(self, budget_s: float | None) -> Progress:
+        for _, trials in self._session.plan.blocks():
+            if budget_s is not None and self._elapsed_s > budget_s:
+                break
+            for trial in trials:
+                self._one(trial)
+        return self._recorder.finish(self._session.sweep_id, refuges_of(self._session))
+
+    def _one(self, trial: Trial) -> None:
+        made_up = FakeTrial(
+            script=self._machine.script,
+            trial=trial,
+            night=self._machine.night,
+            sweep_id=self._session.sweep_id,
+        )
+        began = datetime.combine(self._machine.night, BEGINS) + timedelta(seconds=self._elapsed_s)
+        self._elapsed_s += self._machine.script.trial_s
+        attempt = self._recorder.begin(trial.trial_id, trial.position, UUID)
+        if attempt is None or made_up.is_lost:
+            return
+        self._recorder.record(
+            make_record(
+                self._session,
+                trial,
+                _outcome(made_up, began),
+                self._environment,
+                slot=UUID,
+                attempt=attempt,
+                attempt_id=uuid4().hex,
+            )
+        )
+
+
+def _outcome(made_up: FakeTrial, began: datetime) -> Outcome:
+    failure = made_up.failure
+    trial_s = made_up.script.trial_s
+    return Outcome(
+        status=failure or "ok",
+        message="the script says so" if failure else None,
+        reply=None if failure else made_up.reply(),
+        pid=0,
+        started_at=began,
+        ended_at=began + timedelta(seconds=trial_s),
+        process_s=trial_s,
+        exit_s=0.0,
+        gap_s=0.0,
+    )

@@ -1,0 +1,62 @@
+"""A night: measure within its time, compare with the nights before, confirm, report, tell."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.nightly.reports.write import write_reports
+from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.orchestrator.errors import OrchestratorError
+from cudnn_sweep.orchestrator.launch import launch
+from cudnn_sweep.orchestrator.nightly.asked import AskedNight, read_asked
+from cudnn_sweep.orchestrator.nightly.compare import Compared, compare, not_measured
+from cudnn_sweep.orchestrator.nightly.fitness import why_unfit
+from cudnn_sweep.orchestrator.nightly.options import NightOptions
+from cudnn_sweep.orchestrator.nightly.shown import show
+from cudnn_sweep.orchestrator.nightly.telling import tell_news
+from cudnn_sweep.orchestrator.sweep_lock import night_lock
+
+COULD_NOT_TELL = 3  # exit code
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
+
+
+def run_night(options: NightOptions, environment: Mapping[str, str], console: Console) -> int:
+    """Returns the exit code: 0 fine, 1 a regression is confirmed, 3 it could not tell.
+
+    Raises an error of the folders for a mistake in what is asked, SweepBusyError where another process
+    runs a night of this launch file.
+    """
+    asked = read_asked(options, environment)
+    if options.dry_run:
+        return launch(asked.launch_options(), console, asked.executor)
+    with night_lock(asked.results, asked.name.launch):
+        began = datetime.now(UTC)
+        reasons = why_unfit(asked) or _measure(asked, console)
+        compared = not_measured(asked, began, reasons) if reasons else compare(asked, began)
+        _keep(asked, compared, environment)
+        show(compared.outcome, asked.options.format, console)
+        tell_news(asked, compared.outcome, console)
+        return compared.outcome.exit_code
+
+
+def _measure(asked: AskedNight, console: Console) -> tuple[str, ...]:
+    """Why it could not be; whatever was recorded by then is kept, and the night is compared by it."""
+    try:
+        launch(asked.launch_options(), console, asked.executor)
+    except (OrchestratorError, ClusterError, StoreError) as error:
+        return (str(error),)
+    return ()
+
+
+def _keep(asked: AskedNight, compared: Compared, environment: Mapping[str, str]) -> None:
+    asked.diary().write(compared.outcome)
+    summary = environment.get(STEP_SUMMARY)
+    write_reports(
+        compared.outcome,
+        compared.series,
+        asked.reports,
+        step_summary=Path(summary) if summary else None,
+    )

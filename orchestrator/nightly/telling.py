@@ -1,0 +1,45 @@
+"""Who hears of a night: the webhook, where there is news."""
+
+import json
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome
+from cudnn_sweep.analysis.nightly.reports.as_json import to_json
+from cudnn_sweep.analysis.nightly.reports.words import headline, told
+from cudnn_sweep.orchestrator.errors import WebhookError
+from cudnn_sweep.orchestrator.nightly.asked import AskedNight
+from cudnn_sweep.orchestrator.nightly.diary import told_of
+from cudnn_sweep.orchestrator.nightly.news import News
+from cudnn_sweep.orchestrator.nightly.webhook import tell
+
+
+def tell_news(asked: AskedNight, outcome: NightOutcome, console: Console) -> None:
+    """Post what was not told yet. What could not be delivered is news again the next night."""
+    diary = asked.diary()
+    known = diary.told()
+    fresh = [alert for alert in outcome.alerts if told_of(alert) not in known]
+    current = [told_of(alert) for alert in outcome.alerts]
+    kept = [each for each in known if each in current]
+    before = diary.before(asked.name)
+    is_news = bool(fresh) or outcome.new_baseline is not None or _stopped_telling(before, outcome)
+    if asked.webhook is not None and is_news:
+        lines = [each.line for each in told(outcome) if each.finding in fresh]
+        news = News(
+            headline=headline(outcome),
+            findings=(*lines, *outcome.reasons, *filter(None, [outcome.new_baseline])),
+            result=json.loads(to_json(outcome)),
+        )
+        try:
+            tell(asked.webhook, news)
+        except WebhookError as error:
+            warning = f"warning: nobody was told: {error}"
+            console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
+            fresh = []
+    diary.write_told([*kept, *map(told_of, fresh)])
+
+
+def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
+    """It could tell the night before."""
+    could = before is not None and before.state != "could_not_tell"
+    return could and outcome.state == "could_not_tell"

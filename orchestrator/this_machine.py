@@ -1,0 +1,76 @@
+"""This machine: one trial at a time on each GPU or on the CPU, through a Ray of its own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.orchestrator.contrast import verdicts_of
+from cudnn_sweep.orchestrator.display import watch
+from cudnn_sweep.orchestrator.doctor.check import Check
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.every_launch import refuges_of
+from cudnn_sweep.orchestrator.executor import RunSession
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.repeats import told
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.slot import survey
+from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
+from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
+from cudnn_sweep.workloads.survey import Survey
+
+
+class ThisMachine:
+    """An Executor."""
+
+    def look(self, suite: SuiteSpec) -> Survey:
+        """Ask a process that is thrown away: planning imports no workload and touches no GPU."""
+        with ForkServer(survey_only=True) as server:
+            machine = survey(server, workload_names(suite))
+        if suite.needs_cuda and machine.environment.device != "cuda":
+            raise SpecError(
+                "the suite needs CUDA (needs_cuda: true); torch finds none on this machine"
+            )
+        if len(set(machine.gpus)) > 1:
+            models = ", ".join(sorted(set(machine.gpus)))
+            raise SpecError(f"GPUs of several models: {models}; choose by CUDA_VISIBLE_DEVICES")
+        return machine
+
+    def checks(self, results: str) -> Iterator[Check]:
+        from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
+
+        yield from examine(DoctorOptions(results=results, self_test_s=0.0, quick=True))
+
+    @contextmanager
+    def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
+        from cudnn_sweep.cluster.local_ray import local_ray
+
+        gpus = len(machine.gpus)
+        with (
+            measuring_lock(machine.gpu_uuids or ["cpu"]),
+            local_ray(slots=max(1, gpus), gpus=gpus, gpu_uuids=machine.gpu_uuids) as ours,
+        ):
+            from cudnn_sweep.orchestrator.tune_host import Host, Slots
+
+            def run(session: Session, budget_s: float | None, /) -> Progress:
+                if repeats := told(session.plan):
+                    console.print(f"Sweep {session.sweep_id} ({repeats})", highlight=False)
+                slots = Slots(count=max(1, gpus), gpu=gpus > 0)
+                host = Host(session, results=store.location, slots=slots)
+                try:
+                    with watch(
+                        console,
+                        session.plan,
+                        host.progress,
+                        lambda: verdicts_of(store, session.sweep_id, session.contrasts),
+                    ):
+                        host.run(Path(mkdtemp(dir=ours.folder)), budget_s)
+                finally:
+                    progress = host.finish(refuges_of(session))
+                return progress
+
+            yield run
