@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly import gate
 from cudnn_sweep.analysis.nightly.confirmation import (
     LOOKS,
     MOST_NIGHTS,
@@ -15,12 +14,29 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     judge_nights,
     judge_pairs,
 )
-from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, MONTH, Array, Mask, Places
+from cudnn_sweep.analysis.nightly.gate import (
+    FEWEST_NIGHTS,
+    MONTH,
+    NO_CANDIDATE,
+    Array,
+    Mask,
+    Places,
+    candidate_since,
+    compared_with,
+)
 from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
 from cudnn_sweep.analysis.nightly.simulated_nights import Histories, NightNoise
 
 MIN_EFFECT = STEADY_WALL.min_effect
 SEVEN_PERCENT = float(np.log(1.07))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Screened:
+    """Histories, and since when (series × nights) a candidate is worse, or NO_CANDIDATE."""
+
+    histories: Histories
+    since: Places
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,10 +49,6 @@ class Alerts:
     pairs: int = 0
     """Fresh pairs that all candidates took."""
 
-    @property
-    def count(self) -> int:
-        return int(self.raised.sum())
-
     def found_within(self, nights: int, changed_at: Places) -> int:
         """Series with an alert in that many nights from the change on."""
         since = np.arange(self.raised.shape[1]) - changed_at[:, None]
@@ -44,36 +56,34 @@ class Alerts:
         return int(found.any(axis=1).sum())
 
 
-def screened(histories: Histories) -> Places:
-    """Series × nights: since when a candidate is worse, or NO_CANDIDATE."""
-    nights = histories.values.shape[1]
-    since = np.full(histories.values.shape, gate.NO_CANDIDATE)
-    for tonight in range(FEWEST_NIGHTS - 1, nights):
+def screened(histories: Histories) -> Screened:
+    since = np.full(histories.values.shape, NO_CANDIDATE)
+    for tonight in range(FEWEST_NIGHTS - 1, histories.values.shape[1]):
         so_far = histories.values[:, : tonight + 1]
-        for past in gate.compared_with(so_far, MIN_EFFECT):
-            found = gate.candidate_since(so_far, past)
+        for past in compared_with(so_far, MIN_EFFECT):
+            found = candidate_since(so_far, past)
             since[:, tonight] = np.where(since[:, tonight] < 0, found, since[:, tonight])
-    return since
+    return Screened(histories=histories, since=since)
 
 
-def by_pairs(histories: Histories, since: Places, generator: np.random.Generator) -> Alerts:
+def by_pairs(tried: Screened, generator: np.random.Generator) -> Alerts:
     """Each candidate confirmed by interleaved pairs of last good and current, as many as it takes."""
-    confirmed = np.zeros(since.shape, dtype=bool)
+    histories, is_candidate = tried.histories, tried.since != NO_CANDIDATE
+    confirmed = np.zeros(is_candidate.shape, dtype=bool)
     pairs = 0
-    for tonight in range(since.shape[1]):
-        open_series = np.flatnonzero(since[:, tonight] != gate.NO_CANDIDATE)
-        ratios: Array = np.empty((len(open_series), 0))
+    for tonight in range(is_candidate.shape[1]):
+        unsettled = np.flatnonzero(is_candidate[:, tonight])
+        ratios: Array = np.empty((len(unsettled), 0))
         for look in LOOKS:
-            effects = histories.effect[open_series, tonight]
+            effects = histories.effect[unsettled, tonight]
             fresh = pair_ratios(histories.noise, effects, look - ratios.shape[1], generator)
             ratios = np.concatenate([ratios, fresh], axis=1)
             pairs += fresh.size
             judged = judge_pairs(ratios, MIN_EFFECT)
-            confirmed[open_series[judged.is_confirmed], tonight] = True
-            is_open = ~judged.is_confirmed & ~judged.is_refuted
-            open_series, ratios = open_series[is_open], ratios[is_open]
-    candidates = int((since != gate.NO_CANDIDATE).sum())
-    return Alerts(raised=_begins(confirmed), candidates=candidates, pairs=pairs)
+            confirmed[unsettled[judged.is_confirmed], tonight] = True
+            more = ~judged.is_confirmed & ~judged.is_refuted
+            unsettled, ratios = unsettled[more], ratios[more]
+    return Alerts(raised=_begins(confirmed), candidates=int(is_candidate.sum()), pairs=pairs)
 
 
 def pair_ratios(
@@ -85,54 +95,52 @@ def pair_ratios(
     return ratios
 
 
-def by_waiting(histories: Histories, since: Places, z: float = WAITING_Z) -> Alerts:
+def by_waiting(tried: Screened, z: float = WAITING_Z) -> Alerts:
     """Each candidate confirmed by further nights, whose values take in fresh processes."""
-    values = histories.values.copy()
-    raised = np.zeros(since.shape, dtype=bool)
-    waits_since = np.full(len(since), gate.NO_CANDIDATE)
-    candidates = 0
-    for tonight in range(since.shape[1]):
-        is_new = (waits_since < 0) & (since[:, tonight] >= 0)
-        waits_since[is_new] = since[is_new, tonight]
-        candidates += int(is_new.sum())
-        waiting = waits_since >= 0
-        values[waiting, tonight] = histories.with_fresh[waiting, tonight]
+    values = tried.histories.values.copy()
+    raised = np.zeros(values.shape, dtype=bool)
+    waits_since = np.full(len(values), NO_CANDIDATE)
+    for tonight in range(tried.since.shape[1]):
+        is_idle = waits_since == NO_CANDIDATE
+        waits_since[is_idle] = tried.since[is_idle, tonight]
+        waiting = waits_since != NO_CANDIDATE
+        values[waiting, tonight] = tried.histories.with_fresh[waiting, tonight]
         for first in np.unique(waits_since[waiting]):
             series = np.flatnonzero(waits_since == first)
-            before, new = (
-                values[series, max(0, first - MONTH) : first],
-                values[series, first : tonight + 1],
-            )
-            judged = judge_nights(before, new, MIN_EFFECT, z)
+            before = values[series, max(0, first - MONTH) : first]
+            since = values[series, first : tonight + 1]
+            judged = judge_nights(before, since, MIN_EFFECT, z)
             raised[series[judged.is_confirmed], tonight] = True
-            is_over = judged.is_confirmed | judged.is_refuted | (new.shape[1] >= MOST_NIGHTS)
-            waits_since[series[is_over]] = gate.NO_CANDIDATE
-    return Alerts(raised=raised, candidates=candidates, pairs=0)
+            is_over = since.shape[1] >= MOST_NIGHTS
+            settled = judged.is_confirmed | judged.is_refuted | is_over
+            waits_since[series[settled]] = NO_CANDIDATE
+    return Alerts(raised=raised)
 
 
-def over_last_night(histories: Histories) -> Alerts:
+def over_last_night(tried: Screened) -> Alerts:
     """The fixed rule: 7% slower than the night before."""
-    raised = np.zeros(histories.values.shape, dtype=bool)
-    raised[:, 1:] = np.diff(histories.values, axis=1) > SEVEN_PERCENT
-    return _of_all(raised)
+    values = tried.histories.values
+    return _of_all(np.diff(values, axis=1, prepend=values[:, :1]) > SEVEN_PERCENT)
 
 
-def over_last_month(histories: Histories) -> Alerts:
+def over_last_month(tried: Screened) -> Alerts:
     """7% slower than the median of the month before."""
-    raised = np.zeros(histories.values.shape, dtype=bool)
-    for tonight in range(FEWEST_NIGHTS - 1, histories.values.shape[1]):
-        level = np.median(histories.values[:, max(0, tonight - MONTH) : tonight], axis=1)
-        raised[:, tonight] = histories.values[:, tonight] - level > SEVEN_PERCENT
+    values = tried.histories.values
+    raised = np.zeros(values.shape, dtype=bool)
+    for tonight in range(FEWEST_NIGHTS - 1, values.shape[1]):
+        level = np.median(values[:, max(0, tonight - MONTH) : tonight], axis=1)
+        raised[:, tonight] = values[:, tonight] - level > SEVEN_PERCENT
     return _of_all(raised)
 
 
-def all_knowing(histories: Histories, z: float) -> Alerts:
+def all_knowing(tried: Screened, z: float) -> Alerts:
     """What no rule beats that waits for a step: it knows the level, and the normal noise's size.
 
     An alert where the sum of the last nights, of whichever number, is so many standard errors over it.
     """
-    sums = np.cumsum(np.pad(histories.values, ((0, 0), (1, 0))), axis=1) / histories.noise.in_all
-    highest = np.full(histories.values.shape, -np.inf)
+    values, in_all = tried.histories.values, tried.histories.noise.in_all
+    sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1) / in_all
+    highest = np.full(values.shape, -np.inf)
     for nights in range(1, MOST_NIGHTS + 1):
         found = (sums[:, nights:] - sums[:, :-nights]) / np.sqrt(nights)
         highest[:, nights - 1 :] = np.maximum(highest[:, nights - 1 :], found)

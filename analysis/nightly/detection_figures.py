@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from cudnn_sweep.analysis.nightly import detection
-from cudnn_sweep.analysis.nightly.confirmation import WAITING_Z
-from cudnn_sweep.analysis.nightly.detection import Alerts
-from cudnn_sweep.analysis.nightly.gate import NO_CANDIDATE, Places
+from cudnn_sweep.analysis.nightly.detection import Alerts, Screened
+from cudnn_sweep.analysis.nightly.gate import NO_CANDIDATE
 from cudnn_sweep.analysis.nightly.simulated_nights import (
     HELD_TO_TARGETS,
     OTHERS,
@@ -26,6 +26,12 @@ WITHIN = 3  # nights
 WAITS = (3, 5, 7, 14, 30)  # nights
 CURVE = (2.5, 3.0, 3.5, 4.0, 4.25, 4.5, 5.0)  # standard errors at which a waiting alert is raised
 ALL_KNOWING = (2.5, 3.0, 3.5, 4.0, 4.5)
+
+Alert: TypeAlias = Callable[[Screened], Alerts]
+PLAIN: dict[str, Alert] = {
+    "7% over last night": detection.over_last_night,
+    "7% over the month": detection.over_last_month,
+}
 
 MOST_FALSE = 0.002  # alerts a series, over all nights
 LEAST_FOUND = 0.9
@@ -90,21 +96,6 @@ class NightFigures:
         return [name for name, is_missed in misses.items() if is_missed]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Screened:
-    """Histories, and since when a night of theirs is a candidate."""
-
-    histories: Histories
-    since: Places
-
-    @property
-    def changed_at(self) -> Places:
-        return self.histories.changed_at
-
-
-Alert: TypeAlias = Callable[[Screened], Alerts]
-
-
 def simulate_nights(series: int, nights: int, seed: int) -> Iterator[NightFigures]:
     for noise in HELD_TO_TARGETS + OTHERS:
         yield try_noise(noise, series, nights, seed)
@@ -114,22 +105,12 @@ def try_noise(noise: NightNoise, series: int, nights: int, seed: int) -> NightFi
     """Histories without a change, and with one of each size."""
 
     def made(step: float) -> Screened:
-        found = histories(noise, step, series, nights, seed)
-        return Screened(histories=found, since=detection.screened(found))
+        return detection.screened(histories(noise, step, series, nights, seed))
 
-    generator = np.random.default_rng([seed, *noise.name.encode()])
     still, stepped = made(0.0), made(STEP)
     software, hardware = (still, stepped), (still, still if noise.is_drifting else stepped)
-
-    def by_pairs(tried: Screened) -> Alerts:
-        return detection.by_pairs(tried.histories, tried.since, generator)
-
-    def by_waiting(z: float) -> Alert:
-        return lambda tried: detection.by_waiting(tried.histories, tried.since, z)
-
-    def all_knowing(z: float) -> Alert:
-        return lambda tried: detection.all_knowing(tried.histories, z)
-
+    generator = np.random.default_rng([seed, *noise.name.encode()])
+    by_pairs = partial(detection.by_pairs, generator=generator)
     has_curve = noise.common_share == 1
     return NightFigures(
         noise=noise,
@@ -137,16 +118,21 @@ def try_noise(noise: NightNoise, series: int, nights: int, seed: int) -> NightFi
         candidates=Share(hits=int((still.since != NO_CANDIDATE).sum()), cells=still.since.size),
         software=_rule("by pairs", by_pairs, software),
         found_by_step={
-            step: _found(tried, by_pairs(tried), WITHIN)
-            for step, tried in ((step, made(step)) for step in OTHER_STEPS)
+            step: _found(changed, by_pairs(changed), WITHIN)
+            for step, changed in ((step, made(step)) for step in OTHER_STEPS)
         },
-        hardware=_rule("by waiting", by_waiting(WAITING_Z), hardware),
-        curve=[_rule(f"{z:g}", by_waiting(z), hardware) for z in CURVE if has_curve],
-        all_knowing=[_rule(f"{z:g}", all_knowing(z), hardware) for z in ALL_KNOWING if has_curve],
-        plain=[
-            _rule("7% over last night", lambda t: detection.over_last_night(t.histories), hardware),
-            _rule("7% over the month", lambda t: detection.over_last_month(t.histories), hardware),
+        hardware=_rule("by waiting", detection.by_waiting, hardware),
+        curve=[
+            _rule(f"{z:g}", partial(detection.by_waiting, z=z), hardware)
+            for z in CURVE
+            if has_curve
         ],
+        all_knowing=[
+            _rule(f"{z:g}", partial(detection.all_knowing, z=z), hardware)
+            for z in ALL_KNOWING
+            if has_curve
+        ],
+        plain=[_rule(name, alert, hardware) for name, alert in PLAIN.items()],
     )
 
 
@@ -174,7 +160,7 @@ def _rule(name: str, alert: Alert, tried: tuple[Screened, Screened]) -> Rule:
     still_alerts, changed_alerts = (alert(each) for each in tried)
     raised = still_alerts.raised
     if changed is still:
-        raised = raised & (np.arange(raised.shape[1]) < still.changed_at[:, None])
+        raised = raised & (np.arange(raised.shape[1]) < still.histories.changed_at[:, None])
     return Rule(
         name=name,
         pairs_a_candidate=still_alerts.pairs / max(still_alerts.candidates, 1),
@@ -184,5 +170,5 @@ def _rule(name: str, alert: Alert, tried: tuple[Screened, Screened]) -> Rule:
 
 
 def _found(changed: Screened, alerts: Alerts, nights: int) -> Share:
-    found = alerts.found_within(nights, changed.changed_at)
-    return Share(hits=found, cells=len(changed.changed_at))
+    changed_at = changed.histories.changed_at
+    return Share(hits=alerts.found_within(nights, changed_at), cells=len(changed_at))

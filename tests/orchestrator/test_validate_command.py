@@ -2,9 +2,12 @@ import pytest
 from typer.testing import CliRunner
 
 from cudnn_sweep.analysis import simulation
+from cudnn_sweep.analysis.nightly import detection_figures
+from cudnn_sweep.analysis.nightly.simulated_nights import HELD_TO_TARGETS, OTHERS
 from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED
 from cudnn_sweep.orchestrator.cli import app
 
+FEW_NIGHTS = ["validate", "nights", "--series", "20", "--nights", "30"]
 SMALL = ["validate", "statistics", "--cells", "60", "--blocks", "3"]
 
 
@@ -17,6 +20,12 @@ def runner() -> CliRunner:
 def few_noises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "PROMISED", PROMISED[:2])
     monkeypatch.setattr(simulation, "NOT_PROMISED", NOT_PROMISED[1:])
+
+
+@pytest.fixture
+def few_night_noises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detection_figures, "HELD_TO_TARGETS", HELD_TO_TARGETS[:2])
+    monkeypatch.setattr(detection_figures, "OTHERS", OTHERS[-1:])
 
 
 @pytest.mark.usefixtures("few_noises")
@@ -40,6 +49,31 @@ def test_a_missed_target_is_marked_and_named_and_exits_1(
     assert told.exit_code == 1
     assert "!" in next(line for line in told.output.splitlines() if line.startswith("launch_bound"))
     assert "Missed: coverage under device_bound with 3 blocks;" in told.output.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("few_night_noises")
+def test_nights_are_told_under_every_noise_and_repeat_with_the_seed(runner: CliRunner) -> None:
+    told = runner.invoke(app, FEW_NIGHTS)
+    assert told.exit_code == 0, told.output
+    for name in ("2%_common", "2%", "drift"):
+        assert told.output.count(f"\n{name} ") == 2, "software and hardware"
+    assert "\n2%_common, z 4.25 " in told.output
+    assert "\ndrift, 7% over the month " in told.output
+    assert told.output.splitlines()[-1].endswith("in all 2 divisions of the noise.")
+    assert runner.invoke(app, FEW_NIGHTS).output == told.output
+    assert runner.invoke(app, [*FEW_NIGHTS, "--seed", "2"]).output != told.output
+
+
+@pytest.mark.usefixtures("few_night_noises")
+def test_a_missed_target_of_nights_is_marked_and_named_and_exits_1(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detection_figures, "MOST_FALSE", -1.0)
+    told = runner.invoke(app, FEW_NIGHTS)
+    assert told.exit_code == 1
+    assert "0.0000 !" in next(line for line in told.output.splitlines() if line.startswith("2% "))
+    words = "Missed: false alerts under 2%_common; false alerts under 2%."
+    assert told.output.splitlines()[-1] == words
 
 
 @pytest.mark.parametrize("words", [["validate"], ["validate", "timers"]])

@@ -1,0 +1,97 @@
+"""What asv's step detection and apache-otava make of the made-up nights of `sweep validate nights`.
+
+Neither is a dependency of ours: they run in an environment of their own, on the same histories.
+
+    python3 -m venv rivals
+    rivals/bin/pip install asv==0.6.6 apache-otava==0.8.0
+    .venv/bin/sweep validate nights --series 2000 --histories nights.npz
+    rivals/bin/python docs/nightly_rivals.py nights.npz --noise 2%
+
+Each night they see the history so far. An alert is a rise that they report on a night on which no
+earlier night's report had one within three nights of it. It takes 10 to 20 minutes a noise and 2,000 series.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+from asv.step_detect import detect_regressions, detect_steps
+from otava.analysis import compute_change_points
+
+FEWEST_NIGHTS = 7  # as ours
+SAME = 3  # nights: a rise that moves by as much is the same one
+WAITS = (3, 5, 7, 14)  # nights
+LEAST = 0.03  # the change that counts, as ours
+
+Detector = Callable[[list[float]], list[int]]
+
+
+def asv(threshold: float, values: list[float]) -> list[int]:
+    """As `asv publish` lists regressions; its own threshold is 5%."""
+    _, _, rises = detect_regressions(detect_steps(values), threshold)
+    return [after for _, after, *_ in rises or []]
+
+
+def otava(magnitude: float, values: list[float]) -> list[int]:
+    """Its own p value (0.001) and window (50); its own least magnitude is 0."""
+    points, _ = compute_change_points(values, min_magnitude=magnitude)
+    return [point.index for point in points if point.stats.forward_rel_change() > 0]
+
+
+DETECTORS: dict[str, Detector] = {
+    "asv, 5%": partial(asv, 0.05),
+    "asv, 3%": partial(asv, LEAST),
+    "apache-otava, 0%": partial(otava, 0.0),
+    "apache-otava, 3%": partial(otava, LEAST),
+}
+
+
+def alerts(detect: Detector, values: list[float], first: int, last: int) -> Iterator[int]:
+    """The nights from `first` to before `last` that bring a rise not reported before."""
+    known = detect(values[:first])
+    for night in range(first, last):
+        rises = detect(values[: night + 1])
+        if any(all(abs(rise - other) > SAME for other in known) for rise in rises):
+            yield night
+        known += rises
+
+
+def told(name: str, detect: Detector, histories: dict[str, np.ndarray]) -> str:
+    still, stepped = histories["still"], histories["stepped"]
+    false = sum(
+        len(list(alerts(detect, nights.tolist(), FEWEST_NIGHTS - 1, len(nights))))
+        for nights in still
+    )
+    waits = []
+    for nights, changed_at in zip(stepped, histories["changed_at"], strict=True):
+        last = min(changed_at + max(WAITS), len(nights))
+        night = next(
+            alerts(detect, nights.tolist(), int(changed_at), last), len(nights) + max(WAITS)
+        )
+        waits.append(night - changed_at + 1)
+    found = "".join(f"{100 * np.mean(np.array(waits) <= wait):11.1f}" for wait in WAITS)
+    return f"{name:20}{false / len(still):11.4f}{found}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("histories", help="as written by `sweep validate nights --histories`")
+    parser.add_argument("--noise", default="2%", help="its name in that command's tables")
+    parser.add_argument("--series", type=int, help="so many of them; all where left out")
+    options = parser.parse_args()
+    with np.load(options.histories) as file:
+        histories = {
+            name: file[f"{options.noise}/{name}"][: options.series]
+            for name in ("still", "stepped", "changed_at")
+        }
+    print(
+        f"{options.noise}, {len(histories['still'])} series: false alerts a series; percent found"
+    )
+    print(f"{'':20}{'false':>11}" + "".join(f"{f'in {wait}':>11}" for wait in WAITS))
+    for name, detect in DETECTORS.items():
+        print(told(name, detect, histories), flush=True)
+
+
+if __name__ == "__main__":
+    main()
