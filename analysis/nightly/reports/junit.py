@@ -76,7 +76,7 @@ def _name(key: SeriesKey) -> str:
 
 def _result(each: Told) -> list[ElementTree.Element]:
     """What got better or was refuted passes, and its output says so."""
-    text = _legal(f"{each.line}\nTo measure again: {each.finding.command}")
+    text = _legal(f"{each.line}\nTo measure again: {each.command}")
     tag = {"alert": "failure", "waiting": "skipped"}.get(each.group, "system-out")
     message = f"{each.metric}: {each.change}"
     said = {} if tag == "system-out" else {"message": message, "type": each.finding.direction}

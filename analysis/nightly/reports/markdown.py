@@ -67,7 +67,7 @@ def _row(each: Told) -> tuple[str, ...]:
     if each.finding.ratio is None:
         size = f"{_code(each.before)} → {_code(each.now)}"
     return (
-        f"{_code(each.cell)}<br>{_code(each.finding.key.settings)}",
+        f"{_code(each.cell)}<br>{_code(each.settings)}",
         f"{_text(each.metric)}<br>{size}",
         _text(each.nights),
         _text(each.confirmation),
@@ -79,7 +79,7 @@ def _commands(findings: Sequence[Told]) -> str:
     """Each once, with the numbers of its findings."""
     numbers: dict[str, list[str]] = {}
     for number, each in enumerate(findings, 1):
-        numbers.setdefault(each.finding.command, []).append(str(number))
+        numbers.setdefault(each.command, []).append(str(number))
     return "\n".join(f"{command}  # {', '.join(mine)}" for command, mine in numbers.items())
 
 

@@ -57,7 +57,7 @@ def _finding(each: Told) -> dict[str, object]:
         "group": each.group,
         "direction": finding.direction,
         "cell": each.cell,
-        "settings": finding.key.settings,
+        "settings": each.settings,
         "metric": each.metric,
         "change": each.change,
         "before": each.before,
@@ -66,7 +66,7 @@ def _finding(each: Told) -> dict[str, object]:
         "since": finding.since.isoformat(),
         "confirmation": each.confirmation,
         "moved": each.moved,
-        "command": finding.command,
+        "command": each.command,
     }
 
 

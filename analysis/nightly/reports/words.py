@@ -27,6 +27,7 @@ class Told:
     group: Group
     cell: str
     """With its GPU where the night's findings are of several."""
+    settings: str
     metric: str
     change: str
     """Its size with the 95% interval; of words before and now."""
@@ -38,10 +39,11 @@ class Told:
     confirmation: str
     moved: str
     """What changed in the environment."""
+    command: str
 
     @property
     def series(self) -> str:
-        return f"{self.cell} · {self.finding.key.settings}"
+        return f"{self.cell} · {self.settings}"
 
     @property
     def levels(self) -> str:
@@ -108,6 +110,11 @@ def amount(value: float | str | None, unit: str | None) -> str:
     return f"{number(value)} ms" if unit == "ms" else number(value)
 
 
+def printable(text: str) -> str:
+    """Names come from users: nothing in them steers a terminal."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
 def moves(changes: Sequence[Change]) -> str:
     return ", ".join(f"{change.part} {change.before} → {change.now}" for change in changes)
 
@@ -131,11 +138,13 @@ def _counted(outcome: NightOutcome) -> str:
 
 def _told(finding: Finding, *, with_gpu: bool) -> Told:
     key, its_unit = finding.key, unit(finding.key)
-    before, now = amount(finding.before, its_unit), amount(finding.now, its_unit)
+    before, now = (printable(amount(each, its_unit)) for each in (finding.before, finding.now))
+    cell = f"{key.cell} on {key.gpu}" if with_gpu else key.cell
     return Told(
         finding=finding,
         group=_group(finding),
-        cell=f"{key.cell} on {key.gpu}" if with_gpu else key.cell,
+        cell=printable(cell),
+        settings=printable(key.settings),
         metric=meaning(key),
         change=f"{before} → {now}" if finding.ratio is None else _ratio(finding),
         before=before,
@@ -143,6 +152,7 @@ def _told(finding: Finding, *, with_gpu: bool) -> Told:
         nights=f"against {_nights(finding.nights)}, since {finding.since}",
         confirmation=_confirmation(finding),
         moved=_cause(finding),
+        command=printable(finding.command),
     )
 
 
@@ -182,4 +192,8 @@ def _cause(finding: Finding) -> str:
     moved = moves(finding.moved)
     if finding.cause == "unknown":
         return f"changed meanwhile: {moved}" if moved else "no change of the environment is known"
-    return f"{finding.cause}: {moved}" if moved else f"{finding.cause}, software unchanged"
+    return (
+        f"{finding.cause}: {moved}"
+        if moved
+        else f"{finding.cause}: nothing is known to have changed"
+    )

@@ -55,18 +55,18 @@ def _numbers(palette: Palette) -> Drawing:
     axis = alt.Axis(tickCount=5, labelExpr="datum.label + ' ' + unit", minExtent=LABELS_PX)
     up = alt.Y("value:Q", scale=scale, axis=axis, title=None)
     base = alt.Chart(ROWS).encode(x=_across("date"))
-    line = base.mark_line(color=palette.c1, strokeWidth=1, opacity=0.5).encode(y=up)
+    line = base.mark_line(color=palette.c1, strokeWidth=1, opacity=0.5, aria=False).encode(y=up)
     points = _points(base.transform_filter("datum.value !== null"), palette).encode(y=up)
     missing = _points(base.transform_filter("datum.value === null"), palette).encode(
         y=alt.value(HEIGHT_PX - 8)
     )
     levels = (
         alt.Chart(LEVELS)
-        .mark_rule(color=palette.c5, strokeWidth=3, opacity=0.7)
+        .mark_rule(color=palette.c5, strokeWidth=3, opacity=0.7, aria=False)
         .encode(x=_across("start"), x2="end:Q", y=alt.Y("level:Q", scale=scale))
     )
     jumps = alt.Chart(JUMPS).encode(x=_across("date"))
-    steps = jumps.mark_rule(color=palette.c5, strokeWidth=3, opacity=0.7).encode(
+    steps = jumps.mark_rule(color=palette.c5, strokeWidth=3, opacity=0.7, aria=False).encode(
         y=alt.Y("before:Q", scale=scale), y2="after:Q"
     )
     sizes = jumps.mark_text(
@@ -81,7 +81,7 @@ def _words(palette: Palette, label_px: int) -> Drawing:
     base = alt.Chart(ROWS).encode(x=_across("date"), y=up)
     runs = (
         alt.Chart(LEVELS)
-        .mark_rule(color=palette.c1, strokeWidth=3, opacity=0.35)
+        .mark_rule(color=palette.c1, strokeWidth=3, opacity=0.35, aria=False)
         .encode(x=_across("start"), x2="end:Q", y=alt.Y("level:N", sort=None))
     )
     return _placed([*_versions(palette), runs, _points(base, palette)])
@@ -128,7 +128,7 @@ def _versions(palette: Palette) -> list[alt.Chart]:
     base = alt.Chart(VERSIONS).encode(x=_across("date"))
     top = base.encode(y=alt.value(0), tooltip="day:N", description="version:N")
     return [
-        base.mark_rule(color=palette.quiet, strokeDash=[3, 3]),
+        base.mark_rule(color=palette.quiet, strokeDash=[3, 3], aria=False),
         top.mark_point(filled=True, shape="circle", size=260, opacity=1, color=palette.quiet),
         top.mark_text(color=palette.paper, fontSize=11, fontWeight=600).encode(text="number:N"),
     ]

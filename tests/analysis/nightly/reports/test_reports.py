@@ -1,0 +1,147 @@
+"""A night's reports: what they say, that programs read them, and that no name becomes markup."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import xmlschema
+from markdown_it import MarkdownIt
+
+from cudnn_sweep.analysis.errors import ReportError
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+from cudnn_sweep.analysis.nightly.reports.as_json import as_row, from_json, to_json
+from cudnn_sweep.analysis.nightly.reports.junit import to_junit
+from cudnn_sweep.analysis.nightly.reports.markdown import to_markdown
+from cudnn_sweep.analysis.nightly.reports.words import headline
+from cudnn_sweep.analysis.nightly.reports.write import write_reports
+
+Night = tuple[NightOutcome, list[Series]]
+SCHEMA = Path(__file__).parents[1] / "data" / "junit-10.xsd"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "nightly.md"
+TEXTS: dict[str, Callable[[Night], str]] = {
+    "markdown": lambda night: to_markdown(night[0]),
+    "junit": lambda night: to_junit(*night),
+}
+TAGS = set(re.findall("[a-z0-9]+", "page h2 h3 p table thead tbody tr th td code pre br strong"))
+TAGS |= {"details", "summary"}
+WHY = "2 nights compare and 7 are needed: wait"
+
+
+@pytest.fixture
+def untold(night: Night) -> Night:
+    """A night that could not tell."""
+    outcome, series = night
+    changed = {"state": "could_not_tell", "reasons": (WHY,), "findings": ()}
+    untold = [replace(one, is_judged=False) for one in series]
+    return replace(outcome, insufficient_series=5, fine_series=0, **changed), untold  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", TEXTS)
+def test_a_finding_is_told_in_full(form: str, night: Night) -> None:
+    text = TEXTS[form](night)
+    for fact in (
+        "conv 8x64",
+        "benchmark=true",
+        "wall time of an iteration",
+        "10.0% more (95% interval 8.00 to 12.0%)",
+        "against 26 nights, since 2026-02-28",
+        "confirmed by 12 fresh pairs",
+        "software: torch 2.9.0 → 2.10.0",
+        "sweep launch cluster.yaml --only cell_id=conv",
+        "driver",
+        "waits for further nights",
+    ):
+        assert fact in text, fact
+
+
+def test_json_reads_back(night: Night, untold: Night) -> None:
+    for outcome, _ in (night, untold):
+        assert from_json(to_json(outcome)) == outcome
+
+
+def test_json_has_a_flat_row_a_finding(night: Night) -> None:
+    rows = json.loads(to_json(night[0]))["findings"]
+    assert [row["is_alert"] for row in rows] == [True, True, False, False]
+    assert (rows[0]["cell"], rows[0]["unit"], rows[0]["ratio"]) == ("conv 8x64", "ms", 1.1)
+    lines = to_json(night[0]).splitlines()
+    assert sum('"metric"' in line for line in lines) == len(rows), "a line each"
+
+
+def test_what_is_no_night_is_refused() -> None:
+    for text in ("", "[]", "{}", '{"schema_version": 1, "findings": [{}]}'):
+        with pytest.raises(ReportError, match="no night's JSON"):
+            from_json(text)
+    with pytest.raises(ReportError, match="of version 99: 1 is read here"):
+        from_json('{"schema_version": 99, "findings": []}')
+
+
+def test_every_key_of_the_json_is_documented(night: Night) -> None:
+    row = as_row(night[0])
+    findings = row["findings"]
+    assert isinstance(findings, list)
+    documented = set(re.findall(r"`(\w+)`", DOCUMENT.read_text()))
+    assert set(row) | set(findings[0]) <= documented
+
+
+def test_junit_is_as_its_schema_asks(night: Night, untold: Night) -> None:
+    schema = xmlschema.XMLSchema(str(SCHEMA))
+    for each in (night, untold):
+        schema.validate(to_junit(*each))
+
+
+def test_junit_has_a_case_a_series(night: Night, untold: Night) -> None:
+    suite = ElementTree.fromstring(to_junit(*night)).find("testsuite")
+    assert suite is not None
+    assert suite.attrib["tests"] == "6", "five series and the night"
+    assert (suite.attrib["failures"], suite.attrib["skipped"], suite.attrib["errors"]) == (
+        "2",
+        "1",
+        "0",
+    )
+    other = ElementTree.fromstring(to_junit(*untold)).find("testsuite")
+    assert other is not None
+    assert (other.attrib["failures"], other.attrib["skipped"], other.attrib["errors"]) == (
+        "0",
+        "5",
+        "1",
+    )
+    names = [{(case.get("classname"), case.get("name")) for case in one} for one in (suite, other)]
+    assert names[0] == names[1], "a series keeps its name"
+
+
+def test_no_name_becomes_markup_in_markdown(night: Night) -> None:
+    outcome, _ = night
+    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(to_markdown(outcome))
+    hostile = " ".join(outcome.findings[1].key.cell.replace("\x1b", "\ufffd").split())
+    page = ElementTree.fromstring(f"<page>{html.replace('<br>', '<br/>')}</page>")
+    assert {each.tag for each in page.iter()} <= TAGS
+    codes = [each.text for each in page.iter("code")]
+    assert hostile in codes
+    for table in page.iter("table"):
+        assert len({len(row) for row in table.iter("tr")}) == 1
+
+
+def test_a_night_that_could_not_tell_says_why(untold: Night) -> None:
+    assert headline(untold[0]) == "nightly, 2026-03-02: could not tell"
+    assert WHY in to_markdown(untold[0])
+    assert f'message="{WHY}"' in to_junit(*untold)
+
+
+def test_reports_are_written_and_the_step_is_summed_up(
+    night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "cudnn_sweep.analysis.nightly.reports.write._page", lambda *_: None
+    )  # it takes a second; test_night_page.py has it
+    summary = tmp_path / "summary"
+    summary.write_text("before\n")
+    reports = write_reports(*night, tmp_path / "new" / "reports", step_summary=summary)
+    assert reports.page is None
+    assert summary.read_text() == "before\n" + reports.markdown.read_text()
+    assert from_json(reports.json.read_text()) == night[0]
+    with pytest.raises(ReportError, match="cannot write .*summary"):
+        write_reports(*night, summary)

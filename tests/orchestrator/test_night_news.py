@@ -1,0 +1,64 @@
+"""What a terminal and a webhook are told of a night."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+from cudnn_sweep.orchestrator.nightly.news import json_body, slack_body
+from cudnn_sweep.orchestrator.nightly.night_news import news_of
+from cudnn_sweep.orchestrator.nightly.night_table import print_outcome
+
+Night = tuple[NightOutcome, list[Series]]
+FACTS = (
+    "conv 8x64 · benchmark=true",
+    "10.0% more (95% interval 8.00 to 12.0%)",
+    "against 26 nights, since 2026-02-28",
+    "confirmed by 12 fresh pairs",
+    "software: torch 2.9.0 → 2.10.0",
+    "sweep launch cluster.yaml --only cell_id=conv",
+)
+
+
+def printed(outcome: NightOutcome, width: int, *, terminal: bool) -> str:
+    text = io.StringIO()
+    console = Console(file=text, width=width, force_terminal=terminal, color_system=None)
+    print_outcome(console, outcome)
+    return text.getvalue()
+
+
+def test_a_log_has_a_line_a_finding(night: Night) -> None:
+    lines = printed(night[0], 80, terminal=False).splitlines()
+    (line,) = [line for line in lines if "conv 8x64" in line]
+    assert all(fact in line for fact in FACTS)
+    assert "Changed since the night before: driver 580.65 → 580.82" in lines
+
+
+def test_a_wide_terminal_has_a_table_and_the_commands(night: Night) -> None:
+    text = printed(night[0], 400, terminal=True)
+    (line,) = [line for line in text.splitlines() if "conv 8x64" in line]
+    assert all(fact in line.replace("  ", " ") for fact in FACTS[1:-1])
+    assert FACTS[-1] in text
+    assert all(len(line) <= 160 for line in printed(night[0], 160, terminal=True).splitlines())
+
+
+def test_news_are_the_findings_and_the_nights_json(night: Night) -> None:
+    outcome, _ = night
+    news = news_of(outcome)
+    assert news.headline == (
+        "nightly, 2026-03-02: 1 confirmed regression, 1 other confirmed change, 1 waiting and 1 better"
+    )
+    assert all(fact in news.findings[0] for fact in FACTS)
+    assert news.findings[-1] == "Changed since the night before: driver 580.65 → 580.82"
+    assert news.result["exit_code"] == 1
+    assert json_body(news)["result"] is news.result
+    assert "<img" not in str(slack_body(news)["blocks"])
+
+
+@pytest.mark.parametrize("reason", ["only 2 nights compare", "no GPU was found"])
+def test_news_say_why_a_night_could_not_tell(night: Night, reason: str) -> None:
+    outcome = replace(night[0], state="could_not_tell", reasons=(reason,), findings=())
+    assert news_of(outcome).findings[0] == reason
+    assert f"Could not tell: {reason}" in printed(outcome, 80, terminal=False)
