@@ -6,10 +6,8 @@ SLOTS_UP_S = 180.0  # a slot that does not come up must not hold the others for 
 
 
 class SlotGate:
-    """Lets the first blocks begin once every slot is up.
-
-    Tune takes a waiting trial's pending actor away as soon as another actor is free, so that slots
-    that are slow to start would never come up.
+    """Lets the first blocks begin once every slot is up: none is to be timed while others beside it
+    import torch.
     """
 
     def __init__(self, slots: int) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import ray
 from ray import tune
+from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -92,7 +93,7 @@ class BlockRunner(tune.Trainable):
     def step(self) -> dict[str, Any]:
         if self._slot is None:
             return {"done": True, "stopped": True}
-        if self._gate is not None:  # not in setup: Tune starts a few actors at a time
+        if self._gate is not None:
             ray.get(self._gate.enter.remote())
             self._gate = None
         if self._todo is None:
@@ -168,6 +169,16 @@ class PlanSearcher(Searcher):
         raise AssertionError("a sweep is resumed from its results, not from Tune's state")
 
 
+class ActorsKept(FIFOScheduler):
+    """Has no trial preferred: Tune's own scheduler prefers one that waits for its actor to start, gives it
+    another's, and ends the one that was starting, so that a slot once lost never comes back. It also
+    looks at every trial there ever was, at every step.
+    """
+
+    def choose_trial_to_run(self, tune_controller: object) -> None:
+        """Tune then starts those that wait in their order."""
+
+
 class Host:
     """Runs one session on the Ray that this process is connected to."""
 
@@ -200,6 +211,8 @@ class Host:
     ) -> None:
         """Returns when every trial was recorded, given up, or may not start any more."""
         os.environ.update(QUIET)
+        # One by default: actors whose trials end while another's is being reset would be thrown away.
+        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(self._slots.count)
         logging.getLogger("ray.tune").setLevel(
             logging.CRITICAL
         )  # it misses the logs it is not to keep
@@ -216,6 +229,7 @@ class Host:
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(
                 search_alg=PlanSearcher(self._session.plan, self._slots.count, deadline),
+                scheduler=ActorsKept(),  # type: ignore[no-untyped-call]
                 num_samples=len(blocks),
                 reuse_actors=True,
             ),

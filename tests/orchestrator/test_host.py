@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -42,23 +43,31 @@ def fake_slot(environment: Environment) -> MakeSlot:
 
     def maker(
         start_s: float = 0.0,
-        trial_s: float = 0.0,
+        trial_s: float | Callable[[int], float] = 0.0,
         die: Callable[[Trial, int], bool] | None = None,
         new_gpu: bool = False,
+        up: Callable[[], None] | None = None,
     ) -> SlotMaker:
-        """`new_gpu`: each worker has one that no other had."""
+        """`trial_s`: of each, or by how many its worker has run; `new_gpu`: each worker has one that no
+        other had; `up`: called by each worker when it is up.
+        """
 
         class FakeSlot:
             def __init__(self, session: Session, accelerator: str) -> None:
                 time.sleep(start_s)
                 self._session = session
+                self._trials = 0
                 self.name = f"fake/{os.getpid() if new_gpu else accelerator}"
+                if up is not None:
+                    up()
 
             def run(self, trial: Trial, attempt: int) -> RunRecord:
                 if die is not None and die(trial, attempt):
                     os.kill(os.getpid(), signal.SIGKILL)
                 started_at = datetime.now(UTC)
-                time.sleep(trial_s)
+                self._trials += 1
+                own_s = trial_s(self._trials) if callable(trial_s) else trial_s
+                time.sleep(own_s)
                 outcome = Outcome(
                     status="ok",
                     message=None,
@@ -66,7 +75,7 @@ def fake_slot(environment: Environment) -> MakeSlot:
                     pid=os.getpid(),
                     started_at=started_at,
                     ended_at=datetime.now(UTC),
-                    process_s=trial_s,
+                    process_s=own_s,
                     exit_s=None,
                     gap_s=None,
                 )
@@ -193,6 +202,29 @@ def test_block_split_by_a_lost_worker_runs_again_whole(
     assert (progress.recorded, progress.lost) == (len(plan.trials) + 3, 1)
     blocks = blocks_of(store.stored_trials(choice.sweep_id).values())
     assert [(split.block, split.mended) for split in blocks.split] == [(plan.trials[1].block, True)]
+
+
+def test_slot_comes_back_while_the_others_go_on(
+    ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
+) -> None:
+    """Others, whose blocks end while it starts, are no reason to start it anew."""
+    plan = plan_of("noop", replicates=50)
+    ups = tmp_path / "ups"
+    ups.mkdir()
+    first = plan.trials[0].trial_id
+    slot = fake_slot(
+        start_s=1.0,
+        new_gpu=True,
+        up=lambda: (ups / str(os.getpid())).touch(),
+        die=lambda trial, attempt: trial.trial_id == first and attempt == 1,
+        # Longer and longer, for a machine that is slow to start a process; once it is up, not at all.
+        trial_s=lambda number: 0.0 if len(list(ups.iterdir())) > 4 else 0.1 * 1.25**number,
+    )
+    _, rows = run(plan, tmp_path, ray_here, 4, slot)
+    by_slot = Counter(row["slot"] for row in rows)
+    assert len(rows) == len(plan.trials)
+    assert len(by_slot) == 4, "three that went on, and the one that came back"
+    assert min(by_slot.values()) >= 5
 
 
 def test_trial_that_always_takes_its_worker_along_is_given_up(
