@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.nightly.reports.write import write_reports
+from cudnn_sweep.analysis.nightly.reports.write import Reports, write_reports
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.launch import launch
@@ -36,8 +36,8 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
         began = datetime.now(UTC)
         reasons = why_unfit(asked) or _measure(asked, console)
         compared = not_measured(asked, began, reasons) if reasons else compare(asked, began)
-        _keep(asked, compared, environment)
-        show(compared.outcome, asked.options.format, console)
+        reports = _keep(asked, compared, environment)
+        show(compared.outcome, reports, asked.options.format, console)
         tell_news(asked, compared.outcome, console)
         return compared.outcome.exit_code
 
@@ -51,10 +51,10 @@ def _measure(asked: AskedNight, console: Console) -> tuple[str, ...]:
     return ()
 
 
-def _keep(asked: AskedNight, compared: Compared, environment: Mapping[str, str]) -> None:
+def _keep(asked: AskedNight, compared: Compared, environment: Mapping[str, str]) -> Reports:
     asked.diary().write(compared.outcome)
     summary = environment.get(STEP_SUMMARY)
-    write_reports(
+    return write_reports(
         compared.outcome,
         compared.series,
         asked.reports,

@@ -1,20 +1,78 @@
-"""A night on the screen."""
+"""A night on the screen: tables at a wide terminal, a line a finding elsewhere, as in a log."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import to_json
-from cudnn_sweep.analysis.nightly.reports.words import TITLES, headline, told
+from cudnn_sweep.analysis.nightly.reports.words import (
+    TITLES,
+    Group,
+    Told,
+    headline,
+    moves,
+    printable,
+    told,
+)
+from cudnn_sweep.analysis.nightly.reports.write import Reports
+
+WIDE = 150  # columns, from which on a table has room for a finding
+STYLES: dict[Group, str] = {
+    "alert": "bold red",
+    "waiting": "yellow",
+    "better": "green",
+    "refuted": "dim",
+}
+STATE_STYLES = {"fine": "bold green", "regression": "bold red", "could_not_tell": "bold yellow"}
 
 
-def show(outcome: NightOutcome, form: Literal["text", "json"], console: Console) -> None:
+def show(
+    outcome: NightOutcome, reports: Reports, form: Literal["text", "json"], console: Console
+) -> None:
     if form == "json":
         print(to_json(outcome), end="")
         return
-    lines = [headline(outcome), *outcome.reasons, *filter(None, [outcome.new_baseline])]
-    for each in told(outcome):
-        lines += [f"{TITLES[each.group]}: {each.line}", f"  {each.finding.command}"]
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    _say(console, headline(outcome), STATE_STYLES[outcome.state])
+    for reason in outcome.reasons:
+        _say(console, f"Could not tell: {printable(reason)}")
+    if outcome.new_baseline:
+        _say(console, f"A new baseline starts: {outcome.new_baseline}")
+    if outcome.changes:
+        _say(console, f"Changed since the night before: {moves(outcome.changes)}")
+    findings = told(outcome)
+    for group in TITLES:
+        mine = [each for each in findings if each.group == group]
+        if mine:
+            _print_group(console, group, mine)
+    files = [reports.markdown, reports.json, reports.junit, reports.page]
+    _say(console, f"\nReports: {', '.join(str(file) for file in files if file)}")
+
+
+def _print_group(console: Console, group: Group, findings: Sequence[Told]) -> None:
+    _say(console, f"\n{TITLES[group]}", STYLES[group])
+    if not console.is_terminal or console.width < WIDE:
+        for each in findings:
+            _say(console, f"{each.line}; {each.command}")
+        return
+    console.print(_table(findings))
+    for number, each in enumerate(findings, 1):
+        _say(console, f"  {number}  {each.command}")
+
+
+def _table(findings: Sequence[Told]) -> Table:
+    """Names come from users: Text is never markup."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in ("", "cell and settings", "of", "change", "nights", "confirmed", "what moved"):
+        table.add_column(name, overflow="fold")
+    for number, each in enumerate(findings, 1):
+        said = (each.series, each.metric, each.change, each.nights, each.confirmation, each.moved)
+        table.add_row(str(number), *map(Text, said))
+    return table
+
+
+def _say(console: Console, text: str, style: str = "") -> None:
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)

@@ -1,16 +1,12 @@
 """Who hears of a night: the webhook, where there is news."""
 
-import json
-
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
-from cudnn_sweep.analysis.nightly.reports.as_json import to_json
-from cudnn_sweep.analysis.nightly.reports.words import headline, told
 from cudnn_sweep.orchestrator.errors import WebhookError
 from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.diary import told_of
-from cudnn_sweep.orchestrator.nightly.news import News
+from cudnn_sweep.orchestrator.nightly.night_news import news_of
 from cudnn_sweep.orchestrator.nightly.webhook import tell
 
 
@@ -24,14 +20,8 @@ def tell_news(asked: AskedNight, outcome: NightOutcome, console: Console) -> Non
     before = diary.before(asked.name)
     is_news = bool(fresh) or outcome.new_baseline is not None or _stopped_telling(before, outcome)
     if asked.webhook is not None and is_news:
-        lines = [each.line for each in told(outcome) if each.finding in fresh]
-        news = News(
-            headline=headline(outcome),
-            findings=(*lines, *outcome.reasons, *filter(None, [outcome.new_baseline])),
-            result=json.loads(to_json(outcome)),
-        )
         try:
-            tell(asked.webhook, news)
+            tell(asked.webhook, news_of(outcome, fresh))
         except WebhookError as error:
             warning = f"warning: nobody was told: {error}"
             console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)

@@ -2,16 +2,21 @@
 
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+from cudnn_sweep.analysis.nightly.reports.write import Reports
 from cudnn_sweep.orchestrator.nightly.news import json_body, slack_body
 from cudnn_sweep.orchestrator.nightly.night_news import news_of
-from cudnn_sweep.orchestrator.nightly.night_table import print_outcome
+from cudnn_sweep.orchestrator.nightly.shown import show
 
 Night = tuple[NightOutcome, list[Series]]
+REPORTS = Reports(
+    markdown=Path("r/night.md"), json=Path("r/night.json"), junit=Path("r/junit.xml"), page=None
+)
 FACTS = (
     "conv 8x64 · benchmark=true",
     "10.0% more (95% interval 8.00 to 12.0%)",
@@ -25,7 +30,7 @@ FACTS = (
 def printed(outcome: NightOutcome, width: int, *, terminal: bool) -> str:
     text = io.StringIO()
     console = Console(file=text, width=width, force_terminal=terminal, color_system=None)
-    print_outcome(console, outcome)
+    show(outcome, REPORTS, "text", console)
     return text.getvalue()
 
 
@@ -34,6 +39,7 @@ def test_a_log_has_a_line_a_finding(night: Night) -> None:
     (line,) = [line for line in lines if "conv 8x64" in line]
     assert all(fact in line for fact in FACTS)
     assert "Changed since the night before: driver 580.65 → 580.82" in lines
+    assert lines[-1] == "Reports: r/night.md, r/night.json, r/junit.xml"
 
 
 def test_a_wide_terminal_has_a_table_and_the_commands(night: Night) -> None:
@@ -46,12 +52,13 @@ def test_a_wide_terminal_has_a_table_and_the_commands(night: Night) -> None:
 
 def test_news_are_the_findings_and_the_nights_json(night: Night) -> None:
     outcome, _ = night
-    news = news_of(outcome)
+    news = news_of(outcome, outcome.alerts)
     assert news.headline == (
         "nightly, 2026-03-02: 1 confirmed regression, 1 other confirmed change, 1 waiting and 1 better"
     )
     assert all(fact in news.findings[0] for fact in FACTS)
     assert news.findings[-1] == "Changed since the night before: driver 580.65 → 580.82"
+    assert not any("conv 4x8" in each for each in news.findings), "it waits"
     assert news.result["exit_code"] == 1
     assert json_body(news)["result"] is news.result
     assert "<img" not in str(slack_body(news)["blocks"])
@@ -60,5 +67,5 @@ def test_news_are_the_findings_and_the_nights_json(night: Night) -> None:
 @pytest.mark.parametrize("reason", ["only 2 nights compare", "no GPU was found"])
 def test_news_say_why_a_night_could_not_tell(night: Night, reason: str) -> None:
     outcome = replace(night[0], state="could_not_tell", reasons=(reason,), findings=())
-    assert news_of(outcome).findings[0] == reason
+    assert news_of(outcome, ()).findings[0] == reason
     assert f"Could not tell: {reason}" in printed(outcome, 80, terminal=False)
