@@ -46,7 +46,7 @@ def need() -> Callable[[bool, str], None]:
     return check
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def faulty() -> str:
     """The file of workloads that fail, as a suite names it; append `:name`."""
     return str(Path(__file__).parent / "orchestrator" / "faulty.py")

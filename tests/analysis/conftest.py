@@ -282,17 +282,13 @@ def ask(store: Store) -> Ask:
 @pytest.fixture
 def filled_store(store: Store) -> Store:
     """Two sweeps: one compacted, closed loops and a failure; one loose, an open loop on a CPU."""
-    for block in range(4):
-        for record in _pair(block, 10.0 + block / 100, 12.0 - block / 100):
-            store.write(record)
-    store.write(_record(trial_id="lost", block=9, benchmark=True, status="crash", message="boom"))
-    store.compact("night-1")
-    cpu: dict[str, object] = {"sweep_id": "night-2", "cell_id": "cell-cpu", "device": "cpu"}
-    cpu |= {"compute_cache": None, "steady_device_ms": None, "loop_kind": "open"}
-    for block in range(3):
-        for record in _pair(block, 5.0, 5.0 + block, **cpu):
-            store.write(record)
-    return store
+    return _filled(store)
+
+
+@pytest.fixture(scope="session")
+def kept_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """What `filled_store` has, for tests that only read it."""
+    return _filled(open_store(str(tmp_path_factory.mktemp("kept"))))
 
 
 @pytest.fixture(scope="session")
@@ -316,6 +312,17 @@ def answering_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
                 named = replace(record, cell_id=cell_id, trial_id=trial_id, attempt_id=trial_id)
                 later = timedelta(days=name == "updated")
                 store.write(replace(named, started_at=named.started_at + later))
+    return _with_a_failure_and_a_cpu(store)
+
+
+def _filled(store: Store) -> Store:
+    for block in range(4):
+        for record in _pair(block, 10.0 + block / 100, 12.0 - block / 100):
+            store.write(record)
+    return _with_a_failure_and_a_cpu(store)
+
+
+def _with_a_failure_and_a_cpu(store: Store) -> Store:
     store.write(_record(trial_id="lost", block=9, benchmark=True, status="crash", message="boom"))
     store.compact("night-1")
     cpu: dict[str, object] = {"sweep_id": "night-2", "cell_id": "cell-cpu", "device": "cpu"}

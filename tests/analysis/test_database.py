@@ -1,8 +1,9 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.database import Database, open_database
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.prelude import prelude_sql
 from cudnn_sweep.analysis.store import Store
@@ -52,14 +53,22 @@ SELECTS_THAT_REACH_OUT = [
 ]
 
 
+@pytest.fixture(scope="module")
+def attacked(kept_store: Store) -> Iterator[Database]:
+    with open_database(kept_store) as database:
+        yield database
+
+
 @pytest.mark.parametrize("sql", NOT_A_SELECT)
-def test_only_one_select_is_allowed(filled_store: Store, sql: str) -> None:
-    _is_refused(filled_store, sql, "found .*; allowed is one SELECT")
+def test_only_one_select_is_allowed(attacked: Database, kept_store: Store, sql: str) -> None:
+    _is_refused(attacked, kept_store, sql, "found .*; allowed is one SELECT")
 
 
 @pytest.mark.parametrize("sql", SELECTS_THAT_REACH_OUT)
-def test_a_select_reaches_no_file_and_changes_none(filled_store: Store, sql: str) -> None:
-    _is_refused(filled_store, sql, "the query failed")
+def test_a_select_reaches_no_file_and_changes_none(
+    attacked: Database, kept_store: Store, sql: str
+) -> None:
+    _is_refused(attacked, kept_store, sql, "the query failed")
 
 
 def test_a_refusal_says_which_statements_were_found(store: Store) -> None:
@@ -71,14 +80,13 @@ def test_a_refusal_says_which_statements_were_found(store: Store) -> None:
     "sql",
     ["from records", "describe records", "summarize records", "show tables", "values (1)"],
 )
-def test_short_forms_of_select_are_allowed(filled_store: Store, sql: str) -> None:
-    with open_database(filled_store) as database:
-        assert database.query(sql).num_rows > 0
+def test_short_forms_of_select_are_allowed(attacked: Database, sql: str) -> None:
+    assert attacked.query(sql).num_rows > 0
 
 
-def test_records_hold_each_trial_once_from_loose_files_and_parts(filled_store: Store) -> None:
+def test_records_hold_each_trial_once_from_loose_files_and_parts(kept_store: Store) -> None:
     sql = "select sweep_id, count(*) as trials from records group by all order by all"
-    with open_database(filled_store) as database:
+    with open_database(kept_store) as database:
         found = database.query(sql).to_pylist()
     assert found == [
         {"sweep_id": "night-1", "trials": 9},
@@ -86,8 +94,8 @@ def test_records_hold_each_trial_once_from_loose_files_and_parts(filled_store: S
     ]
 
 
-def test_one_sweep_can_be_opened_alone(filled_store: Store) -> None:
-    with open_database(filled_store, "night-2") as database:
+def test_one_sweep_can_be_opened_alone(kept_store: Store) -> None:
+    with open_database(kept_store, "night-2") as database:
         found = database.query("select distinct sweep_id from records").to_pylist()
     assert found == [{"sweep_id": "night-2"}]
 
@@ -103,28 +111,26 @@ def test_torn_files_are_left_out_and_named(filled_store: Store, tmp_path: Path) 
 
 
 def test_records_have_the_same_columns_and_types_as_plain_duckdb_sees(
-    filled_store: Store, store: Store
+    kept_store: Store,
 ) -> None:
     import duckdb
 
-    with open_database(filled_store) as database:
+    with open_database(kept_store) as database:
         ours = database.query("select column_name, column_type from (describe records)")
     with duckdb.connect() as connection:
-        connection.execute(prelude_sql(filled_store))
+        connection.execute(prelude_sql(kept_store))
         plain = connection.sql("select column_name, column_type from (describe records)")
         assert ours.to_pylist() == plain.to_arrow_table().to_pylist()
 
 
-def _is_refused(store: Store, sql: str, message: str) -> None:
+def _is_refused(database: Database, store: Store, sql: str, message: str) -> None:
     root = Path(store.location)
     file = root / store.files()[0]
     before = _contents(root)
-    with open_database(store) as database:
-        with pytest.raises(QueryError, match=message):
-            database.query(sql.format(store=root, file=file))
-        assert database.query("select count(*) as trials from records").to_pylist() == [
-            {"trials": 15}
-        ]
+    with pytest.raises(QueryError, match=message):
+        database.query(sql.format(store=root, file=file))
+    trials = database.query("select count(*) as trials from records").to_pylist()
+    assert trials == [{"trials": 15}]
     assert _contents(root) == before
 
 

@@ -131,11 +131,11 @@ def test_the_prelude_names_files_where_a_torn_one_is_left_out(
 
 
 def test_the_prelude_takes_a_folder_whose_name_looks_like_a_pattern(
-    filled_store: Store, tmp_path_factory: pytest.TempPathFactory
+    kept_store: Store, tmp_path: Path
 ) -> None:
-    odd = open_store(str(tmp_path_factory.mktemp("odd") / "it's [a] *?"))
-    for path in filled_store.files():
-        odd.folder.write(path, filled_store.folder.read(path))
+    odd = open_store(str(tmp_path / "it's [a] *?"))
+    for path in kept_store.files():
+        odd.folder.write(path, kept_store.folder.read(path))
     with _both_ways(odd) as asked:
         _, plain = asked("sweeps")
     assert plain.num_rows == 2

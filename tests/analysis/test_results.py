@@ -17,8 +17,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
-def results(filled_store: Store) -> Results:
-    return open_results(filled_store.location)
+def results(kept_store: Store) -> Results:
+    return open_results(kept_store.location)
 
 
 @pytest.mark.parametrize("name", query_names())
@@ -87,11 +87,11 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(
         getattr(results.query("sweeps"), package)()
 
 
-def test_a_damaged_file_is_left_out_with_a_warning(results: Results, filled_store: Store) -> None:
+def test_a_damaged_file_is_left_out_with_a_warning(filled_store: Store) -> None:
     torn = Path(filled_store.location) / filled_store.files()[0]
     torn.write_bytes(b"PAR1 half")
     with pytest.warns(UserWarning, match=f"left out {torn}: damaged"):
-        results.query("sweeps")
+        open_results(filled_store.location).query("sweeps")
 
 
 def test_importing_it_imports_nothing_heavy() -> None:

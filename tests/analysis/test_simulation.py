@@ -1,3 +1,5 @@
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -10,6 +12,11 @@ CELLS = 600
 NOISES = {noise.name: noise for noise in PROMISED + NOT_PROMISED}
 
 
+@cache
+def tried(name: str, blocks: int) -> Figures:
+    return try_verdicts(NOISES[name], CELLS, blocks, seed=1)
+
+
 @pytest.fixture
 def generator() -> np.random.Generator:
     return np.random.default_rng(0)
@@ -19,23 +26,23 @@ def generator() -> np.random.Generator:
 @pytest.mark.parametrize("noise", PROMISED, ids=lambda noise: noise.name)
 def test_what_is_promised_holds(noise: Noise, blocks: int) -> None:
     # 600 cells know a coverage of 95% within 0.9%, so that one of 89% misses 93% by three errors
-    figures = try_verdicts(noise, CELLS, blocks, seed=1)
+    figures = tried(noise.name, blocks)
     assert figures.missed() == []
     assert figures.null_found.hits <= 15, "5% of 300 cells"
 
 
 def test_choices_that_few_processes_make_are_not_covered() -> None:
-    figures = try_verdicts(NOISES["other_choices"], CELLS, 5, seed=1)
+    figures = tried("other_choices", 5)
     # in a third of the cells (0.8 ** 5) no process made it; three binomial errors are 0.06
     assert 1 / 3 - 0.06 < 1 - figures.coverage.value < 1 / 3 + 0.06
     assert "coverage" in figures.missed()
 
 
 def test_more_blocks_find_more() -> None:
-    five, eight = (try_verdicts(NOISES["launch_bound"], CELLS, n, seed=1) for n in (5, 8))
+    five, eight = (tried("launch_bound", blocks) for blocks in (5, 8))
     assert five.found_5.value < eight.found_5.value
     assert five.null_equivalent.value < eight.null_equivalent.value
-    assert try_verdicts(NOISES["device_bound"], CELLS, 5, seed=1).found_5.value > 0.95
+    assert tried("device_bound", 5).found_5.value > 0.95
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:

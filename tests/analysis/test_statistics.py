@@ -12,7 +12,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 from cudnn_sweep.analysis.prelude import prelude_sql
 from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.simulation import made_rows, open_rows
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.store import open_store
 
 LEAST = np.log1p(0.03)
 # log ratios of 5 blocks: slower, faster, near the least effect, none, and so scattered that who knows
@@ -20,11 +20,11 @@ CELLS = np.random.default_rng(5).normal([[0.2], [-0.06], [0.035], [0.0], [0.1]],
 CELLS[4] *= 10
 
 
-@pytest.fixture
-def connection(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
     """Plain DuckDB with the macros."""
     with duckdb.connect() as connection:
-        connection.execute(prelude_sql(store))
+        connection.execute(prelude_sql(open_store(str(tmp_path_factory.mktemp("empty")))))
         yield connection
 
 

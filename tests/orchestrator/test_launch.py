@@ -8,11 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.process.client import ForkServer
 
 SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]
 
@@ -21,25 +26,15 @@ metadata:
   sweep:
     configs: [{{benchmark: false}}, {{benchmark: true}}]
     replicates: {replicates}
-    measure: {{warmup_s: 0, steady_budget_s: 0.02, timeout_s: 20}}
+    measure: {{warmup_s: 0, steady_budget_s: 0.02, calibrate: false, timeout_s: 20}}
     cells:
 """
+TRIALS = 19  # of three cells, two configs, three replicates, and an A/A pair's second
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Path:
-    return tmp_path
-
-
-@pytest.fixture
-def write(here: Path) -> Callable[..., Path]:
-    def write_launch_file(*workloads: str, replicates: int = 2) -> Path:
-        cells = "".join(f"      - workload: {workload}\n" for workload in workloads)
-        file = here / "cluster.yaml"
-        file.write_text(LAUNCH_FILE.format(replicates=replicates) + cells)
-        return file
-
-    return write_launch_file
+def write(here: Path, *workloads: str, replicates: int) -> None:
+    cells = "".join(f"      - workload: {workload}\n" for workload in workloads)
+    (here / "cluster.yaml").write_text(LAUNCH_FILE.format(replicates=replicates) + cells)
 
 
 def sweep(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -48,33 +43,27 @@ def sweep(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.fixture
-def begin(here: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start a launch and return once its first trial is stored."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(*arguments: str) -> subprocess.Popen[str]:
-        launch = subprocess.Popen(
-            [*SWEEP, "launch", *arguments],
-            cwd=here,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        started.append(launch)
+@contextmanager
+def begun(here: Path) -> Iterator[subprocess.Popen[str]]:
+    """A launch whose first trial is stored."""
+    launch = subprocess.Popen(
+        [*SWEEP, "launch"],
+        cwd=here,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
         deadline = time.monotonic() + 60
         while not any(here.glob("results/sweep=*/trials/*.parquet")):
             assert launch.poll() is None, launch.communicate()[0]
             assert time.monotonic() < deadline, "no trial was stored within a minute"
             time.sleep(0.05)
-        return launch
-
-    yield start
-    for launch in started:
-        if launch.poll() is None:
-            launch.kill()
-            launch.wait()
+        yield launch
+    finally:
+        launch.kill()
+        launch.wait()
         assert launch.stdout is not None
         launch.stdout.close()
 
@@ -85,93 +74,108 @@ def stored(here: Path) -> dict[str, set[str]]:
     return {sweep_id: set(store.stored_trials(sweep_id)) for sweep_id in store.sweep_ids()}
 
 
-def test_failures_are_rows_and_come_with_their_commands(
-    here: Path, write: Callable[..., Path], faulty: str
-) -> None:
-    write("noop", f"{faulty}:raises", f"{faulty}:segfaults")
-    done = sweep(here, "launch", "cluster.yaml")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "no_effect (no_cuda)" in done.stdout
-    assert re.search(r"13 of 13 trials recorded \([45] crash, [45] error, [45] ok\)", done.stdout)
-    assert "--results" not in done.stdout, "the default needs no option"
-    assert "ValueError: the user's step is wrong" in done.stdout
-    assert "SIGSEGV" in done.stdout
-
-    (sweep_id,) = stored(here)
-    again = next(line for line in done.stdout.splitlines() if "--retry-failed" in line)
-    command = shlex.split(again)
-    assert command[:2] == ["sweep", "launch"]
-    retried = sweep(here, *command[1:])
-    assert retried.returncode == 0, retried.stdout + retried.stderr
-    assert "1/1" in retried.stdout or "13 of 13 trials recorded" in retried.stdout
-    (trial_id,) = [word.partition("=")[2] for word in command if word.startswith("trial_id=")]
-    trials = open_store(str(here / "results")).stored_trials(sweep_id)
-    assert [trial.retry for trial in trials.values()].count(1) == 1
-    assert trials[trial_id].retry == 1
-
-
-def test_killed_launch_is_resumed_and_nothing_is_lost_or_doubled(
-    here: Path, write: Callable[..., Path], begin: Callable[..., subprocess.Popen[str]], faulty: str
-) -> None:
-    write(f"{faulty}:takes_a_while", replicates=6)
-    launch = begin("cluster.yaml")
-
-    second = sweep(here, "launch", "cluster.yaml")
-    assert second.returncode == 2
-    assert f"in progress: process {launch.pid} on" in second.stderr
-
-    os.kill(launch.pid, signal.SIGKILL)
-    launch.wait()
-    ((sweep_id, before),) = stored(here).items()
-    assert 0 < len(before) < 13
-    torn = here / "results" / f"sweep={sweep_id}" / "trials" / "half-written.parquet"
-    torn.write_bytes(b"PAR1 and then the power went")
-    rows = first_rows(here, sweep_id)
-
-    resumed = sweep(here, "launch", "cluster.yaml")
-    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    assert f"resuming {sweep_id}" in resumed.stdout
-    assert "half-written file was set aside" in resumed.stdout
-    assert torn.with_name("half-written.parquet.torn").exists()
-    ((same_id, after),) = stored(here).items()
-    assert same_id == sweep_id
-    assert len(after) == 13 and before <= after
-    assert rows.items() <= first_rows(here, sweep_id).items(), "a finished trial was run again"
-    table = open_store(str(here / "results")).snapshot(sweep_id).table(["trial_id"])
-    assert table.num_rows == 13, "a trial is stored twice"
-
-    another = sweep(here, "launch", "cluster.yaml")
-    assert f"a new sweep: {sweep_id} is complete" in another.stdout
-    assert sorted(map(len, stored(here).values())) == [13, 13]
-
-
 def first_rows(here: Path, sweep_id: str) -> dict[str, str]:
     trials = open_store(str(here / "results")).stored_trials(sweep_id)
     return {trial_id: trial.attempt_id for trial_id, trial in trials.items()}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Resumed:
+    """A launch killed in the middle, what was stored by then, and two further launches."""
+
+    here: Path
+    pid: int
+    sweep_id: str
+    rows: dict[str, str]
+    torn: Path
+    meanwhile: subprocess.CompletedProcess[str]
+    after: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def resumed(tmp_path_factory: pytest.TempPathFactory, faulty: str) -> Resumed:
+    """Made once: each launch starts a Ray."""
+    here = tmp_path_factory.mktemp("killed")
+    write(
+        here,
+        *(f"{faulty}:{name}" for name in ("takes_a_while", "raises", "segfaults")),
+        replicates=3,
+    )
+    with begun(here) as launch:
+        meanwhile = sweep(here, "launch")
+        os.kill(launch.pid, signal.SIGKILL)
+        launch.wait()
+    ((sweep_id, _),) = stored(here).items()
+    torn = here / "results" / f"sweep={sweep_id}" / "trials" / "half-written.parquet"
+    torn.write_bytes(b"PAR1 and then the power went")
+    return Resumed(
+        here=here,
+        pid=launch.pid,
+        sweep_id=sweep_id,
+        rows=first_rows(here, sweep_id),
+        torn=torn,
+        meanwhile=meanwhile,
+        after=sweep(here, "launch"),
+    )
+
+
+def test_launch_is_refused_while_another_runs_the_same_plan(resumed: Resumed) -> None:
+    assert resumed.meanwhile.returncode == 2
+    assert f"in progress: process {resumed.pid} on" in resumed.meanwhile.stderr
+
+
+def test_killed_launch_is_resumed_and_nothing_is_lost_or_doubled(resumed: Resumed) -> None:
+    assert 0 < len(resumed.rows) < TRIALS
+    after = resumed.after
+    assert after.returncode == 0, after.stdout + after.stderr
+    assert f"resuming {resumed.sweep_id}" in after.stdout
+    assert "half-written file was set aside" in after.stdout
+    assert resumed.torn.with_name("half-written.parquet.torn").exists()
+    assert list(stored(resumed.here)) == [resumed.sweep_id]
+    rows = first_rows(resumed.here, resumed.sweep_id)
+    assert len(rows) == TRIALS
+    assert resumed.rows.items() <= rows.items(), "a finished trial was run again"
+    store = open_store(str(resumed.here / "results"))
+    table = store.snapshot(resumed.sweep_id).table(["trial_id"])
+    assert table.num_rows == TRIALS, "a trial is stored twice"
+
+
+def test_failures_are_rows_and_come_with_their_commands(resumed: Resumed) -> None:
+    told = resumed.after.stdout
+    assert "no_effect (no_cuda)" in told
+    assert re.search(r"19 of 19 trials recorded \([67] crash, [67] error, [67] ok\)", told)
+    assert "--results" not in told, "the default needs no option"
+    assert "ValueError: the user's step is wrong" in told
+    assert "SIGSEGV" in told
+
+    command = shlex.split(next(line for line in told.splitlines() if "--retry-failed" in line))
+    assert command[:2] == ["sweep", "launch"]
+    retried = sweep(resumed.here, *command[1:])
+    assert retried.returncode == 0, retried.stdout + retried.stderr
+    assert "1/1" in retried.stdout or "19 of 19 trials recorded" in retried.stdout
+    (trial_id,) = [word.partition("=")[2] for word in command if word.startswith("trial_id=")]
+    trials = open_store(str(resumed.here / "results")).stored_trials(resumed.sweep_id)
+    assert [trial.retry for trial in trials.values()].count(1) == 1
+    assert trials[trial_id].retry == 1
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_keeps_what_is_recorded_and_leaves_no_process(
-    here: Path,
-    write: Callable[..., Path],
-    begin: Callable[..., subprocess.Popen[str]],
-    faulty: str,
-    number: signal.Signals,
-    code: int,
+    tmp_path: Path, faulty: str, number: signal.Signals, code: int
 ) -> None:
-    write(f"{faulty}:takes_a_while", replicates=6)
-    launch = begin("cluster.yaml")
-    if number == signal.SIGINT:  # as a terminal sends it: to everyone in the foreground
-        os.killpg(launch.pid, number)
-    else:
-        launch.send_signal(number)
-    output, _ = launch.communicate(timeout=30)
+    write(tmp_path, f"{faulty}:takes_a_while", replicates=6)
+    with begun(tmp_path) as launch:
+        if number == signal.SIGINT:  # as a terminal sends it: to everyone in the foreground
+            os.killpg(launch.pid, number)
+        else:
+            launch.send_signal(number)
+        output, _ = launch.communicate(timeout=30)
     assert launch.returncode == code, output
     assert "launch again to go on" in output
     assert "logging.cc" not in output and "nanobind" not in output
-    ((_, trials),) = stored(here).items()
+    ((_, trials),) = stored(tmp_path).items()
     assert 0 < len(trials) < 13
-    assert processes_of(here) == []
+    assert processes_of(tmp_path) == []
 
 
 def processes_of(here: Path) -> list[str]:
@@ -188,47 +192,63 @@ def processes_of(here: Path) -> list[str]:
 
 
 MISTAKES = {
-    "no such file": (["launch", "nowhere.yaml"], "", "nowhere.yaml"),
+    "no such file": (["nowhere.yaml"], "", "nowhere.yaml"),
     "unknown suite": (
-        ["launch", "--suite", "quik"],
+        ["--suite", "quik"],
         "",
         "unknown suite 'quik'; allowed: controls, deepbench",
     ),
     "unknown key": (
-        ["launch"],
+        [],
         "metadata: {sweep: {sweet: quick}}",
         "metadata.sweep.sweet",
     ),
     "preload": (
-        ["launch"],
+        [],
         "metadata: {sweep: {preload: [no_such_package.nets]}}",
         "metadata.sweep.preload: no_such_package.nets is not installed",
     ),
-    "wrong type": (["launch"], "metadata: {sweep: {replicates: no}}", "metadata.sweep.replicates"),
+    "wrong type": ([], "metadata: {sweep: {replicates: no}}", "metadata.sweep.replicates"),
     "config field": (
-        ["launch"],
+        [],
         "metadata: {sweep: {cells: [{workload: noop}], configs: [{benchmrk: true}]}}",
         "benchmrk",
     ),
-    "no cells": (["launch"], "metadata: {sweep: {cells: []}}", "cells"),
+    "no cells": ([], "metadata: {sweep: {cells: []}}", "cells"),
     "cluster": (
-        ["launch"],
+        [],
         "metadata: {sweep: {address: '127.0.0.1:1'}}",
         "http://127.0.0.1:1 does not answer",
     ),
-    "only": (["launch", "--only", "workload"], "", "FIELD=VALUE"),
+    "only": (["--only", "workload"], "", "FIELD=VALUE"),
 }
 
 
+@pytest.fixture
+def typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer
+) -> Callable[..., Result]:
+    """What a launch in this process says; planning asks this folder's fork server."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "cudnn_sweep.orchestrator.launch.ForkServer", lambda survey_only: nullcontext(server)
+    )
+    monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", lambda code: None)
+    return lambda *arguments: CliRunner().invoke(app, ["launch", *arguments])
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistake_is_named_before_anything_starts(here: Path, mistake: str) -> None:
+def test_mistake_is_named_before_anything_starts(
+    typed: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str
+) -> None:
     arguments, text, message = MISTAKES[mistake]
-    (here / "cluster.yaml").write_text(text)
-    told = sweep(here, *arguments)
-    assert told.returncode == 2, told.stdout + told.stderr
+    (tmp_path / "cluster.yaml").write_text(text)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.launch.ForkServer", None)
+    told = typed(*arguments)
+    assert told.exit_code == 2, told.output
     assert message in told.stderr
-    assert "Traceback" not in told.stdout + told.stderr
-    assert not (here / "results").exists()
+    assert "Traceback" not in told.output
+    assert not (tmp_path / "results").exists()
 
 
 LATE_MISTAKES = {
@@ -241,44 +261,50 @@ LATE_MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", LATE_MISTAKES)
-def test_mistake_in_a_cell_is_named(here: Path, mistake: str) -> None:
+def test_mistake_in_a_cell_is_named(
+    typed: Callable[..., Result], tmp_path: Path, mistake: str
+) -> None:
     cell, message = LATE_MISTAKES[mistake]
-    (here / "cluster.yaml").write_text(f"metadata: {{sweep: {{cells: [{cell}]}}}}")
-    told = sweep(here, "launch", "--dry-run")
-    assert told.returncode == 2, told.stdout + told.stderr
+    (tmp_path / "cluster.yaml").write_text(f"metadata: {{sweep: {{cells: [{cell}]}}}}")
+    told = typed("--dry-run")
+    assert told.exit_code == 2, told.output
     assert message in told.stderr
-    assert "Traceback" not in told.stdout + told.stderr
+    assert "Traceback" not in told.output
 
 
-def test_suite_that_needs_cuda_is_refused_without(here: Path) -> None:
-    (here / "cluster.yaml").write_text("")
-    (here / "gpu.yaml").write_text("needs_cuda: true\ncells: [{workload: noop}]\n")
-    told = sweep(here, "launch", "--suite", "gpu.yaml", "--dry-run")
+def test_suite_that_needs_cuda_is_refused_without(
+    typed: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "cluster.yaml").write_text("")
+    (tmp_path / "gpu.yaml").write_text("needs_cuda: true\ncells: [{workload: noop}]\n")
+    told = typed("--suite", "gpu.yaml", "--dry-run")
     import torch
 
     if torch.cuda.is_available():
-        assert told.returncode == 0
+        assert told.exit_code == 0
     else:
-        assert told.returncode == 2
+        assert told.exit_code == 2
         assert "needs CUDA" in told.stderr
 
 
-def test_results_that_cannot_be_written_are_refused(here: Path) -> None:
-    (here / "cluster.yaml").write_text("metadata: {sweep: {cells: [{workload: noop}]}}")
-    (here / "results").write_text("a file is in the way")
-    told = sweep(here, "launch")
-    assert told.returncode == 2, told.stdout + told.stderr
+def test_results_that_cannot_be_written_are_refused(
+    typed: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "cluster.yaml").write_text("metadata: {sweep: {cells: [{workload: noop}]}}")
+    (tmp_path / "results").write_text("a file is in the way")
+    told = typed()
+    assert told.exit_code == 2, told.output
     assert "results" in told.stderr
-    assert "Traceback" not in told.stderr
+    assert "Traceback" not in told.output
 
 
-def test_dry_run_prints_the_plan_and_starts_nothing(here: Path) -> None:
-    (here / "cluster.yaml").write_text("")
-    plan = sweep(here, "launch", "--dry-run")
+def test_dry_run_prints_the_plan_and_starts_nothing(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text("")
+    plan = sweep(tmp_path, "launch", "--dry-run")
     assert plan.returncode == 0, plan.stderr
     assert re.search(
         r"93 trials: 9 cells × 2 configs in 45 blocks, 3 of them with an A/A", plan.stdout
     )
     assert "contrasts: benchmark: false → true" in plan.stdout
     assert re.search(r"about \d+\.\d minutes", plan.stdout)
-    assert list(here.iterdir()) == [here / "cluster.yaml"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "cluster.yaml"]
