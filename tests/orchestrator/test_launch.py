@@ -102,6 +102,7 @@ def resumed(tmp_path_factory: pytest.TempPathFactory, faulty: str) -> Resumed:
         replicates=3,
     )
     with begun(here) as launch:
+        os.kill(launch.pid, signal.SIGSTOP)  # it would be through before the other has asked
         meanwhile = sweep(here, "launch")
         os.kill(launch.pid, signal.SIGKILL)
         launch.wait()
