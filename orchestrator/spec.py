@@ -11,7 +11,7 @@ from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
-from cudnn_sweep.workloads.suite import STRICT, CellAxes, ProblemSpec, SuiteSpec
+from cudnn_sweep.workloads.suite import STRICT, CellAxes, GpuChoice, ProblemSpec, SuiteSpec
 
 SUITES = files("cudnn_sweep.workloads").joinpath("suites")
 DEFAULT_SUITE = "quick"
@@ -31,6 +31,7 @@ class SweepSpec(BaseModel):
     configs: list[CudnnConfig] | None = Field(default=None, min_length=1)
     replicates: PositiveInt | None = None
     measure: MeasureSpec | None = None
+    gpus: GpuChoice | None = None
     results: str = DEFAULT_RESULTS
     address: str | None = None
     """Of a running cluster's dashboard, HOST:PORT; `auto` on a node of one."""
@@ -63,7 +64,9 @@ def choose_suite(spec: SweepSpec, name: str | None) -> tuple[str, SuiteSpec]:
         chosen = name or spec.suite or DEFAULT_SUITE
         suite = load_suite(chosen)
     asked: dict[str, object] = {
-        key: value for key in ("configs", "replicates") if (value := getattr(spec, key)) is not None
+        key: value
+        for key in ("configs", "replicates", "gpus")
+        if (value := getattr(spec, key)) is not None
     }
     if spec.measure is not None:  # what is not written there stays as the suite has it
         written = {key: getattr(spec.measure, key) for key in spec.measure.model_fields_set}

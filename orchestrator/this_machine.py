@@ -1,6 +1,6 @@
 """This machine: one trial at a time on each GPU or on the CPU, through a Ray of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
@@ -14,6 +14,7 @@ from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.every_launch import refuges_of
 from cudnn_sweep.orchestrator.executor import RunSession
+from cudnn_sweep.orchestrator.gpu_choice import gpus_asked
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.repeats import told
@@ -29,16 +30,15 @@ class ThisMachine:
 
     def look(self, suite: SuiteSpec) -> Survey:
         """Ask a process that is thrown away: planning imports no workload and touches no GPU."""
-        with ForkServer(survey_only=True) as server:
-            machine = survey(server, workload_names(suite))
+        machine = _survey(suite)
         if suite.needs_cuda and machine.environment.device != "cuda":
             raise SpecError(
                 "the suite needs CUDA (needs_cuda: true); torch finds none on this machine"
             )
-        if len(set(machine.gpus)) > 1:
-            models = ", ".join(sorted(set(machine.gpus)))
-            raise SpecError(f"GPUs of several models: {models}; choose by CUDA_VISIBLE_DEVICES")
-        return machine
+        asked = gpus_asked(suite.gpus, machine)
+        if asked.gpus[:1] == machine.gpus[:1]:
+            return asked
+        return _survey(suite, asked.gpu_uuids)  # the first, which it tells of, was of another model
 
     def checks(self, results: str) -> Iterator[Check]:
         from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
@@ -74,3 +74,8 @@ class ThisMachine:
                 return progress
 
             yield run
+
+
+def _survey(suite: SuiteSpec, gpu_uuids: Sequence[str] = ()) -> Survey:
+    with ForkServer(survey_only=True, gpu_uuids=gpu_uuids) as server:
+        return survey(server, workload_names(suite))

@@ -58,6 +58,7 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
     """What is true of this process, of the first GPU that it sees or of the CPU where it sees none.
 
     SWEEP_VERSION and SWEEP_COMMIT name the code where it is neither installed nor in a git checkout.
+    SWEEP_FAKE_GPU is what a CPU calls itself: to try out a cluster of several GPU models.
     """
     import torch
 
@@ -67,7 +68,7 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
     gpu = read_gpu() if cuda else None
     return Environment(
         device="cuda" if cuda else "cpu",
-        gpu=gpu.model if gpu else processor(),
+        gpu=gpu.model if gpu else variables.get("SWEEP_FAKE_GPU") or processor(),
         gpu_uuid=gpu.uuid if gpu else None,
         gpu_memory_bytes=gpu.memory_bytes if gpu else None,
         mig_profile=gpu.mig_profile if gpu else None,

@@ -19,6 +19,9 @@ from cudnn_sweep.workloads.problem import ConvProblem, Shape, parse_sizes, sizes
 
 STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
+ALL_MODELS = "all"
+
+GpuName = Annotated[str, Field(min_length=1)]
 Batch = Annotated[int, Field(ge=1, lt=2**31)]
 
 
@@ -112,6 +115,17 @@ class CellAxes(BaseModel):
     layout: str | list[str] = "contiguous"
 
 
+class GpuChoice(BaseModel):
+    """Which GPUs a sweep runs on, of those that are there."""
+
+    model_config = STRICT
+
+    models: GpuName | Annotated[list[GpuName], Field(min_length=1)] = ALL_MODELS
+    """Names, or parts of them, as NVML has them: `H200`, `NVIDIA A100-SXM4-40GB`."""
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Of each model's GPUs, rounded down, one at least."""
+
+
 class SuiteSpec(BaseModel):
     model_config = STRICT
 
@@ -128,6 +142,7 @@ class SuiteSpec(BaseModel):
     """One block in so many carries an A/A pair: a check of the verdicts on real data."""
     measure: MeasureSpec = MeasureSpec()
     needs_cuda: bool = False
+    gpus: GpuChoice = GpuChoice()
     preload: list[str] = []
     """Slow packages that its workloads import: the fork server imports those that are installed, once."""
 

@@ -26,20 +26,26 @@ class ForkServer:
     """
 
     def __init__(
-        self, *, folder: Path | None = None, survey_only: bool = False, preload: Sequence[str] = ()
+        self,
+        *,
+        folder: Path | None = None,
+        survey_only: bool = False,
+        preload: Sequence[str] = (),
+        gpu_uuids: Sequence[str] = (),
     ) -> None:
         """`survey_only`: leave out what only measuring needs, 1 s of imports. `preload`: modules that
-        children find imported.
+        children find imported. `gpu_uuids`: the GPUs that they see, where not those of this process.
 
         Raises ServerError where it does not come up.
         """
         options = [*(["--survey-only"] if survey_only else []), *preload]
+        visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)} if gpu_uuids else {}
         self._process = subprocess.Popen(
             # -P: a random.py in the user's folder must not stand in for Python's own
             [sys.executable, "-P", "-m", SERVER, *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **ONE_THREAD},
+            env={**os.environ, **ONE_THREAD, **visible},
             cwd=folder,
         )
         if self._read() != b"ready\n":

@@ -8,7 +8,6 @@ a node of the cluster, this is a process of it.
 import logging
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.jobs import refuse_open_ray
-from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
+from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.every_launch import (
     end_of,
     modules_to_preload,
@@ -35,8 +34,10 @@ from cudnn_sweep.orchestrator.every_launch import (
     run_rounds,
     session_for,
 )
+from cudnn_sweep.orchestrator.gpu_choice import share_of
 from cudnn_sweep.orchestrator.plan import narrow
 from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.remote.by_model import a_process_each, nodes_by_model, read_nodes
 from cudnn_sweep.orchestrator.remote.events import (
     Ended,
     Event,
@@ -45,7 +46,7 @@ from cudnn_sweep.orchestrator.remote.events import (
     Started,
     to_line,
 )
-from cudnn_sweep.orchestrator.remote.nodes import Node, look_at_nodes, wait_for_nodes
+from cudnn_sweep.orchestrator.remote.nodes import Node
 from cudnn_sweep.orchestrator.remote.request import RECORDS, RemoteRequest, read_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.orchestrator.repeats import repeats_of, told
@@ -55,26 +56,26 @@ from cudnn_sweep.orchestrator.sweep_choice import choose_sweep
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.tune_host import Host, Slots
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.suite import workload_names
+from cudnn_sweep.workloads.suite import GpuChoice
 
 EVERY_S = 1.0
 WIDTH = 180  # columns of the lines for people
 USAGE = 2  # exit code
 
 
-def main() -> int:
-    """The exit code of `sweep launch`: 0 every trial is recorded, 1 not so, 2 nothing was started."""
+def main(of_one_model: Path | None) -> int:
+    """The exit code of `sweep launch`: 0 every trial is recorded, 1 not so, 2 nothing was started.
+
+    `of_one_model`: a file of nodes, for a process that runs the sweep of their model alone.
+    """
     request = read_request(Path.cwd())
     console = Console(width=WIDTH)
-    only_model = os.environ.get("SWEEP_GPU_MODEL")
     try:
         _join(request)
-        nodes = _nodes(request, console, tell=only_model is None)
-        models = list(dict.fromkeys(node.model for node in nodes))
-        if only_model is None and len(models) > 1:
-            return _a_process_each(models)
-        model = only_model or models[0]
-        code = _sweep(request, [node for node in nodes if node.model == model], console)
+        by_model = [read_nodes(of_one_model)] if of_one_model else nodes_by_model(request, console)
+        if len(by_model) > 1:
+            return a_process_each(__spec__.name, by_model)
+        code = _sweep(request, by_model[0], console)
     except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
         print(f"sweep: {error}", flush=True)
         code = USAGE
@@ -97,32 +98,6 @@ def _join(request: RemoteRequest) -> None:
         refuse_open_ray(ray.get_runtime_context().gcs_address)
 
 
-def _nodes(request: RemoteRequest, console: Console, *, tell: bool) -> list[Node]:
-    def say(line: str) -> None:
-        if tell:
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    wait_for_nodes(request.workers, say)
-    nodes, unfit = look_at_nodes(workload_names(request.suite), needs_cuda=request.suite.needs_cuda)
-    for each in unfit:
-        say(f"left out: {each.address}: {each.reason}")
-    if unfit and request.options.strict:
-        names = ", ".join(each.address for each in unfit)
-        raise SpecError(f"--strict: {names} cannot take part")
-    if not nodes:
-        raise SpecError("no node can take part")
-    return nodes
-
-
-def _a_process_each(models: list[str]) -> int:
-    """Plans, and sweeps, of several GPU models side by side: one Tune cannot keep them apart."""
-    command = [sys.executable, "-m", __spec__.name]
-    started = [
-        subprocess.Popen(command, env={**os.environ, "SWEEP_GPU_MODEL": model}) for model in models
-    ]
-    return max(process.wait() for process in started)
-
-
 def _sweep(request: RemoteRequest, nodes: list[Node], console: Console) -> int:
     """On nodes of one GPU model."""
     machine = nodes[0].machine
@@ -140,29 +115,35 @@ def _sweep(request: RemoteRequest, nodes: list[Node], console: Console) -> int:
         session = replace(session_for(choice, whole, preload), folder=Path())
         _say_started(session, choice.reason)
         budget_s = None if request.budget_minutes is None else request.budget_minutes * 60
-        run = partial(_run, store.location, nodes)
+        run = partial(_run, store.location, nodes, request.suite.gpus)
         again = partial(repeats_of, store, whole, choice)
         progress = run_rounds(session, again, run, budget_s)
         print_summary(console, store, request.results, choice, session, progress, request.options)
         return end_of(choice, session, store, progress, console)
 
 
-def _run(location: str, nodes: list[Node], session: Session, budget_s: float | None) -> Progress:
+def _run(
+    location: str,
+    nodes: list[Node],
+    choice: GpuChoice,
+    session: Session,
+    budget_s: float | None,
+) -> Progress:
     if repeats := told(session.plan):
         _say_started(session, repeats)
     slots = Slots(
-        count=sum(node.accelerators for node in nodes),
+        count=share_of(choice, sum(node.accelerators for node in nodes)),
         gpu=True,
         node_ids=tuple(node.node_id for node in nodes),
     )
     host = Host(session, results=location, slots=slots, followed=True)
     with tempfile.TemporaryDirectory(prefix="sweep-tune-") as tune_folder:
         try:
-            with _telling(host):
+            with _telling(host, session.sweep_id):
                 host.run(Path(tune_folder), budget_s)
         finally:
             progress = host.finish(refuges_of(session))
-            _tell(host)
+            _tell(host, session.sweep_id)
     return progress
 
 
@@ -174,12 +155,12 @@ def _say_started(session: Session, reason: str) -> None:
 
 
 @contextmanager
-def _telling(host: Host) -> Iterator[None]:
+def _telling(host: Host, sweep_id: str) -> Iterator[None]:
     ended = Flag()
 
     def tell() -> None:
         while not ended.wait(EVERY_S):
-            _tell(host)
+            _tell(host, sweep_id)
 
     thread = Thread(target=tell, daemon=True)
     thread.start()
@@ -190,10 +171,10 @@ def _telling(host: Host) -> Iterator[None]:
         thread.join()
 
 
-def _tell(host: Host) -> None:
+def _tell(host: Host, sweep_id: str) -> None:
     for record in host.take():
         _say(Recorded(record=record))
-    _say(Progressed(progress=host.progress()))
+    _say(Progressed(sweep_id=sweep_id, progress=host.progress()))
 
 
 def _say(event: Event) -> None:
@@ -201,6 +182,6 @@ def _say(event: Event) -> None:
 
 
 if __name__ == "__main__":
-    exit_code = main()
+    exit_code = main(Path(sys.argv[1]) if sys.argv[1:] else None)
     sys.stdout.flush()
     os._exit(exit_code)  # see orchestrator/cli/failing.py::leave

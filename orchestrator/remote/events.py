@@ -25,6 +25,7 @@ class Started:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progressed:
+    sweep_id: str
     progress: Progress
     kind: Literal["progressed"] = "progressed"
 

@@ -12,7 +12,6 @@ from cudnn_sweep.cluster.jobs import ENDED, Jobs
 from cudnn_sweep.orchestrator.contrast import verdicts_of
 from cudnn_sweep.orchestrator.display import watch
 from cudnn_sweep.orchestrator.errors import UnfinishedError
-from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.remote.events import (
     Ended,
     Event,
@@ -21,6 +20,7 @@ from cudnn_sweep.orchestrator.remote.events import (
     Started,
     from_line,
 )
+from cudnn_sweep.orchestrator.remote.side_by_side import SideBySide
 
 RECONNECT_S = 2.0
 TRIES = 30  # in a row without a word before it is given up: the sweep itself goes on
@@ -34,9 +34,10 @@ class Follower:
         self._console = console
         self._copies = open_store(results) if copies else None
         self._results = results
-        self._progress = Progress()
+        self._sweeps = SideBySide()
         self._kept: set[str] = set()
         self._display = ExitStack()
+        self._ended = 0
         self.exit_code: int | None = None
 
     def take(self, line: str) -> None:
@@ -50,11 +51,13 @@ class Follower:
         if isinstance(event, Started):
             self._start(event)
         elif isinstance(event, Progressed):
-            self._progress = event.progress
+            self._sweeps.note(event.sweep_id, event.progress)
         elif isinstance(event, Recorded):
             self._keep(event)
         elif isinstance(event, Ended):
-            self._display.close()
+            self._ended += 1
+            if self._ended >= len(self._sweeps.sweeps()):
+                self._display.close()
             self.exit_code = max(self.exit_code or 0, event.exit_code)
 
     def _start(self, event: Started) -> None:
@@ -63,13 +66,19 @@ class Follower:
         if self._copies is not None:
             there = self._copies.stored_trials(event.sweep_id).values()
             self._kept.update(trial.attempt_id for trial in there)
+        self._sweeps.start(event)
         store: Store = self._copies or open_store(self._results)
+        running = self._sweeps.sweeps()
         self._display.enter_context(
             watch(
                 self._console,
-                event.plan,
-                lambda: self._progress,
-                lambda: verdicts_of(store, event.sweep_id, event.contrasts),
+                self._sweeps.plan(),
+                self._sweeps.progress,
+                lambda: [
+                    verdict
+                    for each in running
+                    for verdict in verdicts_of(store, each.sweep_id, each.contrasts)
+                ],
             )
         )
 

@@ -1,0 +1,81 @@
+"""A cluster's nodes by GPU model: each model that is asked for has a plan, a sweep and a process of its own."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from threading import Lock
+
+from pydantic import TypeAdapter
+from rich.console import Console
+
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.gpu_choice import models_asked, models_missing
+from cudnn_sweep.orchestrator.remote.nodes import Node, look_at_nodes, wait_for_nodes
+from cudnn_sweep.orchestrator.remote.request import RemoteRequest
+from cudnn_sweep.workloads.suite import workload_names
+
+NODES = TypeAdapter(list[Node])
+
+
+def nodes_by_model(request: RemoteRequest, console: Console) -> list[list[Node]]:
+    """Those that can take part and whose GPU model is asked for. Raises SpecError where none is."""
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    wait_for_nodes(request.workers, say)
+    nodes, unfit = look_at_nodes(workload_names(request.suite), needs_cuda=request.suite.needs_cuda)
+    for each in unfit:
+        say(f"left out: {each.address}: {each.reason}")
+    if unfit and request.options.strict:
+        names = ", ".join(each.address for each in unfit)
+        raise SpecError(f"--strict: {names} cannot take part")
+    if not nodes:
+        raise SpecError("no node can take part")
+    models = _models(request, [node.model for node in nodes], say)
+    return [[node for node in nodes if node.model == model] for model in models]
+
+
+def _models(request: RemoteRequest, there: list[str], say: Callable[[str], None]) -> list[str]:
+    models = models_asked(request.suite.gpus, there)
+    for name in models_missing(request.suite.gpus, there):
+        say(f"gpus.models: no node has a GPU called {name}")
+        if request.options.strict:
+            raise SpecError(f"--strict: no node has a GPU called {name}")
+    if request.options.wish.sweep_id is not None and len(models) > 1:
+        raise SpecError(
+            f"--sweep-id names one sweep, and each GPU model has its own: {', '.join(models)}; ask for "
+            "one of them by gpus.models"
+        )
+    return models
+
+
+def read_nodes(file: Path) -> list[Node]:
+    return NODES.validate_json(file.read_bytes())
+
+
+def a_process_each(driver: str, by_model: list[list[Node]]) -> int:
+    """Plans, and sweeps, of several GPU models side by side: one Tune cannot keep them apart.
+
+    `driver`: the module that runs one, given a file of its nodes. Returns the worst exit code.
+    """
+    started = []
+    for number, nodes in enumerate(by_model):
+        file = Path(f"nodes-{number}.json")
+        file.write_bytes(NODES.dump_json(nodes))
+        command = [sys.executable, "-m", driver, str(file)]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+    with ThreadPoolExecutor(len(started)) as pool:
+        return max(pool.map(partial(_pass_on, Lock()), started))
+
+
+def _pass_on(turn: Lock, process: subprocess.Popen[str]) -> int:
+    """Line by line: two that write at once would tear each other's events. Returns its exit code."""
+    with process:
+        for line in process.stdout or ():
+            with turn:
+                print(line, end="", flush=True)
+    return process.returncode

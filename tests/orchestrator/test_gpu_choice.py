@@ -1,0 +1,174 @@
+"""Which GPUs a sweep runs on; two models in one cluster are two sweeps."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import ray
+from ray._private.node import Node
+from ray._private.parameter import RayParams
+
+from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.queries import load_query
+from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.verdicts import verdicts
+from cudnn_sweep.cluster.errors import LaunchFileError
+from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.cluster.local_ray import OBJECT_STORE_BYTES
+from cudnn_sweep.cluster.strict_yaml import read_strict
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.gpu_choice import gpus_asked, models_asked, models_missing, share_of
+from cudnn_sweep.orchestrator.options import LaunchOptions
+from cudnn_sweep.orchestrator.remote.client import request_of
+from cudnn_sweep.orchestrator.remote.events import Recorded, from_line
+from cudnn_sweep.orchestrator.remote.request import write_request
+from cudnn_sweep.orchestrator.remote.staging import VARIABLES
+from cudnn_sweep.orchestrator.spec import SweepSpec
+from cudnn_sweep.workloads.suite import CellAxes, GpuChoice, SuiteSpec
+from cudnn_sweep.workloads.survey import Survey
+
+H100, H200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
+A100 = ["NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB"]
+SLICE = f"{A100[0]} MIG 1g.5gb"
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("all", [H100, *A100, H200]),
+        ("H200", [H200]),
+        (["h200", "A100"], [*A100, H200]),
+        (A100[0], [A100[0]]),
+        (["H100", "B200"], [H100]),
+    ],
+)
+def test_models_are_asked_for_by_name_or_a_part_of_it(
+    asked: str | list[str], found: list[str]
+) -> None:
+    choice = GpuChoice(models=asked)
+    assert models_asked(choice, [H100, *A100, H200, H100]) == found
+    assert models_missing(choice, [H100, *A100, H200]) == (["B200"] if "B200" in asked else [])
+
+
+def test_exact_name_is_not_that_of_its_slices() -> None:
+    assert models_asked(GpuChoice(models=A100[0]), [SLICE, A100[0]]) == [A100[0]]
+    assert models_asked(GpuChoice(models="1g.5gb"), [SLICE, A100[0]]) == [SLICE]
+
+
+def test_models_that_are_not_there_are_named_with_those_that_are() -> None:
+    with pytest.raises(SpecError, match="gpus.models: asked for B200, found NVIDIA H200"):
+        models_asked(GpuChoice(models="B200"), [H200])
+
+
+@pytest.mark.parametrize(
+    ("share", "of", "gpus"), [(1.0, 4, 4), (0.5, 4, 2), (0.5, 3, 1), (0.1, 4, 1), (0.29, 100, 29)]
+)
+def test_share_is_rounded_down_to_one_at_least(share: float, of: int, gpus: int) -> None:
+    assert share_of(GpuChoice(share=share), of) == gpus
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{share: 0}", "gpus.share: found `0`, wanted a number greater than 0"),
+        ("{share: 1.5}", "gpus.share: found `1.5`, wanted a number less than or equal to 1"),
+        ("{models: []}", "gpus.models"),
+        ("{model: H200}", "unknown key (did you mean `models`?)"),
+        ("H200", "gpus: found the text `H200`, wanted a mapping"),
+    ],
+)
+def test_mistake_in_a_choice_is_named(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "suite.yaml"
+    file.write_text(f"cells: [{{workload: noop}}]\ngpus: {text}\n")
+    with pytest.raises(LaunchFileError) as caught:
+        read_strict(file, SuiteSpec)
+    assert message in str(caught.value)
+
+
+def test_a_launch_here_is_of_one_model(look: Callable[[SuiteSpec], Survey]) -> None:
+    here = replace(
+        look(SuiteSpec(cells=[CellAxes(workload="noop")])),
+        gpus=[H100, H200, H200, H200],
+        gpu_uuids=["GPU-a", "GPU-b", "GPU-c", "GPU-d"],
+    )
+    with pytest.raises(SpecError, match=f"several models: {H100}, {H200}; ask for one of them by"):
+        gpus_asked(GpuChoice(), here)
+    asked = gpus_asked(GpuChoice(models="H200", share=0.7), here)
+    assert (asked.gpus, asked.gpu_uuids) == ([H200, H200], ["GPU-b", "GPU-c"])
+
+
+REQUEST_FILE = """
+metadata:
+  sweep:
+    address: auto
+    gpus: {models: [H100, H200, B200], share: 0.5}
+    configs: [{benchmark: false}, {benchmark: true}]
+    replicates: 2
+    measure: {warmup_s: 0, steady_budget_s: 0.05, timeout_s: 60, calibrate: false, reference_replicates: 0}
+    cells: [{workload: noop}]
+"""
+
+
+@pytest.fixture
+def two_models(ray_here: Path) -> Iterator[None]:
+    """Two more nodes for the Ray that tests share, with two logical GPUs each, that take themselves for
+    GPUs of two models; the first node has a third model, the processor's.
+    """
+    nodes = []
+    for model in (H100, H200):
+        parameters = RayParams(
+            gcs_address=ray.get_runtime_context().gcs_address,
+            node_ip_address="127.0.0.1",
+            node_manager_port=0,
+            num_cpus=2,
+            num_gpus=2,
+            object_store_memory=OBJECT_STORE_BYTES,
+            include_log_monitor=False,
+            dashboard_agent_listen_port=None,
+            env_vars={"SWEEP_FAKE_GPU": model, **VARIABLES},
+        )
+        nodes.append(Node(parameters, head=False, shutdown_at_exit=False, spawn_reaper=False))
+    yield
+    for node in nodes:
+        node.kill_all_processes(check_alive=False, allow_graceful=True, wait=True)
+
+
+def test_two_models_in_one_cluster_are_two_sweeps_each_complete(
+    two_models: None, tmp_path: Path
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(REQUEST_FILE)
+    options = LaunchOptions(file=tmp_path / "cluster.yaml", results=(tmp_path / "results").as_uri())
+    request = request_of(read_launch_file(options.file, SweepSpec), options)
+    write_request(replace(request, inside=False), tmp_path)  # nothing to ship: these nodes have it
+    driver = subprocess.run(
+        [sys.executable, "-m", "cudnn_sweep.orchestrator.remote.driver"],
+        cwd=tmp_path,
+        env={**os.environ, "RAY_ADDRESS": ray.get_runtime_context().gcs_address},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+    assert driver.returncode == 0, driver.stdout + driver.stderr
+    assert "no node has a GPU called B200" in driver.stdout
+
+    store = open_store(str(tmp_path / "results"))
+    with open_database(store) as database:
+        sweeps = database.query(load_query("sweeps").sql).to_pylist()
+        slots = database.query(
+            "select sweep_id, count(distinct slot) as slots, list(distinct gpu) as gpus, "
+            "count(distinct cell_id) as cells from records group by all"
+        ).to_pylist()
+    assert sorted(sweep["gpu"] for sweep in sweeps) == [H100, H200]
+    assert all(sweep["finished"] and sweep["recorded"] == 5 for sweep in sweeps)
+    assert [(row["slots"], len(row["gpus"]), row["cells"]) for row in slots] == [(1, 1, 1)] * 2
+    found = verdicts(store)
+    assert sorted((verdict.gpu, verdict.blocks) for verdict in found) == [(H100, 2), (H200, 2)]
+
+    lines = driver.stdout.split("\n")
+    assert sum(isinstance(from_line(line), Recorded) for line in lines) == 10
+    assert sum("5 of 5 trials recorded (5 ok)" in line for line in lines) == 2
