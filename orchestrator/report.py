@@ -16,6 +16,7 @@ from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.slow_gpus import slow_gpu_lines
 from cudnn_sweep.orchestrator.spec import DEFAULT_RESULTS
 from cudnn_sweep.orchestrator.sweep_choice import SweepChoice
 from cudnn_sweep.orchestrator.verdict_table import verdict_table
@@ -113,6 +114,8 @@ def print_summary(
         )
     _print_shares(console, store, session.sweep_id)
     _print_warnings(console, store, session.sweep_id)
+    for line in slow_gpu_lines(store, session.sweep_id):
+        console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
     if progress.lost or progress.repeated:
         console.print(
             f"{progress.lost} tries were lost with their worker; {progress.repeated} records came twice."

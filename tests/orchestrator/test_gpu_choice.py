@@ -127,7 +127,7 @@ def two_models(ray_here: Path) -> Iterator[None]:
             num_cpus=2,
             num_gpus=2,
             object_store_memory=OBJECT_STORE_BYTES,
-            include_log_monitor=False,
+            include_log_monitor=False,  # type: ignore[arg-type]
             dashboard_agent_listen_port=None,
             env_vars={"SWEEP_FAKE_GPU": model, **VARIABLES},
         )

@@ -1,0 +1,58 @@
+"""What a summary says of GPUs that are slower than their peers of the same model, or faster."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from cudnn_sweep.analysis.slow_gpus import GpuSpeed, gpu_speeds
+from cudnn_sweep.analysis.store import Store
+
+ADVICE = (
+    "see its clocks, power limit, temperature and memory errors (nvidia-smi -q -i UUID); until it is "
+    "mended leave it out by CUDA_VISIBLE_DEVICES, or a cluster's node with it"
+)
+
+
+def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
+    """A line for each GPU that is off, one for each measure in which a model's GPUs are at odds."""
+    speeds = gpu_speeds(store, sweep_id)
+    off = [speed for speed in speeds if speed.finding in ("slow", "fast")]
+    for (gpu, host, uuid), found in _grouped(off):
+        measures = ", ".join(_by_how_much(each) for each in found)
+        yield f"{uuid} on {host}: {measures} than its {found[0].peers} peers ({gpu}): {ADVICE}"
+    yield from (_at_odds(each) for each in _differing(speeds))
+
+
+def _by_how_much(speed: GpuSpeed) -> str:
+    assert speed.ratio is not None
+    return f"{speed.measure} {abs(1 - speed.ratio):.1%} {speed.finding}er"
+
+
+def _grouped(speeds: list[GpuSpeed]) -> Iterator[tuple[tuple[str, str, str], list[GpuSpeed]]]:
+    def gpu(speed: GpuSpeed) -> tuple[str, str, str]:
+        return speed.gpu, speed.host, speed.gpu_uuid
+
+    for key, found in groupby(sorted(speeds, key=gpu), key=gpu):
+        yield key, list(found)
+
+
+def _differing(speeds: list[GpuSpeed]) -> Iterator[list[GpuSpeed]]:
+    def group(speed: GpuSpeed) -> tuple[str, str]:
+        return speed.gpu, speed.measure
+
+    for _, found in groupby(sorted(speeds, key=group), key=group):
+        alike = list(found)
+        if any(speed.finding == "differs" for speed in alike):
+            yield sorted(alike, key=lambda speed: speed.speed)
+
+
+def _at_odds(speeds: list[GpuSpeed]) -> str:
+    slowest, fastest = speeds[0], speeds[-1]
+    return (
+        f"The {len(speeds)} {slowest.gpu} differ by {1 - slowest.speed / fastest.speed:.1%} in "
+        f"{slowest.measure}, from {_told(slowest)} to {_told(fastest)}; which is at fault cannot be said "
+        f"of so few: compare them with others, or on each of them {ADVICE}"
+    )
+
+
+def _told(speed: GpuSpeed) -> str:
+    return f"{speed.speed:.4g} {speed.speed_unit} ({speed.gpu_uuid} on {speed.host})"
