@@ -28,8 +28,10 @@ LEAST_DEVIATION = 1e-9  # of log ratios: those of memory are all equal
 MOST_NIGHTS = 14  # that a candidate waits
 WAITING_Z = 4.25  # standard errors: false alerts are then as rare as after pairs, at 2% noise
 NIGHT_COUNTS = 2.5  # standard deviations at most, so that one odd night settles nothing
-OVERWHELMING = 5  # times the oddest night before: as much in every night since is believed at once,
-OVERWHELMING_NIGHTS = 6  # where so many nights before show how odd nights are
+# Nights since × the least of their excesses, in the oddest night before: two nights of five times that
+# are believed at once, and so are five of twice that. Of few nights before the oddest counts for more.
+OVERWHELMING = 10
+FEW_NIGHTS = 6
 LEAST_NOISE = 0.003  # from night to night: a few nights may agree by chance
 NOISE_IN_DOUBT = 1.5  # nights: of few nights the noise is taken for 1 + this / nights of itself
 MEDIAN_VARIANCE = np.pi / 2  # of normal noise, in those of a mean
@@ -151,7 +153,8 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = WAIT
     se = noise * np.sqrt(1 / new + MEDIAN_VARIANCE / old)
     ratio_log = np.median(excess, axis=-1)
     oddest = np.maximum(abs(before - level).max(axis=-1), LEAST_NOISE)
-    is_overwhelming = (old >= OVERWHELMING_NIGHTS) & (excess.min(axis=-1) >= OVERWHELMING * oddest)
+    oddest *= max(1.0, FEW_NIGHTS / old) ** 2
+    is_overwhelming = new * excess.min(axis=-1) >= OVERWHELMING * oddest
     believed = (counted >= z * se) | is_overwhelming
     least = np.log1p(min_effect)
     is_confirmed = believed & (ratio_log >= least)

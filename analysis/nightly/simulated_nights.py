@@ -96,6 +96,7 @@ HELD_TO_TARGETS = (
     NightNoise(name="2%_process", meaning="all of it each process's own", common_share=0.0),
 )
 OTHERS = (
+    NightNoise(name="0.5%", meaning="half common: device times of an H200", in_all=0.005),
     NightNoise(name="1%", meaning="half common", in_all=0.01),
     NightNoise(name="1%_common", meaning="all common", in_all=0.01, common_share=1.0),
     NightNoise(name="4%", meaning="half common", in_all=0.04),

@@ -94,10 +94,18 @@ def test_waiting_ends() -> None:
     assert confirm_by_waiting(nights[:18], 16, STEADY_WALL).more_blocks == 1
 
 
-def test_twice_the_memory_is_confirmed_in_two_nights() -> None:
-    found = confirm_by_waiting([1e9] * 7 + [2e9] * 2, 7, PEAK_MEMORY)
+@pytest.mark.parametrize("before", [4, 7, 40])
+def test_twice_the_memory_is_confirmed_in_two_nights(before: int) -> None:
+    found = confirm_by_waiting([1e9] * before + [2e9] * 2, before, PEAK_MEMORY)
     assert found.state == "confirmed"
     assert found.ratio == pytest.approx(2.0)
+
+
+def test_a_step_is_not_refuted_because_its_nights_count_little() -> None:
+    quiet = [0.001, -0.001, 0.0, 0.002, -0.002] * 3
+    assert waiting(quiet, [0.04, 0.04]) == "confirmed"
+    assert waiting([*quiet, 0.01], [0.04, 0.04]) == "undecided"
+    assert waiting([*quiet, 0.01], [0.04] * 3) == "confirmed", "a third night like them"
 
 
 def test_words_are_confirmed_where_most_fresh_ones_differ() -> None:
