@@ -23,9 +23,9 @@ def status_text(jobs: Jobs, job: SentJob) -> str:
     for event in _events(jobs, job):
         if isinstance(event, Started):
             lines.append(f"sweep {event.sweep_id}: {event.reason}")
-            planned += len(event.plan.trials)
+            planned += sum(trial.repeats_block is None for trial in event.plan.trials)
         elif isinstance(event, Recorded):
-            recorded += 1
+            recorded += event.record.repeats_block is None
         elif isinstance(event, Progressed) and event.progress.stopped:
             lines.append(f"no new trial starts: {event.progress.stopped}")
     if planned:

@@ -80,14 +80,12 @@ class Hosts:
         return f"cd {self.user} && timeout {timeout_s} {VENV}/bin/sweep {words}"
 
     def records(self) -> list[dict[str, Any]]:
-        """What came home."""
+        """What came home of the plans; blocks that were split come again."""
         if not (self.user / "results").exists():
             return []
-        columns = ["sweep_id", "trial_id", "host", "status", "plan_trials", "attempt"]
-        found: list[dict[str, Any]] = (
-            open_store(str(self.user / "results")).snapshot().table(columns).to_pylist()
-        )
-        return found
+        columns = ["sweep_id", "trial_id", "host", "repeats_block"]
+        rows = open_store(str(self.user / "results")).snapshot().table(columns).to_pylist()
+        return [row for row in rows if row["repeats_block"] is None]
 
     def wait_for_records(
         self, count: int, launch: subprocess.Popen[str], timeout_s: float = 150

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from cudnn_sweep.analysis.progress import blocks_of, planned
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.process.client import ForkServer
@@ -76,7 +77,7 @@ def stored(here: Path) -> dict[str, set[str]]:
 
 def first_rows(here: Path, sweep_id: str) -> dict[str, str]:
     trials = open_store(str(here / "results")).stored_trials(sweep_id)
-    return {trial_id: trial.attempt_id for trial_id, trial in trials.items()}
+    return {trial.trial_id: trial.attempt_id for trial in planned(trials.values())}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +138,10 @@ def test_killed_launch_is_resumed_and_nothing_is_lost_or_doubled(resumed: Resume
     assert len(rows) == TRIALS
     assert resumed.rows.items() <= rows.items(), "a finished trial was run again"
     store = open_store(str(resumed.here / "results"))
+    trials = store.stored_trials(resumed.sweep_id)
     table = store.snapshot(resumed.sweep_id).table(["trial_id"])
-    assert table.num_rows == TRIALS, "a trial is stored twice"
+    assert table.num_rows == len(trials), "a trial is stored twice"
+    assert all(split.mended for split in blocks_of(trials.values()).split)
 
 
 def test_failures_are_rows_and_come_with_their_commands(resumed: Resumed) -> None:
