@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,8 @@ HOSTILE = "a|b `c` ``` </script><img src=x onerror='window.pwned=1'> $(d) \x1b[3
 @pytest.fixture
 def night() -> "tuple[NightOutcome, list[Series]]":
     """A made-up night after 29 others, in which torch changed two nights ago: a series got slower and
-    another, whose cell has a name that attacks, chooses other kernels; one waits, one got better.
+    another, whose cell has a name that attacks, chooses other kernels; one waits, one got better, one
+    has no value.
     """
     from cudnn_sweep.analysis.nightly import outcome as night
 
@@ -126,6 +128,7 @@ def night() -> "tuple[NightOutcome, list[Series]]":
     odd = series("steady_device", "conv 4x8", lambda n: noise(n) * (1.5 if n in (12, 29) else 1.0))
     better = series("peak_memory", "vgg16", lambda n: 2.0**30 * (2 if n < 20 else 1))
     usual = series("cold_empty", "vgg16", lambda n: 800 * noise(n))
+    never = replace(series("cold_warm", "vgg16", lambda _: None), is_judged=False)
     ratio = {"ratio": 1.1, "ratio_low": 1.08, "ratio_high": 1.12}
     outcome = night.NightOutcome(
         night=slower.points[-1].night,
@@ -140,7 +143,7 @@ def night() -> "tuple[NightOutcome, list[Series]]":
         reasons=(),
         nights=29,
         fine_series=1,
-        insufficient_series=0,
+        insufficient_series=1,
         findings=(
             finding(slower, 27, blocks=12, **ratio),
             finding(other, 27, direction="other", blocks=6),
@@ -151,4 +154,4 @@ def night() -> "tuple[NightOutcome, list[Series]]":
         new_baseline=None,
         versions=(night.Version(date=days[27], software_hash="new", changes=(torch,)),),
     )
-    return outcome, [usual, better, odd, other, slower]
+    return outcome, [never, usual, better, odd, other, slower]

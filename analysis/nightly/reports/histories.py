@@ -7,7 +7,7 @@ from statistics import median
 from typing import TypeAlias
 
 from cudnn_sweep.analysis.nightly.changes import change_points
-from cudnn_sweep.analysis.nightly.metric import METRICS, Amount
+from cudnn_sweep.analysis.nightly.metric import Amount, Metric
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
 from cudnn_sweep.analysis.nightly.reports.words import GIB, KNOWN, MIB, meaning, moves, unit
 
@@ -70,7 +70,7 @@ def history(one: Series, hardware: Hardware) -> dict[str, object]:
         "processes": [point.processes if point else 0 for point in mine],
         "levels": [
             (start + first, end + first, _shown(level, size))
-            for start, end, level in _levels(values, KNOWN.get(key.metric, METRICS["engine"]))
+            for start, end, level in _levels(values, KNOWN.get(key.metric))
         ],
     }
 
@@ -87,7 +87,7 @@ def _marks(outcome: NightOutcome, nights: Mapping[Night, str]) -> list[Mark]:
     ]
 
 
-def _levels(values: Sequence[Value], metric: object) -> Iterable[Level]:
+def _levels(values: Sequence[Value], metric: Metric | None) -> Iterable[Level]:
     if not isinstance(metric, Amount):
         return _runs(values)
     numbers = [value if isinstance(value, float | int) else None for value in values]

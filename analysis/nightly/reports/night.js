@@ -57,7 +57,7 @@ function nightRows(series, finding) {
 
 function stateOf(value, date, finding) {
   if (value === null) return "not measured";
-  if (!finding || date < finding.since || String(value) === finding.before) return "usual";
+  if (!finding || finding.group === "refuted" || date < finding.since || String(value) === finding.before) return "usual";
   return finding.direction === "other" ? "changed" : finding.direction;
 }
 
@@ -95,6 +95,7 @@ function spanOf(series) {
   const levels = series.levels.map(([, , level]) => level);
   const near = (value) => !levels.length || levels.some((level) => Math.abs(value - level) <= BEYOND * Math.abs(level));
   const kept = [...levels, ...values.filter(near)];
+  if (!kept.length) return [0, 1];
   const [least, most] = [Math.min(...kept), Math.max(...kept)];
   const wanting = Math.max(0, LEAST_SPAN * Math.abs(most) - (most - least)) / 2;
   const space = EMPTY_SPACE * (most - least + 2 * wanting) || 1;
@@ -122,8 +123,8 @@ function withDomains({ x, y, ...others }, across, up) {
 
 function specOf(series, rows) {
   const words = isOfWords(series);
-  const { drawings } = report.figures[words ? "words" : "numbers"];
-  const drawing = (narrow.matches && drawings.narrow) || drawings.wide;
+  const { wide, narrow: small } = report.drawings[words ? "words" : "numbers"];
+  const drawing = (narrow.matches && small) || wide;
   const across = [rows[0].date, rows.at(-1).date];
   const up = words ? null : spanOf(series);
   const shown = words ? rows.map((row) => ({ ...row, value: row.value ?? "not measured" })) : withinScale(rows, up);
@@ -146,7 +147,7 @@ function specOf(series, rows) {
 
 function historyOf(series, finding) {
   const rows = nightRows(series, finding);
-  const { columns } = report.figures[isOfWords(series) ? "words" : "numbers"];
+  const { columns } = report;
   const place = element("div", { class: "chart" });
   const marks = markRows(series);
   const versions = element("ol", { class: "versions", "aria-label": "Software" }, ...marks.map(({ day, version }) => element("li", {}, `${day}: ${version}`)));

@@ -7,8 +7,7 @@ from dataclasses import asdict
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
 from cudnn_sweep.analysis.nightly.reports.histories import hardwares, history
 from cudnn_sweep.analysis.nightly.reports.words import TITLES, Told, facts, headline, told
-from cudnn_sweep.analysis.report.figures import history as figures
-from cudnn_sweep.analysis.report.figures.figure import Figure
+from cudnn_sweep.analysis.report.figures import history as figure
 from cudnn_sweep.analysis.report.figures.palette import PAGE
 from cudnn_sweep.analysis.report.single_file import single_file
 
@@ -45,8 +44,10 @@ def _data(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, object]:
         ],
         "hardware": {env_hash: asdict(each) for env_hash, each in known.items()},
         "series": [history(one, known[one.key.env_hash]) for one in drawn],
-        "figures": {
-            each.name: _figure(each) for each in (figures.numbers(PAGE), figures.words(PAGE))
+        "columns": [asdict(column) for column in figure.COLUMNS],
+        "drawings": {
+            values: {layout: drawing.to_dict() for layout, drawing in layouts.items()}
+            for values, layouts in figure.drawings(PAGE).items()
         },
     }
 
@@ -67,11 +68,4 @@ def _finding(each: Told) -> dict[str, object]:
         "confirmation": each.confirmation,
         "moved": each.moved,
         "command": each.command,
-    }
-
-
-def _figure(figure: Figure) -> dict[str, object]:
-    return {
-        "columns": [asdict(column) for column in figure.columns],
-        "drawings": {layout: drawing.to_dict() for layout, drawing in figure.drawings.items()},
     }

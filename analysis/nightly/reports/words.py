@@ -167,7 +167,7 @@ def _ratio(finding: Finding) -> str:
     ratio = finding.ratio
     assert ratio is not None
     ends = [end for end in (finding.ratio_low, finding.ratio_high) if end is not None]
-    if 1 / TWICE < ratio < TWICE:
+    if 1 / TWICE < ratio and round(ratio, 2) < TWICE:
         sign, word = (1, "more") if ratio >= 1 else (-1, "less")
         shown = sorted(100 * sign * (end - 1) for end in ends)
         inner = f" (95% interval {number(shown[0])} to {number(shown[1])}%)" if shown[1:] else ""

@@ -7,7 +7,7 @@ knows and Vega would ask empty tables for.
 
 import altair as alt
 
-from cudnn_sweep.analysis.report.figures.figure import ROWS, Column, Drawing, Figure, styled
+from cudnn_sweep.analysis.report.figures.figure import ROWS, Column, Drawing, Layout, styled
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
 LEVELS = alt.NamedData(name="levels")
@@ -15,6 +15,8 @@ JUMPS = alt.NamedData(name="jumps")
 VERSIONS = alt.NamedData(name="versions")
 HEIGHT_PX = 200
 LABELS_PX = 64  # at least, so that the nights of several charts stand below each other
+SHORT = "datum.value && abs(datum.value) < 0.001 ? format(datum.value, '.3~g') : datum.label"
+LABEL = f"({SHORT}) + ' ' + unit"
 STATES = ["usual", "worse", "better", "changed", "beyond the scale", "not measured"]
 SHAPES = ["circle", "triangle-right", "triangle-left", "diamond", "triangle-up", "cross"]
 COLUMNS = (
@@ -28,31 +30,20 @@ COLUMNS = (
 )
 
 
-def numbers(palette: Palette) -> Figure:
-    return _figure("numbers", {"wide": styled(_numbers(palette), palette)})
-
-
-def words(palette: Palette) -> Figure:
-    wide, narrow = _words(palette, 330), _words(palette, 120)
-    return _figure("words", {"wide": styled(wide, palette), "narrow": styled(narrow, palette)})
-
-
-def _figure(name: str, drawings: dict[str, Drawing]) -> Figure:
-    return Figure(
-        name=name,
-        title="History",
-        about="",
-        empty="No night has a value.",
-        table="rows",
-        needs=(),
-        columns=COLUMNS,
-        drawings=drawings,  # type: ignore[arg-type]
-    )
+def drawings(palette: Palette) -> dict[str, dict[Layout, Drawing]]:
+    """Of numbers and of words."""
+    return {
+        "numbers": {"wide": styled(_numbers(palette), palette)},
+        "words": {
+            "wide": styled(_words(palette, 330), palette),
+            "narrow": styled(_words(palette, 120), palette),
+        },
+    }
 
 
 def _numbers(palette: Palette) -> Drawing:
     scale = alt.Scale(nice=False)
-    axis = alt.Axis(tickCount=5, labelExpr="datum.label + ' ' + unit", minExtent=LABELS_PX)
+    axis = alt.Axis(tickCount=5, labelExpr=LABEL, minExtent=LABELS_PX)
     up = alt.Y("value:Q", scale=scale, axis=axis, title=None)
     base = alt.Chart(ROWS).encode(x=_across("date"))
     line = base.mark_line(color=palette.c1, strokeWidth=1, opacity=0.5, aria=False).encode(y=up)

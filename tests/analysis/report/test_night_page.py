@@ -80,7 +80,7 @@ def test_the_keyboard_leads_to_findings_and_series(page: Browser) -> None:
     page.press("Enter")
     assert page.evaluate("location.hash === '#finding-0'")
     page.evaluate(
-        "{const search = document.querySelector('#filter-text'); search.value = 'VGG16 first';"
+        "{const search = document.querySelector('#filter-text'); search.value = 'VGG16 empty';"
         "search.dispatchEvent(new Event('input'))}"
     )
     assert _count(page, "#filter-series option") == 1
