@@ -18,6 +18,7 @@ const FOUND_COLUMNS = [
   { field: "since", title: "since", kind: "text" },
   { field: "moved", title: "what moved", kind: "text" },
 ];
+const fourDigits = new Intl.NumberFormat("en", { minimumSignificantDigits: 4, maximumSignificantDigits: 4 }); // nights differ little
 const dayText = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
 
 // --- A series as rows ---
@@ -27,7 +28,9 @@ function timeOf(date) {
 }
 
 function shownWith(value, unit) {
-  return typeof value === "number" ? `${shownNumber(value)} ${unit}`.trim() : value;
+  if (typeof value !== "number") return value;
+  const text = Math.abs(value) < 1e-4 ? shownNumber(value) : fourDigits.format(value);
+  return `${text} ${unit}`.trim();
 }
 
 function isOfWords(series) {

@@ -23,7 +23,7 @@ COLUMNS = (
     Column(field="day", title="night", kind="text"),
     Column(field="shown", title="value", kind="text"),
     Column(field="level", title="level", kind="text"),
-    Column(field="state", title="", kind="text"),
+    Column(field="state", title="state", kind="text"),
     Column(field="processes", title="processes"),
     Column(field="version", title="software", kind="text"),
     Column(field="night", title="sweep", kind="text"),
