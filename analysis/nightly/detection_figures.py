@@ -24,7 +24,7 @@ STEP = 0.05  # that the targets are about
 OTHER_STEPS = (0.03, 0.04, 0.07, 0.1)
 WITHIN = 3  # nights
 WAITS = (3, 5, 7, 14, 30)  # nights
-CURVE = (2.5, 3.0, 3.5, 4.0, 4.25, 4.5, 5.0)  # standard errors at which a waiting alert is raised
+CURVE = (2.5, 3.0, 3.5, 4.0, 4.5, 5.0)  # standard errors at which a waiting alert is raised
 ALL_KNOWING = (2.5, 3.0, 3.5, 4.0, 4.5)
 
 Alert: TypeAlias = Callable[[Screened], Alerts]

@@ -57,7 +57,7 @@ def test_nights_are_told_under_every_noise_and_repeat_with_the_seed(runner: CliR
     assert told.exit_code == 0, told.output
     for name in ("2%_common", "2%", "drift"):
         assert told.output.count(f"\n{name} ") == 2, "software and hardware"
-    assert "\n2%_common, z 4.25 " in told.output
+    assert "\n2%_common, z 4.5 " in told.output
     assert "\ndrift, 7% over the month " in told.output
     assert told.output.splitlines()[-1].endswith("in all 2 divisions of the noise.")
     assert runner.invoke(app, FEW_NIGHTS).output == told.output

@@ -65,12 +65,12 @@ def test_waiting_finds_more_each_night_and_a_laxer_rule_more_and_more_that_is_no
         z: [
             by_waiting(stepped, z).found_within(n, stepped.histories.changed_at) for n in (3, 7, 14)
         ]
-        for z in (3.0, 4.25)
+        for z in (3.0, 4.5)
     }
-    assert found[3.0] > found[4.25]
+    assert found[3.0] > found[4.5]
     assert all(found[z] == sorted(found[z]) for z in found)
-    assert found[4.25][-1] >= stats.binom.ppf(CHANCE, SERIES, 0.9)
-    assert by_waiting(still, 4.25).raised.sum() <= 4 < by_waiting(still, 3.0).raised.sum()
+    assert found[4.5][-1] >= stats.binom.ppf(CHANCE, SERIES, 0.9)
+    assert by_waiting(still, 4.5).raised.sum() <= 4 < by_waiting(still, 3.0).raised.sum()
     ideal = all_knowing(stepped, 3.5).found_within(3, stepped.histories.changed_at)
     assert ideal > by_waiting(stepped, 3.0).found_within(3, stepped.histories.changed_at)
 
