@@ -48,6 +48,8 @@ def launch(options: LaunchOptions, console: Console, executor: Executor | None =
     slots = max(1, len(machine.gpus))
     if options.dry_run:
         print_plan(console, options.wish.part(chosen), slots, gpu=bool(machine.gpus))
+        if options.wish.shard is not None:
+            console.print(f"Shard {options.wish.shard} of {len(chosen.trials)} trials.")
         return DONE
     location = options.results or spec.results
     store = open_results(location, console)

@@ -35,11 +35,12 @@ def nodes_by_model(request: RemoteRequest, console: Console) -> list[list[Node]]
         raise SpecError(f"--strict: {names} cannot take part")
     if not nodes:
         raise SpecError("no node can take part")
-    models = _models(request, [node.model for node in nodes], say)
+    models = models_of(request, [node.model for node in nodes], say)
     return [[node for node in nodes if node.model == model] for model in models]
 
 
-def _models(request: RemoteRequest, there: list[str], say: Callable[[str], None]) -> list[str]:
+def models_of(request: RemoteRequest, there: list[str], say: Callable[[str], None]) -> list[str]:
+    """Those of `there` that are asked for. Raises SpecError where that is none, or one too many."""
     models = models_asked(request.suite.gpus, there)
     for name in models_missing(request.suite.gpus, there):
         say(f"gpus.models: no node has a GPU called {name}")

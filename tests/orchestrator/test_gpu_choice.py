@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,17 @@ from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gpu_choice import gpus_asked, models_asked, models_missing, share_of
 from cudnn_sweep.orchestrator.options import LaunchOptions
+from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.progress import Progress, SlotState
+from cudnn_sweep.orchestrator.remote.by_model import models_of
 from cudnn_sweep.orchestrator.remote.client import request_of
-from cudnn_sweep.orchestrator.remote.events import Recorded, from_line
-from cudnn_sweep.orchestrator.remote.request import write_request
+from cudnn_sweep.orchestrator.remote.events import Recorded, Started, from_line
+from cudnn_sweep.orchestrator.remote.request import RemoteRequest, read_request, write_request
+from cudnn_sweep.orchestrator.remote.side_by_side import SideBySide
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
+from cudnn_sweep.orchestrator.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.spec import SweepSpec
+from cudnn_sweep.orchestrator.sweep_choice import Wish
 from cudnn_sweep.workloads.suite import CellAxes, GpuChoice, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
@@ -114,6 +121,59 @@ metadata:
 
 
 @pytest.fixture
+def ask(tmp_path: Path) -> Callable[..., RemoteRequest]:
+    """What a cluster is asked, as it is read there."""
+
+    def make(strict: bool = False, **wish: object) -> RemoteRequest:
+        file = tmp_path / "cluster.yaml"
+        file.write_text(REQUEST_FILE)
+        options = LaunchOptions(
+            file=file,
+            results=(tmp_path / "results").as_uri(),
+            strict=strict,
+            wish=Wish(**wish),  # type: ignore[arg-type]
+        )
+        request = request_of(read_launch_file(file, SweepSpec), options)
+        write_request(replace(request, inside=False), tmp_path)  # the test's nodes have our code
+        return read_request(tmp_path)
+
+    return make
+
+
+def test_cluster_is_told_of_the_shard_and_the_models(ask: Callable[..., RemoteRequest]) -> None:
+    request = ask(sweep_id="shared", shard=read_shard("2/3"))
+    assert request.options.wish.shard == Shard(number=2, of=3)
+    assert request.suite.gpus.share == 0.5
+    assert "--sweep-id shared --shard 2/3" in request.options.command()
+    said: list[str] = []
+    assert models_of(request, [H200, "NVIDIA L4", H200], said.append) == [H200]
+    assert said == [f"gpus.models: no node has a GPU called {name}" for name in ("H100", "B200")]
+    with pytest.raises(SpecError, match=f"names one sweep, .*: {H100}, {H200}; ask for one"):
+        models_of(request, [H100, H200], said.append)
+    with pytest.raises(SpecError, match="--strict: no node has a GPU called H100"):
+        models_of(ask(strict=True), [H200], said.append)
+
+
+def test_sweeps_side_by_side_are_shown_as_one(plan_of: Callable[..., Plan]) -> None:
+    plan = plan_of("noop", replicates=2)
+    sweeps = SideBySide()
+    began_at = datetime.now(UTC)
+    for number, sweep_id in enumerate(("one", "other")):
+        sweeps.start(Started(sweep_id=sweep_id, reason="new", plan=plan, contrasts=()))
+        state = SlotState(position=number, attempt=1, began_at=began_at)
+        progress = Progress(statuses={"ok": 2}, slots={f"GPU-{number}": state})
+        sweeps.note(sweep_id, progress)
+    shown = {trial.position: trial for trial in sweeps.plan().trials}
+    assert len(shown) == 2 * len(plan.trials)
+    found = sweeps.progress()
+    assert found.statuses == {"ok": 4}
+    running = {slot: shown[state.position].trial_id for slot, state in found.slots.items()}
+    assert running == {"GPU-0": plan.trials[0].trial_id, "GPU-1": plan.trials[1].trial_id}
+    sweeps.start(Started(sweep_id="one", reason="repeats", plan=plan, contrasts=()))
+    assert sweeps.progress().statuses == {"ok": 2}
+
+
+@pytest.fixture
 def two_models(ray_here: Path) -> Iterator[None]:
     """Two more nodes for the Ray that tests share, with two logical GPUs each, that take themselves for
     GPUs of two models; the first node has a third model, the processor's.
@@ -138,12 +198,9 @@ def two_models(ray_here: Path) -> Iterator[None]:
 
 
 def test_two_models_in_one_cluster_are_two_sweeps_each_complete(
-    two_models: None, tmp_path: Path
+    two_models: None, tmp_path: Path, ask: Callable[..., RemoteRequest]
 ) -> None:
-    (tmp_path / "cluster.yaml").write_text(REQUEST_FILE)
-    options = LaunchOptions(file=tmp_path / "cluster.yaml", results=(tmp_path / "results").as_uri())
-    request = request_of(read_launch_file(options.file, SweepSpec), options)
-    write_request(replace(request, inside=False), tmp_path)  # nothing to ship: these nodes have it
+    ask()
     driver = subprocess.run(
         [sys.executable, "-m", "cudnn_sweep.orchestrator.remote.driver"],
         cwd=tmp_path,

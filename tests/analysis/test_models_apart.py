@@ -1,0 +1,70 @@
+"""GPU models are never mixed: what a question says of one is the same whatever else is in the sweep."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from cudnn_sweep.analysis.database import Database, open_database
+from cudnn_sweep.analysis.queries import load_query, query_names
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.store import Store, open_store
+
+ONE, OTHER = "NVIDIA H200", "NVIDIA H100 80GB HBM3"
+OF_THE_SWEEP = ("sweep_planned", "sweep_recorded")
+OF_A_SWEEP = ("compare_gpus", "nights", "sweeps")  # which is of one model, but for what is compared
+
+
+def stored(location: Path, records: list[RunRecord]) -> Store:
+    store = open_store(str(location))
+    for record in records:
+        store.write(record)
+    store.compact("night-1")
+    return store
+
+
+def of_model(database: Database, name: str, gpu: str) -> list[dict[str, object]]:
+    question = load_query(name)
+    rows = database.query(question.sql, question.values({})).to_pylist()
+    return [
+        {column: value for column, value in row.items() if column not in OF_THE_SWEEP}
+        for row in rows
+        if row.get("gpu") == gpu
+    ]
+
+
+def test_no_question_mixes_models(
+    tmp_path: Path, make_pair: Callable[..., list[RunRecord]]
+) -> None:
+    """Both models' blocks have the same numbers, in one sweep; the setting helps one and hurts the other."""
+    one = [
+        row
+        for block in range(4)
+        for row in make_pair(block, 10.0 + block / 100, 7.0, gpu=ONE, roofline_share=0.5)
+    ]
+    other = [
+        replace(
+            row,
+            trial_id=f"other-{row.trial_id}",
+            attempt_id=f"other-{row.attempt_id}",
+            gpu=OTHER,
+            cell_id="cell-other",
+            env_hash="env-other",
+            slot="GPU-other",
+            gpu_uuid="GPU-other",
+            host="node-other",
+            steady_wall_ms=20.0 + row.block / 100 if row.benchmark else 12.0,
+        )
+        for row in one
+    ]
+    apart = stored(tmp_path / "apart", one)
+    together = stored(tmp_path / "together", one + other)
+    with open_database(apart) as alone, open_database(together) as mixed:
+        told = {
+            name: (of_model(mixed, name, ONE), of_model(alone, name, ONE))
+            for name in query_names()
+            if name not in OF_A_SWEEP
+        }
+        verdicts = [of_model(mixed, "helps_or_hurts", gpu)[0] for gpu in (ONE, OTHER)]
+    assert [name for name, (beside, by_itself) in told.items() if beside != by_itself] == []
+    assert sum(bool(by_itself) for _, by_itself in told.values()) > 10
+    assert [verdict["wall_verdict"] for verdict in verdicts] == ["helps", "hurts"]
