@@ -61,7 +61,7 @@ def launch(
 ) -> None:
     """Run the sweep that FILE asks for; an unfinished one is resumed.
 
-    Exit code 0: every trial is recorded, failed ones too. 1: not finished. 2: nothing was started, for
+    Exit code 0: every trial (of its shard) is recorded, failed ones too. 1: not finished. 2: nothing was started, for
     the reason given. 130: Ctrl-C. 143: SIGTERM.
     """
     from rich.console import Console

@@ -104,7 +104,8 @@ def show_what_would_be_launched(
         console.print(told, markup=False, highlight=False, soft_wrap=True)
     console.print(
         f"\nSuite {name}, {len(suite.cells)} groups of cells, on {where}: its nodes say which GPUs there "
-        "are, and each GPU model has a plan of its own.",
+        "are, and each GPU model has a plan of its own"
+        + (f", of which shard {options.wish.shard} runs here." if options.wish.shard else "."),
         highlight=False,
     )
 
