@@ -7,9 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyarrow import fs
 
+from cudnn_sweep.analysis import parquet
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.folder import Folder
@@ -94,6 +96,31 @@ def test_many_small_parts_become_one_and_a_large_one_stays(
         parts.append(len(store.files()))
     assert parts == [1, 2, 3, 1, 2, 3, 4, 2]
     assert len(store.stored_trials("night-1")) == 8
+
+
+def test_files_that_the_compacting_process_wrote_are_not_read_again(
+    store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [make_record(trial_id=name, attempt_id=name) for name in ("own-0", "own-1", "other")]
+    own, other = records[:2], records[2]
+    store.write(own[0])
+    store.compact("night-1")  # as another process might
+    for record in (own[1], other):
+        store.write(record)
+    reads: list[str] = []
+    read = parquet.read
+
+    def counted(folder: Folder, path: str, columns: list[str] | None = None) -> pa.Table:
+        reads.append(path)
+        return read(folder, path, columns)
+
+    monkeypatch.setattr(parquet, "read", counted)
+    store.compact("night-1", own)
+    assert [path for path in reads if "/trials/" in path] == [
+        "sweep=night-1/trials/other-other.parquet"
+    ]
+    assert sorted(parquet.rows(store.folder, path) for path in store.files()) == [1, 2]
+    assert set(store.stored_trials("night-1")) == {"own-0", "own-1", "other"}
 
 
 def test_killed_while_parts_were_merged_nothing_is_lost_or_counted_twice(

@@ -63,7 +63,7 @@ def test_recorders_of_two_shards_share_a_sweep_and_compact_it_at_once(
 ) -> None:
     """Each makes parts of whatever lies there, the other's records too."""
     monkeypatch.setattr("cudnn_sweep.analysis.store.MANY_PARTS", 3)
-    monkeypatch.setattr("cudnn_sweep.orchestrator.recorder.COMPACT_EVERY", 3)
+    monkeypatch.setattr("cudnn_sweep.analysis.collector.COMPACT_EVERY", 3)
     plan = plan_of("noop", replicates=14)
     session = session_of(plan, "shared", tmp_path)
 
