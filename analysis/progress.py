@@ -31,6 +31,7 @@ class StoredTrial:
     slot: str
     env_hash: str
     software_hash: str
+    software: str | None
     started_at: datetime
     ended_at: datetime
 
@@ -74,7 +75,8 @@ class SweepState:
     """Into how many parts its launches split the plan; empty where none did."""
     blocks: Blocks
     env_hashes: frozenset[str]
-    software_hashes: frozenset[str]
+    softwares: frozenset[tuple[str, str]]
+    """Each name, empty for the launch's own, with a software_hash."""
     first_started_at: datetime
     last_ended_at: datetime
 
@@ -133,12 +135,10 @@ def blocks_of(trials: Iterable[StoredTrial]) -> Blocks:
 
 def _is_split(rows: Iterable[StoredTrial]) -> bool:
     """As the verdicts see it: a trial that failed pairs with none, wherever it ran."""
-    places = {
-        (row.launch_id, row.slot, row.env_hash, row.software_hash)
-        for row in rows
-        if row.status == "ok"
-    }
-    return len(places) > 1
+    counted = [row for row in rows if row.status == "ok"]
+    places = {(row.launch_id, row.slot, row.env_hash) for row in counted}
+    hashes = {(row.software, row.software_hash) for row in counted}
+    return len(places) > 1 or len(hashes) > len({software for software, _ in hashes})
 
 
 def _state(trials: list[StoredTrial]) -> SweepState:
@@ -152,7 +152,7 @@ def _state(trials: list[StoredTrial]) -> SweepState:
         shards=frozenset(trial.shards for trial in trials if trial.shards is not None),
         blocks=blocks_of(trials),
         env_hashes=frozenset(trial.env_hash for trial in trials),
-        software_hashes=frozenset(trial.software_hash for trial in trials),
+        softwares=frozenset((trial.software or "", trial.software_hash) for trial in trials),
         first_started_at=first.started_at,
         last_ended_at=max(trial.ended_at for trial in trials),
     )

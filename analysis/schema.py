@@ -141,6 +141,11 @@ class RunRecord:
         int | None,
         "block of the plan that was split and that this block is the repeat of, else null",
     ]
+    software: Annotated[
+        str | None,
+        "which other environment's Python measured, as last_good, in a sweep that interleaves two; "
+        "null: the launch's own",
+    ]
 
     # config
     enabled: Annotated[bool, "torch.backends.cudnn.enabled, read back"]
@@ -342,7 +347,10 @@ class RunRecord:
     process_s: Annotated[
         float, "whole life of the trial's process, fork to gone; the log's is not in it"
     ]
-    gap_s: Annotated[float | None, "from the slot's last process gone to this one forked"]
+    gap_s: Annotated[
+        float | None,
+        "from the slot's last process gone to this one forked; null after one of another `software`",
+    ]
     started_at: Annotated[datetime, "when the trial's process was forked, UTC"]
     ended_at: Annotated[datetime, "when it was gone, UTC"]
 

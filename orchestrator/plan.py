@@ -26,11 +26,13 @@ class Trial:
     """Which of its cell's caches of compiled kernels it uses: the first trial there finds it empty."""
     repeats_block: int | None = None
     """The block of the plan that was split and that this one's repeats."""
+    software: str = ""
+    """By which of the session's pythons it runs; empty: by the launch's own."""
 
     @property
     def trial_id(self) -> str:
         content = (asdict(self.cell), asdict(self.config), self.replicate, self.twin)
-        return content_hash(content)
+        return content_hash((*content, self.software) if self.software else content)
 
     @property
     def seed(self) -> int:
@@ -49,6 +51,7 @@ class Trial:
             "trial_id": self.trial_id,
             "cell_id": self.cell.cell_id,
             "problem": self.cell.problem.name if self.cell.problem else "",
+            "software": self.software,
             **cell,
             **{name: str(value).lower() for name, value in asdict(self.config).items()},
             **{name: str(value) for name, value in numbers.items()},
@@ -69,6 +72,10 @@ class Plan:
     def configs(self) -> list[CudnnConfig]:
         """The configs of its trials, in an order that does not depend on theirs."""
         return sorted({trial.config for trial in self.trials}, key=str)
+
+    def softwares(self) -> list[str]:
+        """Those of its trials, the launch's own (empty) first."""
+        return sorted({trial.software for trial in self.trials})
 
     def blocks(self) -> Iterator[tuple[int, list[Trial]]]:
         for block, trials in groupby(self.trials, key=lambda trial: trial.block):

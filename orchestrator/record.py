@@ -90,6 +90,7 @@ def make_record(
         block=trial.block,
         position=trial.position,
         repeats_block=trial.repeats_block,
+        software=trial.software or None,
         **asdict(measured.config or trial.config),
         status=outcome.status,
         message=outcome.message,

@@ -1,6 +1,7 @@
 """Session: what every slot of one launch needs to know, as one value."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cudnn_sweep.orchestrator.contrast import Contrast
@@ -31,6 +32,8 @@ class Session:
     each node has a copy, where its workers are started."""
     preload: tuple[str, ...] = ()
     """Modules that the fork server imports once."""
+    pythons: Mapping[str, Path] = field(default_factory=dict)
+    """By a trial's `software` the Python of another environment: its own torch and version of ours."""
 
 
 def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:

@@ -1,9 +1,10 @@
 """Which sweep a launch runs: a new one, or an earlier one that is not finished."""
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 from cudnn_sweep.analysis.progress import StoredTrial, SweepState, planned
 from cudnn_sweep.analysis.store import Store, check_id
@@ -11,6 +12,8 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.shard import Shard
 from cudnn_sweep.workloads.environment import Environment
+
+Here: TypeAlias = Mapping[str, Environment]  # by software; the launch's own is the empty one
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,16 +71,23 @@ class SweepChoice:
 
 
 def choose_sweep(
-    store: Store, whole: Plan, chosen: Plan, environment: Environment, wish: Wish
+    store: Store,
+    whole: Plan,
+    chosen: Plan,
+    environment: Environment,
+    wish: Wish,
+    others: Mapping[str, Environment] | None = None,
 ) -> SweepChoice:
-    """`whole` is the launch file's plan, `chosen` what --only left of it.
+    """`whole` is the launch file's plan, `chosen` what --only left of it. `others`: by their names the
+    environments of a session's further pythons.
 
     Raises SpecError for a sweep that cannot be resumed.
     """
+    here = {"": environment, **(others or {})}
     if wish.resume is not None:
-        return _named(store, whole, chosen, environment, wish, wish.resume)
+        return _named(store, whole, chosen, here, wish, wish.resume)
     if wish.sweep_id is not None:
-        return _shared(store, chosen, environment, wish, wish.sweep_id)
+        return _shared(store, chosen, here, wish, wish.sweep_id)
     earlier = [state for state in store.sweeps() if state.plan_hash == chosen.plan_hash]
     unfinished = [state for state in earlier if _lacks(state) or wish.retry_failed]
     if wish.new:
@@ -86,7 +96,7 @@ def choose_sweep(
         last = f"{earlier[0].sweep_id} is complete" if earlier else "none of this plan is here yet"
         return _new(chosen, wish, f"a new sweep: {last}")
     state = unfinished[0]
-    difference = _difference(state, environment)
+    difference = _difference(state, here)
     if not difference and state.shards:
         difference = f"runs in shards: --sweep-id {state.sweep_id} goes on with it"
     if difference:
@@ -95,7 +105,7 @@ def choose_sweep(
 
 
 def _named(
-    store: Store, whole: Plan, chosen: Plan, environment: Environment, wish: Wish, sweep_id: str
+    store: Store, whole: Plan, chosen: Plan, here: Here, wish: Wish, sweep_id: str
 ) -> SweepChoice:
     states = store.sweeps()
     found = [state for state in states if state.sweep_id == sweep_id]
@@ -108,15 +118,13 @@ def _named(
         raise SpecError(
             f"--resume {sweep_id}: that sweep ran another plan than this launch file gives"
         )
-    difference = _difference(found[0], environment)
+    difference = _difference(found[0], here)
     if difference:
         raise SpecError(f"--resume {sweep_id}: {difference}; --new opens another sweep")
     return _resumed(store, found[0], chosen, wish)
 
 
-def _shared(
-    store: Store, chosen: Plan, environment: Environment, wish: Wish, sweep_id: str
-) -> SweepChoice:
+def _shared(store: Store, chosen: Plan, here: Here, wish: Wish, sweep_id: str) -> SweepChoice:
     """Whichever shard comes first opens it."""
     found = [state for state in store.sweeps() if state.sweep_id == sweep_id]
     if not found:
@@ -130,7 +138,7 @@ def _shared(
     if wish.shard is not None and state.shards - {wish.shard.of}:
         others = " and ".join(map(str, sorted(state.shards)))
         raise SpecError(f"--shard {wish.shard}: {sweep_id} is split into {others} shards")
-    difference = _difference(state, environment)
+    difference = _difference(state, here)
     if difference:
         raise SpecError(f"{asked}: {difference}; another id opens another sweep")
     return _resumed(store, state, chosen, wish)
@@ -185,9 +193,12 @@ def _counts(trial: StoredTrial, wish: Wish) -> bool:
     return trial.status == "ok" or not wish.retry_failed
 
 
-def _difference(state: SweepState, environment: Environment) -> str | None:
-    if environment.env_hash not in state.env_hashes:
+def _difference(state: SweepState, here: Here) -> str | None:
+    if here[""].env_hash not in state.env_hashes:
         return "it ran on other hardware"
-    if environment.software_hash not in state.software_hashes:
-        return "it ran with other software"
+    for name, environment in here.items():
+        hashes = {software_hash for each, software_hash in state.softwares if each == name}
+        # where it interleaves two softwares, one of them may not have had its turn
+        if hashes and environment.software_hash not in hashes:
+            return f"it ran with other software{name and f' as {name}'}"
     return None

@@ -161,7 +161,7 @@ joined as (
         any_value(kernels_hash) filter (where b) as baseline_kernels_hash,
         any_value(kernels_hash) filter (where c) as candidate_kernels_hash
     from sides
-    group by sweep_id, block, cell_id, other_settings
+    group by sweep_id, block, cell_id, other_settings, software
     having flag <> 'twin' or bool_or(twin = 1) -- few blocks have a twin
 ),
 

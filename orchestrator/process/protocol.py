@@ -1,4 +1,9 @@
-"""What is said between a slot and its fork server: one line of JSON each way, a request at a time."""
+"""What is said between a slot and its fork server: one line of JSON each way, a request at a time.
+
+The server may be of another version of ours. It begins with a greeting, which says the protocol's
+number. Of a reply a field that is unknown here is left out, one that is missing there is null; but a
+request has to be understood whole, or it would not be measured as asked: the server refuses it.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +17,18 @@ from cudnn_sweep.workloads.tracing import Trace, TraceRequest
 
 EXACT = ConfigDict(ser_json_inf_nan="constants")  # an error of infinity is no missing error
 
+PROTOCOL = 1  # raise it where a word's meaning changes; a field more or less needs no other number
+WHOLE = ConfigDict(extra="forbid")
+
 Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Greeting:
+    """The server's first line, once it is ready."""
+
+    protocol: int
+    version: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +66,8 @@ class TraceJob:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
     """A job for a fresh process, and its limits."""
+
+    __pydantic_config__: ClassVar = WHOLE
 
     job: Annotated[TrialJob | LogJob | SurveyJob | TraceJob, Field(discriminator="kind")]
     timeout_s: float
@@ -89,8 +107,11 @@ class Outcome:
     gap_s: float | None
 
 
+READY = b"ready "  # begins the greeting
 SO_FAR = b"~"  # begins a reply that another one follows, unless the process dies first
+REFUSED = b"refused "  # begins the answer to a request that was not understood
 
+GREETING = TypeAdapter(Greeting)
 REQUEST = TypeAdapter(Request)
 REPLY = TypeAdapter(Reply)
 OUTCOME = TypeAdapter(Outcome)

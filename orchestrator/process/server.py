@@ -15,17 +15,25 @@ from datetime import UTC, datetime
 from importlib import import_module
 from time import monotonic
 
+from pydantic import ValidationError
+
 from cudnn_sweep.orchestrator.process.linux import adopt_orphans, end_children, threads
 from cudnn_sweep.orchestrator.process.protocol import (
+    GREETING,
     OUTCOME,
+    PROTOCOL,
+    READY,
+    REFUSED,
     REPLY,
     REQUEST,
     SO_FAR,
+    Greeting,
     Outcome,
     Reply,
     Request,
     Status,
 )
+from cudnn_sweep.workloads.environment import our_version
 
 IMPORTED_BY_TORCH_LATE = (
     "torch.fx.experimental.symbolic_shapes",  # by the first backward pass, 1.3 s
@@ -49,13 +57,24 @@ def main() -> None:
         if not option.startswith("-"):
             _preload(option)
     gc.freeze()  # children then do not copy pages by collecting what is here
-    os.write(replies, b"ready\n")
+    greeting = Greeting(protocol=PROTOCOL, version=our_version())
+    _answer(replies, READY + GREETING.dump_json(greeting))
     last_gone: float | None = None
     with tempfile.TemporaryFile() as log:
         for line in sys.stdin.buffer:
-            outcome = _run(REQUEST.validate_json(line), log.fileno(), last_gone)
+            try:
+                request = REQUEST.validate_json(line)
+            except ValidationError as error:
+                _answer(replies, REFUSED + _refusal(error).encode())
+                continue
+            outcome = _run(request, log.fileno(), last_gone)
             last_gone = monotonic()
-            _answer(replies, OUTCOME.dump_json(outcome) + b"\n")
+            _answer(replies, OUTCOME.dump_json(outcome))
+
+
+def _refusal(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def _import_all(*, late: bool) -> None:
@@ -197,7 +216,8 @@ def _last_words(log: int) -> str:
     return f"; its last output: {text}" if text else ""
 
 
-def _answer(replies: int, data: bytes) -> None:
+def _answer(replies: int, line: bytes) -> None:
+    data = line + b"\n"
     while data:
         data = data[os.write(replies, data) :]
 

@@ -101,6 +101,7 @@ RECORD = RunRecord(
     block=0,
     position=0,
     repeats_block=None,
+    software=None,
     enabled=True,
     benchmark=False,
     benchmark_limit=10,

@@ -1,0 +1,51 @@
+"""The trials that confirm: each suspect's configs under several softwares, interleaved on one slot."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cudnn_sweep.orchestrator.plan import Plan, Trial
+from cudnn_sweep.workloads.cell import Cell, content_hash
+from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.suite import SuiteSpec
+
+LAST_GOOD = "last_good"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Suspect:
+    cell: Cell
+    configs: tuple[CudnnConfig, ...]
+
+
+def confirmation_plan(
+    name: str,
+    suite: SuiteSpec,
+    suspects: Sequence[Suspect],
+    *,
+    blocks: int,
+    softwares: Sequence[str] = ("", LAST_GOOD),
+) -> Plan:
+    """`blocks` of each cell, each with every config of it under every software, in random order.
+
+    In rounds of every cell once: the first n rounds, the trials whose replicate is below n, are n
+    blocks of each cell, and the same ones of a plan that asks for more.
+    """
+    order = random.Random(content_hash([each.cell.cell_id for each in suspects]))
+    trials: list[Trial] = []
+    for replicate in range(blocks):
+        for place, suspect in enumerate(order.sample(suspects, len(suspects))):
+            chosen = [(config, software) for config in suspect.configs for software in softwares]
+            for config, software in order.sample(chosen, len(chosen)):
+                trial = Trial(
+                    cell=suspect.cell,
+                    config=config,
+                    replicate=replicate,
+                    twin=0,
+                    block=replicate * len(suspects) + place,
+                    position=len(trials),
+                    cache_generation=min(replicate, suite.new_compute_caches - 1),
+                    software=software,
+                )
+                trials.append(trial)
+    return Plan(suite=name, measure=suite.measure, trials=tuple(trials))

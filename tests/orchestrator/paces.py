@@ -1,0 +1,33 @@
+"""A user's workloads. One takes 20% longer since version 0.0.1 of ours, the other does not."""
+
+from importlib.metadata import version
+from time import sleep
+
+import torch
+
+from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
+
+SLOWER = 1.0 if version("cudnn-sweep") == "0.0.1" else 1.2
+
+
+def nothing(device: torch.device) -> None:
+    """The costs that a first step pays are none of these workloads'."""
+
+
+sleeping = workload(
+    directions=("forward",), varies=(), input_shape=(1,), pay_one_time_costs=nothing
+)
+
+
+@sleeping
+def slower_since(setting: Setting) -> TimedStep:
+    return _sleeps(setting, 0.02 * SLOWER)
+
+
+@sleeping
+def as_before(setting: Setting) -> TimedStep:
+    return _sleeps(setting, 0.02)
+
+
+def _sleeps(setting: Setting, pace_s: float) -> TimedStep:
+    return TimedStep(prepare=setting.random, run=lambda images: sleep(pace_s))
