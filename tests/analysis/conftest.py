@@ -303,10 +303,11 @@ def answering_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         "elsewhere": {"gpu": "NVIDIA B200", "env_hash": "env-b"},
         "updated": {"torch": "2.12.0", "software_hash": "software-b"},
         "set": {"deterministic": True},
+        "beside": {"software": "last_good", "software_hash": "software-0"},
     }
     for name, changes in cells.items():
         # neither another software nor another setting makes another cell
-        cell_id = "cell-usual" if name in ("updated", "set") else f"cell-{name}"
+        cell_id = "cell-usual" if name in ("updated", "set", "beside") else f"cell-{name}"
         for block in range(3):
             for record in _pair(block, 10.0 + block / 100, 12.0 - block / 100, **changes):
                 trial_id = f"{name}-{record.trial_id}"
