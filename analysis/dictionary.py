@@ -21,7 +21,8 @@ SHARED = {
     "settings": "the config's settings",
     "loop_kind": "closed, open, or mixed where the two differ: their times do not compare",
     "blocks": "paired blocks: both trials ok, on one slot, in one launch, and not doubtful",
-    "split_blocks": "blocks left out: on two slots, or interrupted between two launches",
+    "split_blocks": "blocks left out: on two slots, or interrupted between two launches; "
+    "one that ran again whole since is a further block",
     "doubtful_blocks": "blocks left out: in a trial the GPU was throttled, or shared with a process",
     "unpaired_blocks": "blocks left out: a trial failed, or is missing",
     "baseline_processes": "processes of the baseline",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from cudnn_sweep.analysis.progress import StoredTrial, SweepState, planned
+from cudnn_sweep.analysis.progress import StoredTrial, SweepState, planned, sweep_states
 from cudnn_sweep.analysis.store import Store, check_id
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.plan import Plan
@@ -126,10 +126,10 @@ def _named(
 
 def _shared(store: Store, chosen: Plan, here: Here, wish: Wish, sweep_id: str) -> SweepChoice:
     """Whichever shard comes first opens it."""
-    found = [state for state in store.sweeps() if state.sweep_id == sweep_id]
-    if not found:
+    states = sweep_states(store.stored_trials(sweep_id).values())
+    if not states:
         return _new(chosen, wish, "a new sweep, named so")
-    state, asked = found[0], f"--sweep-id {sweep_id}"
+    (state,), asked = states, f"--sweep-id {sweep_id}"
     if state.plan_hash != chosen.plan_hash:
         raise SpecError(
             f"{asked}: that sweep runs another plan; suite, --only and GPU model must be those of "
