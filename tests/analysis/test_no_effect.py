@@ -1,19 +1,19 @@
 """Where a setting cannot have mattered, found from what ran in the trials of a contrast."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from cudnn_sweep.analysis.database import Database, open_database
-from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.queries import Value
+from cudnn_sweep.analysis.schema import RunRecord, to_table
+from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.analysis.verdicts import break_evens, verdicts
 
 MakeRecord = Callable[..., RunRecord]
 MakePair = Callable[..., list[RunRecord]]
 Ran = dict[str, object]
-Reasons = Callable[..., dict[str, str]]
 
 CUDNN: Ran = {"convolutions": 1, "routes": ["Cudnn"], "cudnn_operations": []}
 PARTLY: Ran = {**CUDNN, "routes": ["CudaDepthwise2d", "CudnnTranspose"]}
@@ -23,6 +23,7 @@ RECURRENT: Ran = {**NOTHING, "cudnn_operations": ["_cudnn_rnn"]}
 NORMALISED: Ran = {**ELSEWHERE, "cudnn_operations": ["cudnn_batch_norm"]}
 FUSED: Ran = {**NOTHING, "cudnn_operations": ["cudnn_convolution_relu"]}
 UNKNOWN: Ran = {"convolutions": None, "routes": None, "cudnn_operations": None}
+SCHEMA_1: Ran = {"cudnn_operations": None}
 
 VALUES = {
     "enabled": (True, False),
@@ -35,87 +36,90 @@ VALUES = {
 SEARCH = ("benchmark", "benchmark_limit")
 OF_CONVOLUTIONS = (*SEARCH, "heuristic_mode_b", "plan_cache_limit")
 
-REASON = """
-select distinct no_effect_reason
+REASONS = """
+select distinct cell_id, no_effect_reason
 from block_pairs($field, $baseline, $candidate, null)
-where present = 'both'
+where present = 'both' and no_effect_reason is not null
 """
 
 
-@pytest.fixture
-def reasons(store: Store, make_record: MakeRecord) -> Reasons:
-    """The reasons that contrasts of each field have whose trials ran this.
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What ran in the trials of a contrast of each field, and the reasons that this gives."""
 
-    `searches`: what the logs of trials with benchmark on show; None: no log was taken.
-    """
-
-    def found(ran: Ran, searches: int | None = None, **settings: object) -> dict[str, str]:
-        for field, values in VALUES.items():
-            own = {"cell_id": field, "benchmark": field == "benchmark_limit"} | settings
-            for value in values:
-                runs = ran if (field, value) != ("enabled", False) else _natively(ran)
-                trial_id = f"{field}-{value}"
-                trial = make_record(**own | runs | {"trial_id": trial_id, field: value})
-                store.write(_logged(trial, searches))
-        with open_database(store) as database:
-            every = {field: _reason(database, field) for field in VALUES}
-        return {field: reason for field, reason in every.items() if reason is not None}
-
-    return found
+    ran: Ran
+    reasons: dict[str, str]
+    searches: int | None = None
+    """What the logs of trials with benchmark on show; none: no log was taken."""
+    settings: dict[str, object] = field(default_factory=dict)
 
 
-@pytest.mark.parametrize(
-    ("ran", "expected"),
-    [
-        (CUDNN, {}),
-        (PARTLY, {}),
-        (FUSED, {}),
-        (ELSEWHERE, dict.fromkeys(VALUES, "not_cudnn")),
-        (NOTHING, dict.fromkeys(VALUES, "not_cudnn")),
-        (RECURRENT, dict.fromkeys(OF_CONVOLUTIONS, "flag_not_consulted")),
-        (NORMALISED, dict.fromkeys(OF_CONVOLUTIONS, "flag_not_consulted")),
-        (UNKNOWN, {}),
-    ],
-)
-def test_a_reason_follows_from_what_ran(reasons: Reasons, ran: Ran, expected: object) -> None:
-    assert reasons(ran) == expected
+CASES = {
+    "cudnn": Case(ran=CUDNN, reasons={}),
+    "partly cudnn": Case(ran=PARTLY, reasons={}),
+    "fused": Case(ran=FUSED, reasons={}),
+    "elsewhere": Case(ran=ELSEWHERE, reasons=dict.fromkeys(VALUES, "not_cudnn")),
+    "nothing": Case(ran=NOTHING, reasons=dict.fromkeys(VALUES, "not_cudnn")),
+    "recurrent": Case(ran=RECURRENT, reasons=dict.fromkeys(OF_CONVOLUTIONS, "flag_not_consulted")),
+    "normalised": Case(
+        ran=NORMALISED, reasons=dict.fromkeys(OF_CONVOLUTIONS, "flag_not_consulted")
+    ),
+    "unknown": Case(ran=UNKNOWN, reasons={}),
+    # what records of schema 1 lack is no reason
+    "cudnn, schema 1": Case(ran=CUDNN | SCHEMA_1, reasons={}),
+    "elsewhere, schema 1": Case(
+        ran=ELSEWHERE | SCHEMA_1, reasons=dict.fromkeys({*VALUES} - {"enabled"}, "not_cudnn")
+    ),
+    "nothing, schema 1": Case(
+        ran=NOTHING | SCHEMA_1, reasons=dict.fromkeys(SEARCH, "flag_not_consulted")
+    ),
+    "a log without a search": Case(
+        ran=CUDNN, searches=0, reasons=dict.fromkeys(SEARCH, "flag_not_consulted")
+    ),
+    "a log without a search, fused": Case(
+        ran=FUSED, searches=0, reasons=dict.fromkeys(SEARCH, "flag_not_consulted")
+    ),
+    "a search outweighs the routes": Case(
+        ran=ELSEWHERE, searches=1, reasons=dict.fromkeys({*VALUES} - {*SEARCH}, "not_cudnn")
+    ),
+    "a limit without benchmark": Case(
+        ran=CUDNN,
+        settings={"benchmark": False},
+        reasons={"benchmark_limit": "flag_not_consulted"},
+    ),
+    "heuristic mode b with benchmark": Case(
+        ran=CUDNN,
+        searches=1,
+        settings={"benchmark": True},
+        reasons={"heuristic_mode_b": "flag_not_consulted"},
+    ),
+    "no CUDA": Case(
+        ran=CUDNN, settings={"device": "cpu"}, reasons=dict.fromkeys(VALUES, "no_cuda")
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("ran", "expected"),
-    [
-        (CUDNN, {}),
-        (ELSEWHERE, {field: "not_cudnn" for field in VALUES if field != "enabled"}),
-        (NOTHING, dict.fromkeys(SEARCH, "flag_not_consulted")),
-    ],
-)
-def test_what_records_of_schema_1_lack_is_no_reason(
-    reasons: Reasons, ran: Ran, expected: object
-) -> None:
-    assert reasons(ran | {"cudnn_operations": None}) == expected
+@pytest.fixture(scope="module")
+def found(
+    tmp_path_factory: pytest.TempPathFactory, make_record: MakeRecord
+) -> dict[str, dict[str, str]]:
+    """The reasons of each case by field. One store holds them all, a cell a case and field."""
+    store = open_store(str(tmp_path_factory.mktemp("reasons")))
+    trials = [each for name, case in CASES.items() for each in _trials(make_record, name, case)]
+    store.write_part("night-1", to_table(trials))
+    reasons: dict[str, dict[str, str]] = {name: {} for name in CASES}
+    with open_database(store) as database:
+        for of in VALUES:
+            for row in database.query(REASONS, _contrast(of)).to_pylist():
+                case, _, its_field = row["cell_id"].partition(" / ")
+                if its_field == of:
+                    reasons[case][of] = row["no_effect_reason"]
+    return reasons
 
 
-@pytest.mark.parametrize("ran", [CUDNN, FUSED])
-def test_a_log_without_a_search_says_that_benchmark_was_not_consulted(
-    reasons: Reasons, ran: Ran
-) -> None:
-    assert reasons(ran, searches=0) == dict.fromkeys(SEARCH, "flag_not_consulted")
-
-
-def test_a_search_in_the_log_outweighs_the_routes(reasons: Reasons) -> None:
-    assert set(VALUES) - set(reasons(ELSEWHERE, searches=1)) == set(SEARCH)
-
-
-def test_without_benchmark_its_limit_is_not_consulted(reasons: Reasons) -> None:
-    assert reasons(CUDNN, benchmark=False) == {"benchmark_limit": "flag_not_consulted"}
-
-
-def test_with_benchmark_heuristic_mode_b_is_not_consulted(reasons: Reasons) -> None:
-    assert reasons(CUDNN, 1, benchmark=True) == {"heuristic_mode_b": "flag_not_consulted"}
-
-
-def test_without_cuda_no_setting_matters(reasons: Reasons) -> None:
-    assert reasons(CUDNN, device="cpu") == dict.fromkeys(VALUES, "no_cuda")
+@pytest.mark.parametrize("case", CASES)
+def test_a_reason_follows_from_what_ran(found: dict[str, dict[str, str]], case: str) -> None:
+    assert found[case] == CASES[case].reasons
 
 
 @pytest.mark.parametrize("ran", [NOTHING, RECURRENT, ELSEWHERE])
@@ -151,6 +155,17 @@ def test_a_failed_trial_does_not_tell_that_cudnn_would_have_run_nothing(
         assert _reason(database, "enabled") is None
 
 
+def test_log_of_many_plans_in_which_no_search_is_seen_says_nothing(
+    store: Store, make_pair: MakePair, make_record: Callable[..., RunRecord]
+) -> None:
+    """Perhaps another release words a search otherwise."""
+    (usual,) = make_record().logged_choices or []
+    built = [replace(usual, plans_built=30)]
+    _all_written(store, make_pair(0, 10.0, 12.0, logged_choices=built, logged_searches=0))
+    with open_database(store) as database:
+        assert _reason(database, "benchmark") is None
+
+
 def test_verdicts_and_break_evens_show_the_reason(store: Store, make_pair: MakePair) -> None:
     _all_written(store, make_pair(0, 10.0, 12.0, **ELSEWHERE, logged_choices=None))
     (verdict,), (row,) = verdicts(store), break_evens(store)
@@ -163,12 +178,27 @@ def _all_written(store: Store, records: list[RunRecord]) -> None:
         store.write(record)
 
 
-def _reason(database: Database, field: str) -> str | None:
-    baseline, candidate = ("null" if each is None else str(each).lower() for each in VALUES[field])
-    contrast = {"field": field, "baseline": baseline, "candidate": candidate}
-    (row,) = database.query(REASON, contrast).to_pylist()
-    reason: str | None = row["no_effect_reason"]
-    return reason
+def _reason(database: Database, of: str) -> str | None:
+    reasons = [
+        row["no_effect_reason"] for row in database.query(REASONS, _contrast(of)).to_pylist()
+    ]
+    return reasons[0] if reasons else None
+
+
+def _contrast(of: str) -> dict[str, Value]:
+    baseline, candidate = ("null" if each is None else str(each).lower() for each in VALUES[of])
+    return {"field": of, "baseline": baseline, "candidate": candidate}
+
+
+def _trials(make_record: MakeRecord, name: str, case: Case) -> Iterator[RunRecord]:
+    """The two of a contrast of each field."""
+    for of, values in VALUES.items():
+        own = {"cell_id": f"{name} / {of}", "benchmark": of == "benchmark_limit"} | case.settings
+        for value in values:
+            runs = case.ran if (of, value) != ("enabled", False) else _natively(case.ran)
+            trial_id = f"{name} {of} {value}"
+            trial = make_record(**own | runs | {"trial_id": trial_id, of: value})
+            yield _logged(trial, case.searches)
 
 
 def _natively(ran: Ran) -> Ran:
@@ -181,14 +211,3 @@ def _logged(trial: RunRecord, searches: int | None) -> RunRecord:
     if searches is None:
         return replace(trial, logged_choices=None, logged_searches=None)
     return replace(trial, logged_searches=searches if trial.benchmark else 0)
-
-
-def test_log_of_many_plans_in_which_no_search_is_seen_says_nothing(
-    store: Store, make_pair: MakePair, make_record: Callable[..., RunRecord]
-) -> None:
-    """Perhaps another release words a search otherwise."""
-    (usual,) = make_record().logged_choices or []
-    built = [replace(usual, plans_built=30)]
-    _all_written(store, make_pair(0, 10.0, 12.0, logged_choices=built, logged_searches=0))
-    with open_database(store) as database:
-        assert _reason(database, "benchmark") is None

@@ -17,38 +17,53 @@ from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.verdicts import verdicts
 
 OLD = Path(__file__).parent / "data" / "schema-1.parquet"
-OLD_SWEEP = "sweep=night-1"
+
+MakePair = Callable[..., list[RunRecord]]
 
 COLD = """
 select schema_version, cold[1].first_ms as first_ms, cold[1].first_forward_ms as first_forward_ms,
     len(kernels) as kernels, count(*) as trials
 from records group by all order by all
 """
+DESCRIBED = "select column_name, column_type from (describe records)"
+
+LAYOUTS = ("loose", "part", "compacted together")
 
 
-@pytest.fixture(params=["loose", "part", "compacted together"])
-def mixed_store(
-    request: pytest.FixtureRequest, store: Store, make_pair: Callable[..., list[RunRecord]]
-) -> Store:
+@pytest.fixture(params=LAYOUTS)
+def mixed_store(request: pytest.FixtureRequest, store: Store, make_pair: MakePair) -> Store:
+    _add_mixed(store, make_pair, request.param, "night-1")
+    return store
+
+
+@pytest.fixture
+def every_mixed_store(store: Store, make_pair: MakePair) -> Store:
+    """All of these in one."""
+    for layout in LAYOUTS:
+        _add_mixed(store, make_pair, layout, layout.replace(" ", "-"))
+    return store
+
+
+def _add_mixed(store: Store, make_pair: MakePair, layout: str, sweep_id: str) -> None:
     """Two blocks of schema 1 and two of the present schema, of one cell and environment."""
-    rows = [_old_row(block, benchmark) for block in (0, 1) for benchmark in (False, True)]
-    if request.param == "part":
-        store.folder.write(f"{OLD_SWEEP}/part-1.parquet", encode(pa.concat_tables(rows)))
+    rows = [_old_row(sweep_id, block, benchmark) for block in (0, 1) for benchmark in (False, True)]
+    if layout == "part":
+        store.folder.write(f"sweep={sweep_id}/part-1.parquet", encode(pa.concat_tables(rows)))
     else:
         for number, row in enumerate(rows):
-            store.folder.write(f"{OLD_SWEEP}/trials/old-{number}.parquet", encode(row))
-    same_sweep = request.param == "compacted together"
+            store.folder.write(f"sweep={sweep_id}/trials/old-{number}.parquet", encode(row))
+    new = sweep_id if layout == "compacted together" else f"{sweep_id}-later"
     for block in (2, 3):
-        for record in make_pair(block, 10.0, 12.0, sweep_id="night-1" if same_sweep else "night-2"):
+        for record in make_pair(block, 10.0, 12.0, sweep_id=new):
             store.write(record)
-    if same_sweep:
-        store.compact("night-1")
-    return store
+    if layout == "compacted together":
+        store.compact(sweep_id)
 
 
 def test_columns_that_an_old_file_lacks_are_null(mixed_store: Store) -> None:
     with open_database(mixed_store) as database:
         ours = database.query(COLD).to_pylist()
+        described = database.query(DESCRIBED).to_pylist()
     old = {"schema_version": 1, "first_ms": 30.0, "first_forward_ms": None, "kernels": None}
     new = {"schema_version": 2, "first_forward_ms": 20.0, "kernels": 2, "trials": 2}
     assert ours == [
@@ -59,12 +74,13 @@ def test_columns_that_an_old_file_lacks_are_null(mixed_store: Store) -> None:
     with duckdb.connect() as connection:
         connection.execute(prelude_sql(mixed_store))
         assert connection.sql(COLD).to_arrow_table().to_pylist() == ours
+        assert connection.sql(DESCRIBED).to_arrow_table().to_pylist() == described
 
 
-def test_every_question_takes_them_together(mixed_store: Store) -> None:
-    with open_database(mixed_store) as database, duckdb.connect() as connection:
+def test_every_question_takes_them_together(every_mixed_store: Store) -> None:
+    with open_database(every_mixed_store) as database, duckdb.connect() as connection:
         connection.execute("set TimeZone = 'UTC'")
-        connection.execute(prelude_sql(mixed_store))
+        connection.execute(prelude_sql(every_mixed_store))
         for name in query_names():
             asked = load_query(name)
             ours = database.query(asked.sql, asked.values({}))
@@ -79,10 +95,11 @@ def test_a_verdict_pools_them(mixed_store: Store) -> None:
     assert verdict.launch_bound is True, "known from the new ones alone"
 
 
-def _old_row(block: int, benchmark: bool) -> pa.Table:
+def _old_row(sweep_id: str, block: int, benchmark: bool) -> pa.Table:
     row = pq.read_table(OLD)
     trial = f"old-{block}-{benchmark}".lower()
     changes = {"trial_id": trial, "attempt_id": trial, "block": block, "benchmark": benchmark}
+    changes["sweep_id"] = sweep_id
     changes["steady_wall_ms"] = 12.0 if benchmark else 10.0
     for name, value in changes.items():
         field = row.schema.field(name)

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.schema import RunRecord, to_table
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.verdicts import Verdict, verdicts
 
@@ -53,9 +53,13 @@ def test_the_interval_and_ratio_are_those_of_scipy(judge: Judge, make_pair: Make
 
 def test_no_difference_neither_helps_nor_hurts(store: Store, make_pair: MakePair) -> None:
     noise = np.random.default_rng(2).normal(1, 0.02, (30, 6, 2)).tolist()
-    for cell, blocks in enumerate(noise):
-        for block, (a, b) in enumerate(blocks):
-            _write(store, make_pair(block, 10 * a, 10 * b), f"cell-{cell}")
+    trials = [
+        _of(each, f"cell-{cell}")
+        for cell, blocks in enumerate(noise)
+        for block, (a, b) in enumerate(blocks)
+        for each in make_pair(block, 10 * a, 10 * b)
+    ]
+    store.write_part("night-1", to_table(trials))
     found = [verdict.wall_verdict for verdict in verdicts(store)]
     assert len(found) == 30
     assert set(found) <= {"equivalent", "inconclusive"}
@@ -65,9 +69,13 @@ def test_verdicts_follow_benjamini_and_hochberg(store: Store, make_pair: MakePai
     generator = np.random.default_rng(3)
     effects = np.linspace(-0.15, 0.15, 31)
     logs = generator.normal(effects[:, None], 0.03, (31, 5))
-    for cell, row in enumerate(logs.tolist()):
-        for block, log_ratio in enumerate(row):
-            _write(store, make_pair(block, 10.0, 10.0 * np.exp(log_ratio)), f"cell-{cell}")
+    trials = [
+        _of(each, f"cell-{cell}")
+        for cell, row in enumerate(logs.tolist())
+        for block, log_ratio in enumerate(row)
+        for each in make_pair(block, 10.0, 10.0 * np.exp(log_ratio))
+    ]
+    store.write_part("night-1", to_table(trials))
 
     mean, se, least = logs.mean(1), stats.sem(logs, axis=1), np.log(1.03)
     p = stats.t.sf((abs(mean) - least) / se, 4) + stats.t.sf((abs(mean) + least) / se, 4)
@@ -310,5 +318,8 @@ def _from_empty(record: RunRecord) -> RunRecord:
 
 def _write(store: Store, pair: list[RunRecord], cell_id: str = "cell-a", suffix: str = "") -> None:
     for record in pair:
-        trial_id = f"{cell_id}-{record.trial_id}{suffix}"
-        store.write(replace(record, cell_id=cell_id, trial_id=trial_id))
+        store.write(_of(record, cell_id, suffix))
+
+
+def _of(record: RunRecord, cell_id: str, suffix: str = "") -> RunRecord:
+    return replace(record, cell_id=cell_id, trial_id=f"{cell_id}-{record.trial_id}{suffix}")

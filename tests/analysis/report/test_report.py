@@ -18,7 +18,7 @@ from cudnn_sweep.analysis.report.sheets import Sheet, plain
 from cudnn_sweep.analysis.report.single_file import escaped_json
 from cudnn_sweep.analysis.report.words import duration, number
 from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.cli import app
 
 MakePair = Callable[..., list[RunRecord]]
@@ -27,9 +27,34 @@ HOSTILE = "</script><script>window.pwned=1</script>\"'&\u2028"
 NOISE = (0.999, 1.0, 1.001, 1.0)  # of the candidate's time, a block
 
 
+AddCell = Callable[..., None]
+
+
 @pytest.fixture
-def add_cell(store: Store, make_pair: MakePair) -> Callable[..., None]:
-    """A cell of four blocks whose candidate takes `ratio` of 10 ms."""
+def add_cell(store: Store, make_pair: MakePair) -> AddCell:
+    return _adding_to(store, make_pair)
+
+
+@pytest.fixture
+def filled(store: Store, add_cell: AddCell) -> Store:
+    return _filled(store, add_cell)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory, make_pair: MakePair) -> Store:
+    """What `filled` has, for tests that only read it."""
+    store = open_store(str(tmp_path_factory.mktemp("kept")))
+    return _filled(store, _adding_to(store, make_pair))
+
+
+@pytest.fixture(scope="module")
+def found(kept: Store) -> Payload:
+    """What its report says."""
+    return _payload(kept)
+
+
+def _adding_to(store: Store, make_pair: MakePair) -> AddCell:
+    """Adds a cell of four blocks whose candidate takes `ratio` of 10 ms."""
 
     def add(cell: str, ratio: float, **changes: object) -> None:
         for block, noise in enumerate(NOISE):
@@ -39,11 +64,7 @@ def add_cell(store: Store, make_pair: MakePair) -> Callable[..., None]:
     return add
 
 
-AddCell = Callable[..., None]
-
-
-@pytest.fixture
-def filled(store: Store, add_cell: AddCell) -> Store:
+def _filled(store: Store, add_cell: AddCell) -> Store:
     """A gain, a loss and no difference, under three regimes of one problem."""
     add_cell("gain", 0.4, regime="fixed")
     add_cell("loss", 1.2, regime="cycle")
@@ -51,8 +72,7 @@ def filled(store: Store, add_cell: AddCell) -> Store:
     return store
 
 
-def test_the_answer_is_said_in_words(filled: Store) -> None:
-    found = _payload(filled)
+def test_the_answer_is_said_in_words(found: Payload) -> None:
     (contrast,) = found.contrasts
     assert contrast.headline == (
         "benchmark: false → true, over 3 cells: helps in 1, hurts in 1 and makes no difference of "
@@ -73,8 +93,7 @@ def test_the_answer_is_said_in_words(filled: Store) -> None:
     )
 
 
-def test_every_format_has_the_verdicts_and_what_they_rest_on(filled: Store) -> None:
-    found = _payload(filled)
+def test_every_format_has_the_verdicts_and_what_they_rest_on(found: Payload) -> None:
     assert _column(found, "verdicts", "verdict") == ["helps", "equivalent", "hurts"]
     assert _column(found, "verdicts", "blocks") == [4, 4, 4]
     assert _column(found, "verdicts", "warm_payback") == ["after 79", "not told", "never"]
@@ -209,10 +228,10 @@ def test_escaped_json_has_no_character_that_ends_anything() -> None:
 
 
 def test_trials_beyond_the_cap_are_left_to_a_query(
-    filled: Store, monkeypatch: pytest.MonkeyPatch
+    kept: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cudnn_sweep.analysis.report.content.MOST_TRIALS", 10)
-    found = _payload(filled)
+    found = _payload(kept)
     assert len(found.tables["trials"].rows) == 8  # of the cell with the largest effect
     assert "16 trials of smaller effects are not in this file." in found.left_out
     assert found.trials_query.startswith(
@@ -230,16 +249,16 @@ def test_the_command_compares_every_stored_contrast(filled: Store, make_pair: Ma
     ]
 
 
-def test_the_command_writes_the_file_and_answers_in_a_line(filled: Store, tmp_path: Path) -> None:
+def test_the_command_writes_the_file_and_answers_in_a_line(kept: Store, tmp_path: Path) -> None:
     output = tmp_path / "mine.html"
-    found = _report(filled, "--field", "benchmark", "--output", str(output))
+    found = _report(kept, "--field", "benchmark", "--output", str(output))
     assert found.stdout.startswith(f"{output}: benchmark: false → true, over 3 cells: helps in 1")
     assert output.read_text().startswith("<!doctype html>")
 
 
-def test_charts_are_exported(filled: Store, tmp_path: Path) -> None:
+def test_charts_are_exported(kept: Store, tmp_path: Path) -> None:
     folder = tmp_path / "charts"
-    _report(filled, "--format", "json", "--charts", str(folder))
+    _report(kept, "--format", "json", "--charts", str(folder))
     assert {"effect.svg", "effect.png", "heat_map.svg", "time.png"} <= {
         file.name for file in folder.iterdir()
     }
@@ -248,15 +267,15 @@ def test_charts_are_exported(filled: Store, tmp_path: Path) -> None:
 
 
 def test_without_the_extra_the_command_names_it(
-    filled: Store, monkeypatch: pytest.MonkeyPatch
+    kept: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("page", "single_file", "pictures"):
         monkeypatch.delitem(sys.modules, f"cudnn_sweep.analysis.report.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    found = _report(filled)
+    found = _report(kept)
     assert found.exit_code == 2
     assert "pip install 'cudnn-sweep[report]'" in found.stderr
-    assert _report(filled, "--format", "markdown").exit_code == 0
+    assert _report(kept, "--format", "markdown").exit_code == 0
 
 
 def _of(record: RunRecord, cell: str) -> RunRecord:
