@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,7 +24,12 @@ from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
 QUICK = MeasureSpec(
-    warmup_s=0.0, steady_budget_s=0.05, open_budget_s=0.5, open_steps=40, timeout_s=20
+    warmup_s=0.0,
+    steady_budget_s=0.05,
+    open_budget_s=0.5,
+    open_steps=40,
+    calibrate=False,
+    timeout_s=20,
 )
 
 MakePlan = Callable[..., Plan]
@@ -38,7 +44,9 @@ def server() -> Iterator[ForkServer]:
 
 @pytest.fixture(scope="session")
 def look(server: ForkServer) -> Callable[[SuiteSpec], Survey]:
-    return lambda suite: survey(server, workload_names(suite))
+    """What planning asks; each choice of workloads once."""
+    asked = cache(lambda names: survey(server, list(names)))
+    return lambda suite: asked(tuple(workload_names(suite)))
 
 
 @pytest.fixture(scope="session")
@@ -132,7 +140,7 @@ def record_of(environment: Environment) -> Callable[..., RunRecord]:
     return make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ray_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A Ray of our own with eight logical GPUs; yields a folder for what Tune stores."""
     from cudnn_sweep.cluster.local_ray import local_ray

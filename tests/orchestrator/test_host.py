@@ -114,6 +114,8 @@ def run(
     host = Host(session, results=str(results), slots=Slots(count=slots, gpu=True))
     host.run(tune_folder, budget_s, make_slot)
     progress = host.finish([results / "refuge"])
+    for actor in (host._recorder, host._gate):  # idle, they would stay as long as the Ray
+        ray.kill(actor)
     rows = (
         open_store(str(results))
         .snapshot(session.sweep_id)
@@ -157,25 +159,18 @@ def test_blocks_stay_on_their_gpu(four_slots: tuple[Plan, list[Row]]) -> None:
     assert all(len(found) == 1 for found in slots.values())
 
 
-def test_one_slot_runs_the_plan_in_its_order(
-    ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
-) -> None:
-    plan = plan_of("noop", replicates=6)
-    _, rows = run(plan, tmp_path, ray_here, 1, fake_slot())
-    order = sorted(rows, key=lambda row: row["started_at"])
-    assert [row["position"] for row in order] == [trial.position for trial in plan.trials]
-
-
-def test_trial_lost_with_its_worker_runs_again(
+def test_trial_lost_with_its_worker_runs_again_and_one_that_always_takes_it_along_is_given_up(
     ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
 ) -> None:
     plan = plan_of("noop", replicates=2)
-    lost = plan.trials[1].trial_id
-    slot = fake_slot(die=lambda trial, attempt: trial.trial_id == lost and attempt == 1)
+    deadly, lost = (trial.trial_id for trial in plan.trials[:2])
+    deaths = {deadly: MAX_LOST + 1, lost: 1}
+    slot = fake_slot(die=lambda trial, attempt: attempt <= deaths.get(trial.trial_id, 0))
     progress, rows = run(plan, tmp_path, ray_here, 1, slot)
-    assert progress.lost == 1
+    assert progress.lost == sum(deaths.values())
+    assert progress.given_up == [deadly]
     assert {row["trial_id"]: row["attempt"] for row in rows} == {
-        trial.trial_id: 2 if trial.trial_id == lost else 1 for trial in plan.trials
+        trial.trial_id: 2 if trial.trial_id == lost else 1 for trial in plan.trials[1:]
     }
 
 
@@ -227,19 +222,6 @@ def test_slot_comes_back_while_the_others_go_on(
     assert min(by_slot.values()) >= 5
 
 
-def test_trial_that_always_takes_its_worker_along_is_given_up(
-    ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
-) -> None:
-    plan = plan_of("noop", replicates=2)
-    deadly = plan.trials[0].trial_id
-    progress, rows = run(
-        plan, tmp_path, ray_here, 1, fake_slot(die=lambda trial, _: trial.trial_id == deadly)
-    )
-    assert progress.lost == MAX_LOST + 1
-    assert progress.given_up == [deadly]
-    assert {row["trial_id"] for row in rows} == {t.trial_id for t in plan.trials} - {deadly}
-
-
 def test_slot_that_does_not_come_up_stops_the_sweep_and_says_why(
     ray_here: Path, tmp_path: Path, plan_of: MakePlan
 ) -> None:
@@ -252,7 +234,7 @@ def test_slot_that_does_not_come_up_stops_the_sweep_and_says_why(
     assert "ServerError: the GPU has fallen off the bus" in progress.stopped
 
 
-def test_budget_stops_before_a_new_block(
+def test_one_slot_runs_the_plan_in_its_order_and_a_budget_stops_before_a_new_block(
     ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
 ) -> None:
     plan = plan_of("noop", replicates=10)
@@ -262,6 +244,8 @@ def test_budget_stops_before_a_new_block(
     assert {row["trial_id"] for row in rows} == {
         t.trial_id for t in plan.trials if t.block in begun
     }
+    order = sorted(rows, key=lambda row: row["started_at"])
+    assert [row["position"] for row in order] == [t.position for t in plan.trials[: len(rows)]]
 
 
 def test_second_record_of_a_trial_is_counted_and_dropped(

@@ -14,8 +14,9 @@ from cudnn_sweep.workloads.measurement import MeasureSpec
 
 RunTrial = Callable[..., Outcome]
 
-SHORT = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, timeout_s=1.0)
-LITTLE_MEMORY = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, host_memory_limit_mib=8192)
+SHORT = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False, timeout_s=1.0)
+LITTLE_MEMORY = SHORT.model_copy(update={"timeout_s": 20.0, "host_memory_limit_mib": 8192})
+WITH_ALL_PARTS = SHORT.model_copy(update={"timeout_s": 20.0, "calibrate": True})
 
 FAULTS = {
     "raises": ("error", "ValueError: the user's step is wrong (faulty.py:"),
@@ -69,7 +70,7 @@ def test_partial_measurement_survives_a_failure(run_trial: RunTrial, faulty: str
 def test_bundled_workload_imports_nothing_after_the_fork(
     run_trial: RunTrial, axes: dict[str, str]
 ) -> None:
-    outcome = run_trial(**axes)
+    outcome = run_trial(**axes, measure=WITH_ALL_PARTS)
     assert outcome.status == "ok", outcome.message
     assert outcome.reply is not None
     assert outcome.reply.imported == []
@@ -132,16 +133,14 @@ def test_child_uses_every_core_it_may(run_trial: RunTrial) -> None:
 
 
 def test_server_ends_when_its_user_is_gone() -> None:
-    server = ForkServer()
+    server = ForkServer(survey_only=True)
     pid = server.pid
     server.close()
     assert not Path(f"/proc/{pid}").exists()
 
 
 def test_time_of_a_trial_is_accounted_for(run_trial: RunTrial) -> None:
-    outcome = run_trial(
-        "mnist", measure=SHORT.model_copy(update={"steady_budget_s": 0.3, "timeout_s": 20.0})
-    )
+    outcome = run_trial("mnist", measure=WITH_ALL_PARTS.model_copy(update={"steady_budget_s": 0.3}))
     assert outcome.reply is not None and outcome.reply.measured is not None
     phases = outcome.reply.measured.phases_s
     parts = ("start", "one_time", "build", "cold", "calibration", "steady", "checks")

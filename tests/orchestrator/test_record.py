@@ -12,6 +12,7 @@ from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.analysis.verdicts import Verdict, verdicts
 from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.record import NOT_COLUMNS, PARTS
 from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.slot import Slot
@@ -30,8 +31,11 @@ def test_everything_measured_is_a_column() -> None:
 
 
 @pytest.fixture
-def shown(tmp_path: Path) -> Callable[[Plan], list[Verdict]]:
+def shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer
+) -> Callable[[Plan], list[Verdict]]:
     """Run a plan's trials one after another, without Ray, and read the verdicts."""
+    monkeypatch.setattr("cudnn_sweep.orchestrator.slot.ForkServer", lambda **_: server)
 
     def run(plan: Plan) -> list[Verdict]:
         session = session_of(plan, "planted", tmp_path)
@@ -41,7 +45,6 @@ def shown(tmp_path: Path) -> Callable[[Plan], list[Verdict]]:
             record = slot.run(trial, 1)
             assert record.status == "ok", record.message
             store.write(record)
-        slot.close()
         return verdicts(store)
 
     return run
@@ -50,7 +53,7 @@ def shown(tmp_path: Path) -> Callable[[Plan], list[Verdict]]:
 def test_planted_slowdown_is_seen_by_the_statistics_alone(
     plan_of: MakePlan, shown: Callable[[Plan], list[Verdict]], faulty: str
 ) -> None:
-    measure = MeasureSpec(warmup_s=0.02, warmup_limit_s=0.05, steady_budget_s=0.3)
+    measure = MeasureSpec(warmup_s=0.02, warmup_limit_s=0.05, steady_budget_s=0.3, calibrate=False)
     plan = plan_of(f"{faulty}:slower_with_benchmark", replicates=5, measure=measure)
     (verdict,) = shown(plan)
     assert verdict.wall_verdict == "no_effect"
@@ -72,7 +75,7 @@ def test_search_at_every_new_shape_hurts_an_open_loop(
 def test_search_before_a_closed_loop_does_not_count_in_its_steady_time(
     plan_of: MakePlan, shown: Callable[[Plan], list[Verdict]], faulty: str
 ) -> None:
-    measure = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02)
+    measure = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False)
     workload = f"{faulty}:searches_for_new_shapes"
     (verdict,) = shown(plan_of(workload, replicates=3, measure=measure))
     assert verdict.loop_kind == "closed"
@@ -86,7 +89,11 @@ def test_what_cannot_differ_is_rarely_said_to(
     alone say of them is chance. Of verdicts at a rate of 5% no more than the 99% bound may be wrong.
     """
     measure = MeasureSpec(
-        warmup_s=0.01, warmup_limit_s=0.01, steady_budget_s=0.03, reference_replicates=0
+        warmup_s=0.01,
+        warmup_limit_s=0.01,
+        steady_budget_s=0.03,
+        calibrate=False,
+        reference_replicates=0,
     )
     shapes: dict[str, Any] = {
         "batch": list(range(1, 7)),
