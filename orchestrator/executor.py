@@ -10,6 +10,7 @@ from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
@@ -22,6 +23,9 @@ class RunSession(Protocol):
 class Executor(Protocol):
     def look(self, suite: SuiteSpec) -> Survey:
         """Raises SpecError where the suite cannot run here."""
+
+    def last_good(self, python: str) -> Environment | None:
+        """That software, whose trials can run beside the current one's; None where they cannot."""
 
     def checks(self, results: str) -> Iterator[Check]:
         """What a doctor finds in a few seconds."""

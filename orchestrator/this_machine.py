@@ -21,6 +21,7 @@ from cudnn_sweep.orchestrator.repeats import told
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
+from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
@@ -39,6 +40,9 @@ class ThisMachine:
         if asked.gpus[:1] == machine.gpus[:1]:
             return asked
         return _survey(suite, asked.gpu_uuids)  # the first, which it tells of, was of another model
+
+    def last_good(self, python: str) -> Environment | None:
+        return None
 
     def checks(self, results: str) -> Iterator[Check]:
         from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine

@@ -6,29 +6,25 @@ create or replace macro night_parts(sweep_id) as regexp_extract(
     sweep_id, '^(night|confirm)-(\d{4}-\d\d-\d\d)-(.+)$', ['kind', 'date', 'launch']
 );
 
--- The median of `x` over the processes that count, and how many those are; null where none is.
-create or replace macro median_of(x, counts) as case
-    when count(x) filter (where counts) > 0
-        then struct_pack(
-            value := (median(x) filter (where counts))::double,
-            word := null::text,
-            processes := count(x) filter (where counts)
-        )
+-- The median of `x`, and over how many; null where there is none.
+create or replace macro median_of(x) as case
+    when count(x) > 0
+        then struct_pack(value := median(x)::double, word := null::text, processes := count(x))
 end;
 
 -- The most common word likewise.
-create or replace macro most_common(word, counts) as case
-    when count(word) filter (where counts) > 0
+create or replace macro most_common(words) as case
+    when count(words) > 0
         then struct_pack(
-            value := null::double,
-            word := mode(word order by word) filter (where counts),
-            processes := count(word) filter (where counts)
+            value := null::double, word := mode(words order by words), processes := count(words)
         )
 end;
 
--- The records of nights, with their night, date and launch. What a night's confirmation measured afresh
--- with the same software belongs to the night. A null name stands for all sweeps, nights or not.
-create or replace macro night_trials(of_launch, until) as table
+-- One row a process of the nights of a launch up to a date, with a column for each metric, null where
+-- it does not count: times where the GPU was throttled or shared, all but `failure` where it failed. A
+-- process of the confirmation is fresh, and belongs to the night; one with the last good software
+-- does not. Where no launch is named every sweep is a night.
+create or replace macro night_processes(of_launch, until) as table
 with named as (
     select
         *,
@@ -41,22 +37,49 @@ placed as (
     select
         *,
         parts['kind'] = 'confirm' as is_fresh,
-        if(parts['kind'] = 'confirm', 'night' || sweep_id[8:], sweep_id) as night
+        if(parts['kind'] = 'confirm', 'night' || sweep_id[8:], sweep_id) as night,
+        status = 'ok' as is_ok,
+        status = 'ok' and not is_doubtful(warnings) as is_timed,
+        coalesce(compute_cache in ('empty', 'disabled'), false) as compiles,
+        list_sum(list_transform(cold, lambda met: met.first_ms)) as cold_ms,
+        greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_bytes,
+        engines(logged_choices) as logged_engines
     from named
     where
         (of_launch is null or parts['launch'] = of_launch)
         and (until is null or parts['date'] <= until)
 ),
 
-nights as (
-    select distinct
-        night,
-        software_hash
+chosen as (
+    select
+        kernels_hash,
+        nullif(convolution_kernels(any_value(kernels)), []) as kernel_names
     from placed
-    where not is_fresh
+    where kernels_hash is not null
+    group by kernels_hash
 )
 
-select placed.*
+select
+    placed.sweep_id,
+    placed.night,
+    placed.is_fresh,
+    placed.software,
+    placed.block,
+    placed.env_hash,
+    placed.software_hash,
+    placed.cell_id,
+    placed.settings,
+    if(is_timed, steady_wall_ms, null) as steady_wall,
+    if(is_timed, steady_device_ms, null) as steady_device,
+    if(is_timed and compiles, cold_ms, null) as cold_empty,
+    if(is_timed and not compiles, cold_ms, null) as cold_warm,
+    if(is_ok, peak_bytes, null)::double as peak_memory,
+    if(is_ok, relative_l2_error, null) as error,
+    if(
+        is_ok,
+        array_to_string(list_distinct(coalesce(chosen.kernel_names, logged_engines)), ', '),
+        null
+    ) as engine,
+    placed.status as failure
 from placed
-inner join nights
-    on placed.night = nights.night and placed.software_hash = nights.software_hash;
+left join chosen on placed.kernels_hash = chosen.kernels_hash;

@@ -125,11 +125,7 @@ def read_history(
             return None
         labels = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
         rows = _ask(database, "night_series", asked)
-        signs = [
-            _as_sign(row, pair)
-            for pair in pairs
-            for row in _ask(database, "night_signs", asked | _values(pair))
-        ]
+        signs = series_signs(database, asked, pairs)
     here = {night.sweep_id for night in nights}
     found = _Rows([row for row in rows + signs if row["night"] in here])
     series = [
@@ -138,6 +134,17 @@ def read_history(
         for series in found.series(env_hash, nights, labels)
     ]
     return History(nights=tuple(nights), series=tuple(series))
+
+
+def series_signs(
+    database: Database, asked: Mapping[str, Value], pairs: Sequence[SettingPair]
+) -> list[Row]:
+    """Of every night, and of every confirmation, whether each setting helped or hurt."""
+    return [
+        _as_sign(row, pair)
+        for pair in pairs
+        for row in _ask(database, "night_signs", {**asked, **_values(pair)})
+    ]
 
 
 def _ask(database: Database, name: str, values: Mapping[str, Value]) -> list[Row]:

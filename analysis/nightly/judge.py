@@ -66,8 +66,17 @@ class Screened:
 
 
 def screen_all(history: History, earlier: Sequence[Finding], *, is_pinned: bool) -> Screened:
-    """`earlier`: the findings of the night before that are confirmed or wait."""
-    known = {finding.key: finding for finding in earlier}
+    """`earlier`: the findings of the night before. One that was refuted stays so, as long as the software
+    does: it needs no fresh trials every night.
+    """
+    is_other_software = len(history.nights) > 1 and bool(
+        changes(history.nights[-2], history.tonight, SOFTWARE)
+    )
+    known = {
+        finding.key: finding
+        for finding in earlier
+        if finding.state != "refuted" or not is_other_software
+    }
     candidates: list[Candidate] = []
     fine, judged = 0, []
     for series in history.series:
@@ -99,9 +108,7 @@ def _candidate(
     series: Series, found: Screening | CategoryScreening, earlier: Finding | None
 ) -> Candidate | None:
     is_seen = found.state in DIRECTIONS
-    waits = earlier is not None and earlier.state == "waiting"
-    is_unknown = found.state == "insufficient_data"  # tonight: what was confirmed stays so
-    if not is_seen and not waits and not (earlier is not None and is_unknown):
+    if not is_seen and not (earlier is not None and _stays(earlier, found.state)):
         return None
     direction = DIRECTIONS[found.state] if is_seen else earlier.direction  # type: ignore[union-attr]
     if earlier is not None and earlier.direction != direction:
@@ -125,6 +132,13 @@ def _candidate(
     )
 
 
+def _stays(earlier: Finding, state: str) -> bool:
+    """Though tonight's screen does not show it: it waits, or tonight cannot tell."""
+    if earlier.direction == "better" or earlier.state == "refuted":
+        return False
+    return earlier.state == "waiting" or state == "insufficient_data"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fresh:
     """What trials of tonight say of a candidate."""
@@ -144,11 +158,13 @@ def settle(
     if earlier is not None and earlier.state == "confirmed":
         return replace(earlier, now=candidate.now if candidate.is_seen else earlier.now)
     known = _by_waiting(candidate, is_pinned)
-    if fresh is not None and fresh.of_two is None:
+    if fresh is not None and fresh.of_two is None and fresh.confirmation.state == "refuted":
         known = fresh.confirmation
     if known.state == "undecided" and not known.more_blocks:
         return None
-    if known.state == "refuted" and not candidate.is_new:
+    if known.state != "confirmed" and earlier is not None and earlier.state == "refuted":
+        return replace(earlier, now=candidate.now)
+    if known.state == "refuted" and not candidate.is_seen:
         return None
     return _finding(candidate, known, fresh, history, command)
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from itertools import pairwise
+
+from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS
 from cudnn_sweep.analysis.nightly.history import (
@@ -14,7 +16,7 @@ from cudnn_sweep.analysis.nightly.history import (
     changes,
     read_history,
 )
-from cudnn_sweep.analysis.nightly.judge import Screened, screen_all, settle
+from cudnn_sweep.analysis.nightly.judge import Screened, refuted, screen_all, settle
 from cudnn_sweep.analysis.nightly.outcome import (
     Change,
     Finding,
@@ -24,6 +26,7 @@ from cudnn_sweep.analysis.nightly.outcome import (
     Version,
 )
 from cudnn_sweep.orchestrator.nightly.asked import AskedNight
+from cudnn_sweep.orchestrator.nightly.confirm import measure_again
 
 JUDGED_SHARE = 0.9  # of the series: with fewer a night without alerts is no good news
 
@@ -34,28 +37,42 @@ class Compared:
     series: tuple[Series, ...]
 
 
-def compare(asked: AskedNight, began: datetime) -> Compared:
+def compare(asked: AskedNight, began: datetime, console: Console) -> Compared:
     diary = asked.diary()
-    first = diary.baseline()
-    history = read_history(
-        diary.store, asked.name.launch, asked.name.sweep_id, asked.pairs, first=first
-    )
+    first, before = diary.baseline(), diary.before(asked.name)
+    earlier = before.findings if before else ()
+    history = _read(asked, first)
     if history is None:
         return not_measured(asked, began, ("no trial was recorded tonight",))
-    before = diary.before(asked.name)
-    earlier = [each for each in before.findings if each.state != "refuted"] if before else []
-    screened = screen_all(history, earlier, is_pinned=first is not None)
+    is_pinned = first is not None
+    suspected = screen_all(history, earlier, is_pinned=is_pinned)
+    fresh = measure_again(asked, suspected.candidates, console)
+    screened = suspected
+    if any(candidate.is_new for candidate in suspected.candidates):
+        history = _read(asked, first) or history  # fresh trials may have joined tonight's values
+        screened = screen_all(history, earlier, is_pinned=is_pinned)
+    seen = {candidate.key for candidate in screened.candidates}
+    gone = [each for each in suspected.candidates if each.key not in seen]
     findings = [
         settle(
-            candidate,
-            None,
+            each,
+            fresh.get(each.key),
             history,
-            is_pinned=first is not None,
-            command=asked.again(candidate.key.cell_id),
+            is_pinned=is_pinned,
+            command=asked.again(each.key.cell_id),
         )
-        for candidate in screened.candidates
+        for each in (*screened.candidates, *(each for each in gone if each.key in fresh))
+    ] + [
+        refuted(each, history, asked.again(each.key.cell_id))
+        for each in gone
+        if each.is_new and each.key not in fresh
     ]
     return _compared(asked, began, history, screened, [each for each in findings if each])
+
+
+def _read(asked: AskedNight, first: date | None) -> History | None:
+    name = asked.name
+    return read_history(asked.store(), name.launch, name.sweep_id, asked.pairs, first=first)
 
 
 def not_measured(asked: AskedNight, began: datetime, reasons: Sequence[str]) -> Compared:

@@ -50,13 +50,17 @@ class FakeMachine:
             workloads=workload_facts(workload_names(suite)),
         )
 
+    def last_good(self, python: str) -> Environment:
+        parts = self.script.last_good.model_dump(exclude={"first"}, exclude_none=True)
+        return _with(self.environment(), parts)
+
     def checks(self, results: str) -> Iterator[Check]:
         yield from check_storage(results)
 
     @contextmanager
     def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
         def run(session: Session, budget_s: float | None, /) -> Progress:
-            return _Run(self, session, store, machine.environment).whole(budget_s)
+            return _Run(self, session, store).whole(budget_s)
 
         yield run
 
@@ -96,12 +100,13 @@ def _with(environment: Environment, parts: dict[str, str | int | float]) -> Envi
 class _Run:
     """One session, by the fake's own clock."""
 
-    def __init__(
-        self, machine: FakeMachine, session: Session, store: Store, environment: Environment
-    ) -> None:
+    def __init__(self, machine: FakeMachine, session: Session, store: Store) -> None:
         self._machine = machine
         self._session = session
-        self._environment = environment
+        self._environments = {
+            None: machine.environment(),
+            "last_good": machine.last_good(session.last_good or ""),
+        }
         self._recorder = Recorder(store.location)
         self._elapsed_s = 0.0
 
@@ -119,6 +124,7 @@ class _Run:
             trial=trial,
             night=self._machine.night,
             sweep_id=self._session.sweep_id,
+            last_good=trial.software == "last_good",
         )
         began = datetime.combine(self._machine.night, BEGINS) + timedelta(seconds=self._elapsed_s)
         self._elapsed_s += self._machine.script.trial_s
@@ -130,7 +136,7 @@ class _Run:
                 self._session,
                 trial,
                 _outcome(made_up, began),
-                self._environment,
+                self._environments[trial.software],
                 slot=UUID,
                 attempt=attempt,
                 attempt_id=uuid4().hex,

@@ -35,7 +35,9 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
     with night_lock(asked.results, asked.name.launch):
         began = datetime.now(UTC)
         reasons = why_unfit(asked) or _measure(asked, console)
-        compared = not_measured(asked, began, reasons) if reasons else compare(asked, began)
+        compared = (
+            not_measured(asked, began, reasons) if reasons else compare(asked, began, console)
+        )
         reports = _keep(asked, compared, environment)
         show(compared.outcome, reports, asked.options.format, console)
         tell_news(asked, compared.outcome, console)

@@ -1,0 +1,72 @@
+"""What a night's confirmation measured: fresh trials of the current software, and of the last good one
+beside it where there are two.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.nightly.history import SettingPair, series_signs
+from cudnn_sweep.analysis.nightly.judge import METRIC_OF
+from cudnn_sweep.analysis.nightly.metric import Amount
+from cudnn_sweep.analysis.nightly.outcome import SeriesKey
+from cudnn_sweep.analysis.queries import load_query
+from cudnn_sweep.analysis.report.config_names import config_of_text
+from cudnn_sweep.analysis.store import Store
+
+PROCESSES = """
+select * from night_processes($launch, $until)
+where is_fresh and software is null and sweep_id = $sweep_id
+order by block
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FreshTrials:
+    _processes: tuple[dict[str, Any], ...]
+    _signs: tuple[dict[str, Any], ...]
+    _pairs: tuple[dict[str, Any], ...]
+
+    def log_ratios(self, key: SeriesKey) -> list[float]:
+        """Of each block that has both: current / last good."""
+        metric = METRIC_OF[key.metric]
+        assert isinstance(metric, Amount)
+        return [
+            math.log(max(row["candidate"], metric.least) / max(row["baseline"], metric.least))
+            for row in self._pairs
+            if row["metric"] == key.metric and _is_of(row, key)
+        ]
+
+    def words(self, key: SeriesKey) -> list[str]:
+        """Of the current software."""
+        if key.metric == "sign":
+            return [
+                row["word"]
+                for row in self._signs
+                if (row["cell_id"], row["settings"]) == (key.cell_id, key.settings)
+                and row["word"] != "inconclusive"
+            ]
+        of = [row for row in self._processes if row["cell_id"] == key.cell_id]
+        if key.metric == "missing":
+            return ["present" for _ in of]
+        rows = [row for row in self._processes if _is_of(row, key)]
+        return [row[key.metric] for row in rows if row[key.metric] is not None]
+
+
+def _is_of(row: dict[str, Any], key: SeriesKey) -> bool:
+    return row["cell_id"] == key.cell_id and config_of_text(row["settings"]) == key.settings
+
+
+def read_fresh(
+    store: Store, launch: str, confirm_id: str, pairs: Sequence[SettingPair]
+) -> FreshTrials:
+    until = confirm_id.removeprefix("confirm-")[:10]
+    with open_database(store, confirm_id) as database:
+        asked = {"launch": launch, "until": until}
+        processes = database.query(PROCESSES, asked | {"sweep_id": confirm_id}).to_pylist()
+        signs = series_signs(database, asked, pairs)
+        question = load_query("software_pairs")
+        of_two = database.query(question.sql, question.values({})).to_pylist()
+    return FreshTrials(_processes=tuple(processes), _signs=tuple(signs), _pairs=tuple(of_two))

@@ -1,0 +1,177 @@
+"""Measures candidates again, tonight: of two softwares side by side where there is a last good one."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from time import monotonic
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.nightly.categories import SELDOM
+from cudnn_sweep.analysis.nightly.confirmation import (
+    LOOKS,
+    Confirmation,
+    confirm,
+    confirm_category,
+)
+from cudnn_sweep.analysis.nightly.fresh import FreshTrials, read_fresh
+from cudnn_sweep.analysis.nightly.history import SOFTWARE
+from cudnn_sweep.analysis.nightly.judge import METRIC_OF, Candidate, Fresh
+from cudnn_sweep.analysis.nightly.metric import Amount
+from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
+from cudnn_sweep.orchestrator.errors import OrchestratorError
+from cudnn_sweep.orchestrator.every_launch import modules_to_preload, plan_of
+from cudnn_sweep.orchestrator.executor import Executor
+from cudnn_sweep.orchestrator.labels import cell_label
+from cudnn_sweep.orchestrator.nightly.asked import AskedNight
+from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, confirmation_plan
+from cudnn_sweep.orchestrator.nightly.suspects import suite_again, suspects_of
+from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.sweep_lock import our_temporary_folder
+from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.survey import Survey
+
+TIME_SHARE = 0.5  # of the night's budget, besides it
+GONE = Confirmation(state="confirmed", ratio=None, low=None, high=None, blocks=0, more_blocks=0)
+
+
+def measure_again(
+    asked: AskedNight, candidates: Sequence[Candidate], console: Console
+) -> dict[SeriesKey, Fresh]:
+    """What fresh trials say of those candidates that are new tonight.
+
+    Nothing of an amount where there is no last good software: its trials join the night's value. On a
+    cluster no fresh trials run: further nights tell.
+    """
+    new = [candidate for candidate in candidates if candidate.is_new]
+    if not new or asked.executor is None:
+        return {}
+    try:
+        return _Confirming(asked, asked.executor, console).of(new)
+    except OrchestratorError as error:
+        warning = f"warning: nothing could be measured again: {error}"
+        console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        return {}
+
+
+class _Confirming:
+    def __init__(self, asked: AskedNight, executor: Executor, console: Console) -> None:
+        self._asked = asked
+        self._executor = executor
+        self._console = console
+        self._store = asked.store()
+        self._machine = executor.look(asked.suite)
+        self._whole = plan_of(asked.suite_name, asked.suite, self._machine)
+        last_good = asked.keys.last_good
+        self._good = None if last_good is None else Path(last_good).expanduser()
+        self._of_two = self._good and _differences(self._good, executor, self._machine)
+        self._ends = monotonic() + TIME_SHARE * asked.budget_minutes * 60
+
+    def of(self, candidates: Sequence[Candidate]) -> dict[SeriesKey, Fresh]:
+        """Each look adds blocks, of what is not settled by then."""
+        found: dict[SeriesKey, Fresh] = {}
+        waiting = list(candidates)
+        suite = suite_again(self._asked.suite, candidates, LOOKS[-1])
+        suspects = suspects_of(candidates, self._whole)
+        with self._executor.opened(self._store, self._machine, self._console) as run:
+            for look in LOOKS:
+                plan = confirmation_plan(
+                    self._asked.suite_name,
+                    suite,
+                    suspects,
+                    blocks=look,
+                    softwares=("",) if self._of_two is None else ("", LAST_GOOD),
+                )
+                left_s = self._ends - monotonic()
+                todo = self._lacking(plan, waiting)
+                if todo.trials and left_s > 0:
+                    self._say(todo)
+                    run(self._session(plan, todo), left_s)
+                fresh = self._read()
+                answers = {each.key: self._answer(each, fresh) for each in waiting}
+                found |= {key: answer for key, answer in answers.items() if answer is not None}
+                waiting = [each for each in waiting if _needs_more(found.get(each.key))]
+                if not waiting or self._of_two is None or left_s <= 0:
+                    break
+        return found
+
+    def _lacking(self, plan: Plan, waiting: Sequence[Candidate]) -> Plan:
+        """What of the plan is not recorded, of cells that are not settled."""
+        cells = {each.key.cell_id for each in waiting}
+        done = set(self._store.stored_trials(self._confirm_id))
+        others = {each.trial_id for each in plan.trials if each.cell.cell_id not in cells}
+        return plan.without(done | others)
+
+    def _say(self, plan: Plan) -> None:
+        cells = ", ".join(dict.fromkeys(cell_label(trial.cell) for trial in plan.trials))
+        told = f"Measuring again, {len(plan.trials)} trials: {cells}"
+        self._console.print(told, markup=False, highlight=False, soft_wrap=True)
+
+    @property
+    def _confirm_id(self) -> str:
+        return self._asked.name.confirm_id
+
+    def _session(self, plan: Plan, todo: Plan) -> Session:
+        return Session(
+            sweep_id=self._confirm_id,
+            launch_id=f"launch-{secrets.token_hex(4)}",
+            plan=todo,
+            plan_hash=plan.plan_hash,
+            plan_trials=len(plan.trials),
+            retries={},
+            scratch=our_temporary_folder() / self._confirm_id,
+            folder=Path.cwd(),
+            preload=modules_to_preload(self._asked.suite, self._asked.file.sweep.preload),
+            pythons={} if self._good is None else {LAST_GOOD: self._good},
+        )
+
+    def _read(self) -> FreshTrials:
+        name = self._asked.name
+        return read_fresh(self._store, name.launch, name.confirm_id, self._asked.pairs)
+
+    def _answer(self, candidate: Candidate, fresh: FreshTrials) -> Fresh | None:
+        metric = METRIC_OF[candidate.key.metric]
+        if isinstance(metric, Amount):
+            if self._of_two is None:
+                return None
+            found = confirm(fresh.log_ratios(candidate.key), metric.min_effect)
+            if found.blocks < LOOKS[0]:  # time was up: what so few say is no look
+                found = replace(found, state="undecided")
+            return Fresh(confirmation=found, of_two=self._of_two)
+        words = [_usual(word, candidate) for word in fresh.words(candidate.key)]
+        if candidate.key.metric == "missing" and not words:
+            return Fresh(confirmation=GONE, of_two=None)
+        return Fresh(confirmation=confirm_category(words, str(candidate.before)), of_two=None)
+
+
+def _differences(python: Path, executor: Executor, machine: Survey) -> tuple[Change, ...] | None:
+    """In what tonight's software differs from the last good one; None where it does not, or where that
+    does not run here.
+    """
+    good = executor.last_good(python)
+    if good is None:
+        return None
+    before, now = _parts(good), _parts(machine.environment)
+    found = tuple(
+        Change(part=name, before=before[name], now=now[name])
+        for name in now
+        if before[name] != now[name]
+    )
+    return found or None
+
+
+def _parts(environment: Environment) -> dict[str, str]:
+    values = asdict(environment)
+    return {name: str(values[name]) for name in (*SOFTWARE, "commit")}
+
+
+def _usual(word: str, candidate: Candidate) -> str:
+    """One of the words that were usual before stands for them all."""
+    before = [point.value for point in candidate.series.points[: candidate.since]]
+    return str(candidate.before) if before.count(word) >= SELDOM * len(before) > 0 else word
+
+
+def _needs_more(answer: Fresh | None) -> bool:
+    return answer is not None and answer.confirmation.more_blocks > 0
