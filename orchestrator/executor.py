@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Protocol
 
 from rich.console import Console
@@ -24,7 +25,7 @@ class Executor(Protocol):
     def look(self, suite: SuiteSpec) -> Survey:
         """Raises SpecError where the suite cannot run here."""
 
-    def last_good(self, python: str) -> Environment | None:
+    def last_good(self, python: Path) -> Environment | None:
         """That software, whose trials can run beside the current one's; None where they cannot."""
 
     def checks(self, results: str) -> Iterator[Check]:

@@ -41,7 +41,7 @@ class ThisMachine:
             return asked
         return _survey(suite, asked.gpu_uuids)  # the first, which it tells of, was of another model
 
-    def last_good(self, python: str) -> Environment | None:
+    def last_good(self, python: Path) -> Environment | None:
         return None
 
     def checks(self, results: str) -> Iterator[Check]:

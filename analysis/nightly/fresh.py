@@ -10,7 +10,7 @@ from typing import Any
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.nightly.history import SettingPair, series_signs
 from cudnn_sweep.analysis.nightly.judge import METRIC_OF
-from cudnn_sweep.analysis.nightly.metric import Amount
+from cudnn_sweep.analysis.nightly.metric import SIGN, Amount
 from cudnn_sweep.analysis.nightly.outcome import SeriesKey
 from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.report.config_names import config_of_text
@@ -18,7 +18,7 @@ from cudnn_sweep.analysis.store import Store
 
 PROCESSES = """
 select * from night_processes($launch, $until)
-where is_fresh and software is null and sweep_id = $sweep_id
+where is_fresh and sweep_id = $sweep_id
 order by block
 """
 
@@ -39,20 +39,17 @@ class FreshTrials:
             if row["metric"] == key.metric and _is_of(row, key)
         ]
 
-    def words(self, key: SeriesKey) -> list[str]:
-        """Of the current software."""
+    def words(self, key: SeriesKey, software: str | None = None) -> list[str]:
+        """One a process; of `sign` one a night, of the current software alone."""
         if key.metric == "sign":
-            return [
-                row["word"]
-                for row in self._signs
-                if (row["cell_id"], row["settings"]) == (key.cell_id, key.settings)
-                and row["word"] != "inconclusive"
-            ]
-        of = [row for row in self._processes if row["cell_id"] == key.cell_id]
+            rows = [row for row in self._signs if row["settings"] == key.settings]
+            words = [row["word"] for row in rows if row["cell_id"] == key.cell_id]
+            return [word for word in words if word != SIGN.no_answer and software is None]
+        rows = [row for row in self._processes if row["software"] == software]
         if key.metric == "missing":
-            return ["present" for _ in of]
-        rows = [row for row in self._processes if _is_of(row, key)]
-        return [row[key.metric] for row in rows if row[key.metric] is not None]
+            return ["present" for row in rows if row["cell_id"] == key.cell_id]
+        found = [row[key.metric] for row in rows if _is_of(row, key)]
+        return [word for word in found if word is not None]
 
 
 def _is_of(row: dict[str, Any], key: SeriesKey) -> bool:

@@ -66,14 +66,16 @@ class _Confirming:
         self._whole = plan_of(asked.suite_name, asked.suite, self._machine)
         last_good = asked.keys.last_good
         self._good = None if last_good is None else Path(last_good).expanduser()
-        self._of_two = self._good and _differences(self._good, executor, self._machine)
+        self._of_two = (
+            None if self._good is None else _differences(self._good, executor, self._machine)
+        )
         self._ends = monotonic() + TIME_SHARE * asked.budget_minutes * 60
 
     def of(self, candidates: Sequence[Candidate]) -> dict[SeriesKey, Fresh]:
         """Each look adds blocks, of what is not settled by then."""
         found: dict[SeriesKey, Fresh] = {}
         waiting = list(candidates)
-        suite = suite_again(self._asked.suite, candidates, LOOKS[-1])
+        suite = suite_again(self._asked.suite, candidates, max(LOOKS))
         suspects = suspects_of(candidates, self._whole)
         with self._executor.opened(self._store, self._machine, self._console) as run:
             for look in LOOKS:
@@ -133,17 +135,25 @@ class _Confirming:
 
     def _answer(self, candidate: Candidate, fresh: FreshTrials) -> Fresh | None:
         metric = METRIC_OF[candidate.key.metric]
-        if isinstance(metric, Amount):
-            if self._of_two is None:
-                return None
-            found = confirm(fresh.log_ratios(candidate.key), metric.min_effect)
-            if found.blocks < LOOKS[0]:  # time was up: what so few say is no look
-                found = replace(found, state="undecided")
-            return Fresh(confirmation=found, of_two=self._of_two)
-        words = [_usual(word, candidate) for word in fresh.words(candidate.key)]
-        if candidate.key.metric == "missing" and not words:
-            return Fresh(confirmation=GONE, of_two=None)
-        return Fresh(confirmation=confirm_category(words, str(candidate.before)), of_two=None)
+        if not isinstance(metric, Amount):
+            return self._answer_of_words(candidate, fresh)
+        if self._of_two is None:
+            return None
+        found = confirm(fresh.log_ratios(candidate.key), metric.min_effect)
+        if found.blocks < min(LOOKS):  # time was up: what so few say is no look
+            found = replace(found, state="undecided")
+        return Fresh(confirmation=found, of_two=self._of_two)
+
+    def _answer_of_words(self, candidate: Candidate, fresh: FreshTrials) -> Fresh:
+        """The software is the cause where trials of the last good one are as they were."""
+        key, before = candidate.key, str(candidate.before)
+        words = [_usual(word, candidate) for word in fresh.words(key)]
+        good = [_usual(word, candidate) for word in fresh.words(key, LAST_GOOD)]
+        found = confirm_category(words, before)
+        if key.metric == "missing" and not words:
+            found = GONE
+        is_software = found.state == "confirmed" and set(good) == {before}
+        return Fresh(confirmation=found, of_two=self._of_two if is_software else None)
 
 
 def _differences(python: Path, executor: Executor, machine: Survey) -> tuple[Change, ...] | None:

@@ -19,6 +19,7 @@ from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.every_launch import refuges_of
 from cudnn_sweep.orchestrator.executor import RunSession
+from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD
 from cudnn_sweep.orchestrator.nightly.fake import FakeScript
 from cudnn_sweep.orchestrator.nightly.fake_trial import FakeTrial
 from cudnn_sweep.orchestrator.plan import Trial
@@ -50,7 +51,7 @@ class FakeMachine:
             workloads=workload_facts(workload_names(suite)),
         )
 
-    def last_good(self, python: str) -> Environment:
+    def last_good(self, python: Path) -> Environment:
         parts = self.script.last_good.model_dump(exclude={"first"}, exclude_none=True)
         return _with(self.environment(), parts)
 
@@ -104,8 +105,8 @@ class _Run:
         self._machine = machine
         self._session = session
         self._environments = {
-            None: machine.environment(),
-            "last_good": machine.last_good(session.last_good or ""),
+            "": machine.environment(),
+            LAST_GOOD: machine.last_good(Path()),
         }
         self._recorder = Recorder(store.location)
         self._elapsed_s = 0.0
@@ -124,7 +125,6 @@ class _Run:
             trial=trial,
             night=self._machine.night,
             sweep_id=self._session.sweep_id,
-            last_good=trial.software == "last_good",
         )
         began = datetime.combine(self._machine.night, BEGINS) + timedelta(seconds=self._elapsed_s)
         self._elapsed_s += self._machine.script.trial_s

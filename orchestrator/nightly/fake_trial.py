@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 
 import numpy as np
 
@@ -29,7 +30,7 @@ SEARCH_RATIOS = (0.7, 1.0, 1.3)  # of benchmark on to off: it helps, is equal, o
 COLD_TIMES = {"empty": 200.0, "warm": 20.0}  # first call to an iteration
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class FakeTrial:
     """One trial in one night of a script."""
 
@@ -37,15 +38,14 @@ class FakeTrial:
     trial: Trial
     night: date
     sweep_id: str
-    last_good: bool = False
 
-    @property
+    @cached_property
     def effects(self) -> list[FakeEffect]:
-        fields = self.trial.fields()
+        fields, last_good = self.trial.fields(), bool(self.trial.software)
         return [
             effect
             for effect in self.script.effects
-            if effect.applies(fields, self.night, last_good=self.last_good)
+            if effect.applies(fields, self.night, last_good=last_good)
         ]
 
     @property
@@ -57,7 +57,8 @@ class FakeTrial:
         return next((effect.status for effect in self.effects if effect.status), None)
 
     def reply(self) -> Reply:
-        wall_ms, state = self._wall_ms(), self._compute_cache()
+        usual_ms, state = self._usual_ms(), self._compute_cache()
+        wall_ms = usual_ms * self._planted_time()
         kernel = self._kernel()
         launch = KernelLaunch(
             name=kernel,
@@ -67,7 +68,7 @@ class FakeTrial:
             block=[384, 1, 1],
             shared_bytes=0,
         )
-        cold_ms = COLD_TIMES[state] * wall_ms * _product(each.cold for each in self.effects)
+        cold_ms = COLD_TIMES[state] * usual_ms * _product(each.cold for each in self.effects)
         peak = int(self._memory() * _product(each.memory for each in self.effects))
         measured = Measurement(
             config=self.trial.config,
@@ -99,7 +100,7 @@ class FakeTrial:
         )
         return Reply(measured=measured)
 
-    def _wall_ms(self) -> float:
+    def _usual_ms(self) -> float:
         cell, config = self.trial.cell.cell_id, self.trial.config
         typical_ms = math.exp(self._draw("cell", cell))
         if config.benchmark:
@@ -107,10 +108,12 @@ class FakeTrial:
         noise = self.script.noise
         of_night = noise.night * self._draw("night", cell, str(self.night))
         of_process = noise.process * self._draw("process", self.sweep_id, self.trial.trial_id)
-        planted = _product(
+        return typical_ms * math.exp(of_night + of_process)
+
+    def _planted_time(self) -> float:
+        return _product(
             each.time * each.a_night ** (self.night - each.first).days for each in self.effects
         )
-        return typical_ms * math.exp(of_night + of_process) * planted
 
     def _memory(self) -> float:
         return 256 * MIB * math.exp(self._draw("memory", self.trial.cell.cell_id))
