@@ -40,16 +40,21 @@ class FreshTrials:
         ]
 
     def words(self, key: SeriesKey, software: str | None = None) -> list[str]:
-        """One a process; of `sign` one a night, of the current software alone."""
-        if key.metric == "sign":
-            rows = [row for row in self._signs if row["settings"] == key.settings]
-            words = [row["word"] for row in rows if row["cell_id"] == key.cell_id]
-            return [word for word in words if word != SIGN.no_answer and software is None]
+        """One a process; of `sign` one of all."""
         rows = [row for row in self._processes if row["software"] == software]
+        if key.metric == "sign":
+            hashes = {row["software_hash"] for row in rows}
+            rows = [row for row in self._signs if row["software_hash"] in hashes]
+            found = [row["word"] for row in rows if _is_sign_of(row, key)]
+            return [word for word in found if word != SIGN.no_answer]
         if key.metric == "missing":
             return ["present" for row in rows if row["cell_id"] == key.cell_id]
         found = [row[key.metric] for row in rows if _is_of(row, key)]
         return [word for word in found if word is not None]
+
+
+def _is_sign_of(row: dict[str, Any], key: SeriesKey) -> bool:
+    return (row["cell_id"], row["settings"]) == (key.cell_id, key.settings)
 
 
 def _is_of(row: dict[str, Any], key: SeriesKey) -> bool:

@@ -6,7 +6,7 @@
 -- $launch TEXT = NULL: name that ends the nights' sweep_ids; every sweep where null
 -- $until TEXT = NULL: last night, as 2026-11-21; all where null
 --
--- A row a night, cell and set of other settings, of wall times. A night is judged by its own blocks
+-- A row a night, cell, software and set of other settings, of wall times. A night is judged by its own blocks
 -- alone, at 5% a cell, uncorrected: what is unusual is confirmed by fresh blocks.
 --
 -- night: sweep_id of the night, or of its confirmation
@@ -34,7 +34,7 @@ estimates as (
         env_hash,
         cell_id,
         other_settings,
-        mode(software_hash order by software_hash) as software_hash,
+        software_hash,
         any_value(no_effect_reason) as no_effect_reason,
         count(log_ratio) as blocks,
         count(log_ratio) - 1 as df,
@@ -42,7 +42,7 @@ estimates as (
         standard_error(log_ratio) as se,
         ln(1 + $min_effect) as least_log
     from logs
-    group by sweep_id, env_hash, cell_id, other_settings
+    group by sweep_id, env_hash, software_hash, cell_id, other_settings
 )
 
 select -- noqa: ST06
@@ -60,4 +60,4 @@ select -- noqa: ST06
     env_hash,
     software_hash
 from estimates
-order by cell_id, other_settings, contrast, env_hash, night
+order by cell_id, other_settings, contrast, env_hash, night, software_hash

@@ -161,15 +161,14 @@ def _differences(python: Path, executor: Executor, machine: Survey) -> tuple[Cha
     does not run here.
     """
     good = executor.last_good(python)
-    if good is None:
+    if good is None or good.software_hash == machine.environment.software_hash:
         return None
     before, now = _parts(good), _parts(machine.environment)
-    found = tuple(
+    return tuple(
         Change(part=name, before=before[name], now=now[name])
         for name in now
         if before[name] != now[name]
     )
-    return found or None
 
 
 def _parts(environment: Environment) -> dict[str, str]:

@@ -1,0 +1,272 @@
+"""A month of nights with planted faults, on the fake machine: the real command, store, reports, webhook.
+
+Each fault is to be found, confirmed and named within its nights, and nothing else alerted.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+from cudnn_sweep.orchestrator.nightly.night import run_night
+from cudnn_sweep.orchestrator.nightly.options import NightOptions
+
+NIGHTS = [date(2026, 11, 1) + timedelta(days=day) for day in range(30)]
+LAUNCH_FILE = """
+cluster_name: month
+metadata:
+  sweep:
+    nightly:
+      suite: suite.yaml
+      last_good: /opt/last-good/bin/python
+      webhook: {url_env: NIGHTLY_WEBHOOK}
+"""
+SUITE = """
+replicates: 2
+cells:
+  - workload: conv
+    problem: [tutorials/rgb224, tutorials/rgb256, tutorials/vgg16_conv3_2]
+    precision: [tf32, bf16]
+  - workload: conv
+    problem: tutorials/rgb224
+    precision: fp16
+"""
+SCRIPT = """
+seed: 2
+noise: {night: 0.005, process: 0.01}
+last_good: {torch: 2.11.0, cudnn: 91900}
+installed:
+  - {from: 2026-11-10, torch: 2.12.0}
+  - {from: 2026-11-12, cudnn: 92100}
+  - {from: 2026-11-26, power_limit_w: 600.0}
+effects:
+  - {where: {problem: tutorials/rgb256, precision: tf32}, from: 2026-11-10, time: 1.07}
+  - {where: {problem: tutorials/rgb224, precision: bf16, benchmark: "true"}, from: 2026-11-12, memory: 2.0}
+  - {where: {problem: tutorials/rgb224, precision: tf32, benchmark: "true"}, from: 2026-11-14, engine: other_kernel}
+  - {from: 2026-11-15, to: 2026-11-15, cause: hardware, time: 1.2}
+  - {where: {problem: tutorials/vgg16_conv3_2, precision: tf32}, from: 2026-11-17, status: crash}
+  - {where: {problem: tutorials/vgg16_conv3_2, precision: bf16}, from: 2026-11-18, lost: true}
+  - {where: {problem: tutorials/rgb256, precision: bf16, benchmark: "true"}, from: 2026-11-20, time: 2.0}
+  - {where: {problem: tutorials/rgb224, precision: fp16}, from: 2026-11-11, cause: hardware, a_night: 1.012}
+"""
+TIMES = ("steady_wall", "steady_device")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    cell: str
+    precision: str
+    metrics: tuple[str, ...]
+    settings: tuple[str, ...]
+    begins: date
+    found_by: date
+    cause: str
+    moved: str = ""
+
+    def explains(self, finding: Finding) -> bool:
+        words = finding.key.cell.split()
+        return (
+            words[0] == f"tutorials/{self.cell}"
+            and self.precision in words
+            and finding.key.metric in self.metrics
+            and finding.key.settings in self.settings
+        )
+
+
+BOTH = ("benchmark=false", "benchmark=true")
+SEARCHING = ("benchmark=true",)
+PLANTED = [
+    Planted(
+        cell="rgb256",
+        precision="tf32",
+        metrics=TIMES,
+        settings=BOTH,
+        begins=date(2026, 11, 10),
+        found_by=date(2026, 11, 12),
+        cause="software",
+        moved="torch",
+    ),
+    Planted(
+        cell="rgb224",
+        precision="bf16",
+        metrics=("peak_memory",),
+        settings=SEARCHING,
+        begins=date(2026, 11, 12),
+        found_by=date(2026, 11, 14),
+        cause="software",
+        moved="cudnn",
+    ),
+    Planted(
+        cell="rgb224",
+        precision="tf32",
+        metrics=("engine",),
+        settings=SEARCHING,
+        begins=date(2026, 11, 14),
+        found_by=date(2026, 11, 16),
+        cause="software",
+    ),
+    Planted(
+        cell="vgg16_conv3_2",
+        precision="tf32",
+        metrics=("failure",),
+        settings=BOTH,
+        begins=date(2026, 11, 17),
+        found_by=date(2026, 11, 17),
+        cause="software",
+    ),
+    Planted(
+        cell="vgg16_conv3_2",
+        precision="bf16",
+        metrics=("missing",),
+        settings=("every config",),
+        begins=date(2026, 11, 18),
+        found_by=date(2026, 11, 18),
+        cause="software",
+    ),
+    Planted(
+        cell="rgb256",
+        precision="bf16",
+        metrics=(*TIMES, "sign"),
+        settings=(*SEARCHING, "benchmark: false → true"),
+        begins=date(2026, 11, 20),
+        found_by=date(2026, 11, 22),
+        cause="software",
+    ),
+    Planted(
+        cell="rgb224",
+        precision="fp16",
+        metrics=TIMES,
+        settings=BOTH,
+        begins=date(2026, 11, 11),
+        found_by=date(2026, 11, 25),
+        cause="hardware",
+    ),
+]
+NEW_BASELINE = date(2026, 11, 26)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Month:
+    outcomes: dict[date, NightOutcome]
+    exit_codes: dict[date, int]
+    posts: list[dict[str, Any]]
+    folder: Path
+
+    def first_alerts(self, planted: Planted) -> dict[tuple[str, str], Finding]:
+        found: dict[tuple[str, str], Finding] = {}
+        for outcome in self.outcomes.values():
+            for alert in outcome.alerts:
+                if planted.explains(alert):
+                    key = (alert.key.metric, alert.key.settings)
+                    found.setdefault(key, alert)
+        return found
+
+
+@pytest.fixture(scope="module")
+def posts() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    received: list[dict[str, Any]] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Receiver) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/hook", received
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def month(
+    tmp_path_factory: pytest.TempPathFactory, posts: tuple[str, list[dict[str, Any]]]
+) -> Month:
+    folder = tmp_path_factory.mktemp("month")
+    for name, text in {"cluster": LAUNCH_FILE, "suite": SUITE, "script": SCRIPT}.items():
+        (folder / f"{name}.yaml").write_text(text)
+    outcomes, exit_codes = {}, {}
+    url, received = posts
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for night in NIGHTS:
+            options = NightOptions(file=Path("cluster.yaml"), night=night, fake=Path("script.yaml"))
+            environment = {"NIGHTLY_WEBHOOK": url}
+            exit_codes[night] = run_night(options, environment, Console(quiet=True))
+            written = folder / "results" / "nightly" / "month" / f"night-{night}-month.json"
+            outcomes[night] = from_json(written.read_text())
+    return Month(outcomes=outcomes, exit_codes=exit_codes, posts=received, folder=folder)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda each: f"{each.cell} {each.metrics[-1]}")
+def test_a_planted_fault_is_found_in_time_and_named(month: Month, planted: Planted) -> None:
+    found = month.first_alerts(planted)
+    assert {metric for metric, _ in found} == set(planted.metrics)
+    for night, outcome in month.outcomes.items():
+        for alert in outcome.alerts:
+            assert not planted.explains(alert) or night >= planted.begins
+    for alert in found.values():
+        first = min(
+            night
+            for night, outcome in month.outcomes.items()
+            if alert.key in [each.key for each in outcome.alerts]
+        )
+        assert first <= planted.found_by
+        assert alert.cause == planted.cause
+        assert planted.moved in " ".join(change.part for change in alert.moved)
+        assert alert.key.cell_id in alert.command
+
+
+def test_nothing_else_is_alerted(month: Month) -> None:
+    for night, outcome in month.outcomes.items():
+        for alert in outcome.alerts:
+            told = f"{night}: {alert.key.cell} {alert.key.settings} {alert.key.metric}"
+            assert any(planted.explains(alert) for planted in PLANTED), told
+
+
+def test_exit_codes_say_what_was_told(month: Month) -> None:
+    for night, code in month.exit_codes.items():
+        if night < NIGHTS[6] or night >= NEW_BASELINE:
+            assert code == 3, f"{night}: too few nights to compare with"
+            assert "insufficient data" in month.outcomes[night].reasons[0]
+        else:
+            assert code == (1 if month.outcomes[night].alerts else 0)
+
+
+def test_other_hardware_opens_a_baseline_and_says_so(month: Month) -> None:
+    said = {night: outcome.new_baseline for night, outcome in month.outcomes.items()}
+    assert [night for night, text in said.items() if text] == [NEW_BASELINE]
+    assert "power_limit_w 700.0 → 600.0" in (said[NEW_BASELINE] or "")
+    assert month.outcomes[NIGHTS[-1]].nights == (NIGHTS[-1] - NEW_BASELINE).days
+
+
+def test_each_alert_is_told_once_and_only_news_is_posted(month: Month) -> None:
+    lines = [line for post in month.posts for line in post["findings"] if "sweep launch" in line]
+    alerts = {
+        (alert.key, alert.since) for outcome in month.outcomes.values() for alert in outcome.alerts
+    }
+    assert len(lines) == len(alerts)
+    assert any(NEW_BASELINE.isoformat() in post["headline"] for post in month.posts)
+    assert len(month.posts) < 15
+
+
+def test_confirmations_are_no_nights(month: Month) -> None:
+    folders = [path.name for path in (month.folder / "results").glob("sweep=*")]
+    assert sum(name.startswith("sweep=night-") for name in folders) == len(NIGHTS)
+    assert any(name.startswith("sweep=confirm-") for name in folders)
+    assert month.outcomes[date(2026, 11, 25)].nights == 24
