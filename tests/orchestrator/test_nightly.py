@@ -1,0 +1,165 @@
+"""`sweep nightly`, a night at a time, on the fake machine: locks, budgets, resuming, pins, exit codes."""
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cudnn_sweep.analysis.nightly.history import History, read_history
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome
+from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
+from cudnn_sweep.orchestrator.nightly.night import run_night
+from cudnn_sweep.orchestrator.nightly.options import NightOptions
+from cudnn_sweep.orchestrator.nightly.pinning import pin_baseline
+from cudnn_sweep.orchestrator.sweep_lock import night_lock
+
+FILES = {
+    "cluster.yaml": """
+cluster_name: lab
+metadata:
+  sweep:
+    nightly: {suite: suite.yaml}
+""",
+    "suite.yaml": """
+replicates: 3
+cells:
+  - workload: conv
+    problem: [tutorials/rgb224, tutorials/rgb256, tutorials/vgg16_conv3_2]
+""",
+    "script.yaml": "trial_s: 10.0",
+}
+RunNight = Callable[..., int]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def night(here: Path) -> RunNight:
+    def run(day: int = 1, **options: Any) -> int:
+        chosen: dict[str, Any] = {"file": Path("cluster.yaml"), "fake": Path("script.yaml")}
+        asked = NightOptions(**(chosen | {"night": date(2026, 11, day)} | options))
+        return run_night(asked, {}, Console(quiet=True))
+
+    return run
+
+
+def outcome(here: Path, day: int = 1) -> NightOutcome:
+    file = here / "results" / "nightly" / "lab" / f"night-2026-11-{day:02}-lab.json"
+    return from_json(file.read_text())
+
+
+def history(day: int = 1) -> History:
+    found = read_history(open_store("results"), "lab", f"night-2026-11-{day:02}-lab", [])
+    assert found is not None
+    return found
+
+
+def test_a_second_night_is_refused_and_names_the_first(here: Path, night: RunNight) -> None:
+    with (
+        night_lock("results", "lab"),
+        pytest.raises(SweepBusyError, match=r"a night .* is in progress: process \d+ on "),
+    ):
+        night()
+    assert not list(here.glob("results/sweep=*"))
+
+
+def test_a_night_that_is_cut_goes_on_and_nothing_of_it_is_missing(
+    here: Path, night: RunNight
+) -> None:
+    night(1)
+    whole = outcome(here, 1)
+    assert whole.recorded_trials == whole.planned_trials
+    night(2, budget_minutes=0.5)
+    cut = outcome(here, 2)
+    assert 0 < cut.recorded_trials < cut.planned_trials
+    seen = {series.key.cell_id: series for series in history(2).series if is_presence(series)}
+    assert {series.points[-1].value for series in seen.values()} == {"present", None}
+    night(2, budget_minutes=0.5)
+    assert cut.recorded_trials < outcome(here, 2).recorded_trials
+
+
+def is_presence(series: Any) -> bool:
+    return bool(series.key.metric == "missing")
+
+
+def test_a_cut_night_leaves_each_cell_as_many_replicates_but_for_one(
+    here: Path, night: RunNight
+) -> None:
+    night(1, budget_minutes=1.5)
+    trials = open_store("results").snapshot().table(["cell_id", "replicate"]).to_pylist()
+    replicates = [
+        len({each["replicate"] for each in trials if each["cell_id"] == cell})
+        for cell in {each["cell_id"] for each in trials}
+    ]
+    assert len(replicates) == 3
+    assert max(replicates) - min(replicates) <= 1 < sum(replicates)
+
+
+def test_a_finished_night_is_only_compared_again(here: Path, night: RunNight) -> None:
+    night(1)
+    before = sorted(path.name for path in here.glob("results/sweep=*/**/*.parquet"))
+    assert night(1) == 3
+    assert sorted(path.name for path in here.glob("results/sweep=*/**/*.parquet")) == before
+    assert "1 of the 7 nights" in outcome(here).reasons[0]
+
+
+def test_launch_files_that_share_results_have_nights_of_their_own(
+    here: Path, night: RunNight
+) -> None:
+    (here / "other.yaml").write_text(FILES["cluster.yaml"].replace("lab", "other lab"))
+    night(1)
+    night(2, file=Path("other.yaml"))
+    assert [each.sweep_id for each in history(1).nights] == ["night-2026-11-01-lab"]
+    assert (here / "results" / "nightly" / "other-lab" / "night-2026-11-02-other-lab.json").exists()
+
+
+def test_a_pinned_night_begins_what_is_compared_with(here: Path, night: RunNight) -> None:
+    options = NightOptions(file=Path("cluster.yaml"), night=date(2026, 11, 3))
+    for day in (1, 2, 3):
+        night(day)
+    with pytest.raises(SpecError, match="no night-2026-12-01-lab; the last nights: .*11-03-lab"):
+        pin_baseline(options, date(2026, 12, 1))
+    pin_baseline(options, date(2026, 11, 2))
+    night(3)
+    assert outcome(here, 3).nights == 1
+    pin_baseline(options, None)
+    night(3)
+    assert outcome(here, 3).nights == 2
+
+
+def test_without_cuda_it_cannot_tell_and_says_so(
+    here: Path, night: RunNight, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert night(1, fake=None, suite="nightly") == 3
+    (reason,) = outcome(here).reasons
+    assert reason.startswith("CUDA: no CUDA")
+    assert not list(here.glob("results/sweep=*"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "named"),
+    [
+        ("script.yaml", "effects: [{tim: 2.0}]", r"script.yaml:1: effects\[0\].tim: unknown key"),
+        ("suite.yaml", "cells: []", r"suite.yaml:1: cells"),
+    ],
+)
+def test_a_mistake_ends_it_before_anything_runs(
+    here: Path, night: RunNight, name: str, text: str, named: str
+) -> None:
+    (here / name).write_text(text)
+    with pytest.raises(ClusterError, match=named):
+        night()
+    assert not (here / "results").exists()
