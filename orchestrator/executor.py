@@ -25,8 +25,8 @@ class Executor(Protocol):
     def look(self, suite: SuiteSpec) -> Survey:
         """Raises SpecError where the suite cannot run here."""
 
-    def last_good(self, python: Path) -> Environment | None:
-        """That software, whose trials can run beside the current one's; None where they cannot."""
+    def last_good(self, python: Path) -> Environment:
+        """That software, whose trials can run beside the current one's. Raises ServerError."""
 
     def checks(self, results: str) -> Iterator[Check]:
         """What a doctor finds in a few seconds."""

@@ -41,8 +41,9 @@ class ThisMachine:
             return asked
         return _survey(suite, asked.gpu_uuids)  # the first, which it tells of, was of another model
 
-    def last_good(self, python: Path) -> Environment | None:
-        return None
+    def last_good(self, python: Path) -> Environment:
+        with ForkServer(python=python, survey_only=True) as server:
+            return survey(server, []).environment
 
     def checks(self, results: str) -> Iterator[Check]:
         from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine

@@ -157,11 +157,9 @@ class _Confirming:
 
 
 def _differences(python: Path, executor: Executor, machine: Survey) -> tuple[Change, ...] | None:
-    """In what tonight's software differs from the last good one; None where it does not, or where that
-    does not run here.
-    """
+    """In what tonight's software differs from the last good one; None where it does not."""
     good = executor.last_good(python)
-    if good is None or good.software_hash == machine.environment.software_hash:
+    if good.software_hash == machine.environment.software_hash:
         return None
     before, now = _parts(good), _parts(machine.environment)
     return tuple(
