@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 PLAIN_WIDTH = 180  # columns where the output is no terminal
-COULD_NOT_TELL = 3  # exit code
 
 
 class Format(StrEnum):
@@ -61,7 +60,6 @@ def nightly(
 
     from cudnn_sweep.orchestrator.cli.failing import leave, mistakes_exit
     from cudnn_sweep.orchestrator.cli.launch import program
-    from cudnn_sweep.orchestrator.errors import SweepBusyError
     from cudnn_sweep.orchestrator.nightly.night import run_night
     from cudnn_sweep.orchestrator.nightly.night_name import read_date
     from cudnn_sweep.orchestrator.nightly.options import NightOptions
@@ -86,9 +84,5 @@ def nightly(
             first = None if pin is None else read_date(pin, "--pin")
             typer.echo(pin_baseline(options, first))
             return
-        try:
-            code = run_night(options, os.environ, console)
-        except SweepBusyError as error:
-            typer.echo(f"sweep: {error}", err=True)
-            code = COULD_NOT_TELL
+        code = run_night(options, os.environ, console)
     leave(code)

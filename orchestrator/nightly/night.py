@@ -6,7 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.errors import AnalysisError
+from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES
 from cudnn_sweep.analysis.nightly.reports.write import Reports, write_reports
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
@@ -19,36 +20,41 @@ from cudnn_sweep.orchestrator.nightly.shown import show
 from cudnn_sweep.orchestrator.nightly.telling import tell_news
 from cudnn_sweep.orchestrator.sweep_lock import night_lock
 
-COULD_NOT_TELL = 3  # exit code
+UNTOLD = (OrchestratorError, ClusterError, AnalysisError)  # of what was asked rightly
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
 
 
 def run_night(options: NightOptions, environment: Mapping[str, str], console: Console) -> int:
     """Returns the exit code: 0 fine, 1 a regression is confirmed, 3 it could not tell.
 
-    Raises an error of the folders for a mistake in what is asked, SweepBusyError where another process
-    runs a night of this launch file.
+    Raises an error of the folders for a mistake in what is asked.
     """
     asked = read_asked(options, environment)
     if options.dry_run:
         return launch(asked.launch_options(), console, asked.executor)
-    with night_lock(asked.results, asked.name.launch):
-        began = datetime.now(UTC)
-        reasons = why_unfit(asked) or _measure(asked, console)
-        compared = (
-            not_measured(asked, began, reasons) if reasons else compare(asked, began, console)
-        )
-        reports = _keep(asked, compared, environment)
-        show(compared.outcome, reports, asked.options.format, console)
-        tell_news(asked, compared.outcome, console)
-        return compared.outcome.exit_code
+    try:
+        with night_lock(asked.results, asked.name.launch):
+            return _night(asked, environment, console)
+    except UNTOLD as error:
+        console.print(f"could not tell: {error}", markup=False, highlight=False, soft_wrap=True)
+        return EXIT_CODES["could_not_tell"]
+
+
+def _night(asked: AskedNight, environment: Mapping[str, str], console: Console) -> int:
+    began = datetime.now(UTC)
+    reasons = why_unfit(asked) or _measure(asked, console)
+    compared = not_measured(asked, began, reasons) if reasons else compare(asked, began, console)
+    reports = _keep(asked, compared, environment)
+    show(compared.outcome, reports, asked.options.format, console)
+    tell_news(asked, compared.outcome, console)
+    return compared.outcome.exit_code
 
 
 def _measure(asked: AskedNight, console: Console) -> tuple[str, ...]:
-    """Why it could not be; whatever was recorded by then is kept, and the night is compared by it."""
+    """Why it could not be; whatever was recorded by then is kept."""
     try:
         launch(asked.launch_options(), console, asked.executor)
-    except (OrchestratorError, ClusterError, StoreError) as error:
+    except UNTOLD as error:
         return (str(error),)
     return ()
 
