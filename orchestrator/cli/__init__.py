@@ -4,6 +4,7 @@ import typer
 
 from cudnn_sweep.orchestrator.cli.catalog import suites, workloads
 from cudnn_sweep.orchestrator.cli.cluster import attach, down, pull, status, stop
+from cudnn_sweep.orchestrator.cli.compare import compare
 from cudnn_sweep.orchestrator.cli.doctor import doctor
 from cudnn_sweep.orchestrator.cli.launch import launch
 from cudnn_sweep.orchestrator.cli.nightly import nightly
@@ -18,6 +19,7 @@ from cudnn_sweep.orchestrator.cli.validate import validate
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 app.command()(launch)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(query)
+app.command()(compare)
 app.command()(report)
 app.command()(nightly)
 for command in (attach, status, stop, pull, down):

@@ -71,7 +71,7 @@ def query(
         if prelude:
             _print_prelude(store, question, context.args)
         else:
-            _deliver(_ask(store, _asked(question), context.args), format, output)
+            deliver(_ask(store, _asked(question), context.args), format, output)
 
 
 def _print_questions() -> None:
@@ -157,7 +157,7 @@ def _ask(store: "Store", asked: "NamedQuery", options: list[str]) -> "pa.Table":
         return database.query(asked.sql, values)
 
 
-def _deliver(answer: "pa.Table", format: Format, output: Path | None) -> None:
+def deliver(answer: "pa.Table", format: Format, output: Path | None) -> None:
     from cudnn_sweep.analysis import formats
     from cudnn_sweep.orchestrator.cli.drawing import draw
 

@@ -1,0 +1,70 @@
+"""`sweep compare A B`: what changed between two sweeps, versions, GPUs or dates."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
+from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
+from cudnn_sweep.orchestrator.cli.query import Format, deliver
+
+if TYPE_CHECKING:
+    from cudnn_sweep.analysis.comparison import Comparison
+
+FOR_PEOPLE = (Format.TABLE, Format.MARKDOWN)  # the others' output holds the rows and nothing else
+
+
+def compare(
+    a: Annotated[str, typer.Argument(help="The baseline: as 2.11.0, H200 or 2026-11-20.")],
+    b: Annotated[str, typer.Argument(help="What is compared with it.")],
+    results: Annotated[
+        str | None,
+        typer.Option(help="Folder or URL, in place of what ./cluster.yaml says (./results)."),
+    ] = None,
+    format: Annotated[Format, typer.Option(help="How the rows are written.")] = Format.TABLE,
+    min_effect: Annotated[
+        float, typer.Option(help="The smallest relative difference that counts.")
+    ] = 0.03,
+    candidates: Annotated[
+        str | None, typer.Option(help="Versions that could be tried next, as 2.9.1,2.10.0.")
+    ] = None,
+) -> None:
+    """Compare two sides of the results, and say which version to try next.
+
+    A side is a sweep_id, a version (of torch, cuDNN, the driver or this program), a software_hash, a
+    GPU's model or UUID, or a date (UTC); KIND=NAME, as torch=2.11.0, where that is not clear. Trials that
+    ran in one block are compared in pairs, others by Welch's t.
+    """
+    with mistakes_exit():
+        from cudnn_sweep.analysis.comparison import compare as compare_sides
+        from cudnn_sweep.analysis.database import open_database
+        from cudnn_sweep.analysis.errors import QueryError
+        from cudnn_sweep.analysis.store import open_store
+
+        if format is Format.PARQUET:
+            raise QueryError("--format: found parquet, allowed are table, csv, json, markdown")
+        with open_database(open_store(results or results_of_the_launch_file())) as database:
+            found = compare_sides(database, a, b, min_effect)
+        to_stderr = format not in FOR_PEOPLE
+        typer.echo("\n".join(_head(found)) + "\n", err=to_stderr)
+        deliver(found.rows, format, None)
+        named = [each.strip() for each in (candidates or "").split(",") if each.strip()]
+        typer.echo("\n" + "\n".join(_end(found, named)), err=to_stderr)
+
+
+def _head(found: "Comparison") -> list[str]:
+    differing = [f"- {each}" for each in found.differences] or ["- no part of the environment"]
+    return [
+        f"A is {found.a}, B is {found.b}. A ratio over 1: B is slower. They differ in",
+        *differing,
+    ]
+
+
+def _end(found: "Comparison", candidates: list[str]) -> list[str]:
+    from cudnn_sweep.analysis.comparison import suggestion
+
+    if not found.rows.num_rows:
+        return ["No cell and config was measured on both sides."]
+    counts = ", ".join(f"{verdict} {count}" for verdict, count in found.counts.items())
+    line = suggestion(found, candidates)
+    return [f"{found.rows.num_rows} cells and configs: {counts}.", *([line] if line else [])]

@@ -1,0 +1,166 @@
+"""`sweep compare`: what A and B mean, what changed between them, and what to try next."""
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from cudnn_sweep.analysis.bisection import next_to_try, version_order
+from cudnn_sweep.analysis.comparison import Comparison, Side, compare, find_side, suggestion
+from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.store import Store
+
+MakeRecord = Callable[..., RunRecord]
+Compare = Callable[..., Comparison]
+
+NAMES = [
+    Side(kind="sweep", name="20261121-101500-ab12"),
+    Side(kind="torch", name="2.11.0+cu130"),
+    Side(kind="torch", name="2.12.0+cu130"),
+    Side(kind="ours", name="0.1.0"),
+    Side(kind="driver", name="0.1.0"),
+    Side(kind="gpu", name="NVIDIA H200"),
+    Side(kind="date", name="2026-11-21"),
+]
+
+
+@pytest.fixture
+def sides(store: Store, make_record: MakeRecord) -> Compare:
+    """What two sides show, of processes of one cell given as (times, columns)."""
+
+    def made(a: str, b: str, *groups: tuple[Iterable[float], dict[str, object]]) -> Comparison:
+        for number, (times_ms, changes) in enumerate(groups):
+            for block, ms in enumerate(times_ms):
+                name = f"{number}-{block}"
+                columns = {"block": block, "steady_wall_ms": ms} | changes
+                store.write(make_record(trial_id=name, attempt_id=name, **columns))
+        with open_database(store) as database:
+            return compare(database, a, b, 0.03)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ("2.11.0", "torch"),
+        ("h200", "gpu"),
+        ("2026-11-21", "date"),
+        ("20261121-101500-ab12", "sweep"),
+        ("ours=0.1.0", "ours"),
+    ],
+)
+def test_a_side_is_found_by_what_it_is_called(asked: str, kind: str) -> None:
+    assert find_side(asked, NAMES).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ("0.1.0", r"may mean driver=0\.1\.0, ours=0\.1\.0; name one as KIND=NAME"),
+        ("torch=2", r"may mean torch=2\.11\.0\+cu130, torch=2\.12\.0\+cu130"),
+        ("torch=3.0", r"nothing is stored of it; there are torch=2\.11\.0\+cu130, torch=2\.12"),
+        ("B200", "nothing is stored of it; there are sweep=20261121"),
+        ("colour=red", "found kind 'colour', allowed are sweep, torch,"),
+    ],
+)
+def test_a_side_that_is_unclear_is_an_error_that_lists_what_there_is(
+    asked: str, error: str
+) -> None:
+    with pytest.raises(QueryError, match=error):
+        find_side(asked, NAMES)
+
+
+def test_sides_that_share_blocks_are_compared_in_pairs(sides: Compare) -> None:
+    """The blocks differ by more than the softwares: only pairs can tell."""
+    good = {"software": "last_good", "torch": "2.10.0", "software_hash": "old"}
+    found = sides("2.10.0", "2.11.0", ([10.0, 20.0, 40.0], good), ([11.0, 22.1, 44.0], {}))
+    (row,) = found.rows.to_pylist()
+    assert (row["method"], row["verdict"]) == ("pairs", "hurts")
+    assert row["ratio"] == pytest.approx((1.1 * 1.105 * 1.1) ** (1 / 3))
+    assert [str(each) for each in found.differences] == ["torch: 2.10.0 → 2.11.0"]
+
+
+def test_sides_of_other_blocks_are_compared_by_welch(sides: Compare) -> None:
+    first = {"sweep_id": "monday", "torch": "2.10.0", "software_hash": "old"}
+    second = {"sweep_id": "tuesday"}
+    times = [10.0, 20.0, 40.0]
+    found = sides("monday", "tuesday", (times, first), ([1.1 * ms for ms in times], second))
+    (row,) = found.rows.to_pylist()
+    assert (row["method"], row["verdict"]) == ("welch", "inconclusive")
+    assert row["ratio"] == pytest.approx(1.1)
+    assert (row["a_processes"], row["b_processes"]) == (3, 3)
+
+
+def test_gpus_of_two_models_are_compared_where_they_measured_the_same(sides: Compare) -> None:
+    other = {"gpu": "NVIDIA B200", "env_hash": "env-b", "cell_id": "cell-b", "sweep_id": "b"}
+    newer = other | {"software_hash": "newer", "torch": "2.12.0"}
+    times = [10.0, 10.1, 9.9]
+    half = [ms / 2 for ms in times]
+    found = sides("H200", "B200", (times, {}), (half, other), (times, newer))
+    (row,) = found.rows.to_pylist()  # the software that both have
+    assert (row["verdict"], row["ratio"]) == ("helps", pytest.approx(0.5))
+    assert found.counts == {"helps": 1}
+
+
+def test_sides_with_trials_in_common_are_refused(sides: Compare) -> None:
+    with pytest.raises(QueryError, match="2 trials belong both to sweep=night-1 and to torch=2.11"):
+        sides("night-1", "2.11.0", ([10.0, 10.1], {}))
+
+
+def test_what_to_try_next_follows_from_what_got_slower(sides: Compare) -> None:
+    old = {"sweep_id": "monday", "torch": "2.9.0", "software_hash": "old"}
+    middle = {"sweep_id": "tuesday", "torch": "2.10.0", "software_hash": "middle"}
+    new = {"sweep_id": "wednesday"}
+    times = [10.0, 10.1, 9.9]
+    found = sides(
+        "2.9.0", "2.11.0", (times, old), (times, middle), ([1.2 * ms for ms in times], new)
+    )
+    line = suggestion(found, [])
+    assert line is not None and "try torch 2.10.0 next (its records are here)" in line
+    with_others = suggestion(found, ["2.9.1", "2.9.2", "2.10.1", "3.0"])
+    assert with_others is not None and with_others.endswith("2.9.1, 2.9.2, 2.10.0, 2.10.1.")
+
+
+GOOD = {"torch": "2.9.0", "cudnn": "91000", "driver": "570.1"}
+BAD = {"torch": "2.12.0", "cudnn": "91900", "driver": "580.2"}
+
+
+def test_midpoint_is_of_versions_between_and_with_the_rest_alike() -> None:
+    bad = GOOD | {"torch": "2.12.0"}
+    known = [GOOD | {"torch": "2.11.0", "driver": "580.2"}, GOOD, bad]
+    line = next_to_try(GOOD, bad, known, ["2.9.1", "2.10.0", "2.10.1", "2.8.0", "2.12.1"])
+    assert line == (
+        "torch 2.9.0 → 2.12.0: try torch 2.10.0 next (not measured yet), the middle of "
+        "2.9.1, 2.10.0, 2.10.1."
+    )
+
+
+def test_without_a_version_between_it_says_so() -> None:
+    line = next_to_try(GOOD, GOOD | {"driver": "580.2"}, [GOOD], ["1.0"])
+    assert line is not None and "no version between them is known" in line
+
+
+def test_of_several_parts_some_are_held_still() -> None:
+    line = next_to_try(GOOD, BAD, [GOOD, BAD], [])
+    assert line == (
+        "torch, cudnn, driver differ. Try torch 2.12.0, cudnn 91900 with driver 570.1 held still: "
+        "that tells which of them it is."
+    )
+
+
+def test_a_software_between_the_two_that_was_measured_is_named() -> None:
+    between = GOOD | {"driver": "580.2"}
+    line = next_to_try(GOOD, BAD, [GOOD, between, BAD], [])
+    assert line is not None and "records with torch 2.9.0, cudnn 91000, driver 580.2" in line
+
+
+def test_equal_softwares_leave_nothing_to_try() -> None:
+    assert next_to_try(GOOD, GOOD, [GOOD], ["2.10.0"]) is None
+
+
+def test_versions_are_ordered_by_their_numbers() -> None:
+    written = ["2.9.0", "2.10.0.dev3", "2.10.0rc1", "2.10.0+cu130", "2.11"]
+    assert [version_order(each) for each in written] == sorted(map(version_order, written))
+    assert version_order("2.11") == version_order("2.11.0")
