@@ -47,10 +47,6 @@ class Candidate:
         return self.series.key
 
     @property
-    def is_amount(self) -> bool:
-        return isinstance(METRICS[self.key.metric], Amount)  # type: ignore[index]
-
-    @property
     def is_new(self) -> bool:
         """Worth fresh trials: nothing is settled yet, and it is no gain."""
         return self.is_seen and self.direction != "better" and self.earlier is None
@@ -205,11 +201,10 @@ def _finding(
     command: str,
 ) -> Finding:
     is_of_pairs = fresh is not None and fresh.confirmation is known
-    of_two = fresh.of_two if fresh is not None else None
     ratio, low, high = known.ratio, known.low, known.high
     if candidate.direction == "better" and ratio and low and high:
         ratio, low, high = 1 / ratio, 1 / high, 1 / low
-    moved = of_two if is_of_pairs and of_two is not None else _moved(candidate, history)
+    cause, moved = _cause(candidate, fresh, history)
     return Finding(
         key=candidate.key,
         state="waiting" if known.state == "undecided" else known.state,
@@ -222,7 +217,7 @@ def _finding(
         blocks=known.blocks if is_of_pairs else 0,
         nights=candidate.nights,
         since=candidate.series.points[candidate.since].date,
-        cause=_cause(candidate, moved, of_two, is_of_pairs),
+        cause=cause,
         moved=moved,
         command=command,
     )
@@ -238,17 +233,20 @@ def _moved(candidate: Candidate, history: History) -> tuple[Change, ...]:
 
 
 def _cause(
-    candidate: Candidate,
-    moved: tuple[Change, ...],
-    of_two: tuple[Change, ...] | None,
-    is_of_pairs: bool,
-) -> Cause:
-    """Pairs of two softwares tell; else what moved on the night since when it shows."""
-    if of_two is not None:
-        return "software" if is_of_pairs else "hardware"
+    candidate: Candidate, fresh: Fresh | None, history: History
+) -> tuple[Cause, tuple[Change, ...]]:
+    """And what moved: as pairs of two softwares tell, else on the first night that shows it."""
+    if fresh is None and candidate.earlier is not None:
+        return candidate.earlier.cause, candidate.earlier.moved
+    moved = _moved(candidate, history)
+    if fresh is not None and fresh.of_two is not None:
+        if fresh.confirmation.state == "confirmed":
+            return "software", fresh.of_two
+        if fresh.confirmation.state == "refuted":
+            return "hardware", ()  # what moved of the software is cleared
     if any(change.part in SOFTWARE for change in moved):
-        return "software"
-    return "unknown" if moved else "hardware"
+        return "software", moved
+    return ("unknown" if moved else "hardware"), moved
 
 
 def numbers_of(values: Sequence[float | str | None]) -> list[float | None]:

@@ -1,6 +1,7 @@
 """Measures candidates again, tonight: of two softwares side by side where there is a last good one."""
 
 import secrets
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -97,6 +98,7 @@ class _Confirming:
                 waiting = [each for each in waiting if _needs_more(found.get(each.key))]
                 if not waiting or self._of_two is None or left_s <= 0:
                     break
+        shutil.rmtree(our_temporary_folder() / self._confirm_id, ignore_errors=True)
         return found
 
     def _lacking(self, plan: Plan, waiting: Sequence[Candidate]) -> Plan:

@@ -1,0 +1,103 @@
+"""From the nights of one series to a finding: what stays, what waits, and which cause is named."""
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+
+from cudnn_sweep.analysis.nightly.confirmation import Confirmation
+from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, Measured, Night
+from cudnn_sweep.analysis.nightly.judge import Fresh, screen_all, settle
+from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
+
+FIRST = date(2026, 11, 1)
+KEY = SeriesKey(
+    metric="steady_wall",
+    env_hash="lab",
+    gpu="GPU",
+    cell_id="cell",
+    cell="conv",
+    settings="benchmark=false",
+)
+STEADY: list[float | None] = [10.0, 10.1, 9.9, 10.05, 9.95, 10.0, 10.1, 9.9]
+SLOWER: list[float | None] = [11.0, 11.1]
+TORCH = (Change(part="torch", before="2.11", now="2.12"),)
+
+
+def history(values: list[float | None], new_torch_at: int | None = None) -> History:
+    nights, points = [], []
+    for at, value in enumerate(values):
+        is_new = new_torch_at is not None and at >= new_torch_at
+        parts = dict.fromkeys((*SOFTWARE, *HARDWARE, "commit"), "same")
+        parts["torch"] = "2.12" if is_new else "2.11"
+        measured = Measured(env_hash="lab", software_hash=parts["torch"], parts=parts, recorded=10)
+        day = FIRST + timedelta(days=at)
+        nights.append(
+            Night(
+                sweep_id=f"night-{day}-lab", date=day, planned=10, reached=10, measured=(measured,)
+            )
+        )
+        points.append(
+            NightPoint(
+                night=nights[-1].sweep_id,
+                date=day,
+                value=value,
+                processes=3,
+                software_hash=parts["torch"],
+            )
+        )
+    return History(nights=tuple(nights), series=(Series(key=KEY, points=tuple(points)),))
+
+
+def pairs(state: str) -> Fresh:
+    said = Confirmation(state=state, ratio=1.1, low=1.08, high=1.12, blocks=6, more_blocks=0)  # type: ignore[arg-type]
+    return Fresh(confirmation=said, of_two=TORCH)
+
+
+def judged(
+    nights: History, earlier: Finding | None = None, fresh: Fresh | None = None
+) -> Finding | None:
+    found = screen_all(nights, [earlier] if earlier else [], is_pinned=False)
+    if not found.candidates:
+        return None
+    return settle(found.candidates[0], fresh, nights, is_pinned=False, command="sweep launch")
+
+
+@pytest.mark.parametrize(("state", "cause"), [("confirmed", "software"), ("refuted", "hardware")])
+def test_pairs_of_two_softwares_name_the_cause(state: str, cause: str) -> None:
+    found = judged(history([*STEADY, *SLOWER], new_torch_at=8), fresh=pairs(state))
+    assert found is not None
+    assert found.cause == cause
+    assert found.since == FIRST + timedelta(days=8)
+    assert (found.moved == TORCH) == (state == "confirmed")
+
+
+def test_without_pairs_what_moved_that_night_is_named() -> None:
+    with_change = judged(history([*STEADY, *SLOWER], new_torch_at=8))
+    without = judged(history([*STEADY, *SLOWER]))
+    assert with_change is not None and without is not None
+    assert (with_change.cause, with_change.moved) == ("software", TORCH)
+    assert (without.cause, without.moved) == ("hardware", ())
+
+
+def test_what_was_confirmed_stays_through_a_night_that_cannot_tell() -> None:
+    found = judged(history([*STEADY, *SLOWER], new_torch_at=8), fresh=pairs("confirmed"))
+    assert found is not None
+    after = judged(history([*STEADY, *SLOWER, None], new_torch_at=8), found)
+    assert after is not None and after.is_alert
+    assert after == found
+    assert judged(history([*STEADY, *SLOWER, None, *STEADY], new_torch_at=8), found) is None
+
+
+def test_what_was_refuted_is_measured_again_only_with_other_software() -> None:
+    found = judged(history([*STEADY, *SLOWER]))
+    assert found is not None
+    nights, moved = [*STEADY, *SLOWER, 11.0], len(STEADY) + len(SLOWER)
+    known = [replace(found, state="refuted")]
+    again = screen_all(history(nights), known, is_pinned=False).candidates
+    anew = screen_all(history(nights, new_torch_at=moved), known, is_pinned=False).candidates
+    assert [each.is_new for each in (*again, *anew)] == [False, True]
+
+
+def test_one_odd_night_is_no_candidate() -> None:
+    assert judged(history([*STEADY, 13.0, 10.0])) is None
