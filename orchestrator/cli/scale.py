@@ -1,4 +1,4 @@
-"""`sweep scale`."""
+"""`sweep scale`: of questions over many trials, and of drivers that run them."""
 
 import tempfile
 from pathlib import Path
@@ -11,9 +11,15 @@ from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.asked_alone import Asked
     from cudnn_sweep.analysis.scale import Rival
+    from cudnn_sweep.orchestrator.controllers import Busy
+    from cudnn_sweep.orchestrator.one_controller import Costs
+
+scale = typer.Typer(name="scale")
 
 
-def scale(
+@scale.callback(invoke_without_command=True)
+def questions(
+    context: typer.Context,
     trials: Annotated[int, typer.Option(min=100, help="Made-up trials to ask.")] = 100_000,
     samples: Annotated[int, typer.Option(min=3, help="Samples of each.")] = 300,
     repeats: Annotated[int, typer.Option(min=1, help="Times each is asked; the best counts.")] = 3,
@@ -22,13 +28,66 @@ def scale(
         typer.Option(help="Keep the made-up results here; where there are results, ask those."),
     ] = None,
 ) -> None:
-    """Measure what each question takes, in time and memory, over many made-up trials.
+    """Measure what each question takes, in time and memory, over many made-up trials, where nothing is
+    said after `scale`.
 
     pandas is measured beside them, where it is installed: it reads the same files and finds the
     ratios of helps_or_hurts in closed loops.
     """
+    if context.invoked_subcommand is None:
+        with mistakes_exit(), tempfile.TemporaryDirectory() as folder:
+            _measure(results or Path(folder), trials, samples, repeats)
+
+
+@scale.command()
+def controllers(
+    trials: Annotated[int, typer.Option(min=40, help="Trials that only sleep.")] = 10_000,
+    slots: Annotated[int, typer.Option(min=1, help="Logical GPUs on this machine.")] = 64,
+    sleep: Annotated[float, typer.Option(min=0.01, help="Seconds that each trial sleeps.")] = 1.0,
+    shards: Annotated[
+        int, typer.Option(min=1, help="Split over so many drivers, each with a Ray of its own.")
+    ] = 1,
+) -> None:
+    """Measure how busy Ray Tune's controller keeps many slots, and what a trial costs it."""
+    from cudnn_sweep.orchestrator.controllers import measure_controllers
+
     with mistakes_exit(), tempfile.TemporaryDirectory() as folder:
-        _measure(results or Path(folder), trials, samples, repeats)
+        busy, costs = measure_controllers(
+            folder, trials=trials, slots=slots, sleep_s=sleep, shards=shards
+        )
+    _print_busy(busy, slots)
+    _print_costs(costs)
+
+
+def _print_busy(busy: "Busy", slots: int) -> None:
+    quarters = ", ".join(f"{each:.1f}" for each in busy.quarters)
+    typer.echo(
+        f"{busy.trials} trials; {busy.slots} of {slots} slots used. From when all of them were up until the "
+        f"queue was empty, {busy.window_s:.1f} s:\n"
+        f"busy {busy.share:.1%} of the time\n"
+        f"{busy.trials_per_s:.1f} trials a second; in each quarter {quarters}"
+    )
+
+
+def _print_costs(costs: "list[Costs]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("")
+    for column in ("MB at 0, 1/4, 2/4, 3/4, 4/4", "MB a 1,000 trials", "CPU ms a trial"):
+        table.add_column(column, justify="right")
+    for number, each in enumerate(costs, start=1):
+        which = f" {number}" if len(costs) > 1 else ""
+        rows = {
+            "driver": (each.driver_mb, each.driver_growth_mb, each.driver_ms),
+            "recorder": (each.recorder_mb, each.recorder_growth_mb, each.recorder_ms),
+        }
+        for what, (mb, growth_mb, cpu_ms) in rows.items():
+            sizes = ", ".join(f"{size:.0f}" for size in mb)
+            table.add_row(f"{what}{which}", sizes, f"{growth_mb:.1f}", f"{cpu_ms:.1f}")
+        table.add_row(f"slots and Ray{which}", "", "", f"{each.rest_ms:.1f}")
+    Console().print(table)
 
 
 def _measure(folder: Path, trials: int, samples: int, repeats: int) -> None:

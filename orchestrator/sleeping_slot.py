@@ -1,0 +1,55 @@
+"""The fake beside `Slot`: its trials sleep, in the actor itself. What is left is what scheduling and
+recording cost.
+"""
+
+import os
+from datetime import UTC, datetime
+from time import sleep
+from uuid import uuid4
+
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.orchestrator.plan import Trial
+from cudnn_sweep.orchestrator.process.protocol import Outcome
+from cudnn_sweep.orchestrator.record import make_record
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.slot import Slot
+from cudnn_sweep.workloads.environment import Environment
+
+
+class SleepingSlot(Slot):
+    def __init__(
+        self, session: Session, accelerator: str, *, environment: Environment, sleep_s: float
+    ) -> None:
+        self._session = session
+        self._environment = environment
+        self._sleep_s = sleep_s
+        self.name = f"{environment.host}/{os.getpid()}"  # nodes on one host number their GPUs alike
+
+    def run(self, trial: Trial, attempt: int) -> RunRecord:
+        return make_record(
+            self._session,
+            trial,
+            self._outcome(),
+            self._environment,
+            slot=self.name,
+            attempt=attempt,
+            attempt_id=uuid4().hex,
+        )
+
+    def _outcome(self) -> Outcome:
+        started_at = datetime.now(UTC)
+        sleep(self._sleep_s)
+        return Outcome(
+            status="ok",
+            message=None,
+            reply=None,
+            pid=os.getpid(),
+            started_at=started_at,
+            ended_at=datetime.now(UTC),
+            process_s=self._sleep_s,
+            exit_s=None,
+            gap_s=None,
+        )
+
+    def close(self) -> None:
+        """There is no server."""
