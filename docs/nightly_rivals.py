@@ -7,8 +7,8 @@ Neither is a dependency of ours: they run in an environment of their own, on the
     .venv/bin/sweep validate nights --series 2000 --histories nights.npz
     rivals/bin/python docs/nightly_rivals.py nights.npz --noise 2%
 
-Each night they see the history so far. An alert is a rise that they report on a night on which no
-earlier night's report had one within three nights of it. It takes 10 to 20 minutes a noise and 2,000 series.
+Each night they see the history so far. An alert is a rise that they report and that no night before had
+reported within three nights of the same place.
 """
 
 import argparse
@@ -79,6 +79,7 @@ def main() -> None:
     parser.add_argument("histories", help="as written by `sweep validate nights --histories`")
     parser.add_argument("--noise", default="2%", help="its name in that command's tables")
     parser.add_argument("--series", type=int, help="so many of them; all where left out")
+    parser.add_argument("--detector", action="append", choices=DETECTORS, help="only this one")
     options = parser.parse_args()
     with np.load(options.histories) as file:
         histories = {
@@ -89,8 +90,8 @@ def main() -> None:
         f"{options.noise}, {len(histories['still'])} series: false alerts a series; percent found"
     )
     print(f"{'':20}{'false':>11}" + "".join(f"{f'in {wait}':>11}" for wait in WAITS))
-    for name, detect in DETECTORS.items():
-        print(told(name, detect, histories), flush=True)
+    for name in options.detector or DETECTORS:
+        print(told(name, DETECTORS[name], histories), flush=True)
 
 
 if __name__ == "__main__":
