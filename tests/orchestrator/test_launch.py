@@ -225,6 +225,9 @@ MISTAKES = {
         "http://127.0.0.1:1 does not answer",
     ),
     "only": (["--only", "workload"], "", "FIELD=VALUE"),
+    "shard": (["--shard", "3/2", "--sweep-id", "june"], "", "--shard: found '3/2', allowed: I/N"),
+    "no sweep": (["--shard", "1/2"], "", "--shard needs --sweep-id ID"),
+    "sweep id": (["--sweep-id", "a/b"], "", "'a/b' cannot name a file"),
 }
 
 
@@ -235,7 +238,7 @@ def typed(
     """What a launch in this process says; planning asks this folder's fork server."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "cudnn_sweep.orchestrator.launch.ForkServer", lambda survey_only: nullcontext(server)
+        "cudnn_sweep.orchestrator.this_machine.ForkServer", lambda **_: nullcontext(server)
     )
     monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", lambda code: None)
     return lambda *arguments: CliRunner().invoke(app, ["launch", *arguments])
@@ -247,7 +250,7 @@ def test_mistake_is_named_before_anything_starts(
 ) -> None:
     arguments, text, message = MISTAKES[mistake]
     (tmp_path / "cluster.yaml").write_text(text)
-    monkeypatch.setattr("cudnn_sweep.orchestrator.launch.ForkServer", None)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.this_machine.ForkServer", None)
     told = typed(*arguments)
     assert told.exit_code == 2, told.output
     assert message in told.stderr
@@ -289,6 +292,20 @@ def test_suite_that_needs_cuda_is_refused_without(
     else:
         assert told.exit_code == 2
         assert "needs CUDA" in told.stderr
+
+
+def test_dry_run_is_of_the_shard_and_the_gpus_asked_for(
+    typed: Callable[..., Result], tmp_path: Path
+) -> None:
+    file, noops = tmp_path / "cluster.yaml", "cells: [{workload: noop}], replicates: 6"
+    file.write_text(f"metadata: {{sweep: {{{noops}}}}}")
+    told = typed("--dry-run", "--sweep-id", "june", "--shard", "2/2")
+    assert re.search(r"6 trials: 1 cells × 2 configs in 3 blocks", told.output), told.output
+    assert "Shard 2/2 of 13 trials" in told.output
+    file.write_text(f"metadata: {{sweep: {{{noops}, gpus: {{models: B200}}}}}}")
+    told = typed("--dry-run")
+    assert told.exit_code == 2
+    assert "gpus.models: asked for B200, found " in told.stderr
 
 
 def test_results_that_cannot_be_written_are_refused(
