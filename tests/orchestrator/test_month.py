@@ -279,6 +279,7 @@ def test_confirmations_are_no_nights(month: Month) -> None:
     assert month.outcomes[date(2026, 11, 25)].nights == 24
 
 
+@pytest.mark.timeout(300)
 def test_a_night_through_ray_ends_as_a_fake_one_does(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(LAUNCH_FILE.partition("      last_good")[0])
     (tmp_path / "suite.yaml").write_text(REAL_SUITE)
@@ -289,7 +290,7 @@ def test_a_night_through_ray_ends_as_a_fake_one_does(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=280,
     )
     assert told.returncode == 3, told.stderr
     night = from_json(told.stdout)
