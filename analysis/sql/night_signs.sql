@@ -6,8 +6,8 @@
 -- $launch TEXT = NULL: name that ends the nights' sweep_ids; every sweep where null
 -- $until TEXT = NULL: last night, as 2026-11-21; all where null
 --
--- A row a night, cell, software and set of other settings, of wall times. A night is judged by its own
--- blocks alone, at 5% a cell, uncorrected: what is unusual is confirmed by fresh blocks.
+-- A row a night, cell, software and set of other settings, of wall times. A night is judged by
+-- its own blocks alone, at 5% a cell, uncorrected: what is unusual is confirmed by fresh blocks.
 --
 -- night: sweep_id of the night, or of its confirmation
 -- word: helps, hurts, equivalent, inconclusive or no_effect
