@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.queries import load_query, query_names
 from cudnn_sweep.orchestrator.cli import app
@@ -53,12 +54,8 @@ def _options(words: list[str]) -> set[str]:
     ["launch", "query", "trace", "suites", "workloads", "overhead", "scale", "doctor", "validate"],
 )
 def test_command_has_help(command: str) -> None:
-    told = subprocess.run(
-        [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", command, "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    told = CliRunner().invoke(app, [command, "--help"], prog_name="sweep")
+    assert told.exit_code == 0
     assert "Usage: sweep" in told.stdout
 
 

@@ -10,6 +10,7 @@ import ray
 
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.cluster.local_ray import MAX_PARENT_BYTES, LocalRay, local_ray
+from cudnn_sweep.cluster.ray_probe import probe_ray
 
 SLICES = ["MIG-1", "MIG-2"]
 
@@ -102,6 +103,8 @@ def _ask(how: str, address: str, environment: Mapping[str, str]) -> tuple[int, s
 def test_one_process_has_one_ray(ours: LocalRay) -> None:
     with pytest.raises(LocalRayError, match="connected to a Ray already"), local_ray(slots=1):
         pass
+    with pytest.raises(LocalRayError, match="connected to a Ray already"):
+        probe_ray()
     assert ray.is_initialized()
 
 

@@ -30,20 +30,17 @@ def test_nothing_is_left_after_an_exception(wait_until_gone: WaitUntilGone) -> N
     assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == (before, handler)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_after_a_signal(
     hold_a_ray: HoldARay, wait_until_gone: WaitUntilGone, number: signal.Signals
 ) -> None:
     holder, folder, _ = hold_a_ray()
-    if number == signal.SIGINT:  # as a terminal does: everything in its group gets it
-        os.killpg(holder.pid, number)
-    else:
-        holder.send_signal(number)
+    holder.send_signal(number)
     assert holder.wait(GONE_S) != 0
-    assert wait_until_gone(folder, 0 if number == signal.SIGINT else GONE_S) == []
+    assert wait_until_gone(folder, GONE_S) == []
 
 
-def test_another_ray_is_neither_joined_nor_touched(
+def test_another_ray_is_neither_joined_nor_touched_and_ends_with_ctrl_c(
     hold_a_ray: HoldARay, wait_until_gone: WaitUntilGone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, folder, address = hold_a_ray()
@@ -54,8 +51,9 @@ def test_another_ray_is_neither_joined_nor_touched(
         files = sorted(folder.glob("r/session_latest/*"))
     assert other.poll() is None
     assert sorted(folder.glob("r/session_latest/*")) == files != []
-    other.send_signal(signal.SIGINT)
-    other.wait(GONE_S)
+    os.killpg(other.pid, signal.SIGINT)  # as a terminal does: everything in its group gets it
+    assert other.wait(GONE_S) != 0
+    assert wait_until_gone(folder, 0) == []
 
 
 def test_janitor_ends_what_outlives_its_grace(

@@ -10,9 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from cudnn_sweep.cluster import ray_probe
 from cudnn_sweep.cluster.errors import LocalRayError
+from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.doctor import examine as doctor
 from cudnn_sweep.orchestrator.doctor import gpu_checks, self_test
 from cudnn_sweep.orchestrator.doctor.check import Check
@@ -24,7 +26,7 @@ from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.pinning import Pinning
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.slot import survey
+from cudnn_sweep.orchestrator.slot import Slot, survey
 from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
 from cudnn_sweep.workloads.expand import WorkloadFacts
 from cudnn_sweep.workloads.measurement import MonitorKind
@@ -59,8 +61,10 @@ def with_gpu(machine: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
 
 
 @pytest.fixture
-def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sweep that runs on this machine meanwhile is not in our way."""
+def own_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer) -> None:
+    """Of this folder's fork server. A sweep that runs on this machine meanwhile is not in our way."""
+    monkeypatch.setattr("cudnn_sweep.orchestrator.slot.ForkServer", lambda **_: server)
+    monkeypatch.setattr(Slot, "close", lambda _: None)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
@@ -112,9 +116,9 @@ def test_output_says_what_was_found_and_what_to_do(tmp_path: Path) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
-def test_an_unknown_source_of_telemetry_is_named(tmp_path: Path) -> None:
-    done = type_doctor(tmp_path, "--telemetry", "fake_hot")
-    assert done.returncode == 2
+def test_an_unknown_source_of_telemetry_is_named() -> None:
+    done = CliRunner().invoke(app, ["doctor", "--telemetry", "fake_hot"])
+    assert done.exit_code == 2
     assert "fake_throttled" in done.stderr and "'fake_hot'" in done.stderr
 
 
@@ -264,7 +268,7 @@ def test_the_self_test_speaks_plainly(
     assert advice in check.advice
 
 
-@pytest.mark.usefixtures("own_locks")
+@pytest.mark.usefixtures("own_slot")
 def test_the_self_test_measures_pairs(machine: Survey) -> None:
     found = list(check_pairs(machine, "fake_power_capped", 2.0))
     assert found[0].name == "self-test, wall"
@@ -273,14 +277,14 @@ def test_the_self_test_measures_pairs(machine: Survey) -> None:
     assert found[-1].found.startswith("power_capped in ")
 
 
-@pytest.mark.usefixtures("own_locks")
+@pytest.mark.usefixtures("own_slot")
 def test_the_self_test_judges_no_pair_of_a_throttled_gpu(machine: Survey) -> None:
-    first, second = check_pairs(machine, "fake_throttled", 2.0)
+    first, second = check_pairs(machine, "fake_throttled", 0.0)
     assert first.found == "no pair can be judged: the GPU was shared or throttled in each"
     assert second.found.startswith("throttled in ")
 
 
-@pytest.mark.usefixtures("own_locks")
+@pytest.mark.usefixtures("own_slot")
 def test_the_self_test_names_a_trial_that_fails(
     machine: Survey, faulty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,12 +292,12 @@ def test_the_self_test_names_a_trial_that_fails(
     facts = WorkloadFacts(directions=("forward",), varies=(), input_shape=(1, 1))
     monkeypatch.setattr(self_test, "CELL", CellAxes(workload=workload))
     monkeypatch.setattr(self_test, "FACTS", {workload: facts})
-    (check,) = check_pairs(machine, "off", 2.0)
+    (check,) = check_pairs(machine, "off", 0.0)
     assert check.state == "problem"
     assert check.found.startswith("a trial ended with error: ")
 
 
-@pytest.mark.usefixtures("own_locks")
+@pytest.mark.usefixtures("own_slot")
 def test_the_self_test_disturbs_no_sweep(without_gpu: Survey) -> None:
     with measuring_lock(["cpu"]):
         (check,) = check_pairs(without_gpu, "off", 2.0)
