@@ -22,6 +22,7 @@ from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 
+pytestmark = pytest.mark.timeout(300)  # whichever test comes first makes the month
 NIGHTS = [date(2026, 11, 1) + timedelta(days=day) for day in range(30)]
 LAUNCH_FILE = """
 cluster_name: month
@@ -219,7 +220,6 @@ def month(
     return Month(outcomes=outcomes, exit_codes=exit_codes, posts=received, folder=folder)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda each: f"{each.cell} {each.metrics[-1]}")
 def test_a_planted_fault_is_found_in_time_and_named(month: Month, planted: Planted) -> None:
     found = month.first_alerts(planted)
@@ -279,7 +279,6 @@ def test_confirmations_are_no_nights(month: Month) -> None:
     assert month.outcomes[date(2026, 11, 25)].nights == 24
 
 
-@pytest.mark.timeout(300)
 def test_a_night_through_ray_ends_as_a_fake_one_does(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(LAUNCH_FILE.partition("      last_good")[0])
     (tmp_path / "suite.yaml").write_text(REAL_SUITE)
