@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
 from cudnn_sweep.cluster.errors import ClusterError
@@ -30,7 +30,7 @@ class Jobs:
         """Raises ClusterError where nobody answers, or refuses the token."""
         self.url = _url(address)
         self._headers = {"Authorization": f"Bearer {token.read_text().strip()}"} if token else {}
-        self._check()
+        self._get("/api/version")
         from ray.job_submission import JobSubmissionClient
 
         for name in CHATTY:
@@ -60,21 +60,33 @@ class Jobs:
     def stop(self, job_id: str) -> None:
         self._client.stop_job(job_id)
 
+    def ids(self) -> set[str]:
+        """Of those that this head has had."""
+        return {job.submission_id for job in self._client.list_jobs() if job.submission_id}
+
     def output(self, job_id: str) -> str:
         """All that it has printed so far."""
         found: str = self._client.get_job_logs(job_id)
         return found
 
+    def last_lines(self, job_id: str, lines: int) -> str:
+        """The end of that; nothing where it has not begun."""
+        node = self._client.get_job_info(job_id).driver_node_id
+        if node is None:
+            return ""
+        query = urlencode({"submission_id": job_id, "node_id": node, "lines": lines})
+        return self._get(f"/api/v0/logs/file?{query}").decode(errors="replace")
+
     def follow(self, job_id: str) -> AsyncIterator[str]:
         """What it prints as it prints it, from the beginning; its end is not that of the job."""
         return self._client.tail_job_logs(job_id)
 
-    def _check(self) -> None:
+    def _get(self, path: str) -> bytes:
         try:
-            with urlopen(
-                Request(f"{self.url}/api/version", headers=self._headers), timeout=ANSWER_S
-            ):
-                return
+            request = Request(f"{self.url}{path}", headers=self._headers)
+            with urlopen(request, timeout=ANSWER_S) as answer:
+                found: bytes = answer.read()
+                return found
         except HTTPError as error:
             if error.code in (401, 403):
                 told = "refuses our token" if self._headers else "asks for a token"

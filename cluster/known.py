@@ -1,9 +1,8 @@
-"""What this machine remembers of a cluster between commands: its token, and the last sweep sent there."""
+"""What this machine remembers of a cluster between commands: its token, and the sweeps sent there."""
 
 import json
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -41,14 +40,27 @@ class KnownCluster:
         """The copy that `ray up` was given."""
         return self.folder / "cluster.yaml"
 
+    @property
+    def _jobs_file(self) -> Path:
+        return self.folder / "jobs.json"
+
     def remember(self, job: SentJob) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (self.folder / "job.json").write_text(json.dumps(asdict(job)))
+        jobs = [asdict(each) for each in [*self.jobs(), job]]
+        self._jobs_file.write_text(json.dumps(jobs))
+
+    def forget_jobs(self) -> None:
+        self._jobs_file.unlink(missing_ok=True)
+
+    def jobs(self) -> list[SentJob]:
+        """In the order in which they were sent; the cluster may have been lost since."""
+        if not self._jobs_file.exists():
+            return []
+        found: list[dict[str, str]] = json.loads(self._jobs_file.read_text())
+        return [SentJob(**each) for each in found]
 
     def job(self) -> SentJob:
         """The last one sent. Raises ClusterError where there is none."""
-        try:
-            found: Mapping[str, str] = json.loads((self.folder / "job.json").read_text())
-        except FileNotFoundError:
-            raise ClusterError(f"no sweep was sent to cluster {self.name} from here") from None
-        return SentJob(**found)
+        if not (jobs := self.jobs()):
+            raise ClusterError(f"no sweep was sent to cluster {self.name} from here")
+        return jobs[-1]

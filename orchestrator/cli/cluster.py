@@ -43,11 +43,11 @@ def stop(file: File = Path("cluster.yaml")) -> None:
 
 
 def pull(file: File = Path("cluster.yaml")) -> None:
-    """Copy the records of the sweep that was sent to FILE's cluster last to the results folder here."""
+    """Copy the records of the sweeps that were sent to FILE's cluster to the results folder here."""
     from cudnn_sweep.orchestrator.remote.status import pull_records
 
-    with _connected(file) as (_, jobs, job):
-        new = pull_records(jobs, job)
+    with _connected(file) as (cluster, jobs, job):
+        new = pull_records(jobs, cluster.known.jobs())
         typer.echo(f"{new} new records are in {job.results}.")
 
 
@@ -69,8 +69,8 @@ def down(
         if cluster.file.where != "launcher":
             raise ClusterError(f"{file} joins a cluster that was not launched from here")
         if not discard:
-            with _connected(file) as (_, jobs, job):
-                missing = missing_here(jobs, job)
+            with cluster.jobs() as jobs:
+                missing = missing_here(jobs, cluster.known.jobs())
             if missing:
                 raise ClusterError(
                     f"{missing} records lie on the head alone: `sweep pull {file}` brings them, "
@@ -78,6 +78,7 @@ def down(
                 )
         if yes or typer.confirm(f"End all nodes of {cluster.known.name}?"):
             take_down(cluster.known.launch_file)
+            cluster.known.forget_jobs()
 
 
 @contextmanager

@@ -61,13 +61,13 @@ def read_nodes(file: Path) -> list[Node]:
 def a_process_each(driver: str, by_model: list[list[Node]]) -> int:
     """Plans, and sweeps, of several GPU models side by side: one Tune cannot keep them apart.
 
-    `driver`: the module that runs one, given a file of its nodes. Returns the worst exit code.
+    `driver`: the module that runs one, given a file of its nodes and how many there are. Returns the worst exit code.
     """
     started = []
     for number, nodes in enumerate(by_model):
         file = Path(f"nodes-{number}.json")
         file.write_bytes(NODES.dump_json(nodes))
-        command = [sys.executable, "-m", driver, str(file)]
+        command = [sys.executable, "-m", driver, str(file), str(len(by_model))]
         started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     with ThreadPoolExecutor(len(started)) as pool:
         return max(pool.map(partial(_pass_on, Lock()), started))

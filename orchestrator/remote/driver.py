@@ -10,13 +10,9 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import Event as Flag
-from threading import Thread
 
 import ray
 from rich.console import Console
@@ -38,17 +34,11 @@ from cudnn_sweep.orchestrator.gpu_choice import share_of
 from cudnn_sweep.orchestrator.plan import narrow
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.remote.by_model import a_process_each, nodes_by_model, read_nodes
-from cudnn_sweep.orchestrator.remote.events import (
-    Ended,
-    Event,
-    Progressed,
-    Recorded,
-    Started,
-    to_line,
-)
+from cudnn_sweep.orchestrator.remote.events import Ended
 from cudnn_sweep.orchestrator.remote.nodes import Node
 from cudnn_sweep.orchestrator.remote.request import RECORDS, RemoteRequest, read_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
+from cudnn_sweep.orchestrator.remote.teller import Teller, say
 from cudnn_sweep.orchestrator.repeats import repeats_of, told
 from cudnn_sweep.orchestrator.report import print_summary
 from cudnn_sweep.orchestrator.session import Session
@@ -58,15 +48,15 @@ from cudnn_sweep.orchestrator.tune_host import Host, Slots
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.suite import GpuChoice
 
-EVERY_S = 1.0
 WIDTH = 180  # columns of the lines for people
 USAGE = 2  # exit code
 
 
-def main(of_one_model: Path | None) -> int:
+def main(of_one_model: Path | None, sweeps: int) -> int:
     """The exit code of `sweep launch`: 0 every trial is recorded, 1 not so, 2 nothing was started.
 
-    `of_one_model`: a file of nodes, for a process that runs the sweep of their model alone.
+    `of_one_model`: a file of nodes, for a process that runs the sweep of their model alone, one of so
+    many `sweeps`.
     """
     request = read_request(Path.cwd())
     console = Console(width=WIDTH)
@@ -75,11 +65,11 @@ def main(of_one_model: Path | None) -> int:
         by_model = [read_nodes(of_one_model)] if of_one_model else nodes_by_model(request, console)
         if len(by_model) > 1:
             return a_process_each(__spec__.name, by_model)
-        code = _sweep(request, by_model[0], console)
+        code = _sweep(request, by_model[0], sweeps, console)
     except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
         print(f"sweep: {error}", flush=True)
         code = USAGE
-    _say(Ended(exit_code=code))
+    say(Ended(exit_code=code))
     return code
 
 
@@ -98,7 +88,7 @@ def _join(request: RemoteRequest) -> None:
         refuse_open_ray(ray.get_runtime_context().gcs_address)
 
 
-def _sweep(request: RemoteRequest, nodes: list[Node], console: Console) -> int:
+def _sweep(request: RemoteRequest, nodes: list[Node], sweeps: int, console: Console) -> int:
     """On nodes of one GPU model."""
     machine = nodes[0].machine
     whole = plan_of(request.suite_name, request.suite, machine)
@@ -113,9 +103,10 @@ def _sweep(request: RemoteRequest, nodes: list[Node], console: Console) -> int:
         choice = choose_sweep(store, whole, chosen, machine.environment, request.options.wish)
         preload = modules_to_preload(request.suite, request.preload)
         session = replace(session_for(choice, whole, preload), folder=Path())
-        _say_started(session, choice.reason)
+        teller = Teller(session, sweeps)
+        teller.started(session.plan, choice.reason)
         budget_s = None if request.budget_minutes is None else request.budget_minutes * 60
-        run = partial(_run, store.location, nodes, request.suite.gpus)
+        run = partial(_run, store.location, nodes, request.suite.gpus, teller)
         again = partial(repeats_of, store, whole, choice)
         progress = run_rounds(session, again, run, budget_s)
         print_summary(console, store, request.results, choice, session, progress, request.options)
@@ -126,11 +117,12 @@ def _run(
     location: str,
     nodes: list[Node],
     choice: GpuChoice,
+    teller: Teller,
     session: Session,
     budget_s: float | None,
 ) -> Progress:
     if repeats := told(session.plan):
-        _say_started(session, repeats)
+        teller.started(session.plan, repeats)
     slots = Slots(
         count=share_of(choice, sum(node.accelerators for node in nodes)),
         gpu=True,
@@ -139,49 +131,15 @@ def _run(
     host = Host(session, results=location, slots=slots, followed=True)
     with tempfile.TemporaryDirectory(prefix="sweep-tune-") as tune_folder:
         try:
-            with _telling(host, session.sweep_id):
+            with teller.telling(host):
                 host.run(Path(tune_folder), budget_s)
         finally:
             progress = host.finish(refuges_of(session))
-            _tell(host, session.sweep_id)
+            teller.tell(host)
     return progress
 
 
-def _say_started(session: Session, reason: str) -> None:
-    started = Started(
-        sweep_id=session.sweep_id, reason=reason, plan=session.plan, contrasts=session.contrasts
-    )
-    _say(started)
-
-
-@contextmanager
-def _telling(host: Host, sweep_id: str) -> Iterator[None]:
-    ended = Flag()
-
-    def tell() -> None:
-        while not ended.wait(EVERY_S):
-            _tell(host, sweep_id)
-
-    thread = Thread(target=tell, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
-def _tell(host: Host, sweep_id: str) -> None:
-    for record in host.take():
-        _say(Recorded(record=record))
-    _say(Progressed(sweep_id=sweep_id, progress=host.progress()))
-
-
-def _say(event: Event) -> None:
-    print(to_line(event), flush=True)
-
-
 if __name__ == "__main__":
-    exit_code = main(Path(sys.argv[1]) if sys.argv[1:] else None)
+    exit_code = main(Path(sys.argv[1]), int(sys.argv[2])) if sys.argv[1:] else main(None, 1)
     sys.stdout.flush()
     os._exit(exit_code)  # see orchestrator/cli/failing.py::leave

@@ -25,8 +25,18 @@ class Started:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progressed:
+    """How far a sweep is. The last of them stands for all that was said before."""
+
     sweep_id: str
+    launch_id: str
     progress: Progress
+    """Of the trials that run now: the plan's, or blocks that run again,"""
+    planned: int
+    """and how many this job planned of the sweep in all"""
+    recorded: int
+    """and recorded."""
+    sweeps: int
+    """How many sweeps, of a GPU model each, the job has."""
     kind: Literal["progressed"] = "progressed"
 
 

@@ -7,7 +7,8 @@ from time import sleep
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.collector import Collector
+from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.cluster.jobs import ENDED, Jobs
 from cudnn_sweep.orchestrator.contrast import verdicts_of
 from cudnn_sweep.orchestrator.display import watch
@@ -32,8 +33,8 @@ class Follower:
     def __init__(self, results: str, console: Console, *, copies: bool) -> None:
         """`copies`: that folder here gets them; else the records are in `results`."""
         self._console = console
-        self._copies = open_store(results) if copies else None
-        self._results = results
+        self._store = open_store(results)
+        self._copies = Collector(self._store) if copies else None
         self._sweeps = SideBySide()
         self._kept: set[str] = set()
         self._display = ExitStack()
@@ -64,10 +65,9 @@ class Follower:
         self._display.close()
         self._console.print(f"Sweep {event.sweep_id} ({event.reason})", highlight=False)
         if self._copies is not None:
-            there = self._copies.stored_trials(event.sweep_id).values()
+            there = self._store.stored_trials(event.sweep_id).values()
             self._kept.update(trial.attempt_id for trial in there)
         self._sweeps.start(event)
-        store: Store = self._copies or open_store(self._results)
         running = self._sweeps.sweeps()
         self._display.enter_context(
             watch(
@@ -77,7 +77,7 @@ class Follower:
                 lambda: [
                     verdict
                     for each in running
-                    for verdict in verdicts_of(store, each.sweep_id, each.contrasts)
+                    for verdict in verdicts_of(self._store, each.sweep_id, each.contrasts)
                 ],
             )
         )
@@ -89,6 +89,9 @@ class Follower:
 
     def close(self) -> None:
         self._display.close()
+        if self._copies is not None:
+            for each in self._sweeps.sweeps():
+                self._copies.compact(each.sweep_id)
 
 
 def follow(jobs: Jobs, job_id: str, results: str, console: Console) -> int:

@@ -1,56 +1,58 @@
-"""What a job has said so far: how far its sweep is, and the records that it made durable."""
+"""What jobs have said so far: how far their sweeps are, and the records that they made durable."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
+from cudnn_sweep.analysis.collector import Collector
 from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.cluster.jobs import Jobs
 from cudnn_sweep.cluster.known import SentJob
-from cudnn_sweep.orchestrator.remote.events import (
-    Event,
-    Progressed,
-    Recorded,
-    Started,
-    from_line,
-)
+from cudnn_sweep.orchestrator.remote.events import Event, Progressed, Recorded, from_line
+
+LAST_LINES = 500  # a line is a record of about 12 KB, or, each second, how far a sweep is
 
 
 def status_text(jobs: Jobs, job: SentJob) -> str:
     """A line for the job, and one for each sweep of it: there is one for each GPU model."""
     state, message = jobs.state(job.job_id)
     lines = [f"{job.job_id}: {state.lower()}. {message.partition(chr(10))[0]}"]
-    planned = recorded = 0
-    for event in _events(jobs, job):
-        if isinstance(event, Started):
-            lines.append(f"sweep {event.sweep_id}: {event.reason}")
-            planned += sum(trial.repeats_block is None for trial in event.plan.trials)
-        elif isinstance(event, Recorded):
-            recorded += event.record.repeats_block is None
-        elif isinstance(event, Progressed) and event.progress.stopped:
-            lines.append(f"no new trial starts: {event.progress.stopped}")
-    if planned:
-        lines.append(f"{recorded} of {planned} trials recorded")
-    return "\n".join(dict.fromkeys(lines))
+    for last in _last_told(jobs, job):
+        lines.append(f"sweep {last.sweep_id}: {last.recorded} of {last.planned} trials recorded")
+        if last.progress.stopped:
+            lines.append(f"no new trial starts: {last.progress.stopped}")
+    return "\n".join(lines)
 
 
-def pull_records(jobs: Jobs, job: SentJob) -> int:
+def pull_records(jobs: Jobs, sent: Iterable[SentJob]) -> int:
     """How many were new here. Where results are a URL there is nothing to copy."""
-    new = _new_records(jobs, job)
-    store = open_store(job.results)
-    for record in new:
-        store.write(record)
-    return len(new)
+    found = 0
+    for job in _still_known(jobs, sent):
+        collector = Collector(open_store(job.results))
+        for record in _new_records(jobs, job):
+            collector.write(record)
+            found += 1
+    return found
 
 
-def missing_here(jobs: Jobs, job: SentJob) -> int:
-    return len(_new_records(jobs, job))
+def missing_here(jobs: Jobs, sent: Iterable[SentJob]) -> int:
+    return sum(len(_new_records(jobs, job)) for job in _still_known(jobs, sent))
+
+
+def _still_known(jobs: Jobs, sent: Iterable[SentJob]) -> list[SentJob]:
+    """Those that a head before this one had are lost with what they recorded since they were followed."""
+    known = jobs.ids()
+    return [job for job in sent if job.job_id in known]
 
 
 def _new_records(jobs: Jobs, job: SentJob) -> list[RunRecord]:
     if "://" in job.results:
         return []
     store = open_store(job.results)
-    records = [event.record for event in _events(jobs, job) if isinstance(event, Recorded)]
+    if _all_here(_last_told(jobs, job), store):
+        return []
+    events = _events(jobs.output(job.job_id))
+    records = [event.record for event in events if isinstance(event, Recorded)]
     there = {
         trial.attempt_id
         for sweep_id in {record.sweep_id for record in records}
@@ -59,7 +61,30 @@ def _new_records(jobs: Jobs, job: SentJob) -> list[RunRecord]:
     return [record for record in records if record.attempt_id not in there]
 
 
-def _events(jobs: Jobs, job: SentJob) -> Iterator[Event]:
-    for line in jobs.output(job.job_id).split("\n"):
+def _all_here(told: list[Progressed], store: Store) -> bool:
+    """By their numbers, which spares reading a job's whole output."""
+    return bool(told) and all(_here(last, store) == last.recorded for last in told)
+
+
+def _here(last: Progressed, store: Store) -> int:
+    trials = store.stored_trials(last.sweep_id).values()
+    return Counter(trial.launch_id for trial in trials)[last.launch_id]
+
+
+def _last_told(jobs: Jobs, job: SentJob) -> list[Progressed]:
+    """Of each sweep, from the end of the output where that tells of all."""
+    found = _last_of_each(_events(jobs.last_lines(job.job_id, LAST_LINES)))
+    if found and len(found) == found[0].sweeps:
+        return found
+    return _last_of_each(_events(jobs.output(job.job_id)))
+
+
+def _last_of_each(events: Iterable[Event]) -> list[Progressed]:
+    found = {event.sweep_id: event for event in events if isinstance(event, Progressed)}
+    return [found[sweep_id] for sweep_id in sorted(found)]
+
+
+def _events(output: str) -> Iterator[Event]:
+    for line in output.split("\n"):
         if event := from_line(line):
             yield event

@@ -1,6 +1,7 @@
 """A real cluster of several hosts, in network namespaces of this machine: launched, cut, mended, lost."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ HEALTH = (
     "RAY_health_check_period_ms=1000 RAY_health_check_timeout_ms=1000 "
     "RAY_health_check_failure_threshold=3"
 )
+CUT_S = 12.0  # longer than Ray's patience so shortened
 LAUNCH_FILE = f"""
 cluster_name: hosts
 provider: {{type: local, head_ip: 10.77.0.10, worker_ips: [10.77.0.11, 10.77.0.12]}}
@@ -63,6 +65,10 @@ class Hosts:
         """On the laptop; its output."""
         return self.do("sh", "laptop", self._line(words, timeout_s))
 
+    def refused(self, words: str) -> str:
+        """What `sweep` says when it does not do it."""
+        return self.do("sh", "laptop", f"cd {self.user} && ! {VENV}/bin/sweep {words} 2>&1")
+
     def begin(self, words: str, timeout_s: int = 150) -> subprocess.Popen[str]:
         command = [str(HOSTS), "sh", str(self.base), "laptop", self._line(words, timeout_s)]
         launch = subprocess.Popen(
@@ -79,13 +85,19 @@ class Hosts:
     def _line(self, words: str, timeout_s: int) -> str:
         return f"cd {self.user} && timeout {timeout_s} {VENV}/bin/sweep {words}"
 
+    def every_record(self) -> list[dict[str, Any]]:
+        """What came home."""
+        columns = ["sweep_id", "trial_id", "host", "repeats_block"]
+        found: list[dict[str, Any]] = (
+            open_store(str(self.user / "results")).snapshot().table(columns).to_pylist()
+        )
+        return found
+
     def records(self) -> list[dict[str, Any]]:
-        """What came home of the plans; blocks that were split come again."""
+        """Of the plans alone: blocks that were split come again."""
         if not (self.user / "results").exists():
             return []
-        columns = ["sweep_id", "trial_id", "host", "repeats_block"]
-        rows = open_store(str(self.user / "results")).snapshot().table(columns).to_pylist()
-        return [row for row in rows if row["repeats_block"] is None]
+        return [row for row in self.every_record() if row["repeats_block"] is None]
 
     def wait_for_records(
         self, count: int, launch: subprocess.Popen[str], timeout_s: float = 150
@@ -127,7 +139,7 @@ def test_sweep_goes_on_when_a_worker_comes_back_from_a_cut(hosts: Hosts) -> None
     launch = hosts.begin("launch --strict")
     hosts.wait_for_records(before + 2, launch)
     hosts.do("cut", "w2")
-    time.sleep(10)  # its trial is given to w1 meanwhile
+    time.sleep(CUT_S)
     hosts.do("mend", "w2")
     output, _ = launch.communicate(timeout=140)
     assert launch.returncode == 0, output
@@ -167,4 +179,23 @@ def test_sweep_survives_a_worker_without_power(hosts: Hosts) -> None:
     records = [record for record in hosts.records() if record["sweep_id"] not in sweeps]
     assert len({record["trial_id"] for record in records}) == len(records) == 21
     assert {record["host"] for record in records} == {"w1", "w2"}
-    assert "21 of 21 trials recorded" in hosts.sweep("status")
+    assert re.search(r"(\d+) of \1 trials recorded", hosts.sweep("status"))
+
+
+def test_cluster_is_not_taken_down_before_its_records_are_here(hosts: Hosts) -> None:
+    """The last test here: afterwards the cluster is no longer known."""
+    hosts.do("start", "w1")
+    results, aside = hosts.user / "results", hosts.user / "aside"
+    results.rename(aside)
+    refused = hosts.refused("down --yes")
+    found = re.search(r"(\d+) records lie on the head alone: `sweep pull cluster.yaml`", refused)
+    assert found, refused
+    assert f"{found[1]} new records are in results." in hosts.sweep("pull")
+    assert len(hosts.every_record()) == int(found[1]) >= 21
+    assert "0 new records" in hosts.sweep("pull")
+
+    shutil.rmtree(results)
+    assert "End all nodes of hosts? [y/N]" in hosts.sweep("down --discard <<<n")
+    assert "trials recorded" in hosts.sweep("status")
+    hosts.sweep("down --discard --yes")
+    assert "no sweep was sent to cluster hosts" in hosts.refused("status")
