@@ -6,10 +6,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
+
+import yaml  # type: ignore[import-untyped]
 
 from cudnn_sweep.cluster.errors import ClusterError
 
@@ -26,8 +28,23 @@ def bring_up(file: Path) -> None:
 
 
 def take_down(file: Path) -> None:
-    """`ray down`: ends every node. Raises ClusterError."""
-    _ray("down", "-y", str(file), log=file.with_name("down.log"))
+    """`ray down`: ends every node. Raises ClusterError.
+
+    Machines that no cloud takes back are to end their Ray. `ray down` asks the head for a bare `ray stop`,
+    which finds no `ray` in an environment of its own, and goes on; the file's own commands find it. The
+    other nodes end when their head is gone.
+    """
+    log = file.with_name("down.log")
+    for command in stop_commands(yaml.safe_load(file.read_text())):
+        with suppress(ClusterError):  # a head that is gone has nothing to stop
+            _ray("exec", str(file), command, log=log)
+    _ray("down", "-y", str(file), log=log)
+
+
+def stop_commands(ray_part: Mapping[str, Any]) -> list[str]:
+    """Those of the head's start commands that end an earlier Ray, and only that."""
+    commands: list[str] = ray_part.get("head_start_ray_commands") or []
+    return [each for each in commands if "ray stop" in each and "ray start" not in each]
 
 
 def workers_at_first(ray_part: Mapping[str, Any]) -> int:

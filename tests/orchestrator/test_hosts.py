@@ -198,4 +198,5 @@ def test_cluster_is_not_taken_down_before_its_records_are_here(hosts: Hosts) -> 
     assert "End all nodes of hosts? [y/N]" in hosts.sweep("down --discard <<<n")
     assert "trials recorded" in hosts.sweep("status")
     hosts.sweep("down --discard --yes")
+    hosts.do("sh", "head", "! pgrep -x gcs_server")
     assert "no sweep was sent to cluster hosts" in hosts.refused("status")
