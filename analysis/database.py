@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.prelude import RECORDS_VIEW, REPEATED_KEYS, macros
+from cudnn_sweep.analysis.prelude import RECORDS_VIEW, REPEATED_KEYS, macros_in
 from cudnn_sweep.analysis.queries import Value
 from cudnn_sweep.analysis.store import LISTINGS, Store
 
@@ -40,6 +40,7 @@ class Database:
         self._sweep_id = sweep_id
         self._snapshot = store.snapshot(sweep_id)
         self._is_shown = False
+        self._macros: set[str] = set()
 
     @property
     def torn_files(self) -> tuple[str, ...]:
@@ -56,6 +57,7 @@ class Database:
             try:
                 self._refuse_all_but_select(sql)
                 self._show_records()
+                self._make_macros(sql)
                 relation = self._connection.sql(sql, params=dict(values) if values else None)
                 return relation.to_arrow_table()
             except (duckdb.Error, pa.ArrowException) as error:
@@ -77,8 +79,13 @@ class Database:
         self._connection.register("repeated_keys", repeated)
         view = RECORDS_VIEW if repeated.num_rows else "create or replace view records as {rows}"
         self._connection.execute(view.format(rows=rows, repeated="from repeated_keys"))
-        self._connection.execute(macros())
         self._is_shown = True
+
+    def _make_macros(self, sql: str) -> None:
+        for name, statement in macros_in(sql).items():
+            if name not in self._macros:
+                self._connection.execute(statement)
+                self._macros.add(name)
 
     def _rows(self) -> str:
         """A select of what is stored. A kind of file that is not there stays out of it: to plan a

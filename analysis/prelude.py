@@ -1,5 +1,7 @@
 """The SQL that gives plain DuckDB the view `records` over a store, and the macros of the questions."""
 
+import re
+from functools import cache
 from importlib.resources import files
 
 import pyarrow as pa
@@ -57,6 +59,26 @@ def macros() -> str:
     folder = files("cudnn_sweep.analysis").joinpath("macros")
     scripts = sorted(folder.iterdir(), key=lambda script: script.name)
     return "\n".join(script.read_text() for script in scripts)
+
+
+def macros_in(sql: str) -> dict[str, str]:
+    """The statements of those macros that a question names, and that these name, in their order: to
+    make all of them takes as long as the answer.
+    """
+    every = _each_macro()
+    named: set[str] = set()
+    todo = [sql]
+    while todo:
+        found = (every.keys() & re.findall(r"\w+", todo.pop().lower())) - named
+        named |= found
+        todo += [every[name] for name in found]
+    return {name: statement for name, statement in every.items() if name in named}
+
+
+@cache
+def _each_macro() -> dict[str, str]:
+    parts = re.split(r"^(?=create or replace macro (\w+))", macros(), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def _no_rows() -> str:

@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
 from cudnn_sweep.analysis.database import Database, open_database
 from cudnn_sweep.analysis.errors import QueryError
@@ -82,6 +83,11 @@ def test_a_refusal_says_which_statements_were_found(store: Store) -> None:
 )
 def test_short_forms_of_select_are_allowed(attacked: Database, sql: str) -> None:
     assert attacked.query(sql).num_rows > 0
+
+
+def test_a_select_may_call_a_macro_however_it_is_spelt(attacked: Database) -> None:
+    (row,) = attacked.query("select T_95(4) as t").to_pylist()
+    assert row == {"t": pytest.approx(stats.t.ppf(0.975, 4), abs=1e-6)}
 
 
 def test_records_hold_each_trial_once_from_loose_files_and_parts(kept_store: Store) -> None:
