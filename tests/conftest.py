@@ -16,6 +16,27 @@ if TYPE_CHECKING:
 EXIT_STATUS = pytest.StashKey[int]()
 MUST_RUN = "SWEEP_CI"  # set where everything that tests need is installed: they must not skip there
 
+# They measure, wait for one another's locks or start a Ray: one after another, undisturbed.
+MEASURING = ("tests/orchestrator/", "tests/cluster/", "tests/analysis/test_scale.py")
+NICE = 10  # of the other tests' process: beside one that is busy it gets a tenth of a core
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Under `pytest -n 2` one process measures, and one that always gives way has the other tests."""
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class MeasuringApart(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "measuring" if nodeid.startswith(MEASURING) else "giving way"
+
+    return MeasuringApart(config, log)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if hasattr(item.config, "workerinput") and not item.nodeid.startswith(MEASURING):
+        os.setpriority(os.PRIO_PROCESS, 0, NICE)
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

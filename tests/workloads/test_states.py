@@ -41,7 +41,10 @@ CPU, GPU = Device(torch=torch.device("cpu")), Device(torch=torch.device("cuda"))
 
 PROBLEM = {"input": "2x4x20x24", "out_channels": 8, "kernel": 3, "padding": 1}
 GENERATOR = "cudnn_sweep.workloads.nets.dcgan:Generator"
-NEEDED = {"conv": {"problem": "small"}, GENERATOR: {"input": "2x100x1x1"}}
+NEEDED: dict[str, dict[str, object]] = {
+    "conv": {"problem": "small"},
+    GENERATOR: {"input": "2x100x1x1", "model": {"arguments": {"width": 16}}},
+}
 
 TRIALS: list[tuple[str, str, object, int]] = [  # the last number: a step's convolutions
     ("conv", "forward", "fixed", 1),
