@@ -37,8 +37,6 @@ QUIET = {
     "RAY_AIR_NEW_OUTPUT": "0",
 }
 
-NODES_ASKED_S = 5.0  # between looks at whether any of a sweep's nodes is left
-
 SlotMaker = Callable[[Session, str], Slot]
 
 
@@ -181,29 +179,6 @@ class ActorsKept(FIFOScheduler):
         """Tune then starts those that wait in their order."""
 
 
-class NodesGone(tune.Stopper):
-    """Ends a sweep none of whose nodes is left: Tune would wait for them for ever.
-
-    To Ray a node that starts again is another one; launching again finds it.
-    """
-
-    def __init__(self, node_ids: tuple[str, ...]) -> None:
-        self._node_ids = node_ids
-        self._ask_again = 0.0
-        self._gone = False
-
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        return False
-
-    def stop_all(self) -> bool:
-        """Asked by Tune many times a second."""
-        if self._node_ids and monotonic() >= self._ask_again:
-            alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-            self._gone = alive.isdisjoint(self._node_ids)
-            self._ask_again = monotonic() + NODES_ASKED_S
-        return self._gone
-
-
 class Host:
     """Runs one session on the Ray that this process is connected to."""
 
@@ -260,7 +235,6 @@ class Host:
             ),
             run_config=tune.RunConfig(
                 name=self._session.launch_id,
-                stop=NodesGone(self._slots.node_ids),
                 storage_path=str(tune_folder),
                 failure_config=tune.FailureConfig(max_failures=MAX_LOST * max(map(len, blocks))),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
