@@ -13,6 +13,10 @@
 -- processes_with_error: processes whose error against float64 is known
 -- relative_l2_error: the largest of their relative L2 errors
 -- relative_max_error: the largest of their relative maximum errors
+-- loss: of the first training step, the median over processes; null where it is no training
+-- loss_pairs: processes in a block with one of PyTorch's default config, both with a loss
+-- loss_difference: the largest relative difference of such two losses; not finite where one is not
+-- finite_losses: the first and the last loss of every process is a finite number
 with processes as (
     select
         * replace (
@@ -33,7 +37,7 @@ with processes as (
         ) as is_default
     from records
     where
-        status = 'ok' and fingerprint is not null
+        status = 'ok' and (fingerprint is not null or loss_first is not null)
         and ($sweep_id is null or sweep_id = $sweep_id)
     window alike as (partition by cell_id, env_hash, software_hash, fingerprint)
 ),
@@ -41,7 +45,8 @@ with processes as (
 paired as (
     select
         mine.*,
-        mine.fingerprint = standard.fingerprint as same_bits
+        mine.fingerprint = standard.fingerprint as same_bits,
+        abs(mine.loss_first - standard.loss_first) / abs(standard.loss_first) as loss_difference
     from processes as mine
     left join processes as standard
         on
@@ -70,7 +75,7 @@ select
     any_value(heuristic_mode_b) as heuristic_mode_b,
     any_value(plan_cache_limit) as plan_cache_limit,
     any_value(compute_cache_disabled) as compute_cache_disabled,
-    count(*) as processes,
+    count(fingerprint) as processes,
     count(distinct fingerprint) as distinct_fingerprints,
     bool_and(bitwise_repeatable) as bitwise_repeatable,
     count(same_bits) as default_pairs,
@@ -78,6 +83,10 @@ select
     count(relative_l2_error) as processes_with_error,
     max(relative_l2_error) as relative_l2_error,
     max(relative_max_error) as relative_max_error,
+    median(loss_first) as loss,
+    count(loss_difference) as loss_pairs,
+    max(loss_difference) as loss_difference,
+    bool_and(isfinite(loss_first) and isfinite(loss_last)) as finite_losses,
     any_value(cell_id) as cell_id,
     any_value(env_hash) as env_hash,
     any_value(software_hash) as software_hash

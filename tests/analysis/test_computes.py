@@ -64,3 +64,31 @@ def test_the_largest_error_is_shown(ask: Ask, make_record: MakeRecord) -> None:
 def test_trials_without_a_fingerprint_are_left_out(ask: Ask, make_record: MakeRecord) -> None:
     assert ask("computes", [make_record(fingerprint=None)]) == []
     assert ask("computes", [make_record(trial_id="failed", status="crash")]) == []
+
+
+def test_losses_of_configs_are_compared_within_their_blocks(ask: Ask, make_pair: MakePair) -> None:
+    losses = [(2.0, 2.001), (2.0, 1.99)]
+    trials = [
+        replace(trial, loss_first=loss, loss_last=0.1, fingerprint=None)
+        for block, pair in enumerate(losses)
+        for trial, loss in zip(make_pair(block, 10.0, 5.0), pair, strict=True)
+    ]
+    default, searched = ask("computes", trials)
+    assert (default["loss"], default["loss_pairs"], default["loss_difference"]) == (2.0, 0, None)
+    assert (searched["processes"], searched["loss_pairs"]) == (0, 2)
+    assert searched["loss_difference"] == pytest.approx(0.005)
+    assert default["finite_losses"] is searched["finite_losses"] is True
+
+
+@pytest.mark.parametrize("broken", ["loss_first", "loss_last"])
+def test_a_loss_that_is_no_number_is_told(ask: Ask, make_pair: MakePair, broken: str) -> None:
+    default, searched = (
+        replace(trial, loss_first=2.0, loss_last=1.0) for trial in make_pair(0, 10.0, 5.0)
+    )
+    rows = ask("computes", [default, replace(searched, **{broken: float("nan")})])
+    assert [row["finite_losses"] for row in rows] == [True, False]
+
+
+def test_what_is_no_training_has_no_loss(ask: Ask, make_record: MakeRecord) -> None:
+    (row,) = ask("computes", [make_record(loss_first=None, loss_last=None)])
+    assert (row["loss"], row["loss_pairs"], row["finite_losses"]) == (None, 0, None)
