@@ -33,7 +33,8 @@ def screen_category(values: Sequence[str | None], metric: Category) -> CategoryS
     """Judge the last of `values`: one a night, oldest first, None where a night has none.
 
     Tonight's word is news where it is unusual and, unless one night is enough, that of one of the two
-    nights before is unusual too.
+    nights before is unusual too. Of a search that keeps choosing anew it is not: the share of words seen
+    once is about the chance of one never seen (Good and Turing).
     """
     nights = [
         (place, value)
@@ -45,6 +46,8 @@ def screen_category(values: Sequence[str | None], metric: Category) -> CategoryS
         return _screening("insufficient_data", None, None, len(nights), None)
     past = Counter(value for _, value in nights[:-recent][-MONTH:])
     before, now = past.most_common(1)[0][0], nights[-1][1]
+    if metric.is_drawn and [*past.values()].count(1) > SELDOM * past.total():
+        return _screening("fine", before, now, past.total(), None)
     unusual = [place for place, value in nights[-recent:] if past[value] < usual * past.total()]
     if len(unusual) < min(recent, 2) or unusual[-1] != nights[-1][0]:
         return _screening("fine", before, now, past.total(), None)

@@ -12,6 +12,7 @@ from cudnn_sweep.analysis.nightly.gate import NORMAL
 from cudnn_sweep.analysis.nightly.metric import Amount
 
 FEWEST_NIGHTS = 3  # of a level: fewer are spikes
+FEWEST_LATELY = 2  # of the last one, as an alert needs
 PENALTY = (
     3  # of one more level, in noise × log(nights): of 200 series without a change none shows one
 )
@@ -59,7 +60,8 @@ def _levels(logs: list[float]) -> list[int]:
     for start in range(nights):
         for end, distance in enumerate(_distances(logs[start:]), start + 1):
             found = total[start] + distance + penalty
-            if end - start >= FEWEST_NIGHTS and found < total[end]:
+            fewest = FEWEST_LATELY if end == nights else FEWEST_NIGHTS
+            if end - start >= fewest and found < total[end]:
                 total[end], start_of_last[end] = found, start
     bounds = [nights]
     while bounds[0] > 0:

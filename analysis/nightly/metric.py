@@ -52,6 +52,8 @@ class Category:
     """The word of a night that could not tell: such a night does not count."""
     at_once: bool = False
     """One night is enough; else two of the last three."""
+    is_drawn: bool = False
+    """Chance has a part in it: where new words keep coming, one more is no news."""
 
 
 STEADY_WALL = Amount(
@@ -102,7 +104,7 @@ ERROR = Amount(
     reason="less is another order of summation; another precision is tenfold and more",
     least=1e-8,
 )
-ENGINE = Category(name="engine", meaning="kernels or engine chosen")
+ENGINE = Category(name="engine", meaning="kernels or engine chosen", is_drawn=True)
 SIGN = Category(name="sign", meaning="whether the setting helps or hurts", no_answer="inconclusive")
 FAILURE = Category(name="failure", meaning="outcome of the trials", good="ok", at_once=True)
 MISSING = Category(name="missing", meaning="whether it was measured", good="present", at_once=True)

@@ -47,6 +47,9 @@ def nightly(
         Path | None,
         typer.Option(metavar="SCRIPT", help="Measure nothing: a script makes the numbers up."),
     ] = None,
+    measure: Annotated[
+        bool, typer.Option(help="Measure; else compare what is recorded, which needs no GPU.")
+    ] = True,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan, run nothing.")
     ] = False,
@@ -77,6 +80,7 @@ def nightly(
             reports=reports,
             format=format.value,
             fake=fake,
+            measure=measure,
             dry_run=dry_run,
             program=program(),
         )

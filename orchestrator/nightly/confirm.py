@@ -47,7 +47,7 @@ def measure_again(
     cluster no fresh trials run: further nights tell.
     """
     new = [candidate for candidate in candidates if candidate.is_new]
-    if not new or asked.executor is None:
+    if not new or asked.executor is None or not asked.options.measure:
         return {}
     try:
         return _Confirming(asked, asked.executor, console).of(new)

@@ -42,7 +42,9 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
 
 def _night(asked: AskedNight, environment: Mapping[str, str], console: Console) -> int:
     began = datetime.now(UTC)
-    reasons = why_unfit(asked) or _measure(asked, console)
+    reasons: tuple[str, ...] = ()
+    if asked.options.measure:
+        reasons = why_unfit(asked) or _measure(asked, console)
     compared = not_measured(asked, began, reasons) if reasons else compare(asked, began, console)
     reports = _keep(asked, compared, environment)
     show(compared.outcome, reports, asked.options.format, console)

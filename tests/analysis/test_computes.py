@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import nan
+from typing import Any
 
 import pytest
 
@@ -80,12 +82,14 @@ def test_losses_of_configs_are_compared_within_their_blocks(ask: Ask, make_pair:
     assert default["finite_losses"] is searched["finite_losses"] is True
 
 
-@pytest.mark.parametrize("broken", ["loss_first", "loss_last"])
-def test_a_loss_that_is_no_number_is_told(ask: Ask, make_pair: MakePair, broken: str) -> None:
+@pytest.mark.parametrize("broken", [{"loss_first": nan}, {"loss_last": nan}])
+def test_a_loss_that_is_no_number_is_told(
+    ask: Ask, make_pair: MakePair, broken: dict[str, Any]
+) -> None:
     default, searched = (
         replace(trial, loss_first=2.0, loss_last=1.0) for trial in make_pair(0, 10.0, 5.0)
     )
-    rows = ask("computes", [default, replace(searched, **{broken: float("nan")})])
+    rows = ask("computes", [default, replace(searched, **broken)])
     assert [row["finite_losses"] for row in rows] == [True, False]
 
 

@@ -9,7 +9,13 @@ from cudnn_sweep.workloads.measurement import Computed
 from cudnn_sweep.workloads.measuring.computed import _hash_on_device, compute, fingerprint
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape, find_problem
-from cudnn_sweep.workloads.workload import Setting, Workload, bundled_workloads
+from cudnn_sweep.workloads.workload import (
+    Setting,
+    TimedStep,
+    Workload,
+    bundled_workloads,
+    workload,
+)
 
 PROBLEM = find_problem("tutorials/rgb224")
 SMALL = (2, 3, 12, 12)
@@ -92,6 +98,31 @@ def test_reference_that_would_take_too_long_is_left_out_with_a_reason() -> None:
     assert found.fingerprint is not None
     assert found.relative_l2_error is None
     assert found.reference_note is not None and "1e+15" in found.reference_note
+
+
+def test_gradient_that_is_zero_but_for_rounding_is_held_against_the_others() -> None:
+    @workload(directions=("training",), varies=("batch",), input_shape=(2, 3))
+    def bias_before_normalisation(setting: Setting) -> TimedStep:
+        def examine(inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+            rounding = 1e-17 if setting.reference else 1e-9
+            return {
+                "loss": torch.tensor(7.0, dtype=setting.dtype),
+                "weight.grad": torch.full((4,), 1e-3, dtype=torch.float64),
+                "bias.grad": torch.full((4,), rounding, dtype=torch.float64),
+            }
+
+        return TimedStep(prepare=setting.random, run=examine, examine=examine)
+
+    setting = Setting(
+        device=torch.device("cpu"),
+        precision=PRECISIONS["fp32"],
+        layout="contiguous",
+        direction="training",
+        problem=None,
+    )
+    found = compute(bias_before_normalisation, setting, (2, 3), 1, reference=True, flops=0)
+    assert found.relative_l2_error == pytest.approx(1e-6)
+    assert found.relative_max_error == pytest.approx(1e-6)
 
 
 def test_fingerprint_depends_on_bits_and_places_and_on_nothing_else() -> None:

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import pynvml
 import pytest
+import torch
 
 from cudnn_sweep.workloads import measurement
 from cudnn_sweep.workloads.measurement import GpuTelemetry
@@ -249,6 +250,7 @@ def test_our_processes_are_no_others(
 
 @pytest.mark.gpu
 def test_a_gpu_is_read_without_its_user() -> None:
+    others = int(torch.cuda.is_initialized())  # this very process, where other tests used the GPU
     code = (
         "import torch\n"
         "from cudnn_sweep.workloads.gpu import gpu_uuid\n"
@@ -257,7 +259,8 @@ def test_a_gpu_is_read_without_its_user() -> None:
         "monitor = open_monitor('nvml', gpu_uuid(0))\n"
         "reading = monitor.read()\n"
         "assert reading.sm_clock_mhz > 0 and reading.temperature_c > 0, reading\n"
-        "assert reading.throttle_reasons is not None and reading.other_processes == 0, reading\n"
+        f"assert reading.other_processes == {others}, reading\n"
+        "assert reading.throttle_reasons is not None, reading\n"
         "assert monitor.energy_mj() > 0\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from hashlib import blake2b
+from math import sqrt
 
 import torch
 from torch.backends import cudnn
@@ -19,6 +20,9 @@ PLACE, MIX = -7046029254386353131, -49064778989728563
 
 # More operations would take a second or longer in float64, without cuDNN.
 REFERENCE_FLOPS = {"cuda": 4 * 10**12, "cpu": 10**10}
+
+# A bias before a normalisation has no gradient but for rounding, which fifty layers raise to 1e-11.
+VANISHING = 1e-9
 
 Tensors = dict[str, torch.Tensor]
 
@@ -39,7 +43,8 @@ def compute(
     prints = {name: fingerprint(tensor) for name, tensor in found.items()}
     again = {name: fingerprint(tensor) for name, tensor in step.examine(inputs).items()}
     exact, note = _reference(workload, setting, shape, seed, flops) if reference else ({}, None)
-    errors = {name: _errors(found[name], exact[name]) for name in exact}
+    sizes = _typical_sizes(exact)
+    errors = {name: _errors(found[name], exact[name], sizes[_kind(name)]) for name in exact}
     tensors = [
         ComputedTensor(
             tensor=name,
@@ -104,13 +109,34 @@ def _reference(
         cudnn.enabled = enabled
 
 
-def _errors(found: torch.Tensor, exact: torch.Tensor) -> tuple[float, float]:
-    """Relative L2 and relative maximum; infinite where only what is exact is zero throughout."""
+def _kind(name: str) -> str:
+    return "gradient" if name.endswith(".grad") else "value"
+
+
+def _typical_sizes(exact: Tensors) -> dict[str, float]:
+    """Of each kind the largest root mean square of a tensor."""
+    sizes: dict[str, float] = {}
+    for name, tensor in exact.items():
+        kind = _kind(name)
+        sizes[kind] = max(sizes.get(kind, 0.0), _root_mean_square(tensor.detach()))
+    return sizes
+
+
+def _errors(found: torch.Tensor, exact: torch.Tensor, typical: float) -> tuple[float, float]:
+    """Relative L2 and relative maximum; of what is zero but for rounding relative to `typical`, infinite
+    where that is zero too.
+    """
     exact = exact.detach()
     difference = found.detach().to(torch.float64) - exact
     if not difference.any():
         return 0.0, 0.0
-    size, largest = float(exact.norm()), float(exact.abs().max())
+    size, largest = _root_mean_square(exact), float(exact.abs().max())
+    if size < VANISHING * typical:
+        size = largest = typical
     if size == 0:
         return float("inf"), float("inf")
-    return float(difference.norm()) / size, float(difference.abs().max()) / largest
+    return _root_mean_square(difference) / size, float(difference.abs().max()) / largest
+
+
+def _root_mean_square(tensor: torch.Tensor) -> float:
+    return float(tensor.norm()) / sqrt(tensor.numel())

@@ -127,6 +127,15 @@ def test_a_word_that_comes_and_goes_is_no_news() -> None:
     assert screen_category([*"aabaababaa", "b", "b"], ENGINE).state == "fine"
 
 
+def test_another_choice_is_no_news_of_a_search_that_keeps_choosing_anew() -> None:
+    chosen = ["a", "b", "a", "c", "d", "a", "e", "a"]
+    assert screen_category([*chosen, "f", "a", "g"], ENGINE).state == "fine"
+    once = ["a"] * 11 + ["b"]
+    assert screen_category([*once, "f", "a", "g"], ENGINE).state == "different"
+    signs = ["helps"] * 4 + ["equivalent"]
+    assert screen_category([*signs, "hurts", "hurts", "hurts"], SIGN).state == "different"
+
+
 def test_a_night_that_cannot_tell_the_sign_does_not_count() -> None:
     nights = ["helps", "inconclusive"] * 7 + ["hurts", "inconclusive", "hurts"]
     assert screen_category(nights, SIGN).state == "different"
