@@ -52,7 +52,7 @@ class SnapshotReader:
         for path in paths:
             try:
                 if f"/{TRIALS}/" in path:
-                    loose.append(self._row(path))
+                    loose.append(self._rows(path))
                 else:
                     parts.append(self._part(path))
             except TornFileError:
@@ -62,7 +62,7 @@ class SnapshotReader:
         rows = joined(loose).select(arrow_schema().names)
         return Snapshot(loose=rows, parts=self._scanned(parts), torn=tuple(torn))
 
-    def _row(self, path: str) -> pa.Table:
+    def _rows(self, path: str) -> pa.Table:
         if path not in self._loose:
             self._loose[path] = parquet.read(self._folder, path)
         return self._loose[path]

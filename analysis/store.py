@@ -1,6 +1,7 @@
 """The results: Parquet files below a folder or a URL, one a finished trial, compacted in batches.
 
     sweep=<id>/trials/<trial_id>-<attempt_id>.parquet   a trial, as soon as it has finished
+    sweep=<id>/trials/together-<unique>.parquet         trials that finished while another was written
     sweep=<id>/part-<unique>.parquet                    many, once compacted
 
 Killing a writer at any moment loses nothing and repeats at most rows that readers drop by key:
@@ -9,7 +10,9 @@ of several rows for one (sweep_id, trial_id) the highest retry counts, of these 
 
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TypeVar
 
 import pyarrow as pa
@@ -57,28 +60,36 @@ class Store:
                 f"results cannot be stored in {self.folder.shown()}: {error}"
             ) from error
 
-    def write(self, record: RunRecord) -> None:
-        """Store one trial; StoreError where it could not be made durable."""
-        self.folder.write(_loose_path(record), parquet.encode_row(to_table([record])))
+    def write(self, *records: RunRecord) -> dict[str, list[RunRecord]]:
+        """Store trials, those of a sweep in one file; which file has which.
 
-    def compact(self, sweep_id: str, written: Sequence[RunRecord] = ()) -> None:
+        StoreError where not all could be made durable.
+        """
+        files = {_loose_path(together): together for together in _by_sweep(records)}
+        for path, together in files.items():
+            self.folder.write(path, parquet.encode_few(to_table(together)))
+        return files
+
+    def compact(
+        self, sweep_id: str, written: Mapping[str, Sequence[RunRecord]] | None = None
+    ) -> None:
         """Make one part of a sweep's loose files, and remove them once the part is durable.
 
         Many small parts become part of it. A part that is large stays for good, so that rows which
         it has may be left out of a new one whatever other processes compact meanwhile.
-        `written`: records that the caller has written: files of theirs that are still there need not be
-        read, which takes ten times as long as the rest.
+        `written`: what `write` told the caller: files of these that are still there need not be read,
+        which takes ten times as long as the rest.
         """
         parts = self._parts(sweep_id)
         small = [path for path in parts if self._is_small(path)]
         merged = small if len(small) >= MANY_PARTS else []
         loose = self._loose(sweep_id)
-        own = _still_there(written, loose)
+        own = {path: written[path] for path in loose if path in written} if written else {}
         read = self._whole_tables([path for path in [*loose, *merged] if path not in own])
         batch = [*own, *read]
         if batch:
             known = self._attempts_in([path for path in parts if path not in merged])
-            rows = joined([to_table(list(own.values())), *read.values()])
+            rows = joined([to_table(list(chain(*own.values()))), *read.values()])
             fresh = _unknown(rows, known)
             if fresh.num_rows:
                 self.write_part(sweep_id, fresh)
@@ -196,15 +207,18 @@ def _trials_folder(sweep_id: str) -> str:
     return f"{_sweep_folder(sweep_id)}/{TRIALS}"
 
 
-def _loose_path(record: RunRecord) -> str:
-    name = f"{check_id(record.trial_id)}-{check_id(record.attempt_id)}.parquet"
-    return f"{_trials_folder(record.sweep_id)}/{name}"
+def _by_sweep(records: Iterable[RunRecord]) -> Iterable[list[RunRecord]]:
+    found: dict[str, list[RunRecord]] = defaultdict(list)
+    for record in records:
+        found[record.sweep_id].append(record)
+    return found.values()
 
 
-def _still_there(written: Sequence[RunRecord], loose: list[str]) -> dict[str, RunRecord]:
-    """By path; another process may have compacted some."""
-    by_path = {_loose_path(record): record for record in written}
-    return {path: by_path[path] for path in loose if path in by_path}
+def _loose_path(together: list[RunRecord]) -> str:
+    first = together[0]
+    own = f"{check_id(first.trial_id)}-{check_id(first.attempt_id)}"
+    name = own if len(together) == 1 else f"together-{uuid.uuid4().hex}"
+    return f"{_trials_folder(first.sweep_id)}/{name}.parquet"
 
 
 def _unknown(rows: pa.Table, known: set[str]) -> pa.Table:

@@ -163,7 +163,7 @@ def _looking(host: "Host", folder: Path, looks: list[Look]) -> Iterator[None]:
 
 def _look(recorded: int, folder: Path) -> Look:
     ids = set(processes_of(folder))
-    (recorder,) = [pid for pid in ids if _command(pid).startswith("ray::Recorder")]
+    (recorder,) = [pid for pid in ids if _command(pid).startswith("ray::GroupRecorder")]
     return Look(
         recorded=recorded,
         driver_mb=_memory_mb(os.getpid()),

@@ -46,7 +46,7 @@ class Progress:
         """Both together, of a launch that ran one plan after another."""
         return Progress(
             statuses=dict(Counter(self.statuses) + Counter(later.statuses)),
-            slots=later.slots,
+            slots=dict(later.slots),
             failures=self.failures + later.failures,
             repeated=self.repeated + later.repeated,
             lost=self.lost + later.lost,

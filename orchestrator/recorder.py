@@ -1,6 +1,6 @@
 """The recorder: makes each trial durable before Tune hears of it, and knows how far the launch is.
 
-One in a launch, on the launching node; Tune's host runs it as a Ray actor.
+One in a launch, on the launching node; Tune's host runs the one in `group_recorder.py`.
 """
 
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ class Recorder:
         self._progress = Progress()
         self._attempts: dict[str, int] = {}
         self._recorded: set[str] = set()
-        self._held: list[RunRecord] = []
+        self._held: dict[str, RunRecord] = {}
         self._failed_slots: list[str] = []
 
     def wanted(self, trial_ids: list[str]) -> set[str]:
@@ -47,19 +47,14 @@ class Recorder:
 
     def record(self, record: RunRecord) -> bool:
         """Make a record durable. False: it could not be, is held, and no further trial may start."""
-        self._progress.slots.pop(record.slot, None)
-        if record.trial_id in self._recorded:
-            self._progress.repeated += 1
-            return True
-        durable = self._write(record)
-        if not durable:
-            self._held.append(record)
-            self._progress.held = len(self._held)
-        self._recorded.add(record.trial_id)
-        return durable
+        if self._is_first(record):
+            self._settle([record], self._write(record))
+            self._collector.compact_many()
+        return record.trial_id not in self._held
 
     def progress(self) -> Progress:
-        return self._progress
+        """As it is now: a copy, since Ray sends it while the recorder goes on."""
+        return Progress().then(self._progress)
 
     def take(self) -> list[RunRecord]:
         """Those that became durable since the last time."""
@@ -84,9 +79,10 @@ class Recorder:
         What still cannot be written goes into the first of the folders `refuges` that takes it, laid
         out as the results are.
         """
-        held, self._held = self._held, []
-        self._held = [record for record in held if not self._write(record)]
-        for record in self._held:
+        held, self._held = self._held, {}
+        for record in held.values():
+            self._settle([record], self._write(record))
+        for record in self._held.values():
             self._shelter(record, refuges)
         self._progress.held = len(self._held)
         self._progress.given_up = [
@@ -98,7 +94,7 @@ class Recorder:
         self._progress.lost = sum(self._attempts.values()) - came
         if not self._held:
             self._collector.compact(sweep_id)
-        return self._progress
+        return self.progress()
 
     def _shelter(self, record: RunRecord, refuges: list[Path]) -> None:
         for refuge in refuges:
@@ -109,16 +105,33 @@ class Recorder:
             self._progress.kept_in[str(refuge)] = self._progress.kept_in.get(str(refuge), 0) + 1
             return
 
-    def _write(self, record: RunRecord) -> bool:
-        try:
-            self._collector.write(record)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the record must not be lost
-            self._progress.stopped = str(error)
+    def _is_first(self, record: RunRecord) -> bool:
+        """Of its trial's; a later one is only counted."""
+        self._progress.slots.pop(record.slot, None)
+        if record.trial_id in self._recorded:
+            self._progress.repeated += 1
             return False
-        self._count(record)
-        if self._fresh is not None:
-            self._fresh.append(record)
+        self._recorded.add(record.trial_id)
         return True
+
+    def _write(self, *records: RunRecord) -> str | None:
+        """Why they could not be made durable; changes nothing that other calls look at."""
+        try:
+            self._collector.add(*records)
+        except Exception as error:  # noqa: BLE001  # whatever it is, no record must be lost
+            return str(error) or repr(error)
+        return None
+
+    def _settle(self, records: list[RunRecord], fault: str | None) -> None:
+        if fault is not None:
+            self._progress.stopped = fault
+            self._held.update((record.trial_id, record) for record in records)
+            self._progress.held = len(self._held)
+            return
+        for record in records:
+            self._count(record)
+        if self._fresh is not None:
+            self._fresh.extend(records)
 
     def _count(self, record: RunRecord) -> None:
         statuses = self._progress.statuses

@@ -22,9 +22,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import UnfinishedError
+from cudnn_sweep.orchestrator.group_recorder import GroupRecorder
 from cudnn_sweep.orchestrator.plan import Plan, Trial
 from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.recorder import MAX_LOST, Recorder
+from cudnn_sweep.orchestrator.recorder import MAX_LOST
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.slot import Slot
 from cudnn_sweep.orchestrator.slot_gate import SlotGate
@@ -192,7 +193,7 @@ class Host:
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         busy = min(slots.count, sum(1 for _ in session.plan.blocks()))
         self._recorder: Any = (
-            ray.remote(Recorder).options(**options).remote(results, followed=followed)
+            ray.remote(GroupRecorder).options(**options).remote(results, followed=followed)
         )
         gate = ray.remote(SlotGate).options(**options, max_concurrency=busy + 1)
         self._gate: Any = gate.remote(busy)

@@ -4,6 +4,7 @@ import stat
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -98,15 +99,36 @@ def test_many_small_parts_become_one_and_a_large_one_stays(
     assert len(store.stored_trials("night-1")) == 8
 
 
+def test_trials_written_together_are_found_with_those_alone_loose_and_compacted(
+    store: Store, make_record: MakeRecord, tmp_path: Path
+) -> None:
+    """Each sweep's in a file of its own; a damaged one lacks all its trials, and no other's."""
+    records = [make_record(trial_id=f"trial-{at}", attempt_id=f"attempt-{at}") for at in range(4)]
+    night_2 = make_record(sweep_id="night-2")
+    store.write(records[0])
+    files = store.write(*records[1:3], night_2)
+    assert list(files.values()) == [records[1:3], [night_2]]
+    assert set(store.files()) == {*files, "sweep=night-1/trials/trial-0-attempt-0.parquet"}
+    loose = store.stored_trials("night-1")
+    assert loose.keys() == {"trial-0", "trial-1", "trial-2"}
+    (torn,) = store.write(records[3], replace(records[3], trial_id="trial-4"))
+    whole = (tmp_path / "results" / torn).read_bytes()
+    (tmp_path / "results" / torn).write_bytes(whole[:-100])
+    assert store.stored_trials("night-1") == loose
+    store.compact("night-1")
+    assert open_store(store.location).stored_trials("night-1") == loose
+    assert store.torn_files() == [torn]
+
+
 def test_files_that_the_compacting_process_wrote_are_not_read_again(
     store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    records = [make_record(trial_id=name, attempt_id=name) for name in ("own-0", "own-1", "other")]
-    own, other = records[:2], records[2]
-    store.write(own[0])
+    names = ("own-0", "own-1", "own-2", "other")
+    *own, other = (make_record(trial_id=name, attempt_id=name) for name in names)
+    written = store.write(own[0])
     store.compact("night-1")  # as another process might
-    for record in (own[1], other):
-        store.write(record)
+    written |= store.write(*own[1:])
+    store.write(other)
     reads: list[str] = []
     read = parquet.read
 
@@ -115,12 +137,12 @@ def test_files_that_the_compacting_process_wrote_are_not_read_again(
         return read(folder, path, columns)
 
     monkeypatch.setattr(parquet, "read", counted)
-    store.compact("night-1", own)
+    store.compact("night-1", written)
     assert [path for path in reads if "/trials/" in path] == [
         "sweep=night-1/trials/other-other.parquet"
     ]
-    assert sorted(parquet.rows(store.folder, path) for path in store.files()) == [1, 2]
-    assert set(store.stored_trials("night-1")) == {"own-0", "own-1", "other"}
+    assert sorted(parquet.rows(store.folder, path) for path in store.files()) == [1, 3]
+    assert set(store.stored_trials("night-1")) == set(names)
 
 
 def test_killed_while_parts_were_merged_nothing_is_lost_or_counted_twice(

@@ -1,0 +1,177 @@
+"""Records of many slots: those that come while others are written are written together, next."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import pyarrow as pa
+import pytest
+
+from cudnn_sweep.analysis import parquet
+from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.folder import LocalFolder
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.orchestrator.group_recorder import GroupRecorder
+from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.session import session_of
+
+MakePlan = Callable[..., Plan]
+SWEEP_ID = "together"
+
+
+class Disk(LocalFolder):
+    """A folder of which each write waits until it may end, and then may fail."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
+        self.goes_on = Event()
+        self.is_full = False
+        self.begun = 0
+
+    def write(self, path: str, content: pa.Buffer) -> None:
+        self.begun += 1
+        assert self.goes_on.wait(20)
+        if self.is_full:
+            raise StoreError("no room")
+        super().write(path, content)
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    disk = Disk(str(tmp_path))
+    monkeypatch.setattr("cudnn_sweep.orchestrator.recorder.open_store", lambda _: Store(disk))
+    return disk
+
+
+@pytest.fixture
+def records(
+    tmp_path: Path, plan_of: MakePlan, record_of: Callable[..., RunRecord]
+) -> list[RunRecord]:
+    plan = plan_of("noop", replicates=3)
+    session = session_of(plan, SWEEP_ID, tmp_path)
+    return [record_of(session, trial) for trial in plan.trials[:5]]
+
+
+@asynccontextmanager
+async def first_under_way(
+    disk: Disk, records: list[RunRecord]
+) -> AsyncIterator[tuple[GroupRecorder, list[asyncio.Task[bool]]]]:
+    """The first of the records is being written, the others have come; then writes go on."""
+    recorder = GroupRecorder(disk.location)
+    answers = [asyncio.create_task(recorder.record(records[0]))]
+    while not disk.begun:
+        await asyncio.sleep(0.001)
+    answers += [asyncio.create_task(recorder.record(record)) for record in records[1:]]
+    await asyncio.sleep(0.01)
+    assert not any(answer.done() for answer in answers), "none is durable"
+    yield recorder, answers
+    disk.goes_on.set()
+    await asyncio.gather(*answers)
+
+
+def rows_of_files(location: str) -> list[int]:
+    store = open_store(location)
+    return sorted(parquet.rows(store.folder, path) for path in store.files())
+
+
+def test_those_that_come_during_a_write_are_one_file_and_each_is_told_once_it_is_durable(
+    disk: Disk, records: list[RunRecord]
+) -> None:
+    async def run() -> None:
+        async with first_under_way(disk, records) as (recorder, answers):
+            assert recorder.begin("another", 9, "slot-9") == 1, "others are answered meanwhile"
+            assert recorder.progress().recorded == 0
+        assert [answer.result() for answer in answers] == [True] * 5
+        assert rows_of_files(disk.location) == [1, 4]
+        assert recorder.progress().recorded == 5
+        assert disk.begun == 2
+        assert (await recorder.finish(SWEEP_ID, [])).recorded == 5
+
+    asyncio.run(run())
+    assert rows_of_files(disk.location) == [5]
+    stored = open_store(disk.location).stored_trials(SWEEP_ID)
+    assert stored.keys() == {record.trial_id for record in records}
+
+
+def test_a_second_record_of_a_trial_waits_for_the_first_and_is_dropped(
+    disk: Disk, records: list[RunRecord]
+) -> None:
+    again = [replace(record, attempt_id=f"late-{at}") for at, record in enumerate(records[:2])]
+
+    async def run() -> None:
+        async with first_under_way(disk, [*records, *again]) as (recorder, answers):
+            assert recorder.progress().repeated == 2
+        assert all(answer.result() for answer in answers)
+        assert recorder.progress().recorded == 5
+
+    asyncio.run(run())
+    assert rows_of_files(disk.location) == [1, 4]
+    stored = open_store(disk.location).stored_trials(SWEEP_ID)
+    assert {trial.attempt_id for trial in stored.values()} == {
+        record.attempt_id for record in records
+    }
+
+
+def test_a_write_that_fails_holds_all_its_records_until_the_end(
+    disk: Disk, records: list[RunRecord]
+) -> None:
+    async def run() -> None:
+        async with first_under_way(disk, records) as (recorder, answers):
+            disk.is_full = True
+        assert [answer.result() for answer in answers] == [False] * 5
+        progress = recorder.progress()
+        assert (progress.stopped, progress.held, progress.recorded) == ("no room", 5, 0)
+        assert recorder.begin("another", 9, "slot-9") is None
+        assert rows_of_files(disk.location) == []
+        disk.is_full = False
+        finished = await recorder.finish(SWEEP_ID, [])
+        assert (finished.held, finished.recorded) == (0, 5)
+
+    asyncio.run(run())
+    assert open_store(disk.location).stored_trials(SWEEP_ID).keys() == {
+        record.trial_id for record in records
+    }
+
+
+def test_the_end_waits_for_the_write_under_way(disk: Disk, records: list[RunRecord]) -> None:
+    async def run() -> None:
+        async with first_under_way(disk, records) as (recorder, _):
+            ended = asyncio.create_task(recorder.finish(SWEEP_ID, []))
+            await asyncio.sleep(0.01)
+            assert not ended.done()
+        assert (await ended).recorded == 5
+
+    asyncio.run(run())
+    assert rows_of_files(disk.location) == [5], "compacted after the last was written"
+
+
+def test_a_reader_misses_none_though_records_come_while_others_are_compacted(
+    tmp_path: Path,
+    plan_of: MakePlan,
+    record_of: Callable[..., RunRecord],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cudnn_sweep.analysis.store.MANY_PARTS", 3)
+    monkeypatch.setattr("cudnn_sweep.analysis.collector.COMPACT_EVERY", 4)
+    plan = plan_of("noop", replicates=30)
+    session, reader = session_of(plan, SWEEP_ID, tmp_path), open_store(str(tmp_path))
+    waiting = [record_of(session, trial) for trial in plan.trials]
+
+    async def slot(recorder: GroupRecorder) -> None:
+        while waiting:
+            record = waiting.pop()
+            assert await recorder.record(record)
+            assert record.trial_id in reader.stored_trials(SWEEP_ID)
+
+    async def run() -> None:
+        recorder = GroupRecorder(str(tmp_path))
+        await asyncio.gather(*(slot(recorder) for _ in range(8)))
+        await recorder.finish(SWEEP_ID, [])
+
+    asyncio.run(run())
+    assert reader.stored_trials(SWEEP_ID).keys() == {trial.trial_id for trial in plan.trials}
+    assert sum(rows_of_files(str(tmp_path))) == len(plan.trials), "each once"
