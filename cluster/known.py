@@ -18,6 +18,8 @@ class SentJob:
     """Where copies of its records go here, or the URL where they are."""
     command: str
     """What was typed."""
+    sweep_id: str = ""
+    """Where it was chosen here."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

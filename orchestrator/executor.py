@@ -1,6 +1,8 @@
-"""Executor: where a session's trials run. Ray on this machine, or the fake of nightly/fake_machine.py."""
+"""Executor: where a session's trials run: Ray on this machine, the fake of nightly/fake_machine.py, or for a
+night a cluster.
+"""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
@@ -22,11 +24,17 @@ class RunSession(Protocol):
 
 
 class Executor(Protocol):
+    def come_back(self) -> None:
+        """Wait for what an earlier launch left running, and take what it recorded. Raises SweepBusyError."""
+
     def look(self, suite: SuiteSpec) -> Survey:
         """Raises SpecError where the suite cannot run here."""
 
     def last_good(self, python: Path) -> Environment:
         """That software, whose trials can run beside the current one's. Raises ServerError."""
+
+    def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
+        """Which of the suite's and of the user's own the fork server imports once. Raises SpecError."""
 
     def checks(self, results: str) -> Iterator[Check]:
         """What a doctor finds in a few seconds."""

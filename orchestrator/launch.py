@@ -5,12 +5,9 @@ from functools import partial
 from rich.console import Console
 
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
-from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.every_launch import (
     DONE,
     end_of,
-    is_installed,
-    modules_to_preload,
     open_results,
     plan_of,
     run_rounds,
@@ -26,7 +23,6 @@ from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
 from cudnn_sweep.orchestrator.sweep_choice import choose_sweep
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.this_machine import ThisMachine
-from cudnn_sweep.workloads.suite import SuiteSpec
 
 
 def launch(options: LaunchOptions, console: Console, executor: Executor | None = None) -> int:
@@ -41,7 +37,7 @@ def launch(options: LaunchOptions, console: Console, executor: Executor | None =
     executor = executor or ThisMachine()
     spec = file.sweep
     name, suite = choose_suite(spec, options.suite)
-    preload = _preload(spec, suite)
+    preload = executor.modules(suite, spec.preload)
     machine = executor.look(suite)
     whole = plan_of(name, suite, machine)
     chosen = narrow(whole, list(options.only)) if options.only else whole
@@ -73,6 +69,7 @@ def launch(options: LaunchOptions, console: Console, executor: Executor | None =
 def _on_cluster(file: LaunchFile[SweepSpec], options: LaunchOptions, console: Console) -> int:
     from cudnn_sweep.orchestrator.remote.client import (
         launch_on_cluster,
+        request_of,
         show_what_would_be_launched,
     )
 
@@ -80,17 +77,7 @@ def _on_cluster(file: LaunchFile[SweepSpec], options: LaunchOptions, console: Co
         show_what_would_be_launched(file, options, console)
         return DONE
     if file.where == "inside":
-        from cudnn_sweep.orchestrator.remote.inside import launch_inside
+        from cudnn_sweep.orchestrator.remote.inside import run_inside
 
-        return launch_inside(file, options, console)
+        return run_inside(request_of(file, options), console).exit_code
     return launch_on_cluster(file, options, console)
-
-
-def _preload(spec: SweepSpec, suite: SuiteSpec) -> tuple[str, ...]:
-    """What the launch file names must be there; what the suite names may be missing, as its cells may
-    have been narrowed to those that do without.
-    """
-    for module in spec.preload:
-        if not is_installed(module):
-            raise SpecError(f"metadata.sweep.preload: {module} is not installed")
-    return modules_to_preload(suite, spec.preload)

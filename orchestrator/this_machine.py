@@ -1,6 +1,6 @@
 """This machine: one trial at a time on each GPU or on the CPU, through a Ray of its own."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
@@ -12,7 +12,7 @@ from cudnn_sweep.orchestrator.contrast import verdicts_of
 from cudnn_sweep.orchestrator.display import watch
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.every_launch import refuges_of
+from cudnn_sweep.orchestrator.every_launch import is_installed, modules_to_preload, refuges_of
 from cudnn_sweep.orchestrator.executor import RunSession
 from cudnn_sweep.orchestrator.gpu_choice import gpus_asked
 from cudnn_sweep.orchestrator.process.client import ForkServer
@@ -29,6 +29,9 @@ from cudnn_sweep.workloads.survey import Survey
 class ThisMachine:
     """An Executor."""
 
+    def come_back(self) -> None:
+        """Nothing goes on without its launch."""
+
     def look(self, suite: SuiteSpec) -> Survey:
         """Ask a process that is thrown away: planning imports no workload and touches no GPU."""
         machine = _survey(suite)
@@ -44,6 +47,16 @@ class ThisMachine:
     def last_good(self, python: Path) -> Environment:
         with ForkServer(python=python, survey_only=True) as server:
             return survey(server, []).environment
+
+    def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
+        """What the user names must be there; what the suite names may be missing, as its cells may have
+        been narrowed to those that do without.
+        """
+        named = tuple(own)
+        for module in named:
+            if not is_installed(module):
+                raise SpecError(f"metadata.sweep.preload: {module} is not installed")
+        return modules_to_preload(suite, named)
 
     def checks(self, results: str) -> Iterator[Check]:
         from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine

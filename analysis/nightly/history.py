@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from cudnn_sweep.analysis.database import Database, open_database
+from cudnn_sweep.analysis.nightly.cell_names import CELLS, cell_name
 from cudnn_sweep.analysis.nightly.outcome import Change, NightPoint, Series, SeriesKey
 from cudnn_sweep.analysis.queries import Value, load_query
 from cudnn_sweep.analysis.report.config_names import PYTORCH_SETTINGS, config_of_text
@@ -18,8 +19,6 @@ ByName: TypeAlias = dict[tuple[str, str, str], dict[str, Row]]
 
 SOFTWARE = ("torch", "cuda", "cudnn", "driver", "python", "ray", "version")
 HARDWARE = ("gpu", "gpu_memory_bytes", "mig_profile", "max_sm_clock_mhz", "power_limit_w")
-CELLS = "select * from cell_labels()"
-USUAL = ("plain", "contiguous", None)  # a state and a layout that go without saying
 EVERY_CONFIG = "every config"  # of a cell that is missing
 MISSING: Row = {"word": "missing", "value": None, "processes": 0}
 
@@ -261,14 +260,12 @@ def _point(night: Night, software: str, row: Row | None) -> NightPoint:
 
 
 def _key(env_hash: str, labels: Row, settings: str, metric: str) -> SeriesKey:
-    names = ("direction", "input_shape", "regime", "state", "precision", "layout")
-    words = [labels["problem"] or labels["workload"], *(labels[name] for name in names)]
     plain = metric in ("sign", "missing")
     return SeriesKey(
         metric=metric,
         env_hash=env_hash,
         gpu=labels["gpu"],
         cell_id=labels["cell_id"],
-        cell=" ".join(word for word in words if word not in USUAL),
+        cell=cell_name(labels),
         settings=settings if plain else config_of_text(settings),
     )

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+
 from cudnn_sweep.analysis.nightly.history import SettingPair
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
@@ -31,8 +33,8 @@ class AskedNight:
     suite: SuiteSpec
     name: NightName
     results: str
-    executor: Executor | None
-    """None: a cluster's, which looks at its nodes itself."""
+    launch_options: LaunchOptions
+    executor: Executor
     webhook: Webhook | None
 
     @property
@@ -41,7 +43,7 @@ class AskedNight:
 
     @property
     def budget_minutes(self) -> float:
-        return self.options.budget_minutes or self.keys.budget_minutes
+        return self.launch_options.budget_minutes or self.keys.budget_minutes
 
     @property
     def pairs(self) -> list[SettingPair]:
@@ -63,18 +65,6 @@ class AskedNight:
     def store(self) -> Store:
         return open_store(self.results)
 
-    def launch_options(self) -> LaunchOptions:
-        return LaunchOptions(
-            file=self.options.file,
-            suite=self.suite_name,
-            results=self.options.results,
-            wish=Wish(sweep_id=self.name.sweep_id),
-            budget_minutes=self.budget_minutes,
-            brief=True,
-            dry_run=self.options.dry_run,
-            program=self.options.program,
-        )
-
     def again(self, cell_id: str) -> str:
         """What to type to measure a cell again."""
         words = [self.options.program, "launch", str(self.options.file), "--suite", self.suite_name]
@@ -83,21 +73,48 @@ class AskedNight:
         return shlex.join([*words, "--new", "--only", f"cell_id={cell_id}"])
 
 
-def read_asked(options: NightOptions, environment: Mapping[str, str]) -> AskedNight:
+def read_asked(
+    options: NightOptions, environment: Mapping[str, str], console: Console
+) -> AskedNight:
     """Raises an error of the folders for a mistake in the launch file, the suite or the script."""
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
     name, suite = choose_suite(file.sweep, options.suite or keys.suite)
-    executor: Executor | None = ThisMachine() if file.where == "this_machine" else None
-    if options.fake is not None:
-        executor = read_fake_machine(options.fake, options.night)
+    night = NightName(date=options.night, launch=launch_name(file))
+    launch = LaunchOptions(
+        file=options.file,
+        suite=name,
+        results=options.results,
+        wish=Wish(sweep_id=night.sweep_id),
+        budget_minutes=options.budget_minutes or keys.budget_minutes,
+        brief=True,
+        dry_run=options.dry_run,
+        program=options.program,
+    )
     return AskedNight(
         options=options,
         file=file,
         suite_name=name,
         suite=suite,
-        name=NightName(date=options.night, launch=launch_name(file)),
+        name=night,
         results=options.results or file.sweep.results,
-        executor=executor,
+        launch_options=launch,
+        executor=_executor(file, launch, night, options.fake, console),
         webhook=None if keys.webhook is None else find_webhook(keys.webhook, environment),
     )
+
+
+def _executor(
+    file: LaunchFile[SweepSpec],
+    launch: LaunchOptions,
+    name: NightName,
+    fake: Path | None,
+    console: Console,
+) -> Executor:
+    if fake is not None:
+        return read_fake_machine(fake, name.date)
+    if file.where == "this_machine":
+        return ThisMachine()
+    from cudnn_sweep.orchestrator.nightly.on_cluster import OnCluster
+
+    return OnCluster(file, launch, name, console)

@@ -21,8 +21,9 @@ from cudnn_sweep.analysis.nightly.history import SOFTWARE
 from cudnn_sweep.analysis.nightly.judge import METRIC_OF, Candidate, Fresh
 from cudnn_sweep.analysis.nightly.metric import Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
+from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
-from cudnn_sweep.orchestrator.every_launch import modules_to_preload, plan_of
+from cudnn_sweep.orchestrator.every_launch import plan_of
 from cudnn_sweep.orchestrator.executor import Executor
 from cudnn_sweep.orchestrator.labels import cell_label
 from cudnn_sweep.orchestrator.nightly.asked import AskedNight
@@ -43,30 +44,30 @@ def measure_again(
 ) -> dict[SeriesKey, Fresh]:
     """What fresh trials say of those candidates that are new tonight.
 
-    Nothing of an amount where there is no last good software: its trials join the night's value. On a
-    cluster no fresh trials run: further nights tell.
+    Nothing of an amount where there is no last good software: its trials join the night's value.
     """
     new = [candidate for candidate in candidates if candidate.is_new]
-    if not new or asked.executor is None or not asked.options.measure:
+    if not new or not asked.options.measure:
         return {}
     try:
-        return _Confirming(asked, asked.executor, console).of(new)
-    except OrchestratorError as error:
+        return _Confirming(asked, console).of(new)
+    except (OrchestratorError, ClusterError) as error:
         warning = f"warning: nothing could be measured again: {error}"
         console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
         return {}
 
 
 class _Confirming:
-    def __init__(self, asked: AskedNight, executor: Executor, console: Console) -> None:
+    def __init__(self, asked: AskedNight, console: Console) -> None:
         self._asked = asked
-        self._executor = executor
+        self._executor = executor = asked.executor
         self._console = console
         self._store = asked.store()
+        executor.come_back()
         self._machine = executor.look(asked.suite)
         self._whole = plan_of(asked.suite_name, asked.suite, self._machine)
         last_good = asked.keys.last_good
-        self._good = None if last_good is None else Path(last_good).expanduser()
+        self._good = None if last_good is None else Path(last_good)
         self._of_two = (
             None if self._good is None else _differences(self._good, executor, self._machine)
         )
@@ -127,7 +128,7 @@ class _Confirming:
             retries={},
             scratch=our_temporary_folder() / self._confirm_id,
             folder=Path.cwd(),
-            preload=modules_to_preload(self._asked.suite, self._asked.file.sweep.preload),
+            preload=self._executor.modules(self._asked.suite, self._asked.file.sweep.preload),
             pythons={} if self._good is None else {LAST_GOOD: self._good},
         )
 

@@ -3,7 +3,7 @@
 It runs whole plans in seconds through the same records and the same store, to try out what follows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -43,6 +43,9 @@ class FakeMachine:
     script: FakeScript
     night: date
 
+    def come_back(self) -> None:
+        """Nothing was left."""
+
     def look(self, suite: SuiteSpec) -> Survey:
         return Survey(
             environment=self.environment(),
@@ -54,6 +57,9 @@ class FakeMachine:
     def last_good(self, python: Path) -> Environment:
         parts = self.script.last_good.model_dump(exclude={"first"}, exclude_none=True)
         return _with(self.environment(), parts)
+
+    def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
+        return ()
 
     def checks(self, results: str) -> Iterator[Check]:
         yield from check_storage(results)

@@ -1,16 +1,11 @@
 """Can tonight be measured at all? The doctor's quick checks."""
 
-from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 
 
 def why_unfit(asked: AskedNight) -> tuple[str, ...]:
-    """What keeps it from being measured, a line each; nothing where all is well.
-
-    Of a cluster the results alone: its nodes are looked at by the sweep itself.
-    """
-    executor, results = asked.executor, asked.results
-    checks = list(executor.checks(results) if executor else check_storage(results))
+    """What keeps it from being measured, a line each; nothing where all is well."""
+    checks = list(asked.executor.checks(asked.results))
     reasons = [
         f"{check.name}: {check.found}; {check.advice}"
         for check in checks

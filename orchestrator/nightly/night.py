@@ -9,6 +9,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES
 from cudnn_sweep.analysis.nightly.reports.write import Reports, write_reports
+from cudnn_sweep.analysis.progress import sweep_states
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.launch import launch
@@ -29,9 +30,9 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
 
     Raises an error of the folders for a mistake in what is asked.
     """
-    asked = read_asked(options, environment)
-    if options.dry_run:
-        return launch(asked.launch_options(), console, asked.executor)
+    asked = read_asked(options, environment, console)
+    if options.dry_run:  # of a cluster it is not asked
+        return launch(asked.launch_options, console, asked.executor if options.fake else None)
     try:
         with night_lock(asked.results, asked.name.launch):
             return _night(asked, environment, console)
@@ -55,10 +56,20 @@ def _night(asked: AskedNight, environment: Mapping[str, str], console: Console) 
 def _measure(asked: AskedNight, console: Console) -> tuple[str, ...]:
     """Why it could not be; whatever was recorded by then is kept."""
     try:
-        launch(asked.launch_options(), console, asked.executor)
+        if not _is_measured(asked):
+            asked.executor.come_back()
+            launch(asked.launch_options, console, asked.executor)
     except UNTOLD as error:
         return (str(error),)
     return ()
+
+
+def _is_measured(asked: AskedNight) -> bool:
+    """All of it, so that it is only compared again."""
+    states = sweep_states(asked.store().stored_trials(asked.name.sweep_id).values())
+    return any(
+        state.finished and not any(split.waits for split in state.blocks.split) for state in states
+    )
 
 
 def _keep(asked: AskedNight, compared: Compared, environment: Mapping[str, str]) -> Reports:

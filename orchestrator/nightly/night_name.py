@@ -42,4 +42,10 @@ def read_date(text: str, option: str) -> date:
 
 
 def is_night_of(sweep_id: str, launch: str) -> bool:
-    return re.fullmatch(rf"night-\d{{4}}-\d\d-\d\d-{re.escape(launch)}", sweep_id) is not None
+    return is_of(sweep_id, launch) and sweep_id.startswith("night-")
+
+
+def is_of(sweep_id: str, launch: str) -> bool:
+    """A night, or the fresh trials of one."""
+    pattern = rf"(night|confirm)-\d{{4}}-\d\d-\d\d-{re.escape(launch)}"
+    return re.fullmatch(pattern, sweep_id) is not None

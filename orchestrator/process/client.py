@@ -63,7 +63,13 @@ class ForkServer:
         try:
             self._process = subprocess.Popen(
                 # -P: a random.py in the user's folder must not stand in for Python's own
-                [str(python or sys.executable), "-P", "-m", SERVER, *options],
+                [
+                    str(python.expanduser() if python else sys.executable),
+                    "-P",
+                    "-m",
+                    SERVER,
+                    *options,
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**ours, **ONE_THREAD, **visible},

@@ -13,7 +13,8 @@ from rich.console import Console
 
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gpu_choice import models_asked, models_missing
-from cudnn_sweep.orchestrator.remote.nodes import Node, look_at_nodes, wait_for_nodes
+from cudnn_sweep.orchestrator.remote.node import Node
+from cudnn_sweep.orchestrator.remote.nodes import look_at_nodes, wait_for_nodes
 from cudnn_sweep.orchestrator.remote.request import RemoteRequest
 from cudnn_sweep.workloads.suite import workload_names
 
@@ -34,7 +35,8 @@ def nodes_by_model(request: RemoteRequest, console: Console) -> list[list[Node]]
         names = ", ".join(each.address for each in unfit)
         raise SpecError(f"--strict: {names} cannot take part")
     if not nodes:
-        raise SpecError("no node can take part")
+        reasons = "; ".join(f"{each.address}: {each.reason}" for each in unfit)
+        raise SpecError(f"no node can take part: {reasons}")
     models = models_of(request, [node.model for node in nodes], say)
     return [[node for node in nodes if node.model == model] for model in models]
 

@@ -71,23 +71,29 @@ def launch_on_cluster(file: LaunchFile[SweepSpec], options: LaunchOptions, conso
     """Returns the exit code of the sweep, or 0 where it goes on without us."""
     cluster = cluster_of(file)
     request = request_of(file, options)
-    if file.where == "launcher":
-        _bring_up(cluster, console)
-    with cluster.jobs() as jobs, tempfile.TemporaryDirectory(prefix="sweep-stage-") as folder:
-        job_id = f"sweep-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        environment = stage(request, Path(folder))
-        jobs.submit(job_id, ENTRYPOINT, environment, {"sweep": options.command()})
-        job = SentJob(job_id=job_id, results=request.results, command=options.command())
+    make_ready(cluster, console)
+    with cluster.jobs() as jobs:
+        job = send(jobs, request)
         cluster.known.remember(job)
-        _tell_where(console, request, job_id)
+        _tell_where(console, request, job.job_id)
         if options.detach:
             _tell_how_to_come_back(console, options)
             return DETACHED
         try:
-            return follow(jobs, job_id, job.results, console)
+            return follow(jobs, job.job_id, job.results, console).exit_code
         except KeyboardInterrupt:
             _tell_how_to_come_back(console, options)
             return DETACHED
+
+
+def send(jobs: Jobs, request: RemoteRequest) -> SentJob:
+    job_id = f"sweep-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    command, session = request.options.command(), request.session
+    with tempfile.TemporaryDirectory(prefix="sweep-stage-") as folder:
+        environment = stage(request, Path(folder))
+        jobs.submit(job_id, ENTRYPOINT, environment, {"sweep": command})
+    sweep_id = session.sweep_id if session else ""
+    return SentJob(job_id=job_id, results=request.results, command=command, sweep_id=sweep_id)
 
 
 def show_what_would_be_launched(
@@ -126,8 +132,12 @@ def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> RemoteReq
     )
 
 
-def _bring_up(cluster: Cluster, console: Console) -> None:
-    """Not where it is up as the file has it: `ray up` would end what runs there."""
+def make_ready(cluster: Cluster, console: Console) -> None:
+    """Where Ray's launcher is to bring it up: not one that is up as the file has it, as `ray up` would end
+    what runs there.
+    """
+    if cluster.file.where != "launcher":
+        return
     text = _secured(cluster).text()
     path = cluster.known.launch_file
     if path.exists() and path.read_text() == text and _answers(cluster):

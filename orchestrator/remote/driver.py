@@ -9,7 +9,6 @@ import logging
 import os
 import shutil
 import sys
-import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,31 +21,28 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.jobs import refuse_open_ray
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.every_launch import (
+    DONE,
     end_of,
     modules_to_preload,
     open_results,
     plan_of,
-    refuges_of,
     run_rounds,
     session_for,
 )
-from cudnn_sweep.orchestrator.gpu_choice import share_of
 from cudnn_sweep.orchestrator.plan import narrow
-from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.remote.by_model import a_process_each, nodes_by_model, read_nodes
+from cudnn_sweep.orchestrator.remote.errands import do_errand
 from cudnn_sweep.orchestrator.remote.events import Ended
-from cudnn_sweep.orchestrator.remote.nodes import Node
+from cudnn_sweep.orchestrator.remote.node import Node
+from cudnn_sweep.orchestrator.remote.on_nodes import run_on_nodes
 from cudnn_sweep.orchestrator.remote.request import RECORDS, RemoteRequest, read_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.orchestrator.remote.teller import Teller, say
-from cudnn_sweep.orchestrator.repeats import repeats_of, told
+from cudnn_sweep.orchestrator.repeats import repeats_of
 from cudnn_sweep.orchestrator.report import print_summary
-from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.sweep_choice import choose_sweep
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
-from cudnn_sweep.orchestrator.tune_host import Host, Slots
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.suite import GpuChoice
 
 WIDTH = 180  # columns of the lines for people
 USAGE = 2  # exit code
@@ -62,13 +58,17 @@ def main(of_one_model: Path | None, sweeps: int) -> int:
     console = Console(width=WIDTH)
     try:
         _join(request)
+        if request.errand is not None:
+            do_errand(request, request.errand, console)
+            say(Ended(exit_code=DONE))
+            return DONE
         by_model = [read_nodes(of_one_model)] if of_one_model else nodes_by_model(request, console)
         if len(by_model) > 1:
             return a_process_each(__spec__.name, by_model)
         code = _sweep(request, by_model[0], sweeps, console)
     except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
-        print(f"sweep: {error}", flush=True)
-        code = USAGE
+        say(Ended(exit_code=USAGE, reason=str(error)))
+        return USAGE
     say(Ended(exit_code=code))
     return code
 
@@ -106,37 +106,11 @@ def _sweep(request: RemoteRequest, nodes: list[Node], sweeps: int, console: Cons
         teller = Teller(session, sweeps)
         teller.started(session.plan, choice.reason)
         budget_s = None if request.budget_minutes is None else request.budget_minutes * 60
-        run = partial(_run, store.location, nodes, request.suite.gpus, teller)
+        run = partial(run_on_nodes, store.location, nodes, request.suite.gpus, teller)
         again = partial(repeats_of, store, whole, choice)
         progress = run_rounds(session, again, run, budget_s)
         print_summary(console, store, request.results, choice, session, progress, request.options)
         return end_of(choice, session, store, progress, console)
-
-
-def _run(
-    location: str,
-    nodes: list[Node],
-    choice: GpuChoice,
-    teller: Teller,
-    session: Session,
-    budget_s: float | None,
-) -> Progress:
-    if repeats := told(session.plan):
-        teller.started(session.plan, repeats)
-    slots = Slots(
-        count=share_of(choice, sum(node.accelerators for node in nodes)),
-        gpu=True,
-        node_ids=tuple(node.node_id for node in nodes),
-    )
-    host = Host(session, results=location, slots=slots, followed=True)
-    with tempfile.TemporaryDirectory(prefix="sweep-tune-") as tune_folder:
-        try:
-            with teller.telling(host):
-                host.run(Path(tune_folder), budget_s)
-        finally:
-            progress = host.finish(refuges_of(session))
-            teller.tell(host)
-    return progress
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from cudnn_sweep.orchestrator.contrast import Contrast
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.process.protocol import EXACT
 from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.remote.node import Node
+from cudnn_sweep.workloads.environment import Environment
 
 MARK = "\x1esweep "  # nobody prints a record separator by chance; str.splitlines ends a line at it
 
@@ -49,12 +51,26 @@ class Recorded:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Looked:
+    """The nodes that can take part, of one GPU model."""
+
+    nodes: tuple[Node, ...]
+    last_good: Environment | None = None
+    """What the Python that was asked for too finds,"""
+    last_good_fails: str | None = None
+    """or why it does not come up."""
+    kind: Literal["looked"] = "looked"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
     exit_code: int
+    reason: str | None = None
+    """Why nothing was started."""
     kind: Literal["ended"] = "ended"
 
 
-Event = Annotated[Started | Progressed | Recorded | Ended, Field(discriminator="kind")]
+Event = Annotated[Started | Progressed | Recorded | Looked | Ended, Field(discriminator="kind")]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event, config=EXACT)
 
 

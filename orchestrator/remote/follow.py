@@ -1,8 +1,9 @@
-"""Follows a sweep that runs on a cluster: its display here, copies of its records home, its exit code."""
+"""Follows a sweep that runs on a cluster: its display here, copies of its records home, how it ended."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from time import sleep
 
 from rich.console import Console
@@ -12,10 +13,12 @@ from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.cluster.jobs import ENDED, Jobs
 from cudnn_sweep.orchestrator.contrast import verdicts_of
 from cudnn_sweep.orchestrator.display import watch
-from cudnn_sweep.orchestrator.errors import UnfinishedError
+from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
+from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.remote.events import (
     Ended,
     Event,
+    Looked,
     Progressed,
     Recorded,
     Started,
@@ -25,6 +28,16 @@ from cudnn_sweep.orchestrator.remote.side_by_side import SideBySide
 
 RECONNECT_S = 2.0
 TRIES = 30  # in a row without a word before it is given up: the sweep itself goes on
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Heard:
+    """What a job that ended has said."""
+
+    exit_code: int
+    looked: Looked | None
+    progress: Progress
+    """Of its last session."""
 
 
 class Follower:
@@ -39,7 +52,10 @@ class Follower:
         self._kept: set[str] = set()
         self._display = ExitStack()
         self._ended = 0
-        self.exit_code: int | None = None
+        self._exit_code: int | None = None
+        self._reason: str | None = None
+        self._looked: Looked | None = None
+        self._progress = Progress()
 
     def take(self, line: str) -> None:
         event = from_line(line)
@@ -53,17 +69,22 @@ class Follower:
             self._start(event)
         elif isinstance(event, Progressed):
             self._sweeps.note(event.sweep_id, event.progress)
+            self._progress = event.progress
+        elif isinstance(event, Looked):
+            self._looked = event
         elif isinstance(event, Recorded):
             self._keep(event)
         elif isinstance(event, Ended):
             self._ended += 1
             if self._ended >= len(self._sweeps.sweeps()):
                 self._display.close()
-            self.exit_code = max(self.exit_code or 0, event.exit_code)
+            self._exit_code = max(self._exit_code or 0, event.exit_code)
+            self._reason = self._reason or event.reason
 
     def _start(self, event: Started) -> None:
         self._display.close()
-        self._console.print(f"Sweep {event.sweep_id} ({event.reason})", highlight=False)
+        if event.reason:
+            self._console.print(f"Sweep {event.sweep_id} ({event.reason})", highlight=False)
         if self._copies is not None:
             there = self._store.stored_trials(event.sweep_id).values()
             self._kept.update(trial.attempt_id for trial in there)
@@ -93,20 +114,29 @@ class Follower:
             for each in self._sweeps.sweeps():
                 self._copies.compact(each.sweep_id)
 
+    def heard(self, ended_as: str) -> Heard:
+        """Raises SpecError where nothing was started, with the reason; UnfinishedError where the driver ended
+        without a word, as `ended_as` says.
+        """
+        if self._reason is not None:
+            raise SpecError(self._reason)
+        if self._exit_code is None:
+            raise UnfinishedError(ended_as)
+        return Heard(exit_code=self._exit_code, looked=self._looked, progress=self._progress)
 
-def follow(jobs: Jobs, job_id: str, results: str, console: Console) -> int:
-    """Until the job ends; its exit code. Raises UnfinishedError where the cluster is not reached any more,
-    or the job ended without one.
+
+def follow(jobs: Jobs, job_id: str, results: str, console: Console) -> Heard:
+    """Until the job ends. Raises UnfinishedError where the cluster is not reached any more, or the job
+    ended early; SpecError where nothing was started.
     """
     follower = Follower(results, console, copies="://" not in results)
     try:
         _read_all(lambda: jobs.follow(job_id), lambda: jobs.state(job_id)[0] in ENDED, follower)
     finally:
         follower.close()
-    if follower.exit_code is None:
-        state, message = jobs.state(job_id)
-        raise UnfinishedError(f"job {job_id} ended as {state}: {message}")
-    return follower.exit_code
+    state, message = jobs.state(job_id)
+    last = message.strip().rpartition("\n")[2]  # of a traceback its error
+    return follower.heard(f"job {job_id} ended as {state}: {last}")
 
 
 def _read_all(

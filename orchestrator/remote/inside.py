@@ -12,23 +12,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cudnn_sweep.cluster.launch_file import LaunchFile
-from cudnn_sweep.orchestrator.errors import UnfinishedError
-from cudnn_sweep.orchestrator.options import LaunchOptions
-from cudnn_sweep.orchestrator.remote.client import request_of
-from cudnn_sweep.orchestrator.remote.follow import Follower
-from cudnn_sweep.orchestrator.remote.request import write_request
+from cudnn_sweep.orchestrator.remote.follow import Follower, Heard
+from cudnn_sweep.orchestrator.remote.request import RemoteRequest, write_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES, take_own_code
-from cudnn_sweep.orchestrator.spec import SweepSpec
 
 DRIVER = "cudnn_sweep.orchestrator.remote.driver"
 END_S = 10.0
 
 
-def launch_inside(file: LaunchFile[SweepSpec], options: LaunchOptions, console: Console) -> int:
-    """Returns the exit code of the sweep."""
-    request = request_of(file, options)
-    request = replace(request, results=request.location())
+def run_inside(request: RemoteRequest, console: Console) -> Heard:
+    """Until the driver ends. Raises UnfinishedError where that is early, SpecError where nothing was started."""
+    if "://" not in request.results:
+        request = replace(request, results=str(Path(request.results).absolute()))
     with tempfile.TemporaryDirectory(prefix="sweep-inside-") as folder:
         work = Path(folder)
         write_request(request, work)
@@ -41,9 +36,7 @@ def launch_inside(file: LaunchFile[SweepSpec], options: LaunchOptions, console: 
                     follower.take(line.rstrip("\n"))
         finally:
             follower.close()
-    if follower.exit_code is None:
-        raise UnfinishedError(f"the sweep's driver ended early, exit code {driver.returncode}")
-    return follower.exit_code
+    return follower.heard(f"the sweep's driver ended early, exit code {driver.returncode}")
 
 
 @contextmanager

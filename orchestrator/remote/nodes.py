@@ -2,8 +2,7 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic, sleep, time
 from typing import Any
@@ -13,46 +12,15 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cudnn_sweep.orchestrator.errors import ServerError, SpecError
 from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.remote.node import Node, NodeReport, Unfit
 from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.orchestrator.sweep_lock import our_temporary_folder
-from cudnn_sweep.workloads.survey import Survey
+from cudnn_sweep.workloads.environment import Environment
 
 NODES_S = 600.0  # a cloud's machine takes minutes
 ANSWER_S = 180.0  # a first import of torch from a network disk takes a minute
 LEAST_FREE_BYTES = 2**30
 MOST_SKEW_S = 5.0  # times in records are each node's own
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NodeReport:
-    """What a node says of itself."""
-
-    machine: Survey
-    free_bytes: int
-    """On the disk of its temporary files, where compute caches lie."""
-    clock_s: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Node:
-    """One that a sweep may use."""
-
-    node_id: str
-    address: str
-    accelerators: int
-    machine: Survey
-
-    @property
-    def model(self) -> str:
-        return self.machine.environment.gpu
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unfit:
-    """One that it may not, and why."""
-
-    address: str
-    reason: str
 
 
 def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
@@ -79,7 +47,7 @@ def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node]
             "no node of the cluster has a GPU resource: start its nodes where Ray finds GPUs, or "
             "with --num-gpus"
         )
-    asked = [(node, _ask(node["NodeID"], workloads)) for node in alive]
+    asked = [(node, _ask(node["NodeID"], _report, workloads)) for node in alive]
     fit: list[Node] = []
     unfit: list[Unfit] = []
     for node, answer in asked:
@@ -105,9 +73,9 @@ def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node]
     return _alike(fit, unfit)
 
 
-def _ask(node_id: str, workloads: list[str]) -> Any:
+def _ask(node_id: str, question: Callable[..., object], *asked: object) -> Any:
     there = NodeAffinitySchedulingStrategy(node_id, soft=False)
-    return ray.remote(_report).options(num_cpus=0, scheduling_strategy=there).remote(workloads)
+    return ray.remote(question).options(num_cpus=0, scheduling_strategy=there).remote(*asked)
 
 
 def _report(workloads: list[str]) -> NodeReport:
@@ -129,6 +97,35 @@ def _complaints(report: NodeReport, needs_cuda: bool) -> Iterator[str]:
     skew_s = report.clock_s - time()
     if abs(skew_s) > MOST_SKEW_S:
         yield f"its clock is {abs(skew_s):.0f} s {'ahead' if skew_s > 0 else 'behind'}"
+
+
+def still_there(nodes: Sequence[Node]) -> list[Node]:
+    """Raises SpecError where none is."""
+    alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+    found = [node for node in nodes if node.node_id in alive]
+    if not found:
+        gone = ", ".join(node.address for node in nodes)
+        raise SpecError(f"none of the nodes that were looked at is there any more: {gone}")
+    return found
+
+
+def look_at_last_good(nodes: Sequence[Node], python: str) -> Environment:
+    """What each of these nodes finds with that Python, which is to be one software. Raises SpecError."""
+    asked = [_ask(node.node_id, _environment, python) for node in nodes]
+    found: list[Environment] = []
+    for node, answer in zip(nodes, asked, strict=True):
+        try:
+            found.append(ray.get(answer, timeout=ANSWER_S))
+        except Exception as error:  # whatever is wrong there
+            raise SpecError(f"last_good: {python} on {node.address}: {_told(error)}") from error
+    if len({each.software_hash for each in found}) > 1:
+        raise SpecError(f"last_good: {python} is not the same software on all nodes")
+    return found[0]
+
+
+def _environment(python: str) -> Environment:
+    with ForkServer(python=Path(python), survey_only=True) as server:
+        return survey(server, []).environment
 
 
 def _alike(fit: list[Node], unfit: list[Unfit]) -> tuple[list[Node], list[Unfit]]:

@@ -33,7 +33,8 @@ def stage(request: RemoteRequest, folder: Path) -> dict[str, Any]:
     work.mkdir()
     write_request(request, work)
     take_own_code(request, work)
-    _take_records(request.results, work / RECORDS)
+    if request.errand is None:
+        _take_records(request.results, work / RECORDS)
     commit = our_commit()
     return {
         "py_modules": [str(package)],

@@ -2,7 +2,9 @@
 
 import io
 import re
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,16 +12,24 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from cudnn_sweep.analysis.nightly.cell_names import cell_name
 from cudnn_sweep.analysis.nightly.history import History, read_history
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.pinning import pin_baseline
+from cudnn_sweep.orchestrator.plan import make_plan
+from cudnn_sweep.orchestrator.session import session_of
+from cudnn_sweep.orchestrator.spec import load_suite
 from cudnn_sweep.orchestrator.sweep_lock import night_lock
+from cudnn_sweep.workloads.expand import expand_cells
+from cudnn_sweep.workloads.suite import workload_names
+from cudnn_sweep.workloads.survey import workload_facts
 
 FILES = {
     "cluster.yaml": """
@@ -36,6 +46,7 @@ cells:
 """,
     "script.yaml": "trial_s: 10.0",
 }
+A_MODEL = "cudnn_sweep.workloads.nets.darknet:Darknet53"
 RunNight = Callable[..., int]
 
 
@@ -138,6 +149,28 @@ def test_a_pinned_night_begins_what_is_compared_with(here: Path, night: RunNight
     pin_baseline(options, None)
     night(3)
     assert outcome(here, 3).nights == 2
+
+
+@pytest.mark.parametrize("name", ["nightly", "regimes", "models", "states"])
+def test_no_two_cells_of_a_suite_share_a_name(
+    name: str, record_of: Callable[..., RunRecord], tmp_path: Path
+) -> None:
+    suite = load_suite(name).model_copy(update={"replicates": 1})
+    names = {each: A_MODEL if ":" in each else each for each in workload_names(suite)}
+    facts = workload_facts(sorted(set(names.values())))  # other models may not be installed
+    found = {each: facts[stand_in] for each, stand_in in names.items()}
+    plan = make_plan(name, suite, expand_cells(suite, found, device="cuda", gpu="NVIDIA H200"))
+    session = session_of(plan, "night", tmp_path)
+    firsts = {trial.cell.cell_id: trial for trial in plan.trials}.values()
+    named = Counter(cell_name(as_stored(record_of(session, trial))) for trial in firsts)
+    assert [each for each, count in named.items() if count > 1] == []
+
+
+def as_stored(record: RunRecord) -> dict[str, Any]:
+    row = asdict(record) | {"input_shape": "x".join(map(str, record.input_shape))}
+    return {
+        key: list(value.items()) if isinstance(value, dict) else value for key, value in row.items()
+    }
 
 
 def test_without_cuda_it_cannot_tell_and_says_so(

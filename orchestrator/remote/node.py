@@ -1,0 +1,37 @@
+"""A node of a cluster, as a sweep sees it."""
+
+from dataclasses import dataclass
+
+from cudnn_sweep.workloads.survey import Survey
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeReport:
+    """What a node says of itself."""
+
+    machine: Survey
+    free_bytes: int
+    """On the disk of its temporary files, where compute caches lie."""
+    clock_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """One that a sweep may use."""
+
+    node_id: str
+    address: str
+    accelerators: int
+    machine: Survey
+
+    @property
+    def model(self) -> str:
+        return self.machine.environment.gpu
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unfit:
+    """One that it may not, and why."""
+
+    address: str
+    reason: str

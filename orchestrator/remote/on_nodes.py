@@ -1,0 +1,40 @@
+"""Runs a session's trials on nodes of the Ray that this process has joined."""
+
+import tempfile
+from pathlib import Path
+
+from cudnn_sweep.orchestrator.every_launch import refuges_of
+from cudnn_sweep.orchestrator.gpu_choice import share_of
+from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.remote.node import Node
+from cudnn_sweep.orchestrator.remote.teller import Teller
+from cudnn_sweep.orchestrator.repeats import told
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.tune_host import Host, Slots
+from cudnn_sweep.workloads.suite import GpuChoice
+
+
+def run_on_nodes(
+    location: str,
+    nodes: list[Node],
+    choice: GpuChoice,
+    teller: Teller,
+    session: Session,
+    budget_s: float | None,
+) -> Progress:
+    if repeats := told(session.plan):
+        teller.started(session.plan, repeats)
+    slots = Slots(
+        count=share_of(choice, sum(node.accelerators for node in nodes)),
+        gpu=True,
+        node_ids=tuple(node.node_id for node in nodes),
+    )
+    host = Host(session, results=location, slots=slots, followed=True)
+    with tempfile.TemporaryDirectory(prefix="sweep-tune-") as tune_folder:
+        try:
+            with teller.telling(host):
+                host.run(Path(tune_folder), budget_s)
+        finally:
+            progress = host.finish(refuges_of(session))
+            teller.tell(host)
+    return progress
