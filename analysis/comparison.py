@@ -69,7 +69,17 @@ class Comparison:
 
     @property
     def counts(self) -> dict[str, int]:
-        return dict(sorted(Counter(self.rows["verdict"].to_pylist()).items()))
+        """Of verdicts on wall time,"""
+        return self._counts("verdict")
+
+    @property
+    def device_counts(self) -> dict[str, int]:
+        """and on device time, of the rows that have it."""
+        return self._counts("device_verdict")
+
+    def _counts(self, column: str) -> dict[str, int]:
+        verdicts = [verdict for verdict in self.rows[column].to_pylist() if verdict is not None]
+        return dict(sorted(Counter(verdicts).items()))
 
 
 def compare(database: Database, a: str, b: str, min_effect: float) -> Comparison:
@@ -146,7 +156,8 @@ def _softwares(database: Database) -> tuple[dict[str, str], ...]:
 
 def suggestion(found: Comparison, candidates: list[str]) -> str | None:
     """Which version to try next; None where nothing got slower, or no software differs."""
-    if not found.counts.get("hurts") or not any(d.part in SOFTWARE for d in found.differences):
+    is_slower = found.counts.get("hurts") or found.device_counts.get("hurts")
+    if not is_slower or not any(d.part in SOFTWARE for d in found.differences):
         return None
     sides = (found.a_parts, found.b_parts)
     mixed = [part for part in SOFTWARE if any(len(side[part]) > 1 for side in sides)]

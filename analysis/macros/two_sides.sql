@@ -44,7 +44,8 @@ where
 
 -- One row a cell and config that both sides measured. Where the two have a hardware in common only
 -- trials on the same one compare, and likewise with software. `method` is pairs where they ran in
--- blocks together, two or more; else it is welch, of the processes' logarithms.
+-- blocks together, two or more; else it is welch, of the processes' logarithms. The device columns
+-- are null where a side has no device time.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
 with tasks as materialized (
     select distinct
@@ -101,7 +102,11 @@ groups as materialized (
         count(ln(steady_wall_ms)) as n,
         avg(ln(steady_wall_ms)) as mean,
         var_samp(ln(steady_wall_ms)) as var,
-        median(steady_wall_ms) as ms
+        median(steady_wall_ms) as ms,
+        count(ln(steady_device_ms)) as device_n,
+        avg(ln(steady_device_ms)) as device_mean,
+        var_samp(ln(steady_device_ms)) as device_var,
+        median(steady_device_ms) as device_ms
     from counted
     group by all
 ),
@@ -131,7 +136,10 @@ in_blocks as (
         matched.cell,
         count(*) as pairs,
         avg(log_ratio(y.steady_wall_ms, x.steady_wall_ms)) as mean,
-        standard_error(log_ratio(y.steady_wall_ms, x.steady_wall_ms)) as se
+        standard_error(log_ratio(y.steady_wall_ms, x.steady_wall_ms)) as se,
+        count(log_ratio(y.steady_device_ms, x.steady_device_ms)) as device_pairs,
+        avg(log_ratio(y.steady_device_ms, x.steady_device_ms)) as device_mean,
+        standard_error(log_ratio(y.steady_device_ms, x.steady_device_ms)) as device_se
     from matched
     inner join counted as x
         on
@@ -172,6 +180,25 @@ estimates as (
         ) as df
     from matched
     left join in_blocks on matched.cell = in_blocks.cell
+    union all
+    select
+        matched.cell,
+        'device' as clock,
+        coalesce(paired.device_mean, matched.b.device_mean - matched.a.device_mean) as mean,
+        coalesce(
+            paired.device_se,
+            welch_se(
+                matched.a.device_var, matched.a.device_n, matched.b.device_var, matched.b.device_n
+            )
+        ) as se,
+        coalesce(
+            paired.device_pairs - 1,
+            welch_df(
+                matched.a.device_var, matched.a.device_n, matched.b.device_var, matched.b.device_n
+            )
+        ) as df
+    from matched
+    left join in_blocks as paired on matched.cell = paired.cell and paired.device_pairs >= 2
 ),
 
 verdicts as materialized (
@@ -187,12 +214,18 @@ select
     labels.precision,
     labels.layout,
     matched.b.settings as settings,
-    coalesce(verdicts.verdict, 'inconclusive') as verdict,
-    verdicts.ratio,
-    verdicts.ratio_low,
-    verdicts.ratio_high,
+    coalesce(wall.verdict, 'inconclusive') as verdict,
+    wall.ratio,
+    wall.ratio_low,
+    wall.ratio_high,
     matched.a.ms as a_ms,
     matched.b.ms as b_ms,
+    device.verdict as device_verdict,
+    device.ratio as device_ratio,
+    device.ratio_low as device_ratio_low,
+    device.ratio_high as device_ratio_high,
+    matched.a.device_ms as a_device_ms,
+    matched.b.device_ms as b_device_ms,
     matched.a.n as a_processes,
     matched.b.n as b_processes,
     if(in_blocks.pairs is null, 'welch', 'pairs') as method,
@@ -202,6 +235,7 @@ select
     matched.b.software_hash as b_software_hash
 from matched
 left join in_blocks on matched.cell = in_blocks.cell
-left join verdicts on matched.cell = verdicts.cell
+left join verdicts as wall on matched.cell = wall.cell and wall.clock = 'wall'
+left join verdicts as device on matched.cell = device.cell and device.clock = 'device'
 inner join cell_labels() as labels on labels.cell_id = matched.b.cell_id
-order by abs(ln(verdicts.ratio)) desc nulls last, matched.cell;
+order by abs(ln(wall.ratio)) desc nulls last, matched.cell;

@@ -33,7 +33,7 @@ def compare(
 
     A side is a sweep_id, a version (of torch, cuDNN, the driver or this program), a software_hash, a
     GPU's model or UUID, or a date (UTC); KIND=NAME, as torch=2.11.0, where that is not clear. Trials that
-    ran in one block are compared in pairs, others by Welch's t.
+    ran in one block are compared in pairs, others by Welch's t. Wall and device time have a verdict each.
     """
     with mistakes_exit():
         from cudnn_sweep.analysis.comparison import compare as compare_sides
@@ -65,6 +65,12 @@ def _end(found: "Comparison", candidates: list[str]) -> list[str]:
 
     if not found.rows.num_rows:
         return ["No cell and config was measured on both sides."]
-    counts = ", ".join(f"{verdict} {count}" for verdict, count in found.counts.items())
     line = suggestion(found, candidates)
-    return [f"{found.rows.num_rows} cells and configs: {counts}.", *([line] if line else [])]
+    lines = [f"{found.rows.num_rows} cells and configs: {_counted(found.counts)}."]
+    if found.device_counts:
+        lines.append(f"By device time: {_counted(found.device_counts)}.")
+    return [*lines, *([line] if line else [])]
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{verdict} {count}" for verdict, count in counts.items())

@@ -93,6 +93,24 @@ def test_sides_of_other_blocks_are_compared_by_welch(sides: Compare) -> None:
     assert (row["a_processes"], row["b_processes"]) == (3, 3)
 
 
+def test_device_time_has_a_verdict_of_its_own(sides: Compare) -> None:
+    """Slower on the device alone: the wall time is the launches'."""
+    old = {"sweep_id": "monday", "torch": "2.10.0", "software_hash": "old"}
+    new = {"sweep_id": "tuesday"}
+    times = [10.0, 10.1, 9.9]
+    found = sides(
+        "monday",
+        "tuesday",
+        (times, old | {"steady_device_ms": 8.0}),
+        (times, new | {"steady_device_ms": 9.6}),
+    )
+    (row,) = found.rows.to_pylist()
+    assert (row["verdict"], row["device_verdict"]) == ("equivalent", "hurts")
+    assert row["device_ratio"] == pytest.approx(1.2)
+    assert (found.counts, found.device_counts) == ({"equivalent": 1}, {"hurts": 1})
+    assert suggestion(found, []) is not None
+
+
 def test_gpus_of_two_models_are_compared_where_they_measured_the_same(sides: Compare) -> None:
     other = {"gpu": "NVIDIA B200", "env_hash": "env-b", "cell_id": "cell-b", "sweep_id": "b"}
     newer = other | {"software_hash": "newer", "torch": "2.12.0"}

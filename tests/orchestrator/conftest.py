@@ -1,5 +1,9 @@
 """One fork server and one Ray for all of this folder's tests: a start and stop of Ray costs 7 s."""
 
+import shutil
+import sys
+import sysconfig
+import venv
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cache
@@ -23,6 +27,7 @@ from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
+OURS = Path(__file__).parents[2]
 QUICK = MeasureSpec(
     warmup_s=0.0,
     steady_budget_s=0.05,
@@ -138,6 +143,22 @@ def record_of(environment: Environment) -> Callable[..., RunRecord]:
         )
 
     return make
+
+
+@pytest.fixture(scope="package")
+def last_good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with this one's torch and with version 0.0.1 of ours."""
+    folder = tmp_path_factory.mktemp("last-good")
+    venv.create(folder, with_pip=False)
+    packages = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    for name in ("orchestrator", "workloads", "cluster", "analysis"):
+        no_caches = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(OURS / name, packages / "cudnn_sweep" / name, ignore=no_caches)
+    metadata = packages / "cudnn_sweep-0.0.1.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text("Metadata-Version: 2.1\nName: cudnn-sweep\nVersion: 0.0.1\n")
+    (packages / "torch_of_this_one.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder / "bin" / "python"
 
 
 @pytest.fixture(scope="package")

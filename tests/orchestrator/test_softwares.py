@@ -1,10 +1,6 @@
 """Two softwares side by side: another environment's Python, with a version of ours of its own."""
 
 import os
-import shutil
-import sys
-import sysconfig
-import venv
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -39,29 +35,12 @@ from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec
 
 MakePlan = Callable[..., Plan]
 
-OURS = Path(__file__).parents[2]
 PACES = str(Path(__file__).with_name("paces.py"))
 BLOCKS = 24  # at most: a calm machine needs 6
 SHORT = MeasureSpec(
     warmup_s=0.0, steady_budget_s=0.3, calibrate=False, reference_replicates=0, timeout_s=30
 )
 SUITE = SuiteSpec(cells=[CellAxes(workload=f"{PACES}:as_before")], measure=SHORT)
-
-
-@pytest.fixture(scope="module")
-def last_good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment with this one's torch and with version 0.0.1 of ours."""
-    folder = tmp_path_factory.mktemp("last-good")
-    venv.create(folder, with_pip=False)
-    packages = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-    for name in ("orchestrator", "workloads", "cluster", "analysis"):
-        no_caches = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(OURS / name, packages / "cudnn_sweep" / name, ignore=no_caches)
-    metadata = packages / "cudnn_sweep-0.0.1.dist-info" / "METADATA"
-    metadata.parent.mkdir()
-    metadata.write_text("Metadata-Version: 2.1\nName: cudnn-sweep\nVersion: 0.0.1\n")
-    (packages / "torch_of_this_one.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return folder / "bin" / "python"
 
 
 @pytest.fixture(scope="module")
