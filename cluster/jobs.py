@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, Literal
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
@@ -16,6 +17,8 @@ JobState = Literal["PENDING", "RUNNING", "STOPPED", "SUCCEEDED", "FAILED"]
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANSWER_S = 10.0
+NO_AGENT = "No available agent"  # as Ray says it of a cluster that has just come up
+AGENT_S = 60.0
 CHATTY = (
     "ray.dashboard.modules.dashboard_sdk",
     "ray.dashboard.modules.job.sdk",
@@ -41,15 +44,21 @@ class Jobs:
     def submit(
         self, job_id: str, entrypoint: str, runtime_env: Mapping[str, Any], metadata: dict[str, str]
     ) -> None:
-        try:
-            self._client.submit_job(
-                submission_id=job_id,
-                entrypoint=entrypoint,
-                runtime_env=dict(runtime_env),
-                metadata=metadata,
-            )
-        except RuntimeError as error:
-            raise ClusterError(f"{self.url} does not take the job: {error}") from error
+        """Again for a while where the cluster's agent is not up yet."""
+        ends = monotonic() + AGENT_S
+        while True:
+            try:
+                self._client.submit_job(
+                    submission_id=job_id,
+                    entrypoint=entrypoint,
+                    runtime_env=dict(runtime_env),
+                    metadata=metadata,
+                )
+                return
+            except RuntimeError as error:
+                if NO_AGENT not in str(error) or monotonic() > ends:
+                    raise ClusterError(f"{self.url} does not take the job: {error}") from error
+            sleep(1)
 
     def state(self, job_id: str) -> tuple[JobState, str]:
         """And what Ray says about it."""

@@ -78,11 +78,13 @@ def local_ray(
     gpu_uuids: Sequence[str] = (),
     scratch: Path | None = None,
     log_to_driver: bool = False,
+    dashboard: bool = False,
 ) -> Iterator[LocalRay]:
     """Start a Ray with `slots` CPUs and `gpus` GPUs and connect this process to it for the block.
 
     `gpu_uuids`: what CUDA_VISIBLE_DEVICES is to show its workers, one GPU or slice (MIG) each; as it is
     in this process where not told. A slice has no number, and of a UUID nobody doubts whose it is.
+    `dashboard`: with its job server, on the loopback too.
     Its folder is made in `scratch` or, if that name is too long for sockets in it, among the
     system's temporary files. Must be entered in a thread that lives as long as the block: Linux
     ends Ray with the thread that started it. Raises LocalRayError.
@@ -99,7 +101,7 @@ def local_ray(
         if gpu_uuids:
             settings["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_uuids)
         stack.enter_context(_ray_reads(settings))
-        address = stack.enter_context(_started(slots, gpus, folder, log_to_driver))
+        address = stack.enter_context(_started(slots, gpus, folder, log_to_driver, dashboard))
         yield LocalRay(address=address, environment=settings, folder=folder)
 
 
@@ -183,19 +185,22 @@ def _sigterm_kept() -> Iterator[None]:
 
 
 @contextmanager
-def _started(slots: int, gpus: int, folder: Path, log_to_driver: bool) -> Iterator[str]:
+def _started(
+    slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: bool
+) -> Iterator[str]:
     import ray
 
     try:
         with _sigterm_kept():
-            address = _init(slots, gpus, folder, log_to_driver)
+            address = _init(slots, gpus, folder, log_to_driver, dashboard)
         yield address
     finally:
         ray.shutdown()
 
 
-def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool) -> str:
+def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: bool) -> str:
     import ray
+    from ray._private.utils import write_ray_address
 
     os.environ[janitor.MARKER] = str(folder)  # for what Ray starts now, not for children of ours
     try:
@@ -204,7 +209,8 @@ def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool) -> str:
             num_cpus=slots,
             num_gpus=gpus,
             object_store_memory=OBJECT_STORE_BYTES,
-            include_dashboard=False,
+            include_dashboard=dashboard,
+            dashboard_host="127.0.0.1",
             log_to_driver=log_to_driver,
             logging_level=logging.WARNING,
             _node_ip_address="127.0.0.1",
@@ -216,4 +222,7 @@ def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool) -> str:
         raise LocalRayError(f"Ray does not start on this machine: {error}") from error
     finally:
         del os.environ[janitor.MARKER]
-    return str(ray.get_runtime_context().gcs_address)
+    address = str(ray.get_runtime_context().gcs_address)
+    # Where several Rays are on a machine, a job's driver joins the one that this names.
+    write_ray_address(address, str(folder / "r"))
+    return address

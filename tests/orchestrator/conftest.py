@@ -5,10 +5,11 @@ import sys
 import sysconfig
 import venv
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -26,6 +27,9 @@ from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey
+
+if TYPE_CHECKING:
+    from cudnn_sweep.cluster.local_ray import LocalRay
 
 OURS = Path(__file__).parents[2]
 QUICK = MeasureSpec(
@@ -162,9 +166,19 @@ def last_good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="package")
-def ray_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A Ray of our own with eight logical GPUs; yields a folder for what Tune stores."""
+def our_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator["LocalRay"]:
+    """A Ray of our own with eight logical GPUs and a job server, whose jobs have another home."""
     from cudnn_sweep.cluster.local_ray import local_ray
 
-    with local_ray(slots=8, gpus=8):
-        yield tmp_path_factory.mktemp("tune")
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+            patch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+            ours = stack.enter_context(local_ray(slots=8, gpus=8, dashboard=True))
+        yield ours
+
+
+@pytest.fixture(scope="package")
+def ray_here(our_ray: "LocalRay", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """It is up; a folder for what Tune stores."""
+    return tmp_path_factory.mktemp("tune")

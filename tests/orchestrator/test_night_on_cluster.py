@@ -1,0 +1,128 @@
+"""A night through a cluster's job server: followed, cut and followed again, confirmed there."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from ray._private import worker
+from rich.console import Console
+
+from cudnn_sweep.analysis.nightly.confirmation import LOOKS
+from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.cluster.local_ray import LocalRay
+from cudnn_sweep.orchestrator.nightly.night import run_night
+from cudnn_sweep.orchestrator.nightly.options import NightOptions
+from cudnn_sweep.orchestrator.plan import Plan, make_plan
+from cudnn_sweep.orchestrator.session import session_of
+from cudnn_sweep.orchestrator.spec import load_suite
+from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.expand import expand_cells
+from cudnn_sweep.workloads.suite import workload_names
+from cudnn_sweep.workloads.survey import workload_facts
+
+pytestmark = [
+    pytest.mark.timeout(280),
+    pytest.mark.filterwarnings("ignore:ssl=None is deprecated"),  # Ray's client
+]
+
+PACES = Path(__file__).with_name("paces.py")
+NIGHTS = [date(2026, 11, 1) + timedelta(days=day) for day in range(7)]
+TONIGHT = date(2026, 11, 8)
+LAUNCH_FILE = """
+metadata:
+  sweep:
+    address: ADDRESS
+    token: TOKEN
+    gpus: {share: 0.125}  # one slot: two cores are shared by all
+    nightly: {suite: suite.yaml, last_good: LAST_GOOD, name: lab}
+"""
+SUITE = """
+replicates: 3
+configs: [{benchmark: false}]
+measure: {warmup_s: 0, steady_budget_s: 0.3, timeout_s: 60, calibrate: false, reference_replicates: 0}
+cells: [{workload: [paces.py:slower_since, paces.py:as_before]}]
+"""
+
+
+@pytest.fixture
+def here(
+    our_ray: LocalRay, last_good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A folder with what a night on that Ray needs."""
+    assert worker._global_node is not None
+    filled = {
+        "ADDRESS": worker._global_node.webui_url,
+        "TOKEN": our_ray.environment["RAY_AUTH_TOKEN_PATH"],
+        "LAST_GOOD": str(last_good),
+    }
+    text = LAUNCH_FILE
+    for name, value in filled.items():
+        text = text.replace(name, value)
+    (tmp_path / "cluster.yaml").write_text(text)
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    shutil.copy(PACES, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path
+
+
+@pytest.fixture
+def plan(here: Path, environment: Environment) -> Plan:
+    suite = load_suite("suite.yaml")
+    facts = workload_facts(workload_names(suite))
+    cells = expand_cells(suite, facts, device="cpu", gpu=environment.gpu)
+    return make_plan("suite.yaml", suite, cells)
+
+
+@pytest.fixture
+def store(here: Path, plan: Plan, record_of: Callable[..., RunRecord]) -> Store:
+    """With six nights at the old pace, and one in which one of the two workloads is as it is today."""
+    store = open_store("results")
+    for night in NIGHTS:
+        session = session_of(plan, f"night-{night}-lab", here)
+        for trial in plan.trials:
+            is_slow = "slower" in trial.cell.workload and night == NIGHTS[-1]
+            ms = (24.0 if is_slow else 20.0) * (1 + trial.replicate / 500 + night.day / 1000)
+            store.write(replace(record_of(session, trial), steady_wall_ms=ms))
+    return store
+
+
+def test_a_night_that_is_cut_goes_on_there_and_confirms_there_what_got_slower(
+    here: Path, plan: Plan, store: Store
+) -> None:
+    assert _cut_after_the_first_record(store) == 130
+    options = NightOptions(file=Path("cluster.yaml"), night=TONIGHT)
+    assert run_night(options, {}, Console(quiet=True)) == 1
+
+    measured = store.stored_trials(f"night-{TONIGHT}-lab").values()
+    assert len(measured) == len(plan.trials)
+    assert len({trial.launch_id for trial in measured}) == 1  # of the start that was cut
+    outcome = from_json(Path(f"results/nightly/lab/night-{TONIGHT}-lab.json").read_text())
+    (alert,) = outcome.alerts
+    assert alert.key.cell.split()[0] == "paces.py:slower_since"
+    assert (alert.cause, [each.part for each in alert.moved]) == ("software", ["version"])
+    assert alert.blocks in LOOKS
+    confirmed = store.stored_trials(f"confirm-{TONIGHT}-lab")
+    assert len(confirmed) == 2 * alert.blocks
+
+
+def _cut_after_the_first_record(store: Store) -> int:
+    """By Ctrl-C; the exit code."""
+    command = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", "nightly", "--night"]
+    launch = subprocess.Popen([*command, str(TONIGHT)], stdout=subprocess.PIPE, text=True)
+    while not store.stored_trials(f"night-{TONIGHT}-lab"):
+        assert launch.poll() is None, launch.communicate()[0]
+        time.sleep(0.2)
+    launch.send_signal(signal.SIGINT)
+    output, _ = launch.communicate()
+    assert f"Sweep night-{TONIGHT}-lab goes on there" in output
+    return launch.returncode
