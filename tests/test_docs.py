@@ -46,7 +46,7 @@ def _options(words: list[str]) -> set[str]:
     command = get_command(app)
     for word in words:
         command = getattr(command, "commands", {}).get(word, command)
-    return {name for option in command.params for name in option.opts}
+    return {name for each in command.params for name in [*each.opts, *each.secondary_opts]}
 
 
 @pytest.mark.parametrize(
