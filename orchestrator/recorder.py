@@ -68,6 +68,10 @@ class Recorder:
             self._progress.stopped = f"a slot does not come up: {reason}"
         return self._progress.stopped is not None
 
+    def stop(self, reason: str) -> None:
+        """No further trial starts."""
+        self._progress.stopped = self._progress.stopped or reason
+
     def trial_lost(self, reason: str) -> None:
         """A worker gives up a trial; it runs again, elsewhere or with a new fork server."""
         if reason not in self._progress.reasons:

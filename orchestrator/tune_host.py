@@ -8,8 +8,8 @@ stores is disposable: the results are the only state that matters.
 import logging
 import os
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -23,6 +23,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.group_recorder import GroupRecorder
+from cudnn_sweep.orchestrator.nodes_gone import GONE_S, NodesGone
 from cudnn_sweep.orchestrator.plan import Plan, Trial
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.recorder import MAX_LOST
@@ -47,14 +48,16 @@ class Slots:
 
     count: int
     gpu: bool
-    node_ids: tuple[str, ...] = ()
-    """Ray's nodes that they may be on; any where none is named."""
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    """Ray's nodes that they may be on, by id what each is called; any where none is named."""
+    gone_s: float = GONE_S
+    """How long they may all be gone before the launch ends."""
 
     def resources(self) -> tune.PlacementGroupFactory:
         bundle: dict[str, float] = {"CPU": 1, "GPU": 1} if self.gpu else {"CPU": 1}
-        if not self.node_ids:
+        if not self.nodes:
             return tune.PlacementGroupFactory([bundle])
-        there = {"ray.io/node-id": f"in({','.join(self.node_ids)})"}
+        there = {"ray.io/node-id": f"in({','.join(self.nodes)})"}
         return tune.PlacementGroupFactory([bundle], bundle_label_selector=[there])
 
 
@@ -180,6 +183,22 @@ class ActorsKept(FIFOScheduler):
         """Tune then starts those that wait in their order."""
 
 
+class UntilNodesGone(tune.Stopper):
+    def __init__(self, gone: NodesGone) -> None:
+        self._gone = gone
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        """Asked by Tune many times a second."""
+        return self._gone.look()
+
+
+def _alive() -> set[str]:
+    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+
+
 class Host:
     """Runs one session on the Ray that this process is connected to."""
 
@@ -226,6 +245,7 @@ class Host:
             recorder=self._recorder,
             gate=self._gate,
         )
+        gone = NodesGone(self._slots.nodes, _alive, patience_s=self._slots.gone_s)
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(
@@ -236,6 +256,7 @@ class Host:
             ),
             run_config=tune.RunConfig(
                 name=self._session.launch_id,
+                stop=UntilNodesGone(gone) if self._slots.nodes else None,
                 storage_path=str(tune_folder),
                 failure_config=tune.FailureConfig(max_failures=MAX_LOST * max(map(len, blocks))),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
@@ -243,6 +264,8 @@ class Host:
             ),
         )
         tuner.fit()
+        if gone.reason is not None:
+            ray.get(self._recorder.stop.remote(gone.reason))
 
     def finish(self, refuges: list[Path]) -> Progress:
         """Write what is held and compact; see Recorder.finish."""

@@ -27,7 +27,7 @@ def run_on_nodes(
     slots = Slots(
         count=share_of(choice, sum(node.accelerators for node in nodes)),
         gpu=True,
-        node_ids=tuple(node.node_id for node in nodes),
+        nodes={node.node_id: node.address for node in nodes},
     )
     host = Host(session, results=location, slots=slots, followed=True)
     with tempfile.TemporaryDirectory(prefix="sweep-tune-") as tune_folder:

@@ -105,13 +105,14 @@ def run(
     plan: Plan,
     results: Path,
     tune_folder: Path,
-    slots: int,
+    slots: int | Slots,
     make_slot: SlotMaker = Slot,
     budget_s: float | None = None,
 ) -> tuple[Progress, list[Row]]:
     """Run a plan on so many logical GPUs; returns how it ended and the rows stored."""
     session = new_session(plan, results)
-    host = Host(session, results=str(results), slots=Slots(count=slots, gpu=True))
+    free = Slots(count=slots, gpu=True) if isinstance(slots, int) else slots
+    host = Host(session, results=str(results), slots=free)
     host.run(tune_folder, budget_s, make_slot)
     progress = host.finish([results / "refuge"])
     for actor in (host._recorder, host._gate):  # idle, they would stay as long as the Ray
@@ -232,6 +233,17 @@ def test_slot_that_does_not_come_up_stops_the_sweep_and_says_why(
     assert rows == []
     assert progress.stopped is not None
     assert "ServerError: the GPU has fallen off the bus" in progress.stopped
+
+
+def test_sweep_whose_nodes_are_gone_ends_after_a_while_and_names_them(
+    ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
+) -> None:
+    nodes = {"0" * 56: "w9 (10.0.0.9)"}
+    gone = Slots(count=1, gpu=True, nodes=nodes, gone_s=1.0)
+    progress, rows = run(plan_of("noop", replicates=3), tmp_path, ray_here, gone, fake_slot())
+    assert rows == []
+    assert progress.stopped is not None
+    assert "w9 (10.0.0.9)" in progress.stopped
 
 
 def test_one_slot_runs_the_plan_in_its_order_and_a_budget_stops_before_a_new_block(

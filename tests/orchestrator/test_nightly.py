@@ -2,6 +2,10 @@
 
 import io
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
@@ -100,6 +104,34 @@ def test_a_night_that_is_cut_goes_on_and_nothing_of_it_is_missing(
     assert {series.points[-1].value for series in seen.values()} == {"present", None}
     night(2, budget_minutes=0.5)
     assert cut.recorded_trials < outcome(here, 2).recorded_trials
+
+
+def test_a_night_ended_by_sigterm_lets_go_and_goes_on_where_it_was(
+    here: Path, night: RunNight
+) -> None:
+    (here / "suite.yaml").write_text(FILES["suite.yaml"].replace("replicates: 3", "replicates: 30"))
+    words = "nightly --fake script.yaml --night 2026-11-01".split()
+    with subprocess.Popen(
+        [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as begun:
+        while not any(here.glob("results/sweep=*/trials/*.parquet")) and begun.poll() is None:
+            time.sleep(0.02)
+        begun.send_signal(signal.SIGTERM)
+        said, _ = begun.communicate(timeout=30)
+    assert begun.returncode == 143, said
+    assert "launch again to go on" in said
+    assert not list(here.glob("results/.*.holder"))
+    (sweep_id,) = open_store("results").sweep_ids()
+    before = open_store("results").stored_trials(sweep_id)
+    night(1)
+    after = open_store("results").stored_trials(sweep_id)
+    assert 0 < len(before) < outcome(here).recorded_trials == outcome(here).planned_trials
+    assert {trial_id: after[trial_id].attempt_id for trial_id in before} == {
+        trial_id: trial.attempt_id for trial_id, trial in before.items()
+    }
 
 
 def is_presence(series: Any) -> bool:
