@@ -1,4 +1,9 @@
-"""A real cluster of several hosts, in network namespaces of this machine: launched, cut, mended, lost."""
+"""A real cluster of several hosts, in network namespaces of this machine: launched, cut, mended, lost.
+
+    SWEEP_RAY_HEALTH=default pytest -rP tests/orchestrator/test_hosts.py
+
+tells the times of docs/cluster.md with Ray's own health checks; without the variable, with shorter ones.
+"""
 
 import os
 import re
@@ -6,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +19,19 @@ import pytest
 
 from cudnn_sweep.analysis.store import open_store
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).parents[2]
 HOSTS = ROOT / "tests" / "hosts" / "hosts"
 VENV = Path(sys.prefix)
 
 # Shorter than Ray's: a node without power is given up after 5 s, not after a minute.
-HEALTH = (
+SHORT = (
     "RAY_health_check_period_ms=1000 RAY_health_check_timeout_ms=1000 "
     "RAY_health_check_failure_threshold=3"
 )
-CUT_S = 12.0  # longer than Ray's patience so shortened
+HEALTH = "" if os.environ.get("SWEEP_RAY_HEALTH") == "default" else SHORT
+AUTH = "RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=~/.cudnn-sweep-token"
 LAUNCH_FILE = f"""
 cluster_name: hosts
 provider: {{type: local, head_ip: 10.77.0.10, worker_ips: [10.77.0.11, 10.77.0.12]}}
@@ -45,6 +51,23 @@ metadata:
     cells: [{{workload: mine.py:Net, input: 2x3x16x16}}]
 """
 MODEL = "from torch import nn\n\n\ndef Net():\n    return nn.Conv2d(3, 4, 3)\n"
+TRIALS = 21  # of one cell: two configs, ten replicates, and an A/A pair's second
+ADDRESSES = {"w1": "10.77.0.11", "w2": "10.77.0.12"}
+
+# On the head: when Ray gave up a node of that address, once it has after that time.
+GIVEN_UP = """
+import sys, time
+from ray.util.state import list_nodes
+
+address, since_ms = sys.argv[1], float(sys.argv[2]) * 1e3
+ended_ms = []
+while not ended_ms:
+    time.sleep(0.5)
+    nodes = list_nodes("http://127.0.0.1:8265", detail=True)
+    dead = [node for node in nodes if node.node_ip == address and node.state == "DEAD"]
+    ended_ms = [node.end_time_ms for node in dead if node.end_time_ms >= since_ms]
+print(ended_ms[0] / 1e3)
+"""
 
 
 class Hosts:
@@ -57,11 +80,11 @@ class Hosts:
 
     def do(self, *words: str) -> str:
         command = [str(HOSTS), words[0], str(self.base), *words[1:]]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
         assert done.returncode == 0, f"{' '.join(words)}: {done.stdout}{done.stderr}"
         return done.stdout
 
-    def sweep(self, words: str, timeout_s: int = 150) -> str:
+    def sweep(self, words: str, timeout_s: int = 240) -> str:
         """On the laptop; its output."""
         return self.do("sh", "laptop", self._line(words, timeout_s))
 
@@ -69,7 +92,7 @@ class Hosts:
         """What `sweep` says when it does not do it."""
         return self.do("sh", "laptop", f"cd {self.user} && ! {VENV}/bin/sweep {words} 2>&1")
 
-    def begin(self, words: str, timeout_s: int = 150) -> subprocess.Popen[str]:
+    def begin(self, words: str, timeout_s: int = 240) -> subprocess.Popen[str]:
         command = [str(HOSTS), "sh", str(self.base), "laptop", self._line(words, timeout_s)]
         launch = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -87,26 +110,46 @@ class Hosts:
 
     def every_record(self) -> list[dict[str, Any]]:
         """What came home."""
-        columns = ["sweep_id", "trial_id", "host", "repeats_block"]
+        columns = ["sweep_id", "trial_id", "attempt", "host", "started_at", "repeats_block"]
         found: list[dict[str, Any]] = (
             open_store(str(self.user / "results")).snapshot().table(columns).to_pylist()
         )
         return found
 
-    def records(self) -> list[dict[str, Any]]:
-        """Of the plans alone: blocks that were split come again."""
+    def records(self, besides: Collection[str] = ()) -> list[dict[str, Any]]:
+        """Of the plans alone: blocks that were split come again. `besides`: of other sweeps than these."""
         if not (self.user / "results").exists():
             return []
-        return [row for row in self.every_record() if row["repeats_block"] is None]
+        return [
+            record
+            for record in self.every_record()
+            if record["repeats_block"] is None and record["sweep_id"] not in besides
+        ]
 
-    def wait_for_records(
-        self, count: int, launch: subprocess.Popen[str], timeout_s: float = 150
-    ) -> None:
-        ends = time.monotonic() + timeout_s
-        while len(self.records()) < count:
+    def sweeps(self) -> set[str]:
+        return {record["sweep_id"] for record in self.records()}
+
+    def wait_until(self, there: Callable[[], Any], launch: subprocess.Popen[str]) -> None:
+        ends = time.monotonic() + 150
+        while not there():
             assert launch.poll() is None, launch.communicate()[0]
             assert time.monotonic() < ends, self.interrupt(launch)
             time.sleep(0.3)
+
+    def lose(self, host: str, *verbs: str) -> float:
+        """In the middle of one of its trials, the newest process of its fork server; returns when."""
+        newest = "pgrep -nf '[p]rocess.server'"
+        self.do("sh", host, f"was=$({newest}); until [ $({newest}) -gt $was ]; do sleep 0.02; done")
+        lost_at = time.time()
+        for verb in verbs:
+            self.do(verb, host)
+        return lost_at
+
+    def given_up_at(self, host: str, lost_at: float) -> float:
+        """When Ray declared it dead; waits for that."""
+        (self.base / "given_up.py").write_text(GIVEN_UP)
+        words = f"{self.base}/given_up.py {ADDRESSES[host]} {lost_at}"
+        return float(self.do("sh", "head", f"{AUTH} {VENV}/bin/python {words}"))
 
 
 @pytest.fixture(scope="module")
@@ -134,51 +177,89 @@ def hosts(need: Callable[[bool, str], None], request: pytest.FixtureRequest) -> 
     return found
 
 
-def test_sweep_goes_on_when_a_worker_comes_back_from_a_cut(hosts: Hosts) -> None:
-    before = len(hosts.records())
+def tell(what: str, since: float, **times: float) -> None:
+    print(f"{what}:", ", ".join(f"{name} after {at - since:.0f} s" for name, at in times.items()))
+
+
+def again_on(host: str, records: list[dict[str, Any]]) -> list[float]:
+    """When those of its trials began that had begun elsewhere before."""
+    return [
+        record["started_at"].timestamp()
+        for record in records
+        if record["host"] == host and record["attempt"] > 1
+    ]
+
+
+def is_whole(records: list[dict[str, Any]]) -> bool:
+    return len({record["trial_id"] for record in records}) == len(records) == TRIALS
+
+
+def test_trials_of_a_cut_worker_run_elsewhere_and_none_is_doubled_when_it_is_mended(
+    hosts: Hosts,
+) -> None:
     launch = hosts.begin("launch --strict")
-    hosts.wait_for_records(before + 2, launch)
-    hosts.do("cut", "w2")
-    time.sleep(CUT_S)
+    hosts.wait_until(lambda: len(hosts.records()) >= 2, launch)
+    cut_at = hosts.lose("w2", "cut")
+    given_up_at = hosts.given_up_at("w2", cut_at)
+    hosts.wait_until(lambda: again_on("w1", hosts.records()), launch)
+    mended_at = time.time()
     hosts.do("mend", "w2")
     output, _ = launch.communicate(timeout=140)
     assert launch.returncode == 0, output
-    assert "21 of 21 trials recorded (21 ok)" in output
-    ids = [(record["sweep_id"], record["trial_id"]) for record in hosts.records()]
-    assert len(set(ids)) == len(ids) == before + 21
+    assert f"{TRIALS} of {TRIALS} trials recorded ({TRIALS} ok)" in output
+    records = hosts.records()
+    assert is_whole(records)
+    of_w2 = [record["started_at"].timestamp() for record in records if record["host"] == "w2"]
+    assert max(of_w2) <= cut_at < given_up_at < mended_at
+    tell(
+        "w2's network cut",
+        cut_at,
+        dead=given_up_at,
+        elsewhere=min(again_on("w1", records)),
+        mended=mended_at,
+        ended=time.time(),
+    )
 
 
 def test_lost_head_is_resumed_by_launching_again(hosts: Hosts) -> None:
-    before = {record["sweep_id"] for record in hosts.records()}
+    before = hosts.sweeps()
     launch = hosts.begin("launch --new")
-    hosts.wait_for_records(21 * len(before) + 4, launch)
+    hosts.wait_until(lambda: len(hosts.records(before)) >= 2, launch)
+    lost_at = time.time()
+    hosts.do("cut", "head")
     hosts.do("kill", "head")
     assert "sweep attach cluster.yaml" in hosts.interrupt(launch)
-    there = [record for record in hosts.records() if record["sweep_id"] not in before]
-    assert 0 < len(there) < 21
+    there = hosts.records(before)
+    assert 0 < len(there) < TRIALS
     hosts.do("start", "head")
+    launched_at = time.time()
     output = hosts.sweep("launch")
     assert f"resuming {there[0]['sweep_id']}: " in output
-    after = [record for record in hosts.records() if record["sweep_id"] not in before]
-    assert {record["sweep_id"] for record in after} == {there[0]["sweep_id"]}
-    ids = {record["trial_id"] for record in after}
-    assert len(ids) == len(after) == 21
-    assert {record["trial_id"] for record in there} <= ids
+    after = hosts.records(before)
+    assert is_whole(after)
+    assert hosts.sweeps() - before == {there[0]["sweep_id"]}
+    known = {record["trial_id"] for record in there}
+    again_at = min(
+        record["started_at"].timestamp() for record in after if record["trial_id"] not in known
+    )
+    assert known < {record["trial_id"] for record in after}
+    tell("head's power", lost_at, launched=launched_at, again=again_at, ended=time.time())
 
 
 def test_sweep_survives_a_worker_without_power(hosts: Hosts) -> None:
-    before = hosts.records()
+    before = hosts.sweeps()
     launch = hosts.begin("launch --new")
-    hosts.wait_for_records(len(before) + 4, launch)
-    hosts.do("cut", "w1")
-    hosts.do("kill", "w1")
+    hosts.wait_until(lambda: len(hosts.records(before)) >= 2, launch)
+    lost_at = hosts.lose("w1", "cut", "kill")
+    given_up_at = hosts.given_up_at("w1", lost_at)
     output, _ = launch.communicate(timeout=140)
     assert launch.returncode == 0, output
-    assert "21 of 21 trials recorded (21 ok)" in output
-    sweeps = {record["sweep_id"] for record in before}
-    records = [record for record in hosts.records() if record["sweep_id"] not in sweeps]
-    assert len({record["trial_id"] for record in records}) == len(records) == 21
+    assert f"{TRIALS} of {TRIALS} trials recorded ({TRIALS} ok)" in output
+    records = hosts.records(before)
+    assert is_whole(records)
     assert {record["host"] for record in records} == {"w1", "w2"}
+    elsewhere_at = min(again_on("w2", records))
+    tell("w1's power", lost_at, dead=given_up_at, elsewhere=elsewhere_at, ended=time.time())
     assert re.search(r"(\d+) of \1 trials recorded", hosts.sweep("status"))
 
 

@@ -110,7 +110,7 @@ def test_a_night_ended_by_sigterm_lets_go_and_goes_on_where_it_was(
     here: Path, night: RunNight
 ) -> None:
     (here / "suite.yaml").write_text(FILES["suite.yaml"].replace("replicates: 3", "replicates: 30"))
-    words = "nightly --fake script.yaml --night 2026-11-01".split()
+    words = ["nightly", "--fake", "script.yaml", "--night", "2026-11-01"]
     with subprocess.Popen(
         [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", *words],
         stdout=subprocess.PIPE,
