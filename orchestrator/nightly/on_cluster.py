@@ -68,7 +68,8 @@ class OnCluster:
     def _come_back_to(self, jobs: Jobs, job: SentJob) -> None:
         if job.sweep_id not in (self._name.sweep_id, self._name.confirm_id):
             raise SweepBusyError(
-                f"a night of this launch file is in progress: {job.sweep_id}, as job {job.job_id} there"
+                f"a night of this launch file is in progress: {job.sweep_id}, as job {job.job_id} of "
+                f"{jobs.url}; `sweep stop` ends the one sent last"
             )
         self._say(f"Sweep {job.sweep_id} goes on there, as job {job.job_id}: following it")
         self._follow(jobs, job)

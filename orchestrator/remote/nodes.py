@@ -20,6 +20,7 @@ from cudnn_sweep.workloads.environment import Environment
 NODES_S = 600.0  # a cloud's machine takes minutes
 ANSWER_S = 180.0  # a first import of torch from a network disk takes a minute
 LEAST_FREE_BYTES = 2**30
+OLD_S = 7 * 86_400.0  # no sweep goes on after a week
 MOST_SKEW_S = 5.0  # times in records are each node's own
 
 
@@ -82,9 +83,17 @@ def _report(workloads: list[str]) -> NodeReport:
     """In a process of its own: the worker that Ray keeps must not import torch."""
     folder = our_temporary_folder()
     folder.mkdir(parents=True, exist_ok=True)
+    remove_old_caches(folder)
     with ForkServer(survey_only=True, folder=Path.cwd()) as server:
         machine = survey(server, workloads)
     return NodeReport(machine=machine, free_bytes=shutil.disk_usage(folder).free, clock_s=time())
+
+
+def remove_old_caches(folder: Path) -> None:
+    """Each night leaves compute caches on each node: what ends it is on another machine."""
+    for caches in folder.glob("*/compute-cache"):
+        if time() - caches.stat().st_mtime > OLD_S:
+            shutil.rmtree(caches.parent, ignore_errors=True)
 
 
 def _complaints(report: NodeReport, needs_cuda: bool) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """A night through a cluster's job server: followed, cut and followed again, confirmed there."""
 
+import io
+import os
 import shutil
 import signal
 import subprocess
@@ -18,12 +20,19 @@ from cudnn_sweep.analysis.nightly.confirmation import LOOKS
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.cluster.known import SentJob
+from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.local_ray import LocalRay
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.plan import Plan, make_plan
+from cudnn_sweep.orchestrator.remote.client import cluster_of
+from cudnn_sweep.orchestrator.remote.events import Ended, to_line
+from cudnn_sweep.orchestrator.remote.follow import Follower
+from cudnn_sweep.orchestrator.remote.nodes import remove_old_caches
 from cudnn_sweep.orchestrator.session import session_of
-from cudnn_sweep.orchestrator.spec import load_suite
+from cudnn_sweep.orchestrator.spec import SweepSpec, load_suite
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import workload_names
@@ -114,6 +123,37 @@ def test_a_night_that_is_cut_goes_on_there_and_confirms_there_what_got_slower(
     assert alert.blocks in LOOKS
     confirmed = store.stored_trials(f"confirm-{TONIGHT}-lab")
     assert len(confirmed) == 2 * alert.blocks
+
+
+def test_a_night_is_refused_while_another_runs_there(here: Path, our_ray: LocalRay) -> None:
+    file = read_launch_file(Path("cluster.yaml"), SweepSpec)
+    cluster, said = cluster_of(file), io.StringIO()
+    with cluster.jobs() as jobs:
+        jobs.submit("the-night-before", "sleep 100", {}, {})
+        before = f"night-{NIGHTS[-1]}-lab"
+        job = SentJob(job_id="the-night-before", results="results", command="", sweep_id=before)
+        cluster.known.remember(job)
+        options = NightOptions(file=file.path, night=TONIGHT)
+        assert run_night(options, {}, Console(file=said, width=200)) == 3
+        jobs.stop("the-night-before")
+    assert f"in progress: {before}, as job the-night-before" in said.getvalue()
+
+
+def test_what_keeps_a_cluster_from_starting_is_the_reason(tmp_path: Path) -> None:
+    follower = Follower(str(tmp_path), Console(quiet=True), copies=True)
+    follower.take(to_line(Ended(exit_code=2, reason="no node can take part: w1: no CUDA")))
+    with pytest.raises(SpecError, match="no node can take part: w1: no CUDA"):
+        follower.heard("unused")
+
+
+def test_compute_caches_of_nights_long_ago_go(tmp_path: Path) -> None:
+    for days, sweep_id in ((8, "night-2026-11-01-lab"), (6, "night-2026-11-03-lab")):
+        caches = tmp_path / sweep_id / "compute-cache"
+        caches.mkdir(parents=True)
+        then = time.time() - days * 86_400
+        os.utime(caches, (then, then))
+    remove_old_caches(tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["night-2026-11-03-lab"]
 
 
 def _cut_after_the_first_record(store: Store) -> int:
