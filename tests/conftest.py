@@ -18,6 +18,11 @@ MUST_RUN = "SWEEP_CI"  # set where everything that tests need is installed: they
 
 # They measure, wait for one another's locks or start a Ray: one after another, undisturbed.
 MEASURING = ("tests/orchestrator/", "tests/cluster/", "tests/analysis/test_scale.py")
+# These among them only compute.
+COMPUTING = tuple(
+    f"tests/orchestrator/test_{name}.py"
+    for name in ("month", "nightly", "plan", "query_command", "trace_command", "validate_command")
+)
 NICE = 10  # of the other tests' process: beside one that is busy it gets a tenth of a core
 
 
@@ -28,14 +33,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class MeasuringApart(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "measuring" if nodeid.startswith(MEASURING) else "giving way"
+            return "measuring" if _measures(nodeid) else "giving way"
 
     return MeasuringApart(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if hasattr(item.config, "workerinput") and not item.nodeid.startswith(MEASURING):
+    if hasattr(item.config, "workerinput") and not _measures(item.nodeid):
         os.setpriority(os.PRIO_PROCESS, 0, NICE)
+
+
+def _measures(test: str) -> bool:
+    return test.startswith(MEASURING) and not test.startswith(COMPUTING)
 
 
 @pytest.hookimpl(trylast=True)

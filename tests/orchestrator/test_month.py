@@ -4,8 +4,6 @@ Each fault is to be found, confirmed and named within its nights, and nothing el
 """
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,11 +40,6 @@ cells:
   - workload: conv
     problem: tutorials/rgb224
     precision: fp16
-"""
-REAL_SUITE = """
-replicates: 2
-measure: {warmup_s: 0, steady_budget_s: 0.02, timeout_s: 20}
-cells: [{workload: noop}]
 """
 SCRIPT = """
 seed: 2
@@ -211,6 +204,8 @@ def month(
     url, received = posts
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        # A third of the time; tests/analysis/report/test_night_page.py looks at pages.
+        patch.setattr("cudnn_sweep.analysis.nightly.reports.write._page", lambda *_: None)
         for night in NIGHTS:
             options = NightOptions(file=Path("cluster.yaml"), night=night, fake=Path("script.yaml"))
             environment = {"NIGHTLY_WEBHOOK": url}
@@ -277,22 +272,3 @@ def test_confirmations_are_no_nights(month: Month) -> None:
     assert sum(name.startswith("sweep=night-") for name in folders) == len(NIGHTS)
     assert any(name.startswith("sweep=confirm-") for name in folders)
     assert month.outcomes[date(2026, 11, 25)].nights == 24
-
-
-def test_a_night_through_ray_ends_as_a_fake_one_does(tmp_path: Path) -> None:
-    (tmp_path / "cluster.yaml").write_text(LAUNCH_FILE.partition("      last_good")[0])
-    (tmp_path / "suite.yaml").write_text(REAL_SUITE)
-    command = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", "nightly", "--format", "json"]
-    told = subprocess.run(
-        [*command, "--reports", "reports"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-    )
-    assert told.returncode == 3, told.stderr
-    night = from_json(told.stdout)
-    assert night.recorded_trials == night.planned_trials == 5
-    assert "1 of the 7 nights" in night.reasons[0]
-    assert night == from_json((tmp_path / "reports" / "night.json").read_text())

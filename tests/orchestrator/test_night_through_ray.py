@@ -1,0 +1,32 @@
+"""One night as it is typed, on this machine and through Ray."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+
+SUITE = """
+replicates: 2
+measure: {warmup_s: 0, steady_budget_s: 0.02, calibrate: false, timeout_s: 20}
+cells: [{workload: noop}]
+"""
+
+
+def test_a_night_through_ray_ends_as_a_fake_one_does(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text("metadata: {sweep: {nightly: {suite: suite.yaml}}}")
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    command = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", "nightly", "--format", "json"]
+    told = subprocess.run(
+        [*command, "--reports", "reports"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+    assert told.returncode == 3, told.stderr
+    night = from_json(told.stdout)
+    assert night.recorded_trials == night.planned_trials == 5
+    assert "1 of the 7 nights" in night.reasons[0]
+    assert night == from_json((tmp_path / "reports" / "night.json").read_text())
