@@ -195,7 +195,8 @@ class UntilNodesGone(tune.Stopper):
         return self._gone.look()
 
 
-def _alive() -> set[str]:
+def alive_nodes() -> set[str]:
+    """The ids of Ray's that it has not given up."""
     return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
 
 
@@ -245,7 +246,7 @@ class Host:
             recorder=self._recorder,
             gate=self._gate,
         )
-        gone = NodesGone(self._slots.nodes, _alive, patience_s=self._slots.gone_s)
+        gone = NodesGone(self._slots.nodes, alive_nodes, patience_s=self._slots.gone_s)
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(

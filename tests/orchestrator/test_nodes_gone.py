@@ -1,6 +1,10 @@
 """When a sweep whose nodes are gone ends, on a list of nodes and a clock made up."""
 
 from cudnn_sweep.orchestrator.nodes_gone import GONE_S, LOOKS, NodesGone
+from cudnn_sweep.orchestrator.remote.node import Node
+from cudnn_sweep.orchestrator.remote.on_nodes import left_of
+from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.survey import Survey
 
 NODES = {"a1": "w1 (10.0.0.1)", "a2": "w2 (10.0.0.2)"}
 LOOK_S = GONE_S / LOOKS
@@ -46,3 +50,15 @@ def test_sweep_without_its_nodes_ends_and_names_them_whatever_else_is_there() ->
     assert cluster.gone.reason is not None
     assert "for 5 minutes" in cluster.gone.reason
     assert all(name in cluster.gone.reason for name in NODES.values())
+
+
+def test_split_blocks_run_again_without_the_slots_of_a_node_that_is_gone(
+    environment: Environment,
+) -> None:
+    machine = Survey(environment=environment, gpus=[], gpu_uuids=[], workloads={})
+    nodes = [
+        Node(node_id=node_id, address=address, accelerators=1, machine=machine)
+        for node_id, address in NODES.items()
+    ]
+    assert left_of(nodes, {"a2", "b1"}) == nodes[1:]
+    assert left_of(nodes, {"b1"}) == nodes, "the launch then ends for want of them"
