@@ -19,7 +19,7 @@ import pytest
 
 from cudnn_sweep.analysis.store import open_store
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).parents[2]
 HOSTS = ROOT / "tests" / "hosts" / "hosts"
@@ -46,12 +46,13 @@ worker_start_ray_commands:
 metadata:
   sweep:
     configs: [{{benchmark: false}}, {{benchmark: true}}]
-    replicates: 10
+    replicates: 12
     measure: {{warmup_s: 0, steady_budget_s: 0.5, timeout_s: 60, calibrate: false, reference_replicates: 0}}
     cells: [{{workload: mine.py:Net, input: 2x3x16x16}}]
 """
 MODEL = "from torch import nn\n\n\ndef Net():\n    return nn.Conv2d(3, 4, 3)\n"
-TRIALS = 21  # of one cell: two configs, ten replicates, and an A/A pair's second
+PATIENCE_S = 240  # with a step; a busy machine takes its time
+TRIALS = 25  # of one cell: two configs, twelve replicates, and an A/A pair's second
 ADDRESSES = {"w1": "10.77.0.11", "w2": "10.77.0.12"}
 
 # On the head: when Ray gave up a node of that address, once it has after that time.
@@ -80,20 +81,22 @@ class Hosts:
 
     def do(self, *words: str) -> str:
         command = [str(HOSTS), words[0], str(self.base), *words[1:]]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         assert done.returncode == 0, f"{' '.join(words)}: {done.stdout}{done.stderr}"
         return done.stdout
 
-    def sweep(self, words: str, timeout_s: int = 240) -> str:
+    def sweep(self, words: str) -> str:
         """On the laptop; its output."""
-        return self.do("sh", "laptop", self._line(words, timeout_s))
+        return self.do("sh", "laptop", self._line(words))
 
     def refused(self, words: str) -> str:
         """What `sweep` says when it does not do it."""
         return self.do("sh", "laptop", f"cd {self.user} && ! {VENV}/bin/sweep {words} 2>&1")
 
-    def begin(self, words: str, timeout_s: int = 240) -> subprocess.Popen[str]:
-        command = [str(HOSTS), "sh", str(self.base), "laptop", self._line(words, timeout_s)]
+    def begin(self, words: str) -> subprocess.Popen[str]:
+        command = [str(HOSTS), "sh", str(self.base), "laptop", self._line(words)]
         launch = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -105,8 +108,8 @@ class Hosts:
         self.do("sh", "laptop", "pkill -INT -f bin/sweep")
         return launch.communicate(timeout=30)[0]
 
-    def _line(self, words: str, timeout_s: int) -> str:
-        return f"cd {self.user} && timeout {timeout_s} {VENV}/bin/sweep {words}"
+    def _line(self, words: str) -> str:
+        return f"cd {self.user} && timeout {PATIENCE_S} {VENV}/bin/sweep {words}"
 
     def every_record(self) -> list[dict[str, Any]]:
         """What came home."""
@@ -130,7 +133,7 @@ class Hosts:
         return {record["sweep_id"] for record in self.records()}
 
     def wait_until(self, there: Callable[[], Any], launch: subprocess.Popen[str]) -> None:
-        ends = time.monotonic() + 150
+        ends = time.monotonic() + PATIENCE_S
         while not there():
             assert launch.poll() is None, launch.communicate()[0]
             assert time.monotonic() < ends, self.interrupt(launch)
@@ -204,7 +207,7 @@ def test_trials_of_a_cut_worker_run_elsewhere_and_none_is_doubled_when_it_is_men
     hosts.wait_until(lambda: again_on("w1", hosts.records()), launch)
     mended_at = time.time()
     hosts.do("mend", "w2")
-    output, _ = launch.communicate(timeout=140)
+    output, _ = launch.communicate(timeout=PATIENCE_S)
     assert launch.returncode == 0, output
     assert f"{TRIALS} of {TRIALS} trials recorded ({TRIALS} ok)" in output
     records = hosts.records()
@@ -221,46 +224,43 @@ def test_trials_of_a_cut_worker_run_elsewhere_and_none_is_doubled_when_it_is_men
     )
 
 
-def test_lost_head_is_resumed_by_launching_again(hosts: Hosts) -> None:
+def test_sweep_outlives_its_head_by_launching_again_and_then_a_worker_without_power(
+    hosts: Hosts,
+) -> None:
     before = hosts.sweeps()
     launch = hosts.begin("launch --new")
     hosts.wait_until(lambda: len(hosts.records(before)) >= 2, launch)
-    lost_at = time.time()
+    head_lost_at = time.time()
     hosts.do("cut", "head")
     hosts.do("kill", "head")
     assert "sweep attach cluster.yaml" in hosts.interrupt(launch)
-    there = hosts.records(before)
+    there = {record["trial_id"] for record in hosts.records(before)}
     assert 0 < len(there) < TRIALS
+    (lost,) = hosts.sweeps() - before
+
     hosts.do("start", "head")
     launched_at = time.time()
-    output = hosts.sweep("launch")
-    assert f"resuming {there[0]['sweep_id']}: " in output
-    after = hosts.records(before)
-    assert is_whole(after)
-    assert hosts.sweeps() - before == {there[0]["sweep_id"]}
-    known = {record["trial_id"] for record in there}
-    again_at = min(
-        record["started_at"].timestamp() for record in after if record["trial_id"] not in known
-    )
-    assert known < {record["trial_id"] for record in after}
-    tell("head's power", lost_at, launched=launched_at, again=again_at, ended=time.time())
-
-
-def test_sweep_survives_a_worker_without_power(hosts: Hosts) -> None:
-    before = hosts.sweeps()
-    launch = hosts.begin("launch --new")
-    hosts.wait_until(lambda: len(hosts.records(before)) >= 2, launch)
-    lost_at = hosts.lose("w1", "cut", "kill")
-    given_up_at = hosts.given_up_at("w1", lost_at)
-    output, _ = launch.communicate(timeout=140)
+    launch = hosts.begin("launch")
+    hosts.wait_until(lambda: len(hosts.records(before)) >= len(there) + 2, launch)
+    w1_lost_at = hosts.lose("w1", "cut", "kill")
+    given_up_at = hosts.given_up_at("w1", w1_lost_at)
+    output, _ = launch.communicate(timeout=PATIENCE_S)
+    ended_at = time.time()
     assert launch.returncode == 0, output
+    assert f"resuming {lost}: " in output
     assert f"{TRIALS} of {TRIALS} trials recorded ({TRIALS} ok)" in output
+    assert re.search(r"(\d+) of \1 trials recorded", hosts.sweep("status"))
+
     records = hosts.records(before)
     assert is_whole(records)
+    assert {record["sweep_id"] for record in records} == {lost}
+    assert there < {record["trial_id"] for record in records}
     assert {record["host"] for record in records} == {"w1", "w2"}
+    began = [record["started_at"].timestamp() for record in records]
+    again_at = min(at for at in began if at > launched_at)
+    tell("head's power", head_lost_at, launched=launched_at, measuring=again_at)
     elsewhere_at = min(again_on("w2", records))
-    tell("w1's power", lost_at, dead=given_up_at, elsewhere=elsewhere_at, ended=time.time())
-    assert re.search(r"(\d+) of \1 trials recorded", hosts.sweep("status"))
+    tell("w1's power", w1_lost_at, dead=given_up_at, elsewhere=elsewhere_at, ended=ended_at)
 
 
 def test_cluster_is_not_taken_down_before_its_records_are_here(hosts: Hosts) -> None:
@@ -272,7 +272,7 @@ def test_cluster_is_not_taken_down_before_its_records_are_here(hosts: Hosts) -> 
     found = re.search(r"(\d+) records lie on the head alone: `sweep pull cluster.yaml`", refused)
     assert found, refused
     assert f"{found[1]} new records are in results." in hosts.sweep("pull")
-    assert len(hosts.every_record()) == int(found[1]) >= 21
+    assert len(hosts.every_record()) == int(found[1]) >= TRIALS
     assert "0 new records" in hosts.sweep("pull")
 
     shutil.rmtree(results)
