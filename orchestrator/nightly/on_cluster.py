@@ -49,6 +49,8 @@ class OnCluster:
         self._console = console
         self._look_for = Look(last_good=file.sweep.nightly.last_good)
         self._known: Looked | None = None
+        self._over: set[str] = set()
+        """Jobs that were followed to their end."""
 
     def come_back(self) -> None:
         """Follow what an earlier start of this night left running, and copy what nobody followed."""
@@ -61,7 +63,7 @@ class OnCluster:
             there = jobs.ids()
             sent = [job for job in sent[-LAST_JOBS:] if job.job_id in there]
             for job in sent:
-                if jobs.state(job.job_id)[0] not in ENDED:
+                if job.job_id not in self._over and jobs.state(job.job_id)[0] not in ENDED:
                     self._come_back_to(jobs, job)
             pull_records(jobs, sent)
 
@@ -118,13 +120,15 @@ class OnCluster:
 
     def _follow(self, jobs: Jobs, job: SentJob) -> Heard:
         try:
-            return follow(jobs, job.job_id, job.results, self._console)
+            heard = follow(jobs, job.job_id, job.results, self._console)
         except KeyboardInterrupt:
             if job.sweep_id:
                 self._say(
                     f"\nSweep {job.sweep_id} goes on there: this night, started again, follows it"
                 )
             raise
+        self._over.add(job.job_id)
+        return heard
 
     @contextmanager
     def _reached(self) -> Iterator[Jobs]:

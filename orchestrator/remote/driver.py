@@ -67,9 +67,9 @@ def main(of_one_model: Path | None, sweeps: int) -> int:
             return a_process_each(__spec__.name, by_model)
         code = _sweep(request, by_model[0], sweeps, console)
     except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
-        say(Ended(exit_code=USAGE, reason=str(error)))
+        say(Ended(exit_code=USAGE, reason=str(error), sweeps=sweeps))
         return USAGE
-    say(Ended(exit_code=code))
+    say(Ended(exit_code=code, sweeps=sweeps))
     return code
 
 

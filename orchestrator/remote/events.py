@@ -67,6 +67,8 @@ class Ended:
     exit_code: int
     reason: str | None = None
     """Why nothing was started."""
+    sweeps: int = 1
+    """How many of these the job says."""
     kind: Literal["ended"] = "ended"
 
 

@@ -52,6 +52,8 @@ class Follower:
         self._kept: set[str] = set()
         self._display = ExitStack()
         self._ended = 0
+        self.is_over = False
+        """All that the job has to say is said: Ray takes seconds more to end it."""
         self._exit_code: int | None = None
         self._reason: str | None = None
         self._looked: Looked | None = None
@@ -80,6 +82,7 @@ class Follower:
                 self._display.close()
             self._exit_code = max(self._exit_code or 0, event.exit_code)
             self._reason = self._reason or event.reason
+            self.is_over = self._ended >= event.sweeps
 
     def _start(self, event: Started) -> None:
         self._display.close()
@@ -134,6 +137,8 @@ def follow(jobs: Jobs, job_id: str, results: str, console: Console) -> Heard:
         _read_all(lambda: jobs.follow(job_id), lambda: jobs.state(job_id)[0] in ENDED, follower)
     finally:
         follower.close()
+    if follower.is_over:
+        return follower.heard("")
     state, message = jobs.state(job_id)
     last = message.strip().rpartition("\n")[2]  # of a traceback its error
     return follower.heard(f"job {job_id} ended as {state}: {last}")
@@ -150,6 +155,8 @@ def _read_all(
                 if number >= taken:
                     follower.take(line)
                     taken, tries = number + 1, 0
+                if follower.is_over:
+                    return
             if has_ended():
                 return
         except (TimeoutError, OSError, RuntimeError) as error:
