@@ -20,7 +20,7 @@ from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.labels import trial_label
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.verdict_table import (
+from cudnn_sweep.orchestrator.tables.verdicts import (
     VERDICT_STYLES,
     ratio_text,
     verdict_label,

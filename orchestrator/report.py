@@ -12,14 +12,14 @@ from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.time_shares import TimeShare, time_shares
 from cudnn_sweep.orchestrator.completeness import shard_lines, split_lines
 from cudnn_sweep.orchestrator.contrast import break_evens_of, contrasts_of, verdicts_of
+from cudnn_sweep.orchestrator.gpus.slow import slow_gpu_lines
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.session import Session
-from cudnn_sweep.orchestrator.slow_gpus import slow_gpu_lines
 from cudnn_sweep.orchestrator.spec import DEFAULT_RESULTS
 from cudnn_sweep.orchestrator.sweep_choice import SweepChoice
-from cudnn_sweep.orchestrator.verdict_table import verdict_table
+from cudnn_sweep.orchestrator.tables.verdicts import verdict_table
 from cudnn_sweep.workloads.measuring.warnings import ADVICE
 from cudnn_sweep.workloads.problem import sizes_text
 

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import ServerError
-from cudnn_sweep.orchestrator.pinning import pinning_of
+from cudnn_sweep.orchestrator.gpus.pinning import pinning_of
 from cudnn_sweep.orchestrator.plan import Trial
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import (

@@ -14,7 +14,7 @@ from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.every_launch import is_installed, modules_to_preload, refuges_of
 from cudnn_sweep.orchestrator.executor import RunSession
-from cudnn_sweep.orchestrator.gpu_choice import gpus_asked
+from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.repeats import told

@@ -150,7 +150,7 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
 def test_table_in_the_readme_is_that_of_the_stored_results() -> None:
     from cudnn_sweep.analysis.store import open_store
     from cudnn_sweep.analysis.verdicts import verdicts
-    from cudnn_sweep.orchestrator.verdict_table import ratio_text, verdict_label, verdict_text
+    from cudnn_sweep.orchestrator.tables.verdicts import ratio_text, verdict_label, verdict_text
 
     readme = (ROOT / "README.md").read_text()
     (folder,) = (ROOT / "docs" / "results").glob("*/quick")

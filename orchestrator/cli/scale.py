@@ -11,8 +11,8 @@ from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.asked_alone import Asked
     from cudnn_sweep.analysis.scale import Rival
-    from cudnn_sweep.orchestrator.controllers import Busy
-    from cudnn_sweep.orchestrator.one_controller import Costs
+    from cudnn_sweep.orchestrator.scale.controllers import Busy
+    from cudnn_sweep.orchestrator.scale.one_controller import Costs
 
 scale = typer.Typer(name="scale")
 
@@ -49,7 +49,7 @@ def controllers(
     ] = 1,
 ) -> None:
     """Measure how busy Ray Tune's controller keeps many slots, and what a trial costs it."""
-    from cudnn_sweep.orchestrator.controllers import measure_controllers
+    from cudnn_sweep.orchestrator.scale.controllers import measure_controllers
 
     with mistakes_exit(), tempfile.TemporaryDirectory() as folder:
         busy, costs = measure_controllers(

@@ -167,7 +167,7 @@ def _write(file: Path, text: str) -> None:
 def _show(found: "Trace", json: bool) -> None:
     from rich.console import Console
 
-    from cudnn_sweep.orchestrator.trace_table import trace_table
+    from cudnn_sweep.orchestrator.tables.trace import trace_table
     from cudnn_sweep.orchestrator.traced_suite import left_out
 
     if json:

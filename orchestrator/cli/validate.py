@@ -67,8 +67,8 @@ def statistics(
     Exit code 1 where a promised target is missed by more than three Monte-Carlo standard errors.
     """
     from cudnn_sweep.analysis.simulation import simulate
-    from cudnn_sweep.orchestrator import simulation_table as table
     from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
+    from cudnn_sweep.orchestrator.tables import simulation as table
 
     typer.echo(f"Seed {seed}, {cells} cells a line. {table.LEGEND}\n")
     typer.echo(f"{table.head(table.HELD_TO_TARGETS)}\n{table.targets()}")
@@ -99,7 +99,7 @@ def nights(
     Exit code 1 where a promised target is missed by more than three Monte-Carlo standard errors.
     """
     from cudnn_sweep.analysis.nightly.detection_figures import save_histories, simulate_nights
-    from cudnn_sweep.orchestrator import nights_table as table
+    from cudnn_sweep.orchestrator.tables import nights as table
 
     if histories:
         save_histories(histories, series, nights, seed)

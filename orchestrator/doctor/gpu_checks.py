@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cudnn_sweep.orchestrator.doctor.check import Check
-from cudnn_sweep.orchestrator.pinning import pinning_of
+from cudnn_sweep.orchestrator.gpus.pinning import pinning_of
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import GpuTelemetry, MonitorKind
 from cudnn_sweep.workloads.measuring.monitor import open_monitor

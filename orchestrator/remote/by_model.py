@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from rich.console import Console
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.gpu_choice import models_asked, models_missing
+from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.nodes import look_at_nodes, wait_for_nodes
 from cudnn_sweep.orchestrator.remote.request import RemoteRequest

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from cudnn_sweep.orchestrator.every_launch import refuges_of
-from cudnn_sweep.orchestrator.gpu_choice import share_of
+from cudnn_sweep.orchestrator.gpus.choice import share_of
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.teller import Teller

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.orchestrator.pinning import pinning_of
+from cudnn_sweep.orchestrator.gpus.pinning import pinning_of
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome

@@ -22,7 +22,7 @@ from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.local_ray import OBJECT_STORE_BYTES
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.gpu_choice import gpus_asked, models_asked, models_missing, share_of
+from cudnn_sweep.orchestrator.gpus.choice import gpus_asked, models_asked, models_missing, share_of
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress, SlotState

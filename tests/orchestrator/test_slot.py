@@ -10,7 +10,7 @@ import pytest
 
 from cudnn_sweep.orchestrator import slot
 from cudnn_sweep.orchestrator.errors import ServerError
-from cudnn_sweep.orchestrator.pinning import Pinning
+from cudnn_sweep.orchestrator.gpus.pinning import Pinning
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.session import session_of

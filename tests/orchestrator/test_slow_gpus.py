@@ -6,9 +6,9 @@ from pathlib import Path
 
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.orchestrator.gpus.slow import slow_gpu_lines
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.session import session_of
-from cudnn_sweep.orchestrator.slow_gpus import slow_gpu_lines
 
 
 def lines(

@@ -1,6 +1,6 @@
 """One driver that runs its shard of a plan whose trials only sleep, in a process of its own: for `controllers.py`.
 
-python -m cudnn_sweep.orchestrator.one_controller JSON
+python -m cudnn_sweep.orchestrator.scale.one_controller JSON
 """
 
 import json
@@ -25,9 +25,9 @@ from cudnn_sweep.orchestrator.contrast import contrasts_of, verdicts_of
 from cudnn_sweep.orchestrator.display import watch
 from cudnn_sweep.orchestrator.plan import make_plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.scale.sleeping_slot import SleepingSlot
 from cudnn_sweep.orchestrator.session import Session, session_of
 from cudnn_sweep.orchestrator.shard import Shard
-from cudnn_sweep.orchestrator.sleeping_slot import SleepingSlot
 from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec
