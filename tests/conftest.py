@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 EXIT_STATUS = pytest.StashKey[int]()
 MUST_RUN = "SWEEP_CI"  # set where everything that tests need is installed: they must not skip there
 
+# Hosts in network namespaces, which mostly wait for Ray.
+HOSTS = "tests/orchestrator/test_hosts.py"
 # They measure, wait for one another's locks or start a Ray: one after another, undisturbed.
 MEASURING = ("tests/orchestrator/", "tests/cluster/", "tests/analysis/test_scale.py")
 # These among them only compute.
@@ -28,11 +30,13 @@ NICE = 10  # of the other tests' process: beside one that is busy it gets a tent
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Under `pytest -n 2` one process measures, and one that always gives way has the other tests."""
+    """Under `pytest -n 3` one process measures, one has the hosts, and one that always gives way the rest."""
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
     class MeasuringApart(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(HOSTS):
+                return "hosts"
             return "measuring" if _measures(nodeid) else "giving way"
 
     return MeasuringApart(config, log)
