@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 EXIT_STATUS = pytest.StashKey[int]()
 MUST_RUN = "SWEEP_CI"  # set where everything that tests need is installed: they must not skip there
 
-# Hosts in network namespaces, which mostly wait for Ray.
-HOSTS = "tests/orchestrator/test_hosts.py"
+# They mostly wait: for hosts in network namespaces, for a minute to end, for a Ray of their own.
+WAITING = (
+    "tests/orchestrator/test_hosts.py",
+    "tests/orchestrator/test_schedule_fires.py",
+    "tests/cluster/",
+)
 # They measure, wait for one another's locks or start a Ray: one after another, undisturbed.
 MEASURING = ("tests/orchestrator/", "tests/cluster/", "tests/analysis/test_scale.py")
 # These among them only compute.
@@ -30,13 +34,13 @@ NICE = 10  # of the other tests' process: beside one that is busy it gets a tent
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Under `pytest -n 3` one process measures, one has the hosts, and one that always gives way the rest."""
+    """Under `pytest -n 3` one process measures, one waits, and one that always gives way has the rest."""
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
     class MeasuringApart(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(HOSTS):
-                return "hosts"
+            if nodeid.startswith(WAITING):
+                return "waiting"
             return "measuring" if _measures(nodeid) else "giving way"
 
     return MeasuringApart(config, log)
