@@ -16,12 +16,8 @@ if TYPE_CHECKING:
 EXIT_STATUS = pytest.StashKey[int]()
 MUST_RUN = "SWEEP_CI"  # set where everything that tests need is installed: they must not skip there
 
-# They mostly wait: for hosts in network namespaces, for a minute to end, for a Ray of their own.
-WAITING = (
-    "tests/orchestrator/test_hosts.py",
-    "tests/orchestrator/test_schedule_fires.py",
-    "tests/cluster/",
-)
+# They mostly wait: for hosts in network namespaces, for a minute to end.
+WAITING = ("tests/orchestrator/test_hosts.py", "tests/orchestrator/test_schedule_fires.py")
 # They measure, wait for one another's locks or start a Ray: one after another, undisturbed.
 MEASURING = ("tests/orchestrator/", "tests/cluster/", "tests/analysis/test_scale.py")
 # These among them only compute.
