@@ -17,6 +17,13 @@ from of_side($a_kind, $a_name)
 semi join of_side($b_kind, $b_name) as other using (sweep_id, trial_id)
 """
 
+CODE = """
+select workload, cell_id, list_sort(list(distinct workload_hash)) as hashes
+from of_side($kind, $name)
+where workload_hash is not null
+group by workload, cell_id
+"""
+
 KINDS = ("sweep", "torch", "cudnn", "driver", "ours", "software", "gpu", "uuid", "date")
 HARDWARE = ("gpu", "gpu_memory_bytes", "mig_profile", "max_sm_clock_mhz", "power_limit_w")
 SOFTWARE = ("torch", "cuda", "cudnn", "driver", "python", "ray", "version")  # as in software_hash
@@ -25,6 +32,7 @@ MOST_LISTED = 6  # names of a kind in an error
 NONE = "none"
 
 Parts: TypeAlias = Mapping[str, tuple[str, ...]]  # of the environment: all values on a side
+Code: TypeAlias = Mapping[tuple[str, str], list[str]]  # by workload and cell_id: its hashes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +66,8 @@ class Comparison:
     b_parts: Parts
     softwares: tuple[dict[str, str], ...]
     """Of all results, part by part."""
+    edited: tuple[str, ...]
+    """Workloads of a user's own whose code is not the same on both sides, in a cell of both."""
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -110,6 +120,7 @@ def compare(database: Database, a: str, b: str, min_effect: float) -> Comparison
         a_parts=_parts(database, first),
         b_parts=_parts(database, second),
         softwares=_softwares(database),
+        edited=_edited(_code(database, first), _code(database, second)),
     )
 
 
@@ -146,6 +157,15 @@ def _parts(database: Database, side: Side) -> Parts:
         {"kind": side.kind, "name": side.name},
     ).to_pylist()
     return {part: tuple(row[part] or [NONE]) for part in PARTS}
+
+
+def _code(database: Database, side: Side) -> Code:
+    rows = database.query(CODE, {"kind": side.kind, "name": side.name}).to_pylist()
+    return {(row["workload"], row["cell_id"]): row["hashes"] for row in rows}
+
+
+def _edited(a: Code, b: Code) -> tuple[str, ...]:
+    return tuple(sorted({cell[0] for cell in a.keys() & b.keys() if a[cell] != b[cell]}))
 
 
 def _softwares(database: Database) -> tuple[dict[str, str], ...]:

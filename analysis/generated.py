@@ -53,6 +53,7 @@ EVERYWHERE: dict[str, str | int | bool | None] = {
     "bias": False,
     "transposed": False,
     "occurrences": 1,
+    "workload_hash": None,
     "conv_fp32_precision": "tf32",
     "steady_stop": "precision",
     "steady_device_source": "graph",

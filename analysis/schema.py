@@ -13,7 +13,7 @@ from typing import Annotated, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,6 +165,10 @@ class RunRecord:
     message: Annotated[str | None, "what went wrong, for any status but ok"]
 
     # measurement
+    workload_hash: Annotated[
+        str | None,
+        "hash of a user's source files behind workload and loss; null where bundled, or torch's",
+    ]
     conv_fp32_precision: Annotated[
         str | None, "torch.backends.cudnn.conv.fp32_precision, read back"
     ]

@@ -240,6 +240,7 @@ class Measurement:
     """
 
     config: CudnnConfig | None = None
+    workload_hash: str | None = None
     conv_fp32_precision: str | None = None
     threads: int | None = None
     compute_cache: str | None = None

@@ -47,9 +47,18 @@ def _how_to_get(package: str) -> str:
     return f"pip install 'cudnn-sweep[{extra}]'" if extra else f"pip install {package}"
 
 
+def module_of(place: str) -> ModuleType | None:
+    """What `import_named` has imported from there in this process."""
+    return sys.modules.get(_file_module(Path(place)) if place.endswith(".py") else place)
+
+
+def _file_module(file: Path) -> str:
+    return f"sweep_user_{file.stem}"
+
+
 def _import_file(file: Path) -> ModuleType:
     """Once a process: what two references name in one file is of the same classes."""
-    name = f"sweep_user_{file.stem}"
+    name = _file_module(file)
     spec = spec_from_file_location(name, file.resolve())
     assert spec is not None and spec.loader is not None
     if name in sys.modules and sys.modules[name].__file__ == spec.origin:

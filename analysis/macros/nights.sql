@@ -69,6 +69,7 @@ select
     placed.software_hash,
     placed.cell_id,
     placed.settings,
+    placed.workload_hash,
     if(is_timed, steady_wall_ms, null) as steady_wall,
     if(is_timed, steady_device_ms, null) as steady_device,
     if(is_timed and compiles, cold_ms, null) as cold_empty,

@@ -1,7 +1,7 @@
 """The nights that are stored, and what each measured: the series that tonight is compared in."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -85,6 +85,8 @@ class History:
     """Oldest first, tonight last, whatever their hardware."""
     series: tuple[Series, ...]
     """Those of tonight's hardware."""
+    workloads: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    """Of each night, env_hash and cell_id the workload_hash; bundled workloads have none."""
 
     @property
     def tonight(self) -> Night:
@@ -92,6 +94,17 @@ class History:
 
     def comparable(self, env_hash: str) -> list[Night]:
         return [night for night in self.nights if env_hash in night.env_hashes]
+
+    def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
+        """The workload_hash of a series' cell on the comparable night `at`, after the last one known
+        before it.
+        """
+        hashes = [
+            self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
+            for night in self.comparable(key.env_hash)[: at + 1]
+        ]
+        known = [each for each in hashes[:-1] if each is not None]
+        return (known[-1] if known else None), hashes[-1]
 
 
 def changes(before: Night, now: Night, names: Sequence[str]) -> tuple[Change, ...]:
@@ -132,7 +145,12 @@ def read_history(
         for env_hash in sorted(nights[-1].env_hashes)
         for series in found.series(env_hash, nights, labels)
     ]
-    return History(nights=tuple(nights), series=tuple(series))
+    workloads = {
+        (row["night"], row["env_hash"], row["cell_id"]): row["workload_hash"]
+        for row in rows
+        if row["workload_hash"] is not None
+    }
+    return History(nights=tuple(nights), series=tuple(series), workloads=workloads)
 
 
 def series_signs(

@@ -20,6 +20,7 @@ from cudnn_sweep.analysis.nightly.outcome import Change, Finding, Series, Series
 
 Direction = Literal["worse", "better", "other"]
 Cause = Literal["software", "hardware", "unknown"]
+WORKLOAD = "workload"  # a part of the software that cells of a user's own have
 ENOUGH_NIGHTS = 3  # that show a word, where no fresh trial does
 METRIC_OF: dict[str, Metric] = {str(name): metric for name, metric in METRICS.items()}
 DIRECTIONS: dict[str, Direction] = {"worse": "worse", "better": "better", "different": "other"}
@@ -65,13 +66,10 @@ def screen_all(history: History, earlier: Sequence[Finding], *, is_pinned: bool)
     """`earlier`: the findings of the night before. One that was refuted stays so, as long as the software
     does: it needs no fresh trials every night.
     """
-    is_other_software = len(history.nights) > 1 and bool(
-        changes(history.nights[-2], history.tonight, SOFTWARE)
-    )
     known = {
         finding.key: finding
         for finding in earlier
-        if finding.state != "refuted" or not is_other_software
+        if finding.state != "refuted" or not _is_other_software(history, finding.key)
     }
     candidates: list[Candidate] = []
     fine, judged = 0, []
@@ -90,6 +88,15 @@ def screen_all(history: History, earlier: Sequence[Finding], *, is_pinned: bool)
         insufficient=sum(not series.is_judged for series in judged),
         series=tuple(judged),
     )
+
+
+def _is_other_software(history: History, key: SeriesKey) -> bool:
+    """Than the night before, the user's own code behind the cell included."""
+    if len(history.nights) < 2:
+        return False
+    old, new = history.workload_change(key, len(history.comparable(key.env_hash)) - 1)
+    is_other_code = bool(old and new and old != new)
+    return is_other_code or bool(changes(history.nights[-2], history.tonight, SOFTWARE))
 
 
 def _screened(series: Series, is_pinned: bool) -> Screening | CategoryScreening:
@@ -229,7 +236,11 @@ def _moved(candidate: Candidate, history: History) -> tuple[Change, ...]:
     if not candidate.since:
         return ()
     before, now = nights[candidate.since - 1], nights[candidate.since]
-    return changes(before, now, (*SOFTWARE, "commit"))
+    moved = changes(before, now, (*SOFTWARE, "commit"))
+    old, new = history.workload_change(candidate.key, candidate.since)
+    if old is None or new is None or old == new:
+        return moved
+    return (*moved, Change(part=WORKLOAD, before=old, now=new))
 
 
 def _cause(
@@ -242,11 +253,12 @@ def _cause(
     if fresh is not None and fresh.of_two is not None:
         if fresh.confirmation.state == "confirmed":
             return "software", fresh.of_two
-        if fresh.confirmation.state == "refuted":
-            return "hardware", ()  # what moved of the software is cleared
-    if any(change.part in SOFTWARE for change in moved):
+        if fresh.confirmation.state == "refuted":  # that clears what the two differ in
+            moved = tuple(change for change in moved if change.part == WORKLOAD)
+    if any(change.part in (*SOFTWARE, WORKLOAD) for change in moved):
         return "software", moved
-    return ("unknown" if moved else "hardware"), moved
+    old, new = history.workload_change(candidate.key, candidate.since)
+    return ("unknown" if moved or (old and not new) else "hardware"), moved
 
 
 def numbers_of(values: Sequence[float | str | None]) -> list[float | None]:

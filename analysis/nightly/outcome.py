@@ -28,7 +28,7 @@ class Change:
     """A part of the software or hardware that is not what it was."""
 
     part: str
-    """As the record's column: torch, cudnn, driver, version, gpu, ..."""
+    """As the record's column: torch, cudnn, driver, version, gpu, ...; or `workload`, a user's own code."""
     before: str
     now: str
 

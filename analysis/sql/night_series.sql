@@ -12,6 +12,7 @@
 -- value: median over the processes; null where the metric is no number
 -- word: of engine the most common kernels of a step, of failure how trials ended; else null
 -- processes: processes behind it
+-- workload_hash: of the user's source files that most of them ran; null where bundled
 with grouped as (
     select
         night,
@@ -19,6 +20,7 @@ with grouped as (
         cell_id,
         settings,
         mode(software_hash order by software_hash) as software_hash,
+        mode(workload_hash order by workload_hash) as workload_hash,
         median_of(steady_wall) as steady_wall,
         median_of(steady_device) as steady_device,
         median_of(cold_empty) as cold_empty,
@@ -48,6 +50,7 @@ select -- noqa: ST06
     by_metric.found['word'] as word,
     by_metric.found['processes'] as processes,
     by_metric.settings,
+    by_metric.workload_hash,
     by_metric.cell_id,
     by_metric.env_hash,
     by_metric.software_hash

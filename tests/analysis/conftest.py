@@ -111,6 +111,7 @@ RECORD = RunRecord(
     compute_cache_disabled=False,
     status="ok",
     message=None,
+    workload_hash=None,
     conv_fp32_precision="tf32",
     threads=8,
     compute_cache="warm",

@@ -72,6 +72,23 @@ def test_a_side_that_is_unclear_is_an_error_that_lists_what_there_is(
         find_side(asked, NAMES)
 
 
+def test_a_users_own_code_that_differs_is_named(sides: Compare) -> None:
+    mine = {"workload": "net.py:Net", "cell_id": "mine"}
+    other = {"workload": "other.py:Net", "cell_id": "other"}
+    old, new = {"torch": "2.10.0", "workload_hash": "old"}, {"workload_hash": "new"}
+    found = sides(
+        "2.10.0",
+        "2.11.0",
+        ([10.0, 10.1], mine | old),
+        ([10.0, 10.1], mine | new),
+        ([10.0, 10.1], other | old),
+        ([10.0, 10.1], other | new | {"workload_hash": "old"}),
+        ([10.0, 10.1], {"torch": "2.10.0"}),
+        ([10.0, 10.1], {}),
+    )
+    assert found.edited == ("net.py:Net",)
+
+
 def test_sides_that_share_blocks_are_compared_in_pairs(sides: Compare) -> None:
     """The blocks differ by more than the softwares: only pairs can tell."""
     good = {"software": "last_good", "torch": "2.10.0", "software_hash": "old"}

@@ -23,10 +23,15 @@ def stored(location: Path, records: list[RunRecord]) -> Store:
 
 
 def of_model(database: Database, name: str, gpu: str) -> list[dict[str, object]]:
+    """Numbers to 12 digits: in which order DuckDB's threads sum is left to them."""
     question = load_query(name)
     rows = database.query(question.sql, question.values({})).to_pylist()
     return [
-        {column: value for column, value in row.items() if column not in OF_THE_SWEEP}
+        {
+            column: float(f"{value:.12g}") if isinstance(value, float) else value
+            for column, value in row.items()
+            if column not in OF_THE_SWEEP
+        }
         for row in rows
         if row.get("gpu") == gpu
     ]

@@ -12,7 +12,7 @@ from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.parquet import encode
 from cudnn_sweep.analysis.prelude import prelude_sql
 from cudnn_sweep.analysis.queries import load_query, query_names
-from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.schema import SCHEMA_VERSION, RunRecord
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.verdicts import verdicts
 
@@ -65,7 +65,7 @@ def test_columns_that_an_old_file_lacks_are_null(mixed_store: Store) -> None:
         ours = database.query(COLD).to_pylist()
         described = database.query(DESCRIBED).to_pylist()
     old = {"schema_version": 1, "first_ms": 30.0, "first_forward_ms": None, "kernels": None}
-    new = {"schema_version": 2, "first_forward_ms": 20.0, "kernels": 2, "trials": 2}
+    new = {"schema_version": SCHEMA_VERSION, "first_forward_ms": 20.0, "kernels": 2, "trials": 2}
     assert ours == [
         {**old, "trials": 4},
         {**new, "first_ms": 30.0},

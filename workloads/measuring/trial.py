@@ -21,6 +21,7 @@ from cudnn_sweep.workloads.measuring.roofline import note_roofline
 from cudnn_sweep.workloads.measuring.steady import loss_of, measure_closed, measure_open
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.user_sources import workload_hash
 from cudnn_sweep.workloads.workload import TimedStep, Workload, find_workload
 
 
@@ -43,6 +44,8 @@ def run_trial(
     setting = setting_of(cell, device)
     with _phase(measured, "build"):
         step = workload.step(setting)
+    with _noted(measured):
+        measured.workload_hash = workload_hash(cell)
     arriving = cell.shapes().stream(cell.input_shape)
     with _phase(measured, "cold"):
         _measure_cold(request, step, arriving, device, measured)

@@ -24,7 +24,11 @@ SLOWER: list[float | None] = [11.0, 11.1]
 TORCH = (Change(part="torch", before="2.11", now="2.12"),)
 
 
-def history(values: list[float | None], new_torch_at: int | None = None) -> History:
+def history(
+    values: list[float | None],
+    new_torch_at: int | None = None,
+    workloads: list[str | None] | None = None,
+) -> History:
     nights, points = [], []
     for at, value in enumerate(values):
         is_new = new_torch_at is not None and at >= new_torch_at
@@ -46,7 +50,12 @@ def history(values: list[float | None], new_torch_at: int | None = None) -> Hist
                 software_hash=parts["torch"],
             )
         )
-    return History(nights=tuple(nights), series=(Series(key=KEY, points=tuple(points)),))
+    known = zip(nights, workloads or (), strict=workloads is not None)
+    return History(
+        nights=tuple(nights),
+        series=(Series(key=KEY, points=tuple(points)),),
+        workloads={(night.sweep_id, "lab", "cell"): code for night, code in known if code},
+    )
 
 
 def pairs(state: str) -> Fresh:
@@ -80,6 +89,27 @@ def test_without_pairs_what_moved_that_night_is_named() -> None:
     assert (without.cause, without.moved) == ("hardware", ())
 
 
+def test_a_users_own_code_that_changed_is_named() -> None:
+    nights = [*STEADY, *SLOWER]
+    edited: list[str | None] = [*["old"] * 7, None, "new", "new"]  # one night does not know
+    code = (Change(part="workload", before="old", now="new"),)
+    alone = judged(history(nights, workloads=edited))
+    beside = judged(history(nights, 8, edited))
+    cleared = judged(history(nights, 8, edited), fresh=pairs("refuted"))
+    kept = judged(history(nights, workloads=["old"] * 10))
+    assert alone and beside and cleared and kept
+    assert (alone.cause, alone.moved) == ("software", code)
+    assert (beside.cause, beside.moved) == ("software", (*TORCH, *code))
+    assert (cleared.cause, cleared.moved) == ("software", code)
+    assert (kept.cause, kept.moved) == ("hardware", ())
+
+
+def test_code_that_failed_to_import_is_no_cause_that_is_known() -> None:
+    found = judged(history([*STEADY, *SLOWER], workloads=[*["old"] * 8, None, None]))
+    assert found is not None
+    assert (found.cause, found.moved) == ("unknown", ())
+
+
 def test_what_was_confirmed_stays_through_a_night_that_cannot_tell() -> None:
     found = judged(history([*STEADY, *SLOWER], new_torch_at=8), fresh=pairs("confirmed"))
     assert found is not None
@@ -96,7 +126,9 @@ def test_what_was_refuted_is_measured_again_only_with_other_software() -> None:
     known = [replace(found, state="refuted")]
     again = screen_all(history(nights), known, is_pinned=False).candidates
     anew = screen_all(history(nights, new_torch_at=moved), known, is_pinned=False).candidates
-    assert [each.is_new for each in (*again, *anew)] == [False, True]
+    edited = history(nights, workloads=[*["old"] * moved, "new"])
+    of_new_code = screen_all(edited, known, is_pinned=False).candidates
+    assert [each.is_new for each in (*again, *anew, *of_new_code)] == [False, True, True]
 
 
 def test_one_odd_night_is_no_candidate() -> None:

@@ -1,0 +1,29 @@
+"""What is read of the nights that are stored."""
+
+from collections.abc import Callable
+
+from cudnn_sweep.analysis.nightly.history import read_history
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.store import Store
+
+
+def test_each_night_knows_which_code_of_a_users_own_it_ran(
+    store: Store, make_record: Callable[..., RunRecord]
+) -> None:
+    """Most of its processes; a night that does not know is passed over; each cell has its own."""
+    nights = {1: ["old", "old"], 2: [None, None], 3: ["old", "new", "new"]}
+    for day, hashes in nights.items():
+        for place, code in enumerate(hashes):
+            sweep = {"sweep_id": f"night-2026-11-0{day}-lab", "plan_trials": 2 * len(hashes)}
+            for cell in ({"cell_id": "mine", "workload_hash": code}, {}):
+                name = f"{day}-{place}-{len(cell)}"
+                store.write(make_record(trial_id=name, attempt_id=name, **sweep, **cell))
+    history = read_history(store, "lab", "night-2026-11-03-lab", [])
+    assert history is not None
+    keys = {series.key.cell_id: series.key for series in history.series}
+    mine = keys.pop("mine")
+    (bundled,) = keys.values()
+    assert history.workload_change(mine, 0) == (None, "old")
+    assert history.workload_change(mine, 1) == ("old", None)
+    assert history.workload_change(mine, 2) == ("old", "new")
+    assert history.workload_change(bundled, 2) == (None, None)
