@@ -19,6 +19,7 @@ ByName: TypeAlias = dict[tuple[str, str, str], dict[str, Row]]
 
 SOFTWARE = ("torch", "cuda", "cudnn", "driver", "python", "ray", "version")
 HARDWARE = ("gpu", "gpu_memory_bytes", "mig_profile", "max_sm_clock_mhz", "power_limit_w")
+WORKLOAD = "workload"  # of the software too, where cells are of a user's own
 EVERY_CONFIG = "every config"  # of a cell that is missing
 MISSING: Row = {"word": "missing", "value": None, "processes": 0}
 
@@ -105,6 +106,12 @@ class History:
         ]
         known = [each for each in hashes[:-1] if each is not None]
         return (known[-1] if known else None), hashes[-1]
+
+    def edited_tonight(self) -> tuple[Change, ...]:
+        """Code of a user's own that is not what it was."""
+        hashes = {self.workload_change(one.key, len(one.points) - 1) for one in self.series}
+        known = sorted((old, new) for old, new in hashes if old and new and old != new)
+        return tuple(Change(part=WORKLOAD, before=old, now=new) for old, new in known)
 
 
 def changes(before: Night, now: Night, names: Sequence[str]) -> tuple[Change, ...]:

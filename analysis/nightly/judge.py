@@ -14,13 +14,12 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     confirm_category,
 )
 from cudnn_sweep.analysis.nightly.gate import Screening, screen
-from cudnn_sweep.analysis.nightly.history import SOFTWARE, History, changes
+from cudnn_sweep.analysis.nightly.history import SOFTWARE, WORKLOAD, History, changes
 from cudnn_sweep.analysis.nightly.metric import METRICS, Amount, Metric
 from cudnn_sweep.analysis.nightly.outcome import Change, Finding, Series, SeriesKey
 
 Direction = Literal["worse", "better", "other"]
 Cause = Literal["software", "hardware", "unknown"]
-WORKLOAD = "workload"  # a part of the software that cells of a user's own have
 ENOUGH_NIGHTS = 3  # that show a word, where no fresh trial does
 METRIC_OF: dict[str, Metric] = {str(name): metric for name, metric in METRICS.items()}
 DIRECTIONS: dict[str, Direction] = {"worse": "worse", "better": "better", "different": "other"}

@@ -12,7 +12,6 @@ from cudnn_sweep.analysis.nightly.history import (
     HARDWARE,
     SOFTWARE,
     History,
-    Night,
     changes,
     read_history,
 )
@@ -104,7 +103,7 @@ def _compared(
     screened: Screened,
     findings: list[Finding],
 ) -> Compared:
-    tonight, nights = history.tonight, history.nights
+    tonight = history.tonight
     alerts = sum(finding.is_alert for finding in findings)
     reasons = () if alerts else _reasons(history, screened)
     state: NightState = "regression" if alerts else "could_not_tell" if reasons else "fine"
@@ -117,7 +116,7 @@ def _compared(
         fine_series=screened.fine,
         insufficient_series=screened.insufficient,
         findings=tuple(sorted(findings, key=lambda each: not each.is_alert)),
-        changes=_changes(nights[-2], tonight) if len(nights) > 1 else (),
+        changes=_changes(history),
         new_baseline=_new_baseline(history),
         versions=_versions(history),
     )
@@ -147,8 +146,12 @@ def _reasons(history: History, screened: Screened) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _changes(before: Night, now: Night) -> tuple[Change, ...]:
-    return changes(before, now, (*HARDWARE, *SOFTWARE))
+def _changes(history: History) -> tuple[Change, ...]:
+    """Since the night before."""
+    *_, before, tonight = (None, *history.nights)
+    if before is None:
+        return ()
+    return (*changes(before, tonight, (*HARDWARE, *SOFTWARE)), *history.edited_tonight())
 
 
 def _new_baseline(history: History) -> str | None:

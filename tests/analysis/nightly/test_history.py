@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from cudnn_sweep.analysis.nightly.history import read_history
+from cudnn_sweep.analysis.nightly.outcome import Change
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store
 
@@ -11,7 +12,7 @@ def test_each_night_knows_which_code_of_a_users_own_it_ran(
     store: Store, make_record: Callable[..., RunRecord]
 ) -> None:
     """Most of its processes; a night that does not know is passed over; each cell has its own."""
-    nights = {1: ["old", "old"], 2: [None, None], 3: ["old", "new", "new"]}
+    nights: dict[int, list[str | None]] = {1: ["old", "old"], 2: [None, None], 3: ["old", "new", "new"]}
     for day, hashes in nights.items():
         for place, code in enumerate(hashes):
             sweep = {"sweep_id": f"night-2026-11-0{day}-lab", "plan_trials": 2 * len(hashes)}
@@ -27,3 +28,4 @@ def test_each_night_knows_which_code_of_a_users_own_it_ran(
     assert history.workload_change(mine, 1) == ("old", None)
     assert history.workload_change(mine, 2) == ("old", "new")
     assert history.workload_change(bundled, 2) == (None, None)
+    assert history.edited_tonight() == (Change(part="workload", before="old", now="new"),)
