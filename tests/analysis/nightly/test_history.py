@@ -12,7 +12,11 @@ def test_each_night_knows_which_code_of_a_users_own_it_ran(
     store: Store, make_record: Callable[..., RunRecord]
 ) -> None:
     """Most of its processes; a night that does not know is passed over; each cell has its own."""
-    nights: dict[int, list[str | None]] = {1: ["old", "old"], 2: [None, None], 3: ["old", "new", "new"]}
+    nights: dict[int, list[str | None]] = {
+        1: ["old", "old"],
+        2: [None, None],
+        3: ["old", "new", "new"],
+    }
     for day, hashes in nights.items():
         for place, code in enumerate(hashes):
             sweep = {"sweep_id": f"night-2026-11-0{day}-lab", "plan_trials": 2 * len(hashes)}
