@@ -57,6 +57,10 @@ class Trial:
             **{name: str(value) for name, value in numbers.items()},
         }
 
+    def has(self, field: str, value: str) -> bool:
+        """In whichever case: a module's class may have capitals, YAML's True has one."""
+        return self.fields()[field].lower() == value.lower()
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
@@ -140,17 +144,17 @@ def _configs(suite: SuiteSpec, block: int, order: random.Random) -> list[tuple[C
     return configs
 
 
-def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
+def narrow(plan: Plan, choices: list[tuple[str, str]], asked_by: str = "--only") -> Plan:
     """The trials that have every FIELD=VALUE. Raises SpecError for an unknown field or an empty rest."""
     kept = plan.trials
     for field, value in choices:
         allowed = sorted(plan.trials[0].fields())
         if field not in allowed:
-            raise SpecError(f"--only: unknown field {field!r}; allowed: {', '.join(allowed)}")
+            raise SpecError(f"{asked_by}: unknown field {field!r}; allowed: {', '.join(allowed)}")
         values = sorted({trial.fields()[field] for trial in kept})
-        kept = tuple(trial for trial in kept if trial.fields()[field] == value.lower())
+        kept = tuple(trial for trial in kept if trial.has(field, value))
         if not kept:
             raise SpecError(
-                f"--only {field}={value} leaves no trial; found: {', '.join(values[:12])}"
+                f"{asked_by} {field}={value} leaves no trial; found: {', '.join(values[:12])}"
             )
     return replace(plan, trials=kept)

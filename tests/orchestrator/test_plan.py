@@ -97,6 +97,12 @@ def test_only_narrows_by_field_and_value(plan_of: MakePlan) -> None:
     assert narrowed.plan_hash != plan.plan_hash
 
 
+def test_only_finds_a_class_whose_name_has_capitals(plan_of: MakePlan) -> None:
+    model = "cudnn_sweep.workloads.nets.unet:UNet"
+    plan = plan_of(model, input="1x1x32x32")
+    assert narrow(plan, [("workload", model)]).trials == plan.trials
+
+
 def test_only_names_what_is_wrong(plan_of: MakePlan) -> None:
     plan = plan_of("noop")
     with pytest.raises(SpecError, match="unknown field 'colour'; allowed: .*workload"):
