@@ -99,7 +99,7 @@ def read_asked(
         name=night,
         results=options.results or file.sweep.results,
         launch_options=launch,
-        executor=_executor(file, launch, night, options.fake, console),
+        executor=_executor(file, launch, suite, night, options.fake, console),
         webhook=None if keys.webhook is None else find_webhook(keys.webhook, environment),
     )
 
@@ -107,12 +107,13 @@ def read_asked(
 def _executor(
     file: LaunchFile[SweepSpec],
     launch: LaunchOptions,
+    suite: SuiteSpec,
     name: NightName,
     fake: Path | None,
     console: Console,
 ) -> Executor:
     if fake is not None:
-        return read_fake_machine(fake, name.date)
+        return read_fake_machine(fake, launch.suite or "", suite, name.date)
     if file.where == "this_machine":
         return ThisMachine()
     from cudnn_sweep.orchestrator.nightly.on_cluster import OnCluster

@@ -17,6 +17,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeFloat, PositiveFloat
 
+from cudnn_sweep.orchestrator.plan import Trial
+
 STRICT = ConfigDict(
     strict=True, frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
 )
@@ -71,10 +73,11 @@ class FakeEffect(BaseModel):
     """The trial takes its worker along: no record comes."""
     warning: Literal["shared_gpu", "throttled"] | None = None
 
-    def applies(self, fields: Mapping[str, str], night: date, *, last_good: bool) -> bool:
-        if not self.first <= night <= self.last or (last_good and self.cause == "software"):
+    def applies(self, trial: Trial, night: date) -> bool:
+        is_of_other_software = bool(trial.software) and self.cause == "software"
+        if is_of_other_software or not self.first <= night <= self.last:
             return False
-        return all(fields[name] == value for name, value in self.where.items())
+        return all(trial.has(field, value) for field, value in self.where.items())
 
 
 class FakeScript(BaseModel):

@@ -17,12 +17,12 @@ from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
-from cudnn_sweep.orchestrator.every_launch import refuges_of
+from cudnn_sweep.orchestrator.every_launch import plan_of, refuges_of
 from cudnn_sweep.orchestrator.executor import RunSession
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD
 from cudnn_sweep.orchestrator.nightly.fake import FakeScript
 from cudnn_sweep.orchestrator.nightly.fake_trial import FakeTrial
-from cudnn_sweep.orchestrator.plan import Trial
+from cudnn_sweep.orchestrator.plan import Trial, narrow
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.record import make_record
@@ -34,6 +34,7 @@ from cudnn_sweep.workloads.survey import Survey, workload_facts
 
 UUID = "GPU-fake"
 BEGINS = time(2, 30, tzinfo=UTC)
+OTHERS_WHERE_CONFIRMED = ("software", "replicate", "block", "trial_id")  # than in the suite
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,9 +96,14 @@ class FakeMachine:
         return _with(found, self.script.installed_at(self.night))
 
 
-def read_fake_machine(file: Path, night: date) -> FakeMachine:
-    """Raises LaunchFileError for a mistake in the script."""
-    return FakeMachine(script=read_strict(file, FakeScript), night=night)
+def read_fake_machine(file: Path, name: str, suite: SuiteSpec, night: date) -> FakeMachine:
+    """Raises LaunchFileError for a mistake in the script, SpecError for an effect that meets no trial."""
+    machine = FakeMachine(script=read_strict(file, FakeScript), night=night)
+    plan = plan_of(name, suite, machine.look(suite))
+    for place, effect in enumerate(machine.script.effects):
+        asked = [each for each in effect.where.items() if each[0] not in OTHERS_WHERE_CONFIRMED]
+        narrow(plan, asked, f"{file}: effects[{place}].where")
+    return machine
 
 
 def _with(environment: Environment, parts: dict[str, str | int | float]) -> Environment:

@@ -41,12 +41,7 @@ class FakeTrial:
 
     @cached_property
     def effects(self) -> list[FakeEffect]:
-        fields, last_good = self.trial.fields(), bool(self.trial.software)
-        return [
-            effect
-            for effect in self.script.effects
-            if effect.applies(fields, self.night, last_good=last_good)
-        ]
+        return [each for each in self.script.effects if each.applies(self.trial, self.night)]
 
     @property
     def is_lost(self) -> bool:

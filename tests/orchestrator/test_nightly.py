@@ -216,6 +216,25 @@ def test_without_cuda_it_cannot_tell_and_says_so(
 
 
 @pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        (
+            "problm: x",
+            r"script.yaml: effects\[0\].where: unknown field 'problm'; allowed: .*problem",
+        ),
+        ('benchmark: "1"', r"effects\[0\].where benchmark=1 leaves no trial; found: false, true"),
+    ],
+)
+def test_an_effect_on_no_trial_ends_it_before_anything_runs(
+    here: Path, night: RunNight, where: str, named: str
+) -> None:
+    (here / "script.yaml").write_text(f"effects: [{{where: {{{where}}}, time: 2.0}}]")
+    with pytest.raises(SpecError, match=named):
+        night()
+    assert not (here / "results").exists()
+
+
+@pytest.mark.parametrize(
     ("name", "text", "named"),
     [
         ("script.yaml", "effects: [{tim: 2.0}]", r"script.yaml:1: effects\[0\].tim: unknown key"),
