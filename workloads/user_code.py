@@ -3,6 +3,7 @@
 import sys
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 
@@ -53,7 +54,13 @@ def module_of(place: str) -> ModuleType | None:
 
 
 def _file_module(file: Path) -> str:
-    return f"sweep_user_{file.stem}"
+    """Numbered where another file of that name came first."""
+    name, path = f"sweep_user_{file.stem}", str(file.resolve())
+    for number in count(2):
+        if name not in sys.modules or sys.modules[name].__file__ == path:
+            break
+        name = f"sweep_user_{file.stem}_{number}"
+    return name
 
 
 def _import_file(file: Path) -> ModuleType:
@@ -61,7 +68,7 @@ def _import_file(file: Path) -> ModuleType:
     name = _file_module(file)
     spec = spec_from_file_location(name, file.resolve())
     assert spec is not None and spec.loader is not None
-    if name in sys.modules and sys.modules[name].__file__ == spec.origin:
+    if name in sys.modules:
         return sys.modules[name]
     module = module_from_spec(spec)
     sys.modules[name] = module

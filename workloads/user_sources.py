@@ -10,7 +10,7 @@ from cudnn_sweep.workloads.cell import Cell, content_hash
 from cudnn_sweep.workloads.user_code import module_of
 
 INSTALLED = {"site-packages", "dist-packages"}
-NOT_THE_USERS = {"__main__", "torch", __name__.partition(".")[0]}
+NOT_THE_USERS = {"__main__", "torch", __name__.partition(".")[0], *sys.stdlib_module_names}
 
 
 def workload_hash(cell: Cell) -> str | None:
@@ -39,7 +39,8 @@ def _contents(reference: str) -> Iterator[tuple[str, str]]:
         yield package.__name__, str(getattr(package, "__version__", None))
         beside = [module]
     else:
-        beside = [each for each in list(sys.modules.values()) if _is_beside(each, module)]
+        loaded = [each for each in list(sys.modules.values()) if isinstance(each, ModuleType)]
+        beside = [each for each in loaded if _is_beside(each, module)]
     for each in beside:
         file = _file(each)
         if file is not None:

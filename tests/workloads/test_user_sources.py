@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -91,6 +92,31 @@ def test_a_loss_of_ones_own_counts(tmp_path: Path) -> None:
     first = hash_of(tmp_path / "a", {"inner.py": INNER}, *asked)
     assert first is not None
     assert hash_of(tmp_path / "b", {"inner.py": f"{INNER}# edited\n"}, *asked) != first
+
+
+def test_two_files_of_one_name_both_count(tmp_path: Path) -> None:
+    asked = ("{folder}/a/net.py:Net", "{folder}/b/net.py:loss")
+    files = {"a/net.py": "Net = object\n", "b/net.py": INNER}
+    first = hash_of(tmp_path / "1", files, *asked)
+    for path, code in files.items():
+        assert hash_of(tmp_path / path, files | {path: f"{code}# edited\n"}, *asked) != first
+
+
+def test_a_module_that_the_user_blocks_is_none_of_hers(tmp_path: Path) -> None:
+    code = "import sys\nsys.modules['wandb'] = None\nNet = object\n"
+    assert hash_of(tmp_path, {"net.py": code}, "{folder}/net.py:Net") is not None
+
+
+def test_pythons_own_library_in_a_folder_beneath_is_not_the_users(tmp_path: Path) -> None:
+    """As that of a conda environment in the project's folder."""
+    name, net = "{folder}/net.py:Net", "import wave\nNet = object\n"
+    sys.modules.pop("wave", None)
+    first = hash_of(tmp_path / "a", {"net.py": net}, name)
+    sys.modules["wave"] = ModuleType("wave")
+    sys.modules["wave"].__file__ = str(tmp_path / "b" / "lib" / "wave.py")
+    assert (
+        hash_of(tmp_path / "b", {"net.py": net, "lib/wave.py": "# another Python's"}, name) == first
+    )
 
 
 def test_an_installed_package_counts_by_its_version(tmp_path: Path) -> None:
