@@ -49,16 +49,20 @@ def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node]
             "with --num-gpus"
         )
     asked = [(node, _ask(node["NodeID"], _report, workloads)) for node in alive]
+    came = dict(_as_they_come([answer for _, answer in asked]))
     fit: list[Node] = []
     unfit: list[Unfit] = []
     for node, answer in asked:
         address = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
+        if answer not in came:
+            unfit.append(Unfit(address=address, reason=f"no answer within {ANSWER_S:.0f} s"))
+            continue
         try:
-            report: NodeReport = ray.get(answer, timeout=ANSWER_S)
+            report: NodeReport = ray.get(answer)
         except Exception as error:  # noqa: BLE001  # whatever is wrong there
             unfit.append(Unfit(address=address, reason=_told(error)))
             continue
-        reasons = list(_complaints(report, needs_cuda))
+        reasons = list(_complaints(report, came[answer], needs_cuda))
         if reasons:
             unfit.append(Unfit(address=address, reason="; ".join(reasons)))
         else:
@@ -79,6 +83,16 @@ def _ask(node_id: str, question: Callable[..., object], *asked: object) -> Any:
     return ray.remote(question).options(num_cpus=0, scheduling_strategy=there).remote(*asked)
 
 
+def _as_they_come(asked: list[Any]) -> Iterator[tuple[Any, float]]:
+    """Each answer within ANSWER_S, and when it came: a clock that it tells is compared with that."""
+    ends = monotonic() + ANSWER_S
+    while asked:
+        came, asked = ray.wait(asked, timeout=max(0.0, ends - monotonic()))
+        if not came:
+            return
+        yield came[0], time()
+
+
 def _report(workloads: list[str]) -> NodeReport:
     """In a process of its own: the worker that Ray keeps must not import torch."""
     folder = our_temporary_folder()
@@ -96,14 +110,14 @@ def remove_old_caches(folder: Path) -> None:
             shutil.rmtree(caches.parent, ignore_errors=True)
 
 
-def _complaints(report: NodeReport, needs_cuda: bool) -> Iterator[str]:
+def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator[str]:
     if needs_cuda and report.machine.environment.device != "cuda":
         yield f"torch {report.machine.environment.torch} finds no CUDA, which the suite needs"
     if len(set(report.machine.gpus)) > 1:
         yield f"GPUs of several models: {', '.join(sorted(set(report.machine.gpus)))}"
     if report.free_bytes < LEAST_FREE_BYTES:
         yield f"{report.free_bytes / 2**20:.0f} MiB free for temporary files, 1 GiB is needed"
-    skew_s = report.clock_s - time()
+    skew_s = report.clock_s - came_s
     if abs(skew_s) > MOST_SKEW_S:
         yield f"its clock is {abs(skew_s):.0f} s {'ahead' if skew_s > 0 else 'behind'}"
 
