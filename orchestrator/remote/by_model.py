@@ -76,9 +76,12 @@ def a_process_each(driver: str, by_model: list[list[Node]]) -> int:
 
 
 def _pass_on(turn: Lock, process: subprocess.Popen[str]) -> int:
-    """Line by line: two that write at once would tear each other's events. Returns its exit code."""
+    """Line by line: two that write at once would tear each other's events. Returns its exit code, as a
+    shell has it of one that a signal ended.
+    """
     with process:
         for line in process.stdout or ():
             with turn:
                 print(line, end="", flush=True)
-    return process.returncode
+    code = process.returncode
+    return code if code >= 0 else 128 - code

@@ -118,12 +118,12 @@ class Follower:
                 self._copies.compact(each.sweep_id)
 
     def heard(self, ended_as: str) -> Heard:
-        """Raises SpecError where nothing was started, with the reason; UnfinishedError where the driver ended
-        without a word, as `ended_as` says.
+        """Raises SpecError where nothing was started, with the reason; UnfinishedError where the driver, or that
+        of one of several GPU models, ended without a word, as `ended_as` says.
         """
         if self._reason is not None:
             raise SpecError(self._reason)
-        if self._exit_code is None:
+        if self._exit_code is None or not self.is_over:
             raise UnfinishedError(ended_as)
         return Heard(exit_code=self._exit_code, looked=self._looked, progress=self._progress)
 

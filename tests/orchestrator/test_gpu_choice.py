@@ -12,6 +12,7 @@ import pytest
 import ray
 from ray._private.node import Node
 from ray._private.parameter import RayParams
+from rich.console import Console
 
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.queries import load_query
@@ -21,14 +22,15 @@ from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.local_ray import OBJECT_STORE_BYTES
 from cudnn_sweep.cluster.strict_yaml import read_strict
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked, models_asked, models_missing, share_of
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress, SlotState
-from cudnn_sweep.orchestrator.remote.by_model import models_of
+from cudnn_sweep.orchestrator.remote.by_model import a_process_each, models_of
 from cudnn_sweep.orchestrator.remote.client import request_of
-from cudnn_sweep.orchestrator.remote.events import Recorded, Started, from_line
+from cudnn_sweep.orchestrator.remote.events import Ended, Recorded, Started, from_line, to_line
+from cudnn_sweep.orchestrator.remote.follow import Follower
 from cudnn_sweep.orchestrator.remote.request import RemoteRequest, read_request, write_request
 from cudnn_sweep.orchestrator.remote.side_by_side import SideBySide
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
@@ -171,6 +173,19 @@ def test_sweeps_side_by_side_are_shown_as_one(plan_of: Callable[..., Plan]) -> N
     assert running == {"GPU-0": plan.trials[0].trial_id, "GPU-1": plan.trials[1].trial_id}
     sweeps.start(Started(sweep_id="one", reason="repeats", plan=plan, contrasts=()))
     assert sweeps.progress().statuses == {"ok": 2}
+
+
+def test_a_model_whose_process_is_killed_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = "import os, sys\nif '1' in sys.argv[1]: os.kill(os.getpid(), 9)\n"
+    Path("a_driver.py").write_text(code)
+    assert a_process_each("a_driver", [[], []]) == 137
+    follower = Follower("results", Console(quiet=True), copies=False)
+    follower.take(to_line(Ended(exit_code=0, sweeps=2)))
+    with pytest.raises(UnfinishedError, match="the job ended early"):
+        follower.heard("the job ended early")
 
 
 @pytest.fixture
