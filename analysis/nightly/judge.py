@@ -65,10 +65,12 @@ def screen_all(history: History, earlier: Sequence[Finding], *, is_pinned: bool)
     """`earlier`: the findings of the night before. One that was refuted stays so, as long as the software
     does: it needs no fresh trials every night.
     """
+    here = {series.key for series in history.series}
     known = {
         finding.key: finding
         for finding in earlier
-        if finding.state != "refuted" or not _is_other_software(history, finding.key)
+        if finding.key in here
+        and (finding.state != "refuted" or not _is_other_software(history, finding.key))
     }
     candidates: list[Candidate] = []
     fine, judged = 0, []
@@ -195,7 +197,10 @@ def _by_waiting(candidate: Candidate, is_pinned: bool) -> Confirmation:
 
 def _mirrored(values: list[float | None], since: int) -> list[float | None]:
     """As much worse as they are better."""
-    level = median(value for value in values[:since] if value is not None)
+    before = [value for value in values[:since] if value is not None]
+    if not before:  # a baseline that was pinned since then
+        return values
+    level = median(before)
     return [value and level * level / value for value in values]
 
 

@@ -133,3 +133,22 @@ def test_what_was_refuted_is_measured_again_only_with_other_software() -> None:
 
 def test_one_odd_night_is_no_candidate() -> None:
     assert judged(history([*STEADY, 13.0, 10.0])) is None
+
+
+def test_what_was_found_on_other_hardware_is_left_alone() -> None:
+    found = judged(history([*STEADY, *SLOWER]))
+    assert found is not None
+    elsewhere = replace(found, state="refuted", key=replace(KEY, env_hash="elsewhere"))
+    again = screen_all(history([*STEADY, *SLOWER]), [elsewhere], is_pinned=False)
+    assert [each.is_new for each in again.candidates] == [True]
+
+
+def test_what_waits_since_before_the_pinned_night_waits_on() -> None:
+    nights: list[float | None] = [*STEADY, 9.0, 9.1]
+    better = judged(history(nights))
+    assert better is not None
+    earlier = replace(better, state="waiting", since=FIRST - timedelta(days=9))
+    (candidate,) = screen_all(history(nights), [earlier], is_pinned=True).candidates
+    found = settle(candidate, None, history(nights), is_pinned=True, command="again")
+    assert found is not None
+    assert (found.state, found.direction) == ("waiting", "better")
