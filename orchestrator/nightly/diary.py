@@ -66,6 +66,9 @@ class Diary:
                     return outcome
         return None
 
+    def is_last(self, name: NightName) -> bool:
+        return all(night <= f"{name.sweep_id}.json" for night in self._nights())
+
     def told(self) -> list[Told]:
         text = self._read("told.json")
         return TOLD.validate_json(text) if text else []

@@ -11,12 +11,17 @@ from cudnn_sweep.orchestrator.nightly.webhook import tell
 
 
 def tell_news(asked: AskedNight, outcome: NightOutcome, console: Console) -> None:
-    """Post what was not told yet. What could not be delivered is news again the next night."""
+    """Post what was not told yet. What could not be delivered is news again the next night; of a night
+    that later ones followed nobody is told.
+    """
     diary = asked.diary()
+    if not diary.is_last(asked.name):
+        return
     known = diary.told()
     fresh = [alert for alert in outcome.alerts if told_of(alert) not in known]
     current = [told_of(alert) for alert in outcome.alerts]
-    kept = [each for each in known if each in current]
+    is_measured = bool(outcome.recorded_trials)  # else it says nothing of what was told before
+    kept = [each for each in known if each in current or not is_measured]
     before = diary.before(asked.name)
     is_news = bool(fresh) or outcome.new_baseline is not None or _stopped_telling(before, outcome)
     if asked.webhook is not None and is_news:

@@ -248,3 +248,19 @@ def test_a_mistake_ends_it_before_anything_runs(
     with pytest.raises(ClusterError, match=named):
         night()
     assert not (here / "results").exists()
+
+
+def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_again(
+    here: Path, night: RunNight, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crash = "{where: {problem: tutorials/rgb224}, from: 2026-11-02, status: crash}"
+    (here / "script.yaml").write_text(f"effects: [{crash}]")
+    assert [night(day) for day in (1, 2)] == [3, 1]
+    told = (here / "results" / "nightly" / "lab" / "told.json").read_text()
+    assert told.count("2026-11-02") == len(outcome(here, 2).alerts) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr("cudnn_sweep.orchestrator.nightly.night.why_unfit", lambda _: ("no GPU",))
+        assert night(3) == 3
+    assert (here / "results" / "nightly" / "lab" / "told.json").read_text() == told
+    assert night(1) == 3
+    assert (here / "results" / "nightly" / "lab" / "told.json").read_text() == told
