@@ -5,14 +5,14 @@ import os
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from cudnn_sweep.orchestrator.errors import SweepBusyError
+from cudnn_sweep.orchestrator.errors import OrchestratorError, SweepBusyError
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def sweep_lock(location: str, plan_hash: str) -> Iterator[None]:
     """Hold the plan: no two launches run it into the same results.
 
     In a local results folder the lock lies there; for a URL it holds on this machine alone.
-    Raises SweepBusyError, naming the holder.
+    Raises SweepBusyError, naming the holder; OrchestratorError where no lock can be made.
     """
     with _held(_folder(location), plan_hash, "this sweep is in progress"):
         yield
@@ -42,7 +42,6 @@ def measuring_lock(accelerators: list[str]) -> Iterator[None]:
     Raises SweepBusyError, naming the accelerator and the holder.
     """
     folder = our_temporary_folder() / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         for name in sorted(accelerators):
             stack.enter_context(_held(folder, name, f"another sweep is measuring on {name}"))
@@ -60,14 +59,19 @@ def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
     holder = folder / f".{name}.holder"
     lock = FileLock(folder / f".{name}.lock")
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
         raise SweepBusyError(f"{otherwise}: {_describe(holder)}") from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise OrchestratorError(f"no lock can be made in {folder}: {reason}") from error
+    now = datetime.now().astimezone().isoformat(timespec="seconds")
     try:
-        now = datetime.now().astimezone().isoformat(timespec="seconds")
-        holder.write_text(
-            json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
-        )
+        with suppress(OSError):  # a full disk: then nobody is told who holds it
+            holder.write_text(
+                json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
+            )
         yield
     finally:
         holder.unlink(missing_ok=True)
@@ -75,13 +79,10 @@ def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
 
 
 def _folder(location: str) -> Path:
-    if "://" in location:
-        name = blake2b(location.encode(), digest_size=8).hexdigest()
-        folder = our_temporary_folder() / "locks" / name
-    else:
-        folder = Path(location)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    if "://" not in location:
+        return Path(location)
+    name = blake2b(location.encode(), digest_size=8).hexdigest()
+    return our_temporary_folder() / "locks" / name
 
 
 def _describe(holder: Path) -> str:

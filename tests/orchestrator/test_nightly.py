@@ -91,6 +91,17 @@ def test_a_second_night_is_refused_and_names_the_first(here: Path, night: RunNig
     assert not list(here.glob("results/sweep=*"))
 
 
+@pytest.mark.parametrize("in_the_way", ["results", "results/.nightly-lab.lock/folder"])
+def test_results_that_cannot_be_written_cannot_tell(
+    here: Path, night: RunNight, in_the_way: str
+) -> None:
+    (here / in_the_way).parent.mkdir(parents=True, exist_ok=True)
+    (here / in_the_way).touch()
+    said = io.StringIO()
+    assert night(console=Console(file=said, width=200)) == 3
+    assert "could not tell: no lock can be made in results: " in said.getvalue()
+
+
 def test_a_night_that_is_cut_goes_on_and_nothing_of_it_is_missing(
     here: Path, night: RunNight
 ) -> None:
