@@ -15,6 +15,7 @@ from cudnn_sweep.orchestrator.contrast import contrasts_of
 from cudnn_sweep.orchestrator.executor import Executor
 from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.fake_machine import read_fake_machine
+from cudnn_sweep.orchestrator.nightly.last_good import check_last_good
 from cudnn_sweep.orchestrator.nightly.night_name import NightName, launch_name
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.webhook import Webhook, find_webhook
@@ -78,6 +79,8 @@ def read_asked(
 ) -> AskedNight:
     """Raises an error of the folders for a mistake in the launch file, the suite or the script."""
     file = read_launch_file(options.file, SweepSpec)
+    if options.measure and options.fake is None:
+        check_last_good(file)
     keys = file.sweep.nightly
     name, suite = choose_suite(file.sweep, options.suite or keys.suite)
     night = NightName(date=options.night, launch=launch_name(file))

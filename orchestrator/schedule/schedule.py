@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import ScheduleError
+from cudnn_sweep.orchestrator.nightly.last_good import check_last_good
 from cudnn_sweep.orchestrator.nightly.webhook import find_webhook
 from cudnn_sweep.orchestrator.schedule.crontab import Crontab
 from cudnn_sweep.orchestrator.schedule.entry import Entry, UserFolders
@@ -58,7 +59,9 @@ def check(launch_file: Path) -> str | None:
     Returns a hint where all is well here and may not be at night.
     """
     with chdir(launch_file.parent):  # as at night
-        nightly = read_launch_file(launch_file, SweepSpec).sweep.nightly
+        file = read_launch_file(launch_file, SweepSpec)
+        check_last_good(file)
+        nightly = file.sweep.nightly
         load_suite(nightly.suite)
         if nightly.webhook is None:
             return None

@@ -28,6 +28,7 @@ from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.pinning import pin_baseline
 from cudnn_sweep.orchestrator.plan import make_plan
+from cudnn_sweep.orchestrator.schedule.schedule import check
 from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.spec import load_suite
 from cudnn_sweep.orchestrator.sweep_lock import night_lock
@@ -89,6 +90,19 @@ def test_a_second_night_is_refused_and_names_the_first(here: Path, night: RunNig
         assert night(console=Console(file=said, width=200)) == 3
     assert re.search(r"a night .* is in progress: process \d+ on ", said.getvalue())
     assert not list(here.glob("results/sweep=*"))
+
+
+def test_a_last_good_that_is_not_there_is_told_at_once(here: Path, night: RunNight) -> None:
+    file = here / "cluster.yaml"
+    keys = "{suite: suite.yaml, last_good: /opt/none/bin/python}"
+    file.write_text(FILES["cluster.yaml"].replace("{suite: suite.yaml}", keys))
+    with pytest.raises(
+        SpecError, match="last_good: found no program /opt/none/bin/python; allowed"
+    ):
+        night(fake=None)
+    with pytest.raises(SpecError, match="last_good: found no program"):
+        check(file)
+    assert night(measure=False, fake=None) == 3, "compares anywhere"
 
 
 @pytest.mark.parametrize("in_the_way", ["results", "results/.nightly-lab.lock/folder"])
