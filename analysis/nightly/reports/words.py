@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from cudnn_sweep.analysis.nightly.metric import METRICS, Metric
+from cudnn_sweep.analysis.nightly.metric import METRICS, SIGN, Category, Metric
 from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightOutcome, SeriesKey
 from cudnn_sweep.analysis.report.words import TWICE, listed, number
 
@@ -181,11 +181,18 @@ def _nights(count: int) -> str:
 
 
 def _confirmation(finding: Finding) -> str:
-    pairs = f"{finding.blocks:,} fresh pair{'' if finding.blocks == 1 else 's'}"
+    fresh = f"{finding.blocks:,} fresh {_fresh(finding)}{'' if finding.blocks == 1 else 's'}"
     if finding.state == "waiting":
-        after = f"undecided after {pairs}" if finding.blocks else "not confirmed yet"
+        after = f"undecided after {fresh}" if finding.blocks else "not confirmed yet"
         return f"{after}, waits for further nights"
-    return f"{finding.state} by {pairs if finding.blocks else 'the nights since'}"
+    return f"{finding.state} by {fresh if finding.blocks else 'the nights since'}"
+
+
+def _fresh(finding: Finding) -> str:
+    """A word needs no last good software to pair with."""
+    if not isinstance(KNOWN.get(finding.key.metric), Category):
+        return "pair"
+    return "verdict" if finding.key.metric == SIGN.name else "trial"
 
 
 def _cause(finding: Finding) -> str:

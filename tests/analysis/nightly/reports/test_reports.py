@@ -59,6 +59,23 @@ def test_a_finding_is_told_in_full(form: str, night: Night) -> None:
         assert fact in text, fact
 
 
+@pytest.mark.parametrize(
+    ("metric", "blocks", "told"),
+    [
+        ("steady_wall", 6, "confirmed by 6 fresh pairs"),
+        ("failure", 6, "confirmed by 6 fresh trials"),
+        ("sign", 1, "confirmed by 1 fresh verdict;"),
+    ],
+)
+def test_what_confirmed_a_word_is_called_what_it_is(
+    night: Night, metric: str, blocks: int, told: str
+) -> None:
+    outcome = night[0]
+    finding = outcome.findings[0]
+    found = replace(finding, key=replace(finding.key, metric=metric), blocks=blocks)
+    assert told in to_junit(replace(outcome, findings=(found,)), [])
+
+
 def test_json_reads_back(night: Night, untold: Night) -> None:
     for outcome, _ in (night, untold):
         assert from_json(to_json(outcome)) == outcome
