@@ -68,6 +68,11 @@ class Night:
         """Its time was up before every block of its plan had its turn."""
         return self.reached < self.planned
 
+    @property
+    def is_whole(self) -> bool:
+        """All of its plan is recorded: what it has not, its suite has not."""
+        return self.recorded >= self.planned
+
     def software_of(self, env_hash: str) -> str:
         """What most of its trials ran with, on this hardware."""
         here = [each for each in self.measured if each.env_hash == env_hash]
@@ -241,7 +246,7 @@ class _Rows:
     ) -> Iterator[Series]:
         here = [night for night in nights if env_hash in night.env_hashes]
         softwares = [night.software_of(env_hash) for night in here]
-        measured = self._by_env.get(env_hash, {})
+        measured = _without_retired(self._by_env.get(env_hash, {}), here)
         presence = _presence(measured, here)
         for (cell_id, settings, metric), found in (measured | presence).items():
             yield Series(
@@ -253,10 +258,27 @@ class _Rows:
             )
 
 
+def _without_retired(measured: ByName, nights: list[Night]) -> ByName:
+    """But for cells, and configs of a cell, that the suite has no more."""
+    last_whole = max((night.sweep_id for night in nights if night.is_whole), default="")
+    last: dict[str, str] = {}
+    retired: set[tuple[str, str]] = set()
+    for (cell_id, settings, metric), by_night in measured.items():
+        if metric == "failure":
+            last[cell_id] = max(last.get(cell_id, ""), *by_night)
+            if max(by_night) < last_whole:
+                retired.add((cell_id, settings))
+    return {
+        key: by_night
+        for key, by_night in measured.items()
+        if last.get(key[0], "") >= last_whole and key[:2] not in retired
+    }
+
+
 def _presence(measured: ByName, nights: list[Night]) -> ByName:
     """A series for each cell: on which nights it was measured, and on which it was missing.
 
-    A night that was cut does not tell: its turn may not have come.
+    A night that was cut does not tell: its turn may not have come. In one that is whole nothing is missing.
     """
     found: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():
@@ -266,7 +288,8 @@ def _presence(measured: ByName, nights: list[Night]) -> ByName:
     for by_night in found.values():
         for night in nights:
             is_past = night.sweep_id > min(by_night)
-            if is_past and not night.is_cut and night.sweep_id not in by_night:
+            tells = is_past and not night.is_cut and not night.is_whole
+            if tells and night.sweep_id not in by_night:
                 by_night[night.sweep_id] = MISSING
     return found
 

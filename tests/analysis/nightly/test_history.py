@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from cudnn_sweep.analysis.nightly.history import read_history
 from cudnn_sweep.analysis.nightly.outcome import Change
 from cudnn_sweep.analysis.schema import RunRecord
@@ -33,3 +35,42 @@ def test_each_night_knows_which_code_of_a_users_own_it_ran(
     assert history.workload_change(mine, 2) == ("old", "new")
     assert history.workload_change(bundled, 2) == (None, None)
     assert history.edited_tonight() == (Change(part="workload", before="old", now="new"),)
+
+
+@pytest.mark.parametrize(
+    ("planned", "followed", "missing"),
+    [
+        (1, {("kept", "false")}, []),
+        (4, {("kept", "false"), ("kept", "true"), ("gone", "false")}, ["gone"]),
+    ],
+)
+def test_what_the_suite_has_no_more_is_followed_no_more(
+    store: Store,
+    make_record: Callable[..., RunRecord],
+    planned: int,
+    followed: set[tuple[str, str]],
+    missing: list[str],
+) -> None:
+    """A night of which every trial is recorded tells; of one with lost trials they are missing."""
+    before = [("kept", False), ("kept", True), ("gone", False)]
+    for day, configs in {1: before, 2: before, 3: before[:1]}.items():
+        for place, (cell_id, benchmark) in enumerate(configs):
+            store.write(
+                make_record(
+                    sweep_id=f"night-2026-11-0{day}-lab",
+                    plan_trials=planned if day == 3 else len(before),
+                    position=planned - 1 if day == 3 else place,
+                    trial_id=f"{day}-{place}",
+                    attempt_id=f"{day}-{place}",
+                    cell_id=cell_id,
+                    benchmark=benchmark,
+                )
+            )
+    history = read_history(store, "lab", "night-2026-11-03-lab", [])
+    assert history is not None
+    keys = {series.key for series in history.series if series.key.metric == "failure"}
+    assert {(key.cell_id, key.settings.removeprefix("benchmark=")) for key in keys} == followed
+    lacking = [
+        series.key.cell_id for series in history.series if series.points[-1].value == "missing"
+    ]
+    assert lacking == missing
