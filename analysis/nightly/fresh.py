@@ -3,15 +3,15 @@ beside it where there are two.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cudnn_sweep.analysis.database import open_database
-from cudnn_sweep.analysis.nightly.history import SettingPair, series_signs
+from cudnn_sweep.analysis.nightly.history import SOFTWARE, SettingPair, series_signs
 from cudnn_sweep.analysis.nightly.judge import METRIC_OF
 from cudnn_sweep.analysis.nightly.metric import SIGN, Amount
-from cudnn_sweep.analysis.nightly.outcome import SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
 from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.report.config_names import config_of_text
 from cudnn_sweep.analysis.store import Store
@@ -21,6 +21,13 @@ select * from night_processes($launch, $until)
 where is_fresh and sweep_id = $sweep_id
 order by block
 """
+PARTS = (*SOFTWARE, "commit")
+SOFTWARES = f"""
+select software, {", ".join(f"any_value({name}) as {name}" for name in PARTS)}
+from records
+where sweep_id = $sweep_id
+group by software
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +35,14 @@ class FreshTrials:
     _processes: tuple[dict[str, Any], ...]
     _signs: tuple[dict[str, Any], ...]
     _pairs: tuple[dict[str, Any], ...]
+    _softwares: Mapping[str | None, Mapping[str, object]]
+
+    def differences(self) -> tuple[Change, ...] | None:
+        """In what the two softwares differ; None where there was one."""
+        others = [parts for name, parts in self._softwares.items() if name is not None]
+        if not others or None not in self._softwares:
+            return None
+        return differences(others[0], self._softwares[None])
 
     def log_ratios(self, key: SeriesKey) -> list[float]:
         """Of each block that has both: current / last good."""
@@ -53,6 +68,15 @@ class FreshTrials:
         return [word for word in found if word is not None]
 
 
+def differences(good: Mapping[str, object], now: Mapping[str, object]) -> tuple[Change, ...]:
+    """Of tonight's software from the last good one."""
+    return tuple(
+        Change(part=name, before=str(good[name]), now=str(now[name]))
+        for name in PARTS
+        if good[name] != now[name]
+    )
+
+
 def _is_sign_of(row: dict[str, Any], key: SeriesKey) -> bool:
     return (row["cell_id"], row["settings"]) == (key.cell_id, key.settings)
 
@@ -71,4 +95,10 @@ def read_fresh(
         signs = series_signs(database, asked, pairs)
         question = load_query("software_pairs")
         of_two = database.query(question.sql, question.values({})).to_pylist()
-    return FreshTrials(_processes=tuple(processes), _signs=tuple(signs), _pairs=tuple(of_two))
+        softwares = database.query(SOFTWARES, {"sweep_id": confirm_id}).to_pylist()
+    return FreshTrials(
+        _processes=tuple(processes),
+        _signs=tuple(signs),
+        _pairs=tuple(of_two),
+        _softwares={row["software"]: row for row in softwares},
+    )

@@ -16,8 +16,7 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     confirm,
     confirm_category,
 )
-from cudnn_sweep.analysis.nightly.fresh import FreshTrials, read_fresh
-from cudnn_sweep.analysis.nightly.history import SOFTWARE
+from cudnn_sweep.analysis.nightly.fresh import FreshTrials, differences, read_fresh
 from cudnn_sweep.analysis.nightly.judge import METRIC_OF, Candidate, Fresh
 from cudnn_sweep.analysis.nightly.metric import Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
@@ -32,7 +31,6 @@ from cudnn_sweep.orchestrator.nightly.suspects import suite_again, suspects_of
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.sweep_lock import our_temporary_folder
-from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
 TIME_SHARE = 0.5  # of the night's budget, besides it
@@ -44,11 +42,15 @@ def measure_again(
 ) -> dict[SeriesKey, Fresh]:
     """What fresh trials say of those candidates that are new tonight.
 
-    Nothing of an amount where there is no last good software: its trials join the night's value.
+    Nothing of an amount where there is no last good software: its trials join the night's value. Where
+    nothing is to be measured: what trials say that an earlier start of this night measured.
     """
     new = [candidate for candidate in candidates if candidate.is_new]
-    if not new or not asked.options.measure:
+    if not new:
         return {}
+    if not asked.options.measure:
+        fresh = _read(asked)
+        return _answers(new, fresh, fresh.differences(), is_cut=True)
     try:
         return _Confirming(asked, console).of(new)
     except (OrchestratorError, ClusterError) as error:
@@ -93,9 +95,8 @@ class _Confirming:
                 if todo.trials and left_s > 0:
                     self._say(todo)
                     run(self._session(plan, todo), left_s)
-                fresh = self._read()
-                answers = {each.key: self._answer(each, fresh) for each in waiting}
-                found |= {key: answer for key, answer in answers.items() if answer is not None}
+                is_cut = monotonic() > self._ends
+                found |= _answers(waiting, _read(self._asked), self._of_two, is_cut=is_cut)
                 waiting = [each for each in waiting if _needs_more(found.get(each.key))]
                 if not waiting or self._of_two is None or left_s <= 0:
                     break
@@ -132,31 +133,52 @@ class _Confirming:
             pythons={} if self._good is None else {LAST_GOOD: self._good},
         )
 
-    def _read(self) -> FreshTrials:
-        name = self._asked.name
-        return read_fresh(self._store, name.launch, name.confirm_id, self._asked.pairs)
 
-    def _answer(self, candidate: Candidate, fresh: FreshTrials) -> Fresh | None:
-        metric = METRIC_OF[candidate.key.metric]
-        if not isinstance(metric, Amount):
-            return self._answer_of_words(candidate, fresh)
-        if self._of_two is None:
-            return None
-        found = confirm(fresh.log_ratios(candidate.key), metric.min_effect)
-        if found.blocks < min(LOOKS):  # time was up: what so few say is no look
-            found = replace(found, state="undecided")
-        return Fresh(confirmation=found, of_two=self._of_two)
+def _read(asked: AskedNight) -> FreshTrials:
+    name = asked.name
+    return read_fresh(asked.store(), name.launch, name.confirm_id, asked.pairs)
 
-    def _answer_of_words(self, candidate: Candidate, fresh: FreshTrials) -> Fresh:
-        """The software is the cause where trials of the last good one are as they were."""
-        key, before = candidate.key, str(candidate.before)
-        words = [_usual(word, candidate) for word in fresh.words(key)]
-        good = [_usual(word, candidate) for word in fresh.words(key, LAST_GOOD)]
-        found = confirm_category(words, before)
-        if key.metric == "missing" and not words:
-            found = GONE
-        is_software = found.state == "confirmed" and set(good) == {before}
-        return Fresh(confirmation=found, of_two=self._of_two if is_software else None)
+
+def _answers(
+    candidates: Sequence[Candidate],
+    fresh: FreshTrials,
+    of_two: tuple[Change, ...] | None,
+    *,
+    is_cut: bool,
+) -> dict[SeriesKey, Fresh]:
+    """`is_cut`: the time was up, so that what there is too little of may just not have had its turn."""
+    answers = {each.key: _answer(each, fresh, of_two, is_cut=is_cut) for each in candidates}
+    return {key: answer for key, answer in answers.items() if answer is not None}
+
+
+def _answer(
+    candidate: Candidate, fresh: FreshTrials, of_two: tuple[Change, ...] | None, *, is_cut: bool
+) -> Fresh | None:
+    metric = METRIC_OF[candidate.key.metric]
+    if not isinstance(metric, Amount):
+        return _answer_of_words(candidate, fresh, of_two, is_cut=is_cut)
+    if of_two is None:
+        return None
+    found = confirm(fresh.log_ratios(candidate.key), metric.min_effect)
+    if found.blocks < min(LOOKS):  # time was up: what so few say is no look
+        found = replace(found, state="undecided")
+    return Fresh(confirmation=found, of_two=of_two)
+
+
+def _answer_of_words(
+    candidate: Candidate, fresh: FreshTrials, of_two: tuple[Change, ...] | None, *, is_cut: bool
+) -> Fresh:
+    """The software is the cause where trials of the last good one are as they were."""
+    key, before = candidate.key, str(candidate.before)
+    words = [_usual(word, candidate) for word in fresh.words(key)]
+    good = [_usual(word, candidate) for word in fresh.words(key, LAST_GOOD)]
+    found = confirm_category(words, before)
+    if key.metric == "missing" and not words:
+        found = GONE
+    if is_cut and key.metric != "sign" and len(words) < min(LOOKS):
+        found = replace(found, state="undecided")
+    is_software = found.state == "confirmed" and set(good) == {before}
+    return Fresh(confirmation=found, of_two=of_two if is_software else None)
 
 
 def _differences(python: Path, executor: Executor, machine: Survey) -> tuple[Change, ...] | None:
@@ -164,17 +186,7 @@ def _differences(python: Path, executor: Executor, machine: Survey) -> tuple[Cha
     good = executor.last_good(python)
     if good.software_hash == machine.environment.software_hash:
         return None
-    before, now = _parts(good), _parts(machine.environment)
-    return tuple(
-        Change(part=name, before=before[name], now=now[name])
-        for name in now
-        if before[name] != now[name]
-    )
-
-
-def _parts(environment: Environment) -> dict[str, str]:
-    values = asdict(environment)
-    return {name: str(values[name]) for name in (*SOFTWARE, "commit")}
+    return differences(asdict(good), asdict(machine.environment))
 
 
 def _usual(word: str, candidate: Candidate) -> str:

@@ -289,3 +289,30 @@ def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_ag
     assert (here / "results" / "nightly" / "lab" / "told.json").read_text() == told
     assert night(1) == 3
     assert (here / "results" / "nightly" / "lab" / "told.json").read_text() == told
+
+
+def test_a_night_compared_anew_without_measuring_keeps_what_fresh_trials_said(
+    here: Path, night: RunNight
+) -> None:
+    file = FILES["cluster.yaml"].replace("yaml}", "yaml, last_good: /opt/good/bin/python}")
+    (here / "cluster.yaml").write_text(file)
+    slow = "{where: {problem: tutorials/rgb224}, from: 2026-11-07, time: 1.2}"
+    (here / "script.yaml").write_text(
+        f"installed: [{{torch: 2.12.0}}]\nlast_good: {{torch: 2.11.0}}\neffects: [{slow}]"
+    )
+    codes = [night(day) for day in range(1, 9)]
+    told = outcome(here, 8).alerts
+    assert codes[-1] == night(8, measure=False) == 1
+    assert outcome(here, 8).alerts == told
+    assert {(each.blocks > 0, each.cause) for each in told} == {(True, "software")}
+
+
+def test_what_had_no_turn_when_the_time_was_up_is_not_confirmed(
+    here: Path, night: RunNight, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = "{where: {problem: tutorials/rgb224}, from: 2026-11-02, lost: true}"
+    (here / "script.yaml").write_text(f"effects: [{lost}]")
+    monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.confirm.TIME_SHARE", 0.0)
+    for day, state in ((1, []), (2, ["waiting"]), (3, ["waiting"]), (4, ["confirmed"])):
+        night(day)
+        assert [each.state for each in outcome(here, day).findings] == state
