@@ -80,7 +80,7 @@ class Finding:
     ratio_low: float | None
     ratio_high: float | None
     blocks: int
-    """Fresh pairs of processes that the ratio is from; 0: from the nights alone."""
+    """Fresh pairs of processes that the ratio is from, or fresh trials of a word; 0: from the nights alone."""
     nights: int
     """That it was compared with."""
     since: date
