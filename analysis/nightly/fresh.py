@@ -2,7 +2,6 @@
 beside it where there are two.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,11 +47,10 @@ class FreshTrials:
         """Of each block that has both: current / last good."""
         metric = METRIC_OF[key.metric]
         assert isinstance(metric, Amount)
-        return [
-            math.log(max(row["candidate"], metric.least) / max(row["baseline"], metric.least))
-            for row in self._pairs
-            if row["metric"] == key.metric and _is_of(row, key)
-        ]
+        rows = [row for row in self._pairs if row["metric"] == key.metric and _is_of(row, key)]
+        now, good = (metric.logs([row[of] for row in rows]) for of in ("candidate", "baseline"))
+        ratios: list[float] = (now - good).tolist()
+        return ratios
 
     def words(self, key: SeriesKey, software: str | None = None) -> list[str]:
         """One a process; of `sign` one of all."""

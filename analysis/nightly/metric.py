@@ -20,6 +20,8 @@ MetricName: TypeAlias = Literal[
     "missing",
 ]
 
+MOST = 1e100  # what is infinite, or no number, is taken for it: an error of NaN is no small one
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Amount:
@@ -36,7 +38,8 @@ class Amount:
     """In `unit`: what is smaller is taken for it, so that zero has a ratio and trifles have none."""
 
     def logs(self, values: Sequence[float]) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = np.log(np.maximum(values, self.least))
+        known = np.nan_to_num(values, nan=MOST, posinf=MOST)
+        found: NDArray[np.float64] = np.log(np.maximum(known, self.least))
         return found
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from math import isfinite
 from statistics import median
 from typing import TypeAlias
 
@@ -120,4 +121,7 @@ def _scale(values: Sequence[Value], unit: str | None) -> tuple[float, str]:
 
 
 def _shown(value: Value, size: float) -> Value:
-    return value if value is None or isinstance(value, str) else float(f"{value / size:.{DIGITS}g}")
+    """What is infinite or no number has no place in a picture."""
+    if value is None or isinstance(value, str):
+        return value
+    return float(f"{value / size:.{DIGITS}g}") if isfinite(value) else None

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cudnn_sweep.analysis.nightly.categories import screen_category
+from cudnn_sweep.analysis.nightly.confirmation import confirm_by_waiting
 from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, MONTH, screen
 from cudnn_sweep.analysis.nightly.metric import (
     ENGINE,
@@ -27,6 +28,15 @@ def scaled(factors: list[float | None]) -> list[float | None]:
 
 def state(values: Sequence[float | None], metric: Amount = STEADY_WALL) -> str:
     return screen(values, metric).state
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("error", [float("nan"), float("inf")])
+def test_an_error_that_is_no_number_is_no_small_one(error: float) -> None:
+    nights = [3e-4] * 9 + [error, error]
+    assert state(nights, ERROR) == "worse"
+    assert confirm_by_waiting(nights, 9, ERROR).state == "confirmed"
+    assert state([error] * 11, ERROR) == "fine"
 
 
 def test_two_of_three_nights_make_a_candidate_and_one_does_not() -> None:

@@ -155,3 +155,15 @@ def test_reports_are_written_and_the_step_is_summed_up(
     assert from_json(reports.json.read_text()) == night[0]
     with pytest.raises(ReportError, match="cannot write .*summary"):
         write_reports(*night, summary)
+
+
+def test_values_that_are_no_numbers_are_reported_on(night: Night, tmp_path: Path) -> None:
+    outcome, (one, *others) = night
+    values = (float("nan"), float("inf"), *[1e-4] * (len(one.points) - 2))
+    points = tuple(
+        replace(point, value=value) for point, value in zip(one.points, values, strict=True)
+    )
+    odd = replace(one, key=replace(one.key, metric="error"), points=points)
+    reports = write_reports(outcome, [odd, *others], tmp_path)
+    assert reports.page is not None
+    assert reports.page.exists()
