@@ -116,7 +116,12 @@ def printable(text: str) -> str:
 
 
 def moves(changes: Sequence[Change]) -> str:
-    return ", ".join(f"{change.part} {change.before} → {change.now}" for change in changes)
+    return ", ".join(f"{part(change)} {change.before} → {change.now}" for change in changes)
+
+
+def part(change: Change) -> str:
+    """A record's `version` is ours; the word alone does not say of what."""
+    return "cudnn-sweep" if change.part == "version" else change.part
 
 
 def _counted(outcome: NightOutcome) -> str:

@@ -12,7 +12,7 @@ import xmlschema
 from markdown_it import MarkdownIt
 
 from cudnn_sweep.analysis.errors import ReportError
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+from cudnn_sweep.analysis.nightly.outcome import Change, NightOutcome, Series
 from cudnn_sweep.analysis.nightly.reports.as_json import as_row, from_json, to_json
 from cudnn_sweep.analysis.nightly.reports.junit import to_junit
 from cudnn_sweep.analysis.nightly.reports.markdown import to_markdown
@@ -74,6 +74,14 @@ def test_what_confirmed_a_word_is_called_what_it_is(
     finding = outcome.findings[0]
     found = replace(finding, key=replace(finding.key, metric=metric), blocks=blocks)
     assert told in to_junit(replace(outcome, findings=(found,)), [])
+
+
+def test_our_own_version_is_told_as_ours(night: Night) -> None:
+    ours = (Change(part="version", before="0.1.0", now="0.2.0"),)
+    outcome = replace(night[0], findings=(replace(night[0].findings[0], moved=ours),), changes=ours)
+    for text in (to_markdown(outcome), to_junit(outcome, [])):
+        assert "cudnn-sweep 0.1.0 → 0.2.0" in text
+    assert "| cudnn-sweep |" in to_markdown(outcome)
 
 
 def test_json_reads_back(night: Night, untold: Night) -> None:
