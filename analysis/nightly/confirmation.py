@@ -26,7 +26,7 @@ WRONGLY_REFUTED = 0.05  # the same of a refutation, each time
 LEAST_DEVIATION = 1e-9  # of log ratios: those of memory are all equal
 
 MOST_NIGHTS = 14  # that a candidate waits
-WAITING_Z = 4.5  # standard errors: at 2% noise a false alert in 400 series of 60 nights, or rarer
+WAITING_Z = 4.5  # standard errors: at 2% noise a false alert in 300 series of 60 nights, or rarer
 NIGHT_COUNTS = 3  # standard deviations at most, so that one odd night settles nothing
 # Nights since × the least of their excesses, in the oddest night before: two nights of five times that
 # are believed at once, and so are five of twice that. Of few nights before the oddest counts for more.

@@ -4,6 +4,7 @@ Nights are alerts from the first one on that has FEWEST_NIGHTS behind it.
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
@@ -39,6 +40,17 @@ class Screened:
     since: Places
 
 
+class Known(IntEnum):
+    """What earlier nights made of a series."""
+
+    NOTHING = 0
+    WAITS = 1
+    REFUTED = 2
+    """So long as the screen shows it, it is not measured again."""
+    ALERTS = 3
+    """So long, it is no further alert."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alerts:
     """Of a rule, over all series."""
@@ -59,11 +71,16 @@ class Alerts:
 def screened(histories: Histories) -> Screened:
     since = np.full(histories.values.shape, NO_CANDIDATE)
     for tonight in range(FEWEST_NIGHTS - 1, histories.values.shape[1]):
-        so_far = histories.values[:, : tonight + 1]
-        for past in compared_with(so_far, MIN_EFFECT):
-            found = candidate_since(so_far, past)
-            since[:, tonight] = np.where(since[:, tonight] < 0, found, since[:, tonight])
+        since[:, tonight] = _candidates(histories.values[:, : tonight + 1])
     return Screened(histories=histories, since=since)
+
+
+def _candidates(so_far: Array) -> Places:
+    """Of each series, since when its last night shows that it is worse."""
+    since = np.full(len(so_far), NO_CANDIDATE)
+    for past in compared_with(so_far, MIN_EFFECT):
+        since = np.where(since == NO_CANDIDATE, candidate_since(so_far, past), since)
+    return since
 
 
 def by_pairs(tried: Screened, generator: np.random.Generator) -> Alerts:
@@ -96,24 +113,32 @@ def pair_ratios(
 
 
 def by_waiting(tried: Screened, z: float = WAITING_Z) -> Alerts:
-    """Each candidate confirmed by further nights, whose values take in fresh processes."""
-    values = tried.histories.values.copy()
+    """Each candidate confirmed by further nights; its first night's value takes in fresh processes."""
+    histories, values = tried.histories, tried.histories.values.copy()
     raised = np.zeros(values.shape, dtype=bool)
-    waits_since = np.full(len(values), NO_CANDIDATE)
-    for tonight in range(tried.since.shape[1]):
-        is_idle = waits_since == NO_CANDIDATE
-        waits_since[is_idle] = tried.since[is_idle, tonight]
-        waiting = waits_since != NO_CANDIDATE
-        values[waiting, tonight] = tried.histories.with_fresh[waiting, tonight]
-        for first in np.unique(waits_since[waiting]):
-            series = np.flatnonzero(waits_since == first)
-            before = values[series, max(0, first - MONTH) : first]
-            since = values[series, first : tonight + 1]
-            judged = judge_nights(before, since, MIN_EFFECT, z)
+    known = np.full(len(values), Known.NOTHING)
+    first = np.full(len(values), NO_CANDIDATE)
+    for tonight in range(FEWEST_NIGHTS - 1, values.shape[1]):
+        since = _candidates(values[:, : tonight + 1])
+        is_seen = since != NO_CANDIDATE
+        known[(known != Known.WAITS) & ~is_seen] = Known.NOTHING
+        new = np.flatnonzero((known == Known.NOTHING) & is_seen)
+        values[new, tonight] = histories.with_fresh[new, tonight]
+        first[new], known[new] = since[new], Known.WAITS
+        cleared = new[_candidates(values[new, : tonight + 1]) == NO_CANDIDATE]
+        is_asked = (known == Known.WAITS) | (known == Known.REFUTED)
+        is_asked[cleared], known[cleared] = False, Known.REFUTED
+        for night in np.unique(first[is_asked]):
+            series = np.flatnonzero(is_asked & (first == night))
+            nights_since = values[series, night : tonight + 1]
+            before = values[series, max(0, night - MONTH) : night]
+            judged = judge_nights(before, nights_since, MIN_EFFECT, z)
             raised[series[judged.is_confirmed], tonight] = True
-            is_over = since.shape[1] >= MOST_NIGHTS
-            settled = judged.is_confirmed | judged.is_refuted | is_over
-            waits_since[series[settled]] = NO_CANDIDATE
+            if nights_since.shape[1] >= MOST_NIGHTS:
+                known[series[~judged.is_refuted]] = Known.NOTHING
+            known[series[judged.is_refuted]] = Known.REFUTED
+            known[series[judged.is_confirmed]] = Known.ALERTS
+        known[(known == Known.REFUTED) & ~is_seen] = Known.NOTHING
     return Alerts(raised=raised)
 
 

@@ -106,7 +106,7 @@ def candidate_since(logs: Array, past: Past, sign: float = 1.0) -> Places:
     for night in reversed(range(FEWEST_NIGHTS - RECENT, beyond.shape[-1])):
         nights_off = np.where(beyond[:, night] & (nights_off < 2), 0, nights_off + 1)
         since[nights_off == 0] = night
-        if nights_off.min() >= 2:
+        if (nights_off >= 2).all():
             break
     return since
 

@@ -13,7 +13,8 @@ from cudnn_sweep.analysis.noise import STUDENT_DEVIATION, STUDENT_DF
 
 PROCESSES = 3  # of a night: replicates of the suite `nightly`
 MEDIAN_OF_THREE = 0.4487  # its variance, in those of one process (normal noise)
-FRESH = 8  # more processes of a night in doubt
+FRESH = 6  # more processes of a night in doubt: the first look of a confirmation
+DRAWN = 11  # of a night, however many are used: a seed keeps its histories
 FIRST_CHANGE = 14  # nights: before, a history has hardly begun
 LAST_CHANGE = 46  # a fortnight is left to find it in
 SPIKE = (0.1, 0.3)  # slower, for one night: another program ran beside it
@@ -80,11 +81,11 @@ def make_histories(
     night += spikes * np.log1p(generator.uniform(*SPIKE, shape))
     if noise.is_drifting:
         night += np.log1p(DRIFT) * np.clip((since + 1) / DRIFT_NIGHTS, 0, 1)
-    processes = noise.process * noise.scatter((*shape, PROCESSES + FRESH), generator)
+    processes = noise.process * noise.scatter((*shape, DRAWN), generator)
     return Histories(
         noise=noise,
         values=night + np.median(processes[..., :PROCESSES], axis=-1),
-        with_fresh=night + np.median(processes, axis=-1),
+        with_fresh=night + np.median(processes[..., : PROCESSES + FRESH], axis=-1),
         effect=effect,
         changed_at=changed_at,
     )

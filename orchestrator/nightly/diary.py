@@ -71,7 +71,10 @@ class Diary:
 
     def told(self) -> list[Told]:
         text = self._read("told.json")
-        return TOLD.validate_json(text) if text else []
+        try:
+            return TOLD.validate_json(text) if text else []
+        except ValidationError:  # then they are told once more
+            return []
 
     def write_told(self, told: list[Told]) -> None:
         self._write("told.json", TOLD.dump_json(told, indent=1).decode())

@@ -40,6 +40,11 @@ def raises(numbers: torch.Tensor) -> None:
     raise ValueError("the user's step is wrong")
 
 
+@workload(directions=("forward",), input_shape=(1, 1, 100, 100))
+def is_never_built(setting: Setting) -> TimedStep:
+    raise ValueError("the user's build is wrong")
+
+
 @failing
 def is_killed(numbers: torch.Tensor) -> None:
     os.kill(os.getpid(), signal.SIGKILL)

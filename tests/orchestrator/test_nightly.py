@@ -281,14 +281,18 @@ def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_ag
     crash = "{where: {problem: tutorials/rgb224}, from: 2026-11-02, status: crash}"
     (here / "script.yaml").write_text(f"effects: [{crash}]")
     assert [night(day) for day in (1, 2)] == [3, 1]
-    told = (here / "results" / "nightly" / "lab" / "told.json").read_text()
+    file = here / "results" / "nightly" / "lab" / "told.json"
+    told = file.read_text()
     assert told.count("2026-11-02") == len(outcome(here, 2).alerts) == 2
     with monkeypatch.context() as patch:
         patch.setattr("cudnn_sweep.orchestrator.nightly.night.why_unfit", lambda _: ("no GPU",))
         assert night(3) == 3
-    assert (here / "results" / "nightly" / "lab" / "told.json").read_text() == told
+    assert file.read_text() == told
     assert night(1) == 3
-    assert (here / "results" / "nightly" / "lab" / "told.json").read_text() == told
+    assert file.read_text() == told
+    file.write_text(told[:20])
+    assert night(4) == 1
+    assert file.read_text() == told, "what cannot be read is told once more"
 
 
 def test_a_night_compared_anew_without_measuring_keeps_what_fresh_trials_said(

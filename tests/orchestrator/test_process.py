@@ -55,6 +55,15 @@ def test_partial_measurement_survives_a_failure(run_trial: RunTrial, faulty: str
     assert "one_time" in outcome.reply.measured.phases_s
 
 
+def test_code_that_fails_is_known(run_trial: RunTrial, faulty: str) -> None:
+    hashes = set()
+    for name in ("raises", "is_never_built", "fine"):
+        outcome = run_trial(f"{faulty}:{name}")
+        assert outcome.reply is not None and outcome.reply.measured is not None
+        hashes.add(outcome.reply.measured.workload_hash)
+    assert len(hashes) == 1 and None not in hashes
+
+
 @pytest.mark.parametrize(
     "axes",
     [

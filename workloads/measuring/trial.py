@@ -42,10 +42,12 @@ def run_trial(
         uuid = gpu_uuid(0) if device.is_cuda else None
         telemetry = Telemetry(open_monitor(request.measure.telemetry, uuid))
     setting = setting_of(cell, device)
-    with _phase(measured, "build"):
-        step = workload.step(setting)
-    with _noted(measured):
-        measured.workload_hash = workload_hash(cell)
+    try:
+        with _phase(measured, "build"):
+            step = workload.step(setting)
+    finally:  # of code that fails too: that it was edited may be why
+        with _noted(measured):
+            measured.workload_hash = workload_hash(cell)
     arriving = cell.shapes().stream(cell.input_shape)
     with _phase(measured, "cold"):
         _measure_cold(request, step, arriving, device, measured)
