@@ -53,11 +53,11 @@ def compare(
 
 
 def _head(found: "Comparison") -> list[str]:
-    differing = [f"- {each}" for each in found.differences] or ["- no part of the environment"]
-    differing += [f"- the code of {name}" for name in found.edited]
+    differing = [str(each) for each in found.differences]
+    differing += [f"the code of {name}" for name in found.edited]
     return [
         f"A is {found.a}, B is {found.b}. A ratio over 1: B is slower. They differ in",
-        *differing,
+        *(f"- {each}" for each in differing or ["no part of the environment"]),
     ]
 
 
