@@ -151,12 +151,14 @@ def _listed(sides: list[Side]) -> str:
 
 
 def _parts(database: Database, side: Side) -> Parts:
-    columns = ", ".join(f"list_sort(list(distinct {part}::text)) as {part}" for part in PARTS)
+    columns = ", ".join(
+        f"list_sort(list(distinct coalesce({part}::text, '{NONE}'))) as {part}" for part in PARTS
+    )
     (row,) = database.query(
         f"select {columns} from of_side($kind, $name)",  # columns of our own
         {"kind": side.kind, "name": side.name},
     ).to_pylist()
-    return {part: tuple(row[part] or [NONE]) for part in PARTS}
+    return {part: tuple(row[part]) for part in PARTS}
 
 
 def _code(database: Database, side: Side) -> Code:

@@ -128,6 +128,19 @@ def test_device_time_has_a_verdict_of_its_own(sides: Compare) -> None:
     assert suggestion(found, []) is not None
 
 
+def test_a_part_that_one_side_lacks_is_none(sides: Compare) -> None:
+    """A CPU has no driver, a whole GPU no MIG profile."""
+    slice_ = {"sweep_id": "monday", "mig_profile": "1g.18gb", "env_hash": "slice"}
+    cpu = {"sweep_id": "tuesday", "gpu": "cpu", "env_hash": "cpu", "driver": None}
+    some = {"sweep_id": "tuesday"}
+    found = sides("monday", "tuesday", ([10.0], slice_), ([10.0], cpu), ([10.0], some))
+    assert [str(each) for each in found.differences] == [
+        "gpu: NVIDIA H200 → NVIDIA H200, cpu",
+        "mig_profile: 1g.18gb → none",
+        "driver: 570.1 → 570.1, none",
+    ]
+
+
 def test_gpus_of_two_models_are_compared_where_they_measured_the_same(sides: Compare) -> None:
     other = {"gpu": "NVIDIA B200", "env_hash": "env-b", "cell_id": "cell-b", "sweep_id": "b"}
     newer = other | {"software_hash": "newer", "torch": "2.12.0"}
