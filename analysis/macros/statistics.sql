@@ -59,6 +59,9 @@ create or replace macro t_95(df) as if(df > 60, t_expanded(1.959963984540054, df
 -- The standard error of a mean of `x`; null below two values.
 create or replace macro standard_error(x) as stddev_samp(x) / sqrt(count(x));
 
+-- Null where there is none: one time of zero must not fail a whole question.
+create or replace macro log_of(x) as case when x > 0 then ln(x) end;
+
 create or replace macro log_ratio(candidate, baseline) as
     case when candidate > 0 and baseline > 0 then ln(candidate / baseline) end;
 
