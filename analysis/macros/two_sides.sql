@@ -45,7 +45,8 @@ where
 -- One row a cell and config that both sides measured. Where the two have a hardware in common only
 -- trials on the same one compare, and likewise with software. `method` is pairs where they ran in
 -- blocks together, two or more; else it is welch, of the processes' logarithms. The device columns
--- are null where a side has no device time.
+-- are null where a side has no device time, or the two have it from different sources. Of open loops
+-- only as many steps count as every process made: later ones have other shapes.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
 with tasks as materialized (
     select distinct
@@ -69,7 +70,10 @@ trials as materialized (
 counted as materialized (
     select
         trials.*,
-        tasks.task
+        tasks.task,
+        concat_ws(
+            '|', side, trials.cell_id, settings, loop_kind, env_hash, software_hash
+        ) as group_id
     from trials
     inner join tasks on trials.cell_id = tasks.cell_id
     where trials.status = 'ok' and trials.twin = 0 and not is_doubtful(trials.warnings)
@@ -98,15 +102,11 @@ groups as materialized (
         layout,
         env_hash,
         software_hash,
-        concat_ws('|', side, cell_id, settings, loop_kind, env_hash, software_hash) as group_id,
-        count(ln(steady_wall_ms)) as n,
-        avg(ln(steady_wall_ms)) as mean,
-        var_samp(ln(steady_wall_ms)) as var,
-        median(steady_wall_ms) as ms,
-        count(ln(steady_device_ms)) as device_n,
-        avg(ln(steady_device_ms)) as device_mean,
-        var_samp(ln(steady_device_ms)) as device_var,
-        median(steady_device_ms) as device_ms
+        group_id,
+        min(steady_iterations) as fewest_steps,
+        max(steady_iterations) as most_steps,
+        if(min(steady_device_source) = max(steady_device_source), min(steady_device_source), null)
+            as device_source
     from counted
     group by all
 ),
@@ -115,7 +115,10 @@ matched as materialized (
     select
         a, -- noqa: RF02
         b, -- noqa: RF02
-        a.group_id || ' ' || b.group_id as cell
+        a.group_id || ' ' || b.group_id as cell,
+        least(a.fewest_steps, b.fewest_steps) as steps,
+        a.loop_kind = 'open' and steps < greatest(a.most_steps, b.most_steps) as is_uneven,
+        coalesce(a.device_source = b.device_source, false) as same_source
     from groups as a
     inner join groups as b
         on
@@ -131,74 +134,108 @@ matched as materialized (
         and (not common.software or a.software_hash = b.software_hash)
 ),
 
+members as (
+    select
+        *,
+        unnest([matched.a.group_id, matched.b.group_id]) as group_id
+    from matched
+),
+
+shortened as (
+    select
+        members.cell,
+        records.sweep_id,
+        records.trial_id,
+        list_avg(records.steady_wall_samples_ms[:members.steps]) as wall_ms
+    from members
+    inner join counted on members.group_id = counted.group_id
+    inner join records
+        on counted.sweep_id = records.sweep_id and counted.trial_id = records.trial_id
+    where members.is_uneven and records.loop_kind = 'open'
+),
+
+processes as materialized (
+    select
+        members.cell,
+        counted.side,
+        counted.sweep_id,
+        counted.launch_id,
+        counted.block,
+        counted.slot,
+        coalesce(shortened.wall_ms, counted.steady_wall_ms) as wall_ms,
+        if(members.same_source, counted.steady_device_ms, null) as device_ms
+    from members
+    inner join counted on members.group_id = counted.group_id
+    left join shortened
+        on
+            members.cell = shortened.cell
+            and counted.sweep_id = shortened.sweep_id
+            and counted.trial_id = shortened.trial_id
+),
+
+sides as materialized (
+    select
+        cell,
+        side,
+        count(log_of(wall_ms)) as n,
+        avg(log_of(wall_ms)) as mean,
+        var_samp(log_of(wall_ms)) as var,
+        median(wall_ms) as ms,
+        count(log_of(device_ms)) as device_n,
+        avg(log_of(device_ms)) as device_mean,
+        var_samp(log_of(device_ms)) as device_var,
+        median(device_ms) as device_ms
+    from processes
+    group by cell, side
+),
+
 in_blocks as (
     select
-        matched.cell,
-        count(*) as pairs,
-        avg(log_ratio(y.steady_wall_ms, x.steady_wall_ms)) as mean,
-        standard_error(log_ratio(y.steady_wall_ms, x.steady_wall_ms)) as se,
-        count(log_ratio(y.steady_device_ms, x.steady_device_ms)) as device_pairs,
-        avg(log_ratio(y.steady_device_ms, x.steady_device_ms)) as device_mean,
-        standard_error(log_ratio(y.steady_device_ms, x.steady_device_ms)) as device_se
-    from matched
-    inner join counted as x
+        x.cell,
+        count(log_ratio(y.wall_ms, x.wall_ms)) as pairs,
+        avg(log_ratio(y.wall_ms, x.wall_ms)) as mean,
+        standard_error(log_ratio(y.wall_ms, x.wall_ms)) as se,
+        count(log_ratio(y.device_ms, x.device_ms)) as device_pairs,
+        avg(log_ratio(y.device_ms, x.device_ms)) as device_mean,
+        standard_error(log_ratio(y.device_ms, x.device_ms)) as device_se
+    from processes as x
+    inner join processes as y
         on
-            x.side = 'a'
-            and x.cell_id = matched.a.cell_id
-            and x.settings = matched.a.settings
-            and x.loop_kind = matched.a.loop_kind
-            and x.env_hash = matched.a.env_hash
-            and x.software_hash = matched.a.software_hash
-    inner join counted as y
-        on
-            y.side = 'b'
-            and y.cell_id = x.cell_id
-            and y.settings = x.settings
-            and y.loop_kind = x.loop_kind
-            and y.sweep_id = x.sweep_id
-            and y.block = x.block
-            and y.slot = x.slot
-            and y.launch_id = x.launch_id
-            and y.env_hash = matched.b.env_hash
-            and y.software_hash = matched.b.software_hash
-    group by matched.cell
-    having count(*) >= 2
+            x.cell = y.cell
+            and x.sweep_id = y.sweep_id
+            and x.block = y.block
+            and x.slot = y.slot
+            and x.launch_id = y.launch_id
+    where x.side = 'a' and y.side = 'b'
+    group by x.cell
+    having pairs >= 2
 ),
 
 estimates as (
     select
-        matched.cell,
+        a.cell,
         'wall' as clock,
-        coalesce(in_blocks.mean, matched.b.mean - matched.a.mean) as mean,
-        coalesce(
-            in_blocks.se,
-            welch_se(matched.a.var, matched.a.n, matched.b.var, matched.b.n)
-        ) as se,
-        coalesce(
-            in_blocks.pairs - 1,
-            welch_df(matched.a.var, matched.a.n, matched.b.var, matched.b.n)
-        ) as df
-    from matched
-    left join in_blocks on matched.cell = in_blocks.cell
+        coalesce(in_blocks.mean, b.mean - a.mean) as mean,
+        coalesce(in_blocks.se, welch_se(a.var, a.n, b.var, b.n)) as se,
+        coalesce(in_blocks.pairs - 1, welch_df(a.var, a.n, b.var, b.n)) as df
+    from sides as a
+    inner join sides as b on a.cell = b.cell and a.side = 'a' and b.side = 'b'
+    left join in_blocks on a.cell = in_blocks.cell
     union all
     select
-        matched.cell,
+        a.cell,
         'device' as clock,
-        coalesce(paired.device_mean, matched.b.device_mean - matched.a.device_mean) as mean,
+        coalesce(paired.device_mean, b.device_mean - a.device_mean) as mean,
         coalesce(
-            paired.device_se,
-            welch_se(
-                matched.a.device_var, matched.a.device_n, matched.b.device_var, matched.b.device_n
-            )
+            paired.device_se, welch_se(a.device_var, a.device_n, b.device_var, b.device_n)
         ) as se,
         coalesce(
             paired.device_pairs - 1,
-            welch_df(
-                matched.a.device_var, matched.a.device_n, matched.b.device_var, matched.b.device_n
-            )
+            welch_df(a.device_var, a.device_n, b.device_var, b.device_n)
         ) as df
-    from matched
-    left join in_blocks as paired on matched.cell = paired.cell and paired.device_pairs >= 2
+    from sides as a
+    inner join sides as b on a.cell = b.cell and a.side = 'a' and b.side = 'b'
+    left join in_blocks as paired on a.cell = paired.cell and paired.device_pairs >= 2
 ),
 
 verdicts as materialized (
@@ -218,22 +255,24 @@ select
     wall.ratio,
     wall.ratio_low,
     wall.ratio_high,
-    matched.a.ms as a_ms,
-    matched.b.ms as b_ms,
+    side_a.ms as a_ms,
+    side_b.ms as b_ms,
     device.verdict as device_verdict,
     device.ratio as device_ratio,
     device.ratio_low as device_ratio_low,
     device.ratio_high as device_ratio_high,
-    matched.a.device_ms as a_device_ms,
-    matched.b.device_ms as b_device_ms,
-    matched.a.n as a_processes,
-    matched.b.n as b_processes,
+    side_a.device_ms as a_device_ms,
+    side_b.device_ms as b_device_ms,
+    side_a.n as a_processes,
+    side_b.n as b_processes,
     if(in_blocks.pairs is null, 'welch', 'pairs') as method,
     labels.gpu,
     matched.b.cell_id as cell_id,
     matched.a.software_hash as a_software_hash,
     matched.b.software_hash as b_software_hash
 from matched
+inner join sides as side_a on matched.cell = side_a.cell and side_a.side = 'a'
+inner join sides as side_b on matched.cell = side_b.cell and side_b.side = 'b'
 left join in_blocks on matched.cell = in_blocks.cell
 left join verdicts as wall on matched.cell = wall.cell and wall.clock = 'wall'
 left join verdicts as device on matched.cell = device.cell and device.clock = 'device'

@@ -24,6 +24,8 @@ NAMES = [
     Side(kind="date", name="2026-11-21"),
 ]
 
+TUESDAY = {"sweep_id": "tuesday"}
+
 
 @pytest.fixture
 def sides(store: Store, make_record: MakeRecord) -> Compare:
@@ -126,6 +128,40 @@ def test_device_time_has_a_verdict_of_its_own(sides: Compare) -> None:
     assert row["device_ratio"] == pytest.approx(1.2)
     assert (found.counts, found.device_counts) == ({"equivalent": 1}, {"hurts": 1})
     assert suggestion(found, []) is not None
+
+
+def test_device_times_from_two_sources_do_not_compare(sides: Compare) -> None:
+    """A profiler sums kernels; a graph's replay has the gaps between them too."""
+    profiled = {"sweep_id": "monday", "steady_device_source": "profiler", "steady_device_ms": 5.0}
+    found = sides("monday", "tuesday", ([10.0, 10.1], profiled), ([10.0, 10.1], TUESDAY))
+    (row,) = found.rows.to_pylist()
+    assert (row["verdict"], row["device_verdict"], row["device_ratio"]) == (
+        "equivalent",
+        None,
+        None,
+    )
+    assert (row["a_device_ms"], row["b_device_ms"]) == (None, None)
+
+
+@pytest.mark.parametrize("in_blocks", [True, False])
+def test_of_open_loops_only_the_steps_that_both_made_count(sides: Compare, in_blocks: bool) -> None:
+    """B is as fast, but its budget let it come to larger shapes."""
+    loop = {"loop_kind": "open", "steady_device_ms": None, "steady_device_source": None}
+    short = loop | {"steady_iterations": 2, "steady_wall_samples_ms": [9.0, 11.0]}
+    long = loop | {"steady_iterations": 4, "steady_wall_samples_ms": [9.0, 11.0, 20.0, 40.0]}
+    old = short | {"software": "last_good", "torch": "2.10.0", "software_hash": "old"}
+    new = long if in_blocks else long | TUESDAY
+    found = sides("2.10.0", "2.11.0", ([10.0, 10.0], old), ([20.0, 20.0], new))
+    (row,) = found.rows.to_pylist()
+    assert row["method"] == ("pairs" if in_blocks else "welch")
+    assert (row["verdict"], row["ratio"], row["b_ms"]) == ("equivalent", 1.0, 10.0)
+
+
+def test_a_time_of_zero_fails_no_comparison(sides: Compare) -> None:
+    monday = {"sweep_id": "monday", "steady_device_ms": 0.0}
+    found = sides("monday", "tuesday", ([10.0, 10.1], monday), ([10.0, 10.1], TUESDAY))
+    (row,) = found.rows.to_pylist()
+    assert (row["verdict"], row["device_verdict"]) == ("equivalent", None)
 
 
 def test_a_part_that_one_side_lacks_is_none(sides: Compare) -> None:
