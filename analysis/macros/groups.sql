@@ -65,6 +65,10 @@ grouped as (
         avg(log_of(steady_device_ms)) filter (where counts) as device_mean,
         var_samp(log_of(steady_device_ms)) filter (where counts) as device_var,
         median(steady_device_ms) filter (where counts) as device_ms,
+        min(steady_iterations) filter (where counts) as fewest_steps,
+        max(steady_iterations) filter (where counts) as most_steps,
+        list(struct_pack(sweep_id := sweep_id, trial_id := trial_id))
+            filter (where counts and loop_kind = 'open') as open_trials,
         min(steady_device_source) as device_source,
         min(steady_device_source) is distinct from max(steady_device_source) as mixes_sources,
         max(greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)) as peak_reserved_bytes,
@@ -90,25 +94,98 @@ from grouped
 inner join tasks on grouped.cell_id = tasks.cell_id;
 
 -- `pairs` names a table of `contrast` and two rows of process_groups, b (baseline) and c (candidate).
--- One row a pair, with these and the verdicts on wall and device time. Device times from two sources do not compare.
+-- One row a pair, with these and the verdicts on wall and device time. Device times from two sources do
+-- not compare. Of open loops only as many steps count as every process made: later ones have other
+-- shapes.
 create or replace macro unpaired_verdicts(pairs, min_effect) as table
 with named as (
     select
         *,
         concat_ws(' ', b.group_id, c.group_id) as cell,
         b.device_source = c.device_source and not (b.mixes_sources or c.mixes_sources)
-            as same_source
+            as same_source,
+        least(b.fewest_steps, c.fewest_steps) as steps,
+        b.loop_kind = 'open' and steps < greatest(b.most_steps, c.most_steps) as is_uneven
     from query_table(pairs)
+),
+
+uneven as (
+    select
+        cell,
+        steps,
+        'b' as side,
+        unnest(b.open_trials) as trial
+    from named
+    where is_uneven
+    union all
+    select
+        cell,
+        steps,
+        'c' as side,
+        unnest(c.open_trials) as trial
+    from named
+    where is_uneven
+),
+
+shortened as (
+    select
+        uneven.cell,
+        uneven.side,
+        list_avg(records.steady_wall_samples_ms[:uneven.steps]) as wall_ms
+    from uneven
+    inner join records
+        on uneven.trial.sweep_id = records.sweep_id and uneven.trial.trial_id = records.trial_id
+    where records.loop_kind = 'open'
+),
+
+short_walls as materialized (
+    select
+        cell,
+        struct_pack(
+            n := count(log_of(wall_ms)) filter (where side = 'b'),
+            mean := avg(log_of(wall_ms)) filter (where side = 'b'),
+            var := var_samp(log_of(wall_ms)) filter (where side = 'b'),
+            ms := median(wall_ms) filter (where side = 'b')
+        ) as b,
+        struct_pack(
+            n := count(log_of(wall_ms)) filter (where side = 'c'),
+            mean := avg(log_of(wall_ms)) filter (where side = 'c'),
+            var := var_samp(log_of(wall_ms)) filter (where side = 'c'),
+            ms := median(wall_ms) filter (where side = 'c')
+        ) as c
+    from shortened
+    group by cell
+),
+
+walls as materialized (
+    select
+        named.cell,
+        coalesce(
+            short_walls.b,
+            struct_pack(
+                n := named.b.wall_n, mean := named.b.wall_mean,
+                var := named.b.wall_var, ms := named.b.wall_ms
+            )
+        ) as b,
+        coalesce(
+            short_walls.c,
+            struct_pack(
+                n := named.c.wall_n, mean := named.c.wall_mean,
+                var := named.c.wall_var, ms := named.c.wall_ms
+            )
+        ) as c
+    from named
+    left join short_walls on named.cell = short_walls.cell
 ),
 
 estimates as (
     select
         cell,
         'wall' as clock,
-        c.wall_mean - b.wall_mean as mean,
-        welch_se(b.wall_var, b.wall_n, c.wall_var, c.wall_n) as se,
-        welch_df(b.wall_var, b.wall_n, c.wall_var, c.wall_n) as df
-    from named
+        c.mean - b.mean as mean,
+        welch_se(b.var, b.n, c.var, c.n) as se,
+        welch_df(b.var, b.n, c.var, c.n) as df
+    from walls
     union all
     select
         cell,
@@ -128,21 +205,22 @@ select
     named.contrast,
     named.b,
     named.c,
-    b.processes as baseline_processes,
-    c.processes as candidate_processes,
-    b.doubtful_processes + c.doubtful_processes as doubtful_processes,
-    b.wall_ms as baseline_ms,
-    c.wall_ms as candidate_ms,
+    named.b.processes as baseline_processes,
+    named.c.processes as candidate_processes,
+    named.b.doubtful_processes + named.c.doubtful_processes as doubtful_processes,
+    walls.b.ms as baseline_ms,
+    walls.c.ms as candidate_ms,
     wall.ratio,
     wall.ratio_low,
     wall.ratio_high,
     coalesce(wall.verdict, 'inconclusive') as wall_verdict,
-    if(named.same_source, b.device_ms, null) as baseline_device_ms,
-    if(named.same_source, c.device_ms, null) as candidate_device_ms,
+    if(named.same_source, named.b.device_ms, null) as baseline_device_ms,
+    if(named.same_source, named.c.device_ms, null) as candidate_device_ms,
     device.ratio as device_ratio,
     device.ratio_low as device_ratio_low,
     device.ratio_high as device_ratio_high,
     device.verdict as device_verdict
 from named
+inner join walls on named.cell = walls.cell
 left join verdicts as wall on named.cell = wall.cell and wall.clock = 'wall'
 left join verdicts as device on named.cell = device.cell and device.clock = 'device';

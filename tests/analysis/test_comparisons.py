@@ -122,6 +122,18 @@ def test_cells_that_differ_in_more_are_not_compared(
     assert ask("precision_cost", [*slow, *cell("b", FAST, precision="bf16", **difference)]) == []
 
 
+def test_of_open_loops_only_the_steps_that_both_made_count(ask: Ask, cell: Cell) -> None:
+    """bf16 takes half the time, so that its budget let it come to larger shapes."""
+    loop = {"loop_kind": "open"}
+    short = loop | {"steady_iterations": 2, "steady_wall_samples_ms": [9.0, 11.0]}
+    long = loop | {"steady_iterations": 4, "steady_wall_samples_ms": [4.5, 5.5, 20.0, 40.0]}
+    slow = cell("a", [10.0, 10.0], precision="fp32", **short)
+    fast = cell("b", [17.5, 17.5], precision="bf16", **long)
+    (row,) = ask("precision_cost", [*slow, *fast])
+    assert (row["ratio"], row["wall_verdict"]) == (pytest.approx(0.5), "helps")
+    assert (row["baseline_ms"], row["candidate_ms"]) == (10.0, 5.0)
+
+
 def test_device_times_of_two_sources_are_not_compared(ask: Ask, cell: Cell) -> None:
     profiled = cell("b", FAST, precision="bf16", steady_device_source="profiler")
     (row,) = ask("precision_cost", [*cell("a", SLOW, precision="fp32"), *profiled])
