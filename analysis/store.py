@@ -143,10 +143,14 @@ class Store:
 
     def set_aside_torn(self) -> list[str]:
         """Rename torn files to `<name>.torn`; returns where they lie now, for the caller to say."""
-        torn = self.torn_files()
-        for path in torn:
-            self.folder.rename(path, path + TORN_SUFFIX)
-        return [self.folder.shown(path + TORN_SUFFIX) for path in torn]
+        aside = []
+        for path in self.torn_files():
+            try:
+                self.folder.rename(path, path + TORN_SUFFIX)
+            except FileNotFoundError:  # another launch just did, and says so
+                continue
+            aside.append(self.folder.shown(path + TORN_SUFFIX))
+        return aside
 
     def _counted(self, sweep_id: str | None) -> list[StoredTrial]:
         return self._retried(lambda: counting(self._reader.read(self.files(sweep_id))))

@@ -195,6 +195,20 @@ def test_torn_files_are_left_out_then_set_aside_and_named(
     assert store.set_aside_torn() == []
 
 
+def test_two_launches_may_set_the_same_torn_file_aside(
+    store: Store, make_record: MakeRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write(make_record())
+    listed = store.files()
+    torn = tmp_path / "results" / listed[0]
+    torn.write_bytes(b"PAR1")
+    monkeypatch.setattr(
+        Store, "torn_files", lambda self: listed
+    )  # both looked before either renamed
+    assert store.set_aside_torn() == [f"{torn}.torn"]
+    assert open_store(store.location).set_aside_torn() == []
+
+
 def test_bytes_changed_inside_a_file_are_found(
     store: Store, make_record: MakeRecord, tmp_path: Path
 ) -> None:
