@@ -83,13 +83,22 @@ end;
 -- mean, se and df; a clock is what was compared (wall, device, memory, ...). Of each clock's p values
 -- those count that pass Benjamini and Hochberg's procedure over its rows.
 create or replace macro judged(estimates, min_effect) as table
-with tested as (
+with given as (
     select
         *,
-        ln(1 + min_effect) as least,
-        p_of_effect(mean, se, df, least) as p
+        case
+            when min_effect >= 0 and isfinite(min_effect) then ln(1 + min_effect)
+            else error('min_effect: found ' || min_effect::text || ', allowed is 0 or more')
+        end as least
     from query_table(estimates)
     where mean is not null
+),
+
+tested as (
+    select
+        *,
+        p_of_effect(mean, se, df, least) as p
+    from given
 ),
 
 scaled as (

@@ -30,6 +30,15 @@ def judge(store: Store) -> Callable[..., Verdict]:
 Judge = Callable[..., Verdict]
 
 
+@pytest.mark.parametrize("min_effect", [-0.03, -1.0, float("nan"), float("inf")])
+def test_a_minimum_effect_that_is_none_is_an_error(
+    judge: Judge, make_pair: MakePair, min_effect: float
+) -> None:
+    """Below 0 every difference would count, and with NaN none."""
+    with pytest.raises(QueryError, match="min_effect: found .*, allowed is 0 or more"):
+        judge([make_pair(block, 10.0, 10.1) for block in range(2)], min_effect=min_effect)
+
+
 def test_a_planted_slowdown_of_20_percent_hurts(judge: Judge, make_pair: MakePair) -> None:
     noise = np.random.default_rng(1).normal(1, 0.02, (8, 2))
     verdict = judge([make_pair(n, 10 * a, 12 * b) for n, (a, b) in enumerate(noise.tolist())])
