@@ -155,7 +155,7 @@ def _print_failures(
     console: Console, session: Session, progress: Progress, options: LaunchOptions
 ) -> None:
     for failure in progress.failures[:FAILURES_SHOWN]:
-        console.print(f"\n[red]{failure.status}[/red] ", end="", highlight=False)
+        console.print(f"\n{failure.status}", style="red", end=" ", highlight=False)
         console.print(failure.message, markup=False, highlight=False, soft_wrap=True)
         console.print(
             "  " + options.again(session.sweep_id, failure.trial_id) + " --retry-failed",

@@ -23,7 +23,7 @@ def attach(file: File = Path("cluster.yaml")) -> None:
     from cudnn_sweep.orchestrator.remote.follow import follow
 
     with _connected(file) as (_, jobs, job):
-        code = follow(jobs, job.job_id, job.results, Console()).exit_code
+        code = follow(jobs, job.job_id, job.results, Console(markup=False)).exit_code
     leave(code)
 
 

@@ -54,7 +54,7 @@ def doctor(
     from cudnn_sweep.orchestrator.doctor.check import worst
     from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
 
-    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, markup=False)
     checks: list[Check] = []
     with mistakes_exit():
         options = DoctorOptions(

@@ -101,7 +101,7 @@ def launch(
 
             typer.echo(manifest_of(options, parse_time(at) if at else None), nl=False)
             return
-        console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+        console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, markup=False)
         code = run_launch(options, console)
     leave(code)
 

@@ -69,7 +69,7 @@ def nightly(
     from cudnn_sweep.orchestrator.nightly.pinning import pin_baseline
 
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
-    console = Console(width=width, stderr=format is Format.JSON)
+    console = Console(width=width, stderr=format is Format.JSON, markup=False)
     with mistakes_exit():
         options = NightOptions(
             file=file,

@@ -21,7 +21,7 @@ def overhead(
 
     with mistakes_exit():
         found = measure_overhead(trials, training, rivals)
-    console, where = Console(), found.machine.environment
+    console, where = Console(markup=False), found.machine.environment
     console.print(f"{where.gpu}, torch {where.torch}, ray {where.ray}, {where.cpu_cores} CPU cores")
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("what")

@@ -117,7 +117,7 @@ def _print(questions: "list[Asked]", rivals: "list[Rival]") -> None:
         peak_mb = asked.peak_bytes / 1e6
         cells = [f"{asked.rows}", f"{asked.wall_s:.2f}", f"{asked.cpu_s:.2f}", f"{peak_mb:.0f}"]
         table.add_row(asked.name, *cells)
-    console = Console()
+    console = Console(markup=False)
     console.print(table)
     if rivals:
         difference = max(rival.difference for rival in rivals)

@@ -173,7 +173,7 @@ def _show(found: "Trace", json: bool) -> None:
     if json:
         typer.echo(json_format.dumps(_as_json(found), indent=2))
     else:
-        console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+        console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, markup=False)
         console.print(trace_table(found, console))
     for line in left_out(found):
         typer.echo(f"warning: {line}", err=True)

@@ -55,7 +55,7 @@ def main(of_one_model: Path | None, sweeps: int) -> int:
     many `sweeps`.
     """
     request = read_request(Path.cwd())
-    console = Console(width=WIDTH)
+    console = Console(width=WIDTH, markup=False)
     try:
         _join(request)
         if request.errand is not None:

@@ -308,6 +308,14 @@ def test_dry_run_is_of_the_shard_and_the_gpus_asked_for(
     assert "gpus.models: asked for B200, found " in told.stderr
 
 
+def test_names_in_brackets_are_shown_whole(typed: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "net [red].py").write_text("import torch\nnet = torch.nn.Conv2d(3, 4, 1)\n")
+    cell = f"{{workload: '{tmp_path}/net [red].py:net', input: 1x3x8x8}}"
+    (tmp_path / "cluster.yaml").write_text(f"metadata: {{sweep: {{cells: [{cell}]}}}}")
+    told = typed("--dry-run")
+    assert "net [red].py:net training" in told.output
+
+
 def test_results_that_cannot_be_written_are_refused(
     typed: Callable[..., Result], tmp_path: Path
 ) -> None:
