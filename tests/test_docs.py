@@ -59,6 +59,11 @@ def test_command_has_help(command: str) -> None:
     assert "Usage: sweep" in told.stdout
 
 
+def test_help_names_the_extra() -> None:
+    told = CliRunner().invoke(app, ["report", "--help"], prog_name="sweep")
+    assert "pip install 'cudnn-sweep[report]'" in told.stdout
+
+
 def test_help_imports_neither_torch_nor_ray() -> None:
     code = (
         "import sys\n"

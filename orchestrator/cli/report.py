@@ -51,9 +51,9 @@ def report(
         typer.Option(help="Write each chart of the first contrast here, as PNG and SVG."),
     ] = None,
 ) -> None:
-    """Write a report of the stored results: one HTML file that opens without a network.
+    r"""Write a report of the stored results: one HTML file that opens without a network.
 
-    Charts need the extra: pip install 'cudnn-sweep[report]'. Markdown and JSON do without.
+    Charts need the extra: pip install 'cudnn-sweep\[report]'. Markdown and JSON do without.
     """
     with mistakes_exit():
         from cudnn_sweep.analysis.report.content import AskedContrast, gather
