@@ -24,6 +24,7 @@ WANTED = {
     **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "a list"),
     **dict.fromkeys(("dict_type", "model_type", "dataclass_type"), "a mapping"),
 }
+TOO_SHORT = {"too_short": "item", "string_too_short": "character"}
 CHOICES = ("literal_error", "enum")
 UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 MISSING_KEY = ("missing", "union_tag_not_found")
@@ -130,6 +131,8 @@ def _wanted(error: ErrorDetails) -> str:
         return str(error["ctx"]["expected"])
     if error["type"] == "union_tag_invalid":
         return str(error["ctx"]["expected_tags"])
+    if error["type"] in TOO_SHORT:
+        return f"at least {error['ctx']['min_length']} {TOO_SHORT[error['type']]}"
     limit = error["msg"].removeprefix("Input should be ")
     limit = f"a number {limit}" if limit.startswith(("greater", "less")) else limit
     return WANTED.get(error["type"], limit)
@@ -140,7 +143,7 @@ def _found(value: Value) -> str:
         case dict():
             return "a mapping"
         case list():
-            return "a list"
+            return "a list" if value.plain else "an empty list"
         case None:
             return "nothing"
     written = value.written.replace("\n", " ")

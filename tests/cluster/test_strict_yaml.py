@@ -47,6 +47,7 @@ class Spec(BaseModel):
     mode: Literal["fast", "slow"] = "fast"
     colour: Colour = Colour.RED
     sizes: tuple[int, ...] = ()
+    rounds: list[int] = Field(default=[1], min_length=1)
     parts: list[str | Named] = []
     figure: Annotated[Disc | Box, Field(discriminator="kind")] | None = None
     either: Named | Pair | None = None
@@ -119,6 +120,7 @@ def test_lists_become_tuples_and_text_becomes_enums(spec: Callable[[str], Spec])
         "literal": ("mode: fasst", "1: mode: found the text `fasst`, wanted 'fast' or 'slow'"),
         "enum": ("colour: 3", "1: colour: found `3`, wanted 'red' or 'blue'"),
         "nothing": ("mode:", "1: mode: found nothing, wanted 'fast' or 'slow'"),
+        "none": ("rounds: []", "1: rounds: found an empty list, wanted at least 1 item"),
         "list": ("sizes: 3", "1: sizes: found `3`, wanted a list"),
         "mapping": ("pairs: [1]", "1: pairs: found a list, wanted a mapping"),
         "item": ("sizes:\n- 1\n- x", "3: sizes[1]: found the text `x`, wanted a whole number"),
