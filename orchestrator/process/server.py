@@ -205,9 +205,15 @@ def _judge(
         return "timeout", f"no result after {request.timeout_s:g} s: ended{words}"
     if os.WIFSIGNALED(wait_status):
         number = os.WTERMSIG(wait_status)
-        name = f"{signal.Signals(number).name} ({signal.strsignal(number)})"
-        return ("killed" if number == signal.SIGKILL else "crash"), name + words
+        status: Status = "killed" if number == signal.SIGKILL else "crash"
+        return status, _signal_name(number) + words
     return "crash", f"ended without a result, exit code {os.WEXITSTATUS(wait_status)}{words}"
+
+
+def _signal_name(number: int) -> str:
+    """Python has names for the first and the last real-time signal alone."""
+    known = {each.value: each.name for each in signal.Signals}
+    return f"{known.get(number, f'signal {number}')} ({signal.strsignal(number)})"
 
 
 def _last_words(log: int) -> str:

@@ -57,6 +57,11 @@ def segfaults(numbers: torch.Tensor) -> None:
 
 
 @failing
+def gets_a_real_time_signal(numbers: torch.Tensor) -> None:
+    os.kill(os.getpid(), 40)
+
+
+@failing
 def exits(numbers: torch.Tensor) -> None:
     os._exit(7)
 
