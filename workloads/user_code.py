@@ -36,11 +36,18 @@ def _reason(place: str, error: Exception) -> str:
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return cause
     package, _, inner = error.name.partition(".")
+    if not inner and place.endswith(".py") and _is_beside(Path(place), package):
+        folder = Path(place).parent
+        return f"{package} is beside it: start in {folder}, or name that folder in PYTHONPATH"
     if not inner:
         return f"{package} is not installed; {_how_to_get(package)}"
     if f"{place}.".startswith(f"{error.name}."):
         return f"{package} is installed and has no module {inner}"
     return cause
+
+
+def _is_beside(file: Path, module: str) -> bool:
+    return any((file.parent / name).exists() for name in (module, f"{module}.py"))
 
 
 def _how_to_get(package: str) -> str:

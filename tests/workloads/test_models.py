@@ -548,6 +548,18 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(
         assert str(error.value) == expected
 
 
+def test_a_neighbour_of_the_file_is_no_package_to_install(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text("import neighbouring_parts\n")
+    (tmp_path / "neighbouring_parts.py").write_text("")
+    with pytest.raises(WorkloadError) as error:
+        import_named(f"{file}:Net")
+    assert str(error.value) == (
+        f"{file} cannot be imported: neighbouring_parts is beside it: start in {tmp_path}, "
+        "or name that folder in PYTHONPATH"
+    )
+
+
 def test_what_is_installed_and_fails_to_import_shows_its_cause(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError) as error:
         import_named("torch.nets.gone:Net")
