@@ -130,6 +130,13 @@ def parse_sizes(text: str) -> Shape:
     return tuple(int(size) for size in sizes)
 
 
+def none_empty(sizes: Shape) -> Shape:
+    """Raises ValueError for a size of 0."""
+    if 0 in sizes:
+        raise ValueError(f"expected sizes of 1 or more, found {sizes_text(sizes)!r}")
+    return sizes
+
+
 def sizes_text(sizes: Shape) -> str:
     """As `parse_sizes` reads it."""
     return "x".join(map(str, sizes))

@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -15,7 +16,7 @@ from pydantic import (
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.parameters import NamedChoice
-from cudnn_sweep.workloads.problem import ConvProblem, Shape, parse_sizes, sizes_text
+from cudnn_sweep.workloads.problem import ConvProblem, Shape, none_empty, parse_sizes, sizes_text
 
 STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -33,6 +34,7 @@ def _read_sizes(text: object) -> object:
 
 
 Sizes = Annotated[Shape, BeforeValidator(_read_sizes), PlainSerializer(sizes_text)]
+Extents = Annotated[Sizes, AfterValidator(none_empty)]
 
 
 class BatchByDevice(BaseModel):
@@ -49,13 +51,13 @@ class ProblemSpec(BaseModel):
 
     model_config = STRICT
 
-    input: Sizes
+    input: Extents
     """Batch, channels, then one to three spatial sizes."""
     out_channels: PositiveInt
-    kernel: Sizes
-    stride: Sizes = (1,)
+    kernel: Extents
+    stride: Extents = (1,)
     padding: Sizes = (0,)
-    dilation: Sizes = (1,)
+    dilation: Extents = (1,)
     groups: PositiveInt = 1
     bias: bool = False
     transposed: bool = False
@@ -104,7 +106,7 @@ class CellAxes(BaseModel):
     workload: str | list[str]
     problem: str | list[str] | None = None
     """`tutorials/rgb256`, or `tutorials` for all of that file, or a name under the suite's `problems`."""
-    input: Sizes | list[Sizes] | None = None
+    input: Extents | list[Extents] | None = None
     """Of a model: batch, channels, space, as 32x3x224x224."""
     model: ModelSpec = ModelSpec()
     direction: str | list[str] | None = None

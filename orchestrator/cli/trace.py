@@ -110,10 +110,10 @@ def _request(
 
 
 def _sizes(text: str) -> "Shape":
-    from cudnn_sweep.workloads.problem import parse_sizes
+    from cudnn_sweep.workloads.problem import none_empty, parse_sizes
 
     try:
-        return parse_sizes(text)
+        return none_empty(parse_sizes(text))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--input") from error
 

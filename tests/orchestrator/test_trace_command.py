@@ -252,6 +252,7 @@ MISTAKES = {
     "precision": (["nets:small", "--precision", "int8"], "unknown precision 'int8'; allowed: amp"),
     "layout": (["nets:small", "--layout", "nhwc"], "unknown layout 'nhwc'; allowed: channels_last"),
     "argument": (["nets:small", "--argument", "6"], "found '6', allowed: NAME=VALUE"),
+    "empty": (["nets:small", "--input", "0x3x8x8"], "sizes of 1 or more, found '0x3x8x8'"),
     "input": (["nets:small", "--input", "3,4"], "expected sizes such as 8x3x224x224, found '3,4'"),
 }
 

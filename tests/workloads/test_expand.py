@@ -134,3 +134,5 @@ def test_mistake_is_named(name: str) -> None:
 def test_sizes_that_are_none_are_refused() -> None:
     with pytest.raises(ValueError, match="expected sizes such as 8x3x224x224, found '8x3xb'"):
         CellAxes.model_validate({"workload": "my.nets:Net", "input": "8x3xb"})
+    with pytest.raises(ValueError, match="expected sizes of 1 or more, found '0x3x8x8'"):
+        CellAxes.model_validate({"workload": "my.nets:Net", "input": "0x3x8x8"})
