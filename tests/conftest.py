@@ -19,7 +19,12 @@ MUST_RUN = "SWEEP_CI"  # set where everything that tests need is installed: they
 # They mostly wait: for hosts in network namespaces, for a minute to end.
 WAITING = ("tests/orchestrator/test_hosts.py", "tests/orchestrator/test_schedule_fires.py")
 # They measure, wait for one another's locks or start a Ray: one after another, undisturbed.
-MEASURING = ("tests/orchestrator/", "tests/cluster/", "tests/analysis/test_scale.py")
+MEASURING = (
+    "tests/orchestrator/",
+    "tests/cluster/",
+    "tests/analysis/test_scale.py",
+    "tests/workloads/test_loops.py",
+)
 # These among them only compute.
 COMPUTING = tuple(
     f"tests/orchestrator/test_{name}.py"
