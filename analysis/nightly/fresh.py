@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from cudnn_sweep.analysis.database import open_database
-from cudnn_sweep.analysis.nightly.history import SOFTWARE, SettingPair, series_signs
+from cudnn_sweep.analysis.nightly.history import (
+    SOFTWARE_AND_COMMIT,
+    SettingPair,
+    differences,
+    series_signs,
+)
 from cudnn_sweep.analysis.nightly.judge import METRIC_OF
 from cudnn_sweep.analysis.nightly.metric import SIGN, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
@@ -20,9 +25,8 @@ select * from night_processes($launch, $until)
 where is_fresh and sweep_id = $sweep_id
 order by block
 """
-PARTS = (*SOFTWARE, "commit")
 SOFTWARES = f"""
-select software, {", ".join(f"any_value({name}) as {name}" for name in PARTS)}
+select software, {", ".join(f"any_value({name}) as {name}" for name in SOFTWARE_AND_COMMIT)}
 from records
 where sweep_id = $sweep_id
 group by software
@@ -41,7 +45,7 @@ class FreshTrials:
         others = [parts for name, parts in self._softwares.items() if name is not None]
         if not others or None not in self._softwares:
             return None
-        return differences(others[0], self._softwares[None])
+        return differences(others[0], self._softwares[None], SOFTWARE_AND_COMMIT)
 
     def log_ratios(self, key: SeriesKey) -> list[float]:
         """Of each block that has both: current / last good."""
@@ -64,15 +68,6 @@ class FreshTrials:
             return ["present" for row in rows if row["cell_id"] == key.cell_id]
         found = [row[key.metric] for row in rows if _is_of(row, key)]
         return [word for word in found if word is not None]
-
-
-def differences(good: Mapping[str, object], now: Mapping[str, object]) -> tuple[Change, ...]:
-    """Of tonight's software from the last good one."""
-    return tuple(
-        Change(part=name, before=str(good[name]), now=str(now[name]))
-        for name in PARTS
-        if good[name] != now[name]
-    )
 
 
 def _is_sign_of(row: dict[str, Any], key: SeriesKey) -> bool:

@@ -20,6 +20,7 @@ ByName: TypeAlias = dict[tuple[str, str, str], dict[str, Row]]
 SOFTWARE = ("torch", "cuda", "cudnn", "driver", "python", "ray", "version")
 HARDWARE = ("gpu", "gpu_memory_bytes", "mig_profile", "max_sm_clock_mhz", "power_limit_w")
 WORKLOAD = "workload"  # of the software too, where cells are of a user's own
+SOFTWARE_AND_COMMIT = (*SOFTWARE, "commit")  # a commit alone is no other software
 EVERY_CONFIG = "every config"  # of a cell that is missing
 MISSING: Row = {"word": "missing", "value": None, "processes": 0}
 
@@ -112,20 +113,35 @@ class History:
         known = [each for each in hashes[:-1] if each is not None]
         return (known[-1] if known else None), hashes[-1]
 
+    def edited(self, key: SeriesKey, at: int) -> tuple[Change, ...]:
+        """That change, where both are known and it is one."""
+        old, new = self.workload_change(key, at)
+        if old is None or new is None or old == new:
+            return ()
+        return (Change(part=WORKLOAD, before=old, now=new),)
+
     def edited_tonight(self) -> tuple[Change, ...]:
         """Code of a user's own that is not what it was."""
-        hashes = {self.workload_change(one.key, len(one.points) - 1) for one in self.series}
-        known = sorted((old, new) for old, new in hashes if old and new and old != new)
-        return tuple(Change(part=WORKLOAD, before=old, now=new) for old, new in known)
+        cells = {(one.key.env_hash, one.key.cell_id): one for one in self.series}
+        found = {
+            change for one in cells.values() for change in self.edited(one.key, len(one.points) - 1)
+        }
+        return tuple(sorted(found, key=lambda change: (change.before, change.now)))
 
 
 def changes(before: Night, now: Night, names: Sequence[str]) -> tuple[Change, ...]:
     """The parts that are not what they were."""
-    old, new = before.parts(names), now.parts(names)
+    return differences(before.parts(names), now.parts(names), names)
+
+
+def differences(
+    before: Mapping[str, object], now: Mapping[str, object], names: Sequence[str]
+) -> tuple[Change, ...]:
+    """Of the parts named those that differ."""
     return tuple(
-        Change(part=name, before=old[name], now=new[name])
+        Change(part=name, before=str(before[name]), now=str(now[name]))
         for name in names
-        if old[name] != new[name]
+        if before[name] != now[name]
     )
 
 
@@ -200,7 +216,7 @@ def _night(sweep_id: str, rows: list[Row]) -> Night:
             Measured(
                 env_hash=row["env_hash"],
                 software_hash=row["software_hash"],
-                parts={name: str(row[name]) for name in (*SOFTWARE, *HARDWARE, "commit")},
+                parts={name: str(row[name]) for name in (*HARDWARE, *SOFTWARE_AND_COMMIT)},
                 recorded=row["recorded"],
             )
             for row in rows

@@ -14,7 +14,13 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     confirm_category,
 )
 from cudnn_sweep.analysis.nightly.gate import Screening, screen
-from cudnn_sweep.analysis.nightly.history import SOFTWARE, WORKLOAD, History, changes
+from cudnn_sweep.analysis.nightly.history import (
+    SOFTWARE,
+    SOFTWARE_AND_COMMIT,
+    WORKLOAD,
+    History,
+    changes,
+)
 from cudnn_sweep.analysis.nightly.metric import METRICS, Amount, Metric
 from cudnn_sweep.analysis.nightly.outcome import Change, Finding, Series, SeriesKey
 
@@ -95,9 +101,8 @@ def _is_other_software(history: History, key: SeriesKey) -> bool:
     """Than the night before, the user's own code behind the cell included."""
     if len(history.nights) < 2:
         return False
-    old, new = history.workload_change(key, len(history.comparable(key.env_hash)) - 1)
-    is_other_code = bool(old and new and old != new)
-    return is_other_code or bool(changes(history.nights[-2], history.tonight, SOFTWARE))
+    is_edited = bool(history.edited(key, len(history.comparable(key.env_hash)) - 1))
+    return is_edited or bool(changes(history.nights[-2], history.tonight, SOFTWARE))
 
 
 def _screened(series: Series, is_pinned: bool) -> Screening | CategoryScreening:
@@ -240,11 +245,8 @@ def _moved(candidate: Candidate, history: History) -> tuple[Change, ...]:
     if not candidate.since:
         return ()
     before, now = nights[candidate.since - 1], nights[candidate.since]
-    moved = changes(before, now, (*SOFTWARE, "commit"))
-    old, new = history.workload_change(candidate.key, candidate.since)
-    if old is None or new is None or old == new:
-        return moved
-    return (*moved, Change(part=WORKLOAD, before=old, now=new))
+    moved = changes(before, now, SOFTWARE_AND_COMMIT)
+    return (*moved, *history.edited(candidate.key, candidate.since))
 
 
 def _cause(

@@ -16,7 +16,8 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     confirm,
     confirm_category,
 )
-from cudnn_sweep.analysis.nightly.fresh import FreshTrials, differences, read_fresh
+from cudnn_sweep.analysis.nightly.fresh import FreshTrials, read_fresh
+from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT, differences
 from cudnn_sweep.analysis.nightly.judge import METRIC_OF, Candidate, Fresh
 from cudnn_sweep.analysis.nightly.metric import Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
@@ -186,7 +187,7 @@ def _differences(python: Path, executor: Executor, machine: Survey) -> tuple[Cha
     good = executor.last_good(python)
     if good.software_hash == machine.environment.software_hash:
         return None
-    return differences(asdict(good), asdict(machine.environment))
+    return differences(asdict(good), asdict(machine.environment), SOFTWARE_AND_COMMIT)
 
 
 def _usual(word: str, candidate: Candidate) -> str:
