@@ -10,6 +10,7 @@ import pyarrow as pa
 from cudnn_sweep.analysis.bisection import next_to_try
 from cudnn_sweep.analysis.database import Database
 from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.schema import columns_of
 
 IN_BOTH = """
 select count(*) as trials
@@ -25,9 +26,8 @@ group by workload, cell_id
 """
 
 KINDS = ("sweep", "torch", "cudnn", "driver", "ours", "software", "gpu", "uuid", "date")
-HARDWARE = ("gpu", "gpu_memory_bytes", "mig_profile", "max_sm_clock_mhz", "power_limit_w")
-SOFTWARE = ("torch", "cuda", "cudnn", "driver", "python", "ray", "version")  # as in software_hash
-PARTS = (*HARDWARE, *SOFTWARE)
+SOFTWARE = columns_of("software")
+PARTS = (*columns_of("hardware"), *SOFTWARE)
 MOST_LISTED = 6  # names of a kind in an error
 NONE = "none"
 

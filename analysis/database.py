@@ -13,6 +13,7 @@ import pyarrow as pa
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.prelude import RECORDS_VIEW, REPEATED_KEYS, macros_in
 from cudnn_sweep.analysis.queries import Value
+from cudnn_sweep.analysis.settings_sql import with_config
 from cudnn_sweep.analysis.store import LISTINGS, Store
 
 LOCKED = {
@@ -24,9 +25,6 @@ LOCKED = {
     "enable_external_access": False,
     "lock_configuration": True,
 }
-
-
-ROWS = "select * from part_rows union all select * from loose_rows"
 
 
 class Database:
@@ -78,7 +76,8 @@ class Database:
         repeated = self._connection.sql(REPEATED_KEYS.format(rows=rows)).to_arrow_table()
         self._connection.register("repeated_keys", repeated)
         view = RECORDS_VIEW if repeated.num_rows else "create or replace view records as {rows}"
-        self._connection.execute(view.format(rows=rows, repeated="from repeated_keys"))
+        view = view.format(rows=with_config(rows), repeated="from repeated_keys")
+        self._connection.execute(view)
         self._is_shown = True
 
     def _make_macros(self, sql: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cudnn_sweep.analysis.schema import SCHEMA_VERSION, arrow_schema
+from cudnn_sweep.analysis.schema import SCHEMA_VERSION, arrow_schema, settings
 from cudnn_sweep.analysis.store import Store
 
 Floats = npt.NDArray[np.float64]
@@ -44,10 +44,6 @@ EVERYWHERE: dict[str, str | int | bool | None] = {
     "shards": None,
     "suite": "nightly",
     "state": "plain",
-    "enabled": True,
-    "heuristic_mode_b": False,
-    "plan_cache_limit": None,
-    "compute_cache_disabled": False,
     "out_channels": 64,
     "groups": 1,
     "bias": False,
@@ -190,10 +186,10 @@ def _identity(random: np.random.Generator, sweep: int, places: Integers) -> Colu
 
 
 def _configs(config: Integers) -> Columns:
-    defaults = {"benchmark": False, "benchmark_limit": 10, "deterministic": False, "twin": 0}
+    usual = {name: setting.usual for name, setting in settings().items()}
     return {
-        name: pa.array([each.get(name, default) for each in CONFIGS]).take(pa.array(config))
-        for name, default in defaults.items()
+        name: _typed(name, [each.get(name, value) for each in CONFIGS]).take(pa.array(config))
+        for name, value in (usual | {"twin": 0}).items()
     }
 
 

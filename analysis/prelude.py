@@ -4,9 +4,10 @@ import re
 from functools import cache
 from importlib.resources import files
 
-import pyarrow as pa
-
 from cudnn_sweep.analysis.schema import arrow_schema
+from cudnn_sweep.analysis.settings_sql import settings_macros, with_config
+from cudnn_sweep.analysis.sql_text import literal
+from cudnn_sweep.analysis.sql_types import sql_type
 from cudnn_sweep.analysis.store import Store
 
 REPEATED_KEYS = """\
@@ -30,14 +31,6 @@ qualify row_number() over (
 ) = 1;
 """
 
-SQL_TYPES = {
-    pa.string(): "VARCHAR",
-    pa.bool_(): "BOOLEAN",
-    pa.int64(): "BIGINT",
-    pa.float64(): "DOUBLE",
-    pa.timestamp("us", tz="UTC"): "TIMESTAMP WITH TIME ZONE",
-}
-
 PATTERN = "sweep=*/**/*.parquet"
 
 HTTPFS_HINT = """\
@@ -50,7 +43,9 @@ def prelude_sql(store: Store) -> str:
     """Statements for plain DuckDB, after which every question runs as a prepared statement."""
     hint = "" if store.folder.is_local else HTTPFS_HINT
     rows = "\nunion all by name\n".join([_no_rows(), *_stored_rows(store)])
-    view = RECORDS_VIEW.format(rows=rows, repeated=REPEATED_KEYS.format(rows="from stored"))
+    view = RECORDS_VIEW.format(
+        rows=with_config(rows), repeated=REPEATED_KEYS.format(rows="from stored")
+    )
     return hint + view + macros()
 
 
@@ -58,7 +53,7 @@ def macros() -> str:
     """The statistics, and the pairing of a block's trials, as `create or replace macro` statements."""
     folder = files("cudnn_sweep.analysis").joinpath("macros")
     scripts = sorted(folder.iterdir(), key=lambda script: script.name)
-    return "\n".join(script.read_text() for script in scripts)
+    return "\n".join([settings_macros(), *(script.read_text() for script in scripts)])
 
 
 def macros_in(sql: str) -> dict[str, str]:
@@ -84,7 +79,7 @@ def _each_macro() -> dict[str, str]:
 def _no_rows() -> str:
     """A select of no rows: it types every column, even where no file has it yet."""
     columns = ",\n".join(
-        f"    null::{_sql_type(field.type)} as {field.name}" for field in arrow_schema()
+        f"    null::{sql_type(field.type)} as {field.name}" for field in arrow_schema()
     )
     return f"select\n{columns}\nwhere false"
 
@@ -96,21 +91,6 @@ def _stored_rows(store: Store) -> list[str]:
     if not whole:
         return []
     names = whole if torn else [store.folder.url(PATTERN)]
-    listed = ", ".join(_quoted(name) for name in names)
+    listed = ", ".join(literal(name) for name in names)
     options = "union_by_name = true, hive_partitioning = false"
     return [f"select * from read_parquet([{listed}], {options})"]
-
-
-def _sql_type(kind: pa.DataType) -> str:
-    if pa.types.is_list(kind):
-        return f"{_sql_type(kind.value_type)}[]"
-    if pa.types.is_map(kind):
-        return f"MAP({_sql_type(kind.key_type)}, {_sql_type(kind.item_type)})"
-    if pa.types.is_struct(kind):
-        inner = ", ".join(f"{field.name} {_sql_type(field.type)}" for field in kind)
-        return f"STRUCT({inner})"
-    return SQL_TYPES[kind]
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

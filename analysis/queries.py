@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.sql_text import literal
 
 Value: TypeAlias = str | float | int | bool | None
 
@@ -83,7 +84,7 @@ class NamedQuery:
 
     def prepared(self, given: Mapping[str, Value]) -> str:
         """The question as two statements for plain DuckDB, after the prelude."""
-        values = [f"{name} := {_literal(value)}" for name, value in self.values(given).items()]
+        values = [f"{name} := {literal(value)}" for name, value in self.values(given).items()]
         execute = f"EXECUTE q({', '.join(values)});" if values else "EXECUTE q;"
         return f"PREPARE q AS\n{self.sql.rstrip().rstrip(';')};\n{execute}\n"
 
@@ -155,9 +156,3 @@ def _parameter(match: re.Match[str]) -> QueryParameter:
     bare = QueryParameter(name=name, type=type_, default=None, meaning=meaning)
     value = None if default == "NULL" else bare.parse(default.removeprefix("'").removesuffix("'"))
     return QueryParameter(name=name, type=type_, default=value, meaning=meaning)
-
-
-def _literal(value: Value) -> str:
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    return "NULL" if value is None else str(value).lower()

@@ -4,16 +4,41 @@ One flat row a trial. A unit is part of the column's name; a column that does no
 `python -m cudnn_sweep.analysis.schema` prints the data dictionary that docs/records.md holds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import datetime
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Final,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import pyarrow as pa
 
 SCHEMA_VERSION = 3
+
+SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
+Part: TypeAlias = Literal["hardware", "software"]
+
+HARDWARE: Final = "hardware"
+SOFTWARE: Final = "software"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """Marks a column as a setting of the config: trials that differ in it are never taken together."""
+
+    usual: SettingValue
+    """PyTorch's own value, which a config's name leaves out."""
+    since: int
+    """The first schema version that has the column: in older rows the usual value was in force."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,17 +173,31 @@ class RunRecord:
     ]
 
     # config
-    enabled: Annotated[bool, "torch.backends.cudnn.enabled, read back"]
-    benchmark: Annotated[bool, "torch.backends.cudnn.benchmark, read back"]
+    enabled: Annotated[
+        bool, "torch.backends.cudnn.enabled, read back", Setting(usual=True, since=1)
+    ]
+    benchmark: Annotated[
+        bool, "torch.backends.cudnn.benchmark, read back", Setting(usual=False, since=1)
+    ]
     benchmark_limit: Annotated[
-        int | None, "torch.backends.cudnn.benchmark_limit, read back; null: torch has none here"
+        int | None,
+        "torch.backends.cudnn.benchmark_limit, read back; null: torch has none here",
+        Setting(usual=10, since=1),
     ]
-    deterministic: Annotated[bool, "torch.backends.cudnn.deterministic, read back"]
-    heuristic_mode_b: Annotated[bool, "TORCH_CUDNN_USE_HEURISTIC_MODE_B=1 in the process"]
+    deterministic: Annotated[
+        bool, "torch.backends.cudnn.deterministic, read back", Setting(usual=False, since=1)
+    ]
+    heuristic_mode_b: Annotated[
+        bool, "TORCH_CUDNN_USE_HEURISTIC_MODE_B=1 in the process", Setting(usual=False, since=1)
+    ]
     plan_cache_limit: Annotated[
-        int | None, "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT in the process; null: torch's own"
+        int | None,
+        "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT in the process; null: torch's own",
+        Setting(usual=None, since=1),
     ]
-    compute_cache_disabled: Annotated[bool, "CUDA_CACHE_DISABLE=1 in the process"]
+    compute_cache_disabled: Annotated[
+        bool, "CUDA_CACHE_DISABLE=1 in the process", Setting(usual=False, since=2)
+    ]
 
     # outcome
     status: Annotated[str, "ok, error, out_of_memory, crash (signal), killed (SIGKILL) or timeout"]
@@ -360,18 +399,18 @@ class RunRecord:
 
     # environment
     device: Annotated[str, "cuda or cpu"]
-    gpu: Annotated[str, "GPU model; without CUDA the processor's"]
+    gpu: Annotated[str, "GPU model; without CUDA the processor's", HARDWARE]
     gpu_uuid: Annotated[str | None, "the GPU's UUID"]
-    gpu_memory_bytes: Annotated[int | None, "the GPU's memory"]
-    mig_profile: Annotated[str | None, "MIG slice, where the GPU is sliced"]
-    max_sm_clock_mhz: Annotated[int | None, "highest SM clock that the GPU may run at"]
-    power_limit_w: Annotated[float | None, "enforced power limit"]
-    driver: Annotated[str | None, "NVIDIA driver's version"]
-    cuda: Annotated[str | None, "CUDA version torch was built with"]
-    cudnn: Annotated[int | None, "torch.backends.cudnn.version()"]
-    torch: Annotated[str, "PyTorch's version"]
-    ray: Annotated[str, "Ray's version"]
-    python: Annotated[str, "Python's version"]
+    gpu_memory_bytes: Annotated[int | None, "the GPU's memory", HARDWARE]
+    mig_profile: Annotated[str | None, "MIG slice, where the GPU is sliced", HARDWARE]
+    max_sm_clock_mhz: Annotated[int | None, "highest SM clock that the GPU may run at", HARDWARE]
+    power_limit_w: Annotated[float | None, "enforced power limit", HARDWARE]
+    driver: Annotated[str | None, "NVIDIA driver's version", SOFTWARE]
+    cuda: Annotated[str | None, "CUDA version torch was built with", SOFTWARE]
+    cudnn: Annotated[int | None, "torch.backends.cudnn.version()", SOFTWARE]
+    torch: Annotated[str, "PyTorch's version", SOFTWARE]
+    ray: Annotated[str, "Ray's version", SOFTWARE]
+    python: Annotated[str, "Python's version", SOFTWARE]
     os: Annotated[str, "operating system and kernel"]
     host: Annotated[str, "name of the machine that measured"]
     slot: Annotated[str, "what measured: the GPU's UUID, else host and number of the slot"]
@@ -380,7 +419,7 @@ class RunRecord:
         str | None, "those that its slot has to itself, as Linux lists them; null: not pinned"
     ]
     numa_node: Annotated[int | None, "NUMA node of the GPU they are near; null where unknown"]
-    version: Annotated[str, "version of cudnn-sweep"]
+    version: Annotated[str, "version of cudnn-sweep", SOFTWARE]
     commit: Annotated[str | None, "git commit of cudnn-sweep, where known"]
     env_hash: Annotated[str, "hash of the hardware: a change opens a new baseline"]
     software_hash: Annotated[str, "hash of torch, CUDA, cuDNN, driver, Python, Ray and our version"]
@@ -393,6 +432,19 @@ ARROW_TYPES = {
     float: pa.float64(),
     datetime: pa.timestamp("us", tz="UTC"),
 }
+
+
+@cache
+def settings() -> Mapping[str, Setting]:
+    """The settings of a config, by column, in the columns' order."""
+    marked = ((name, _mark(hint, Setting)) for name, hint in _hints(RunRecord).items())
+    return {name: mark for name, mark in marked if mark is not None}
+
+
+@cache
+def columns_of(part: Part) -> tuple[str, ...]:
+    """The columns that make a software or a hardware, in the columns' order."""
+    return tuple(name for name, hint in _hints(RunRecord).items() if _mark(hint, str) == part)
 
 
 @cache
@@ -415,6 +467,11 @@ def data_dictionary() -> str:
         "| column | type | null | meaning |",
         "|---|---|---|---|",
         *(line for field in arrow_schema() for line in _documented(field)),
+        "",
+        "In SQL a row also has `config`, a struct of its settings: "
+        + ", ".join(f"`{name}`" for name in settings())
+        + ".",
+        "In rows of an older schema a setting that the schema lacked has the value that was in force.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -437,8 +494,17 @@ def _hints(record_type: type) -> dict[str, object]:
     return {field.name: hints[field.name] for field in fields(record_type)}
 
 
+Mark = TypeVar("Mark")
+
+
+def _mark(hint: object, kind: type[Mark]) -> Mark | None:
+    """What stands behind a column's type and meaning."""
+    _type, _meaning, *marks = get_args(hint)
+    return next((mark for mark in marks if isinstance(mark, kind)), None)
+
+
 def _arrow_field(name: str, hint: object) -> pa.Field:
-    python_type, meaning = get_args(hint)
+    python_type, meaning, *_marks = get_args(hint)
     nullable = NoneType in get_args(python_type)
     return pa.field(name, _arrow_type(python_type), nullable, metadata={"meaning": meaning})
 

@@ -14,7 +14,7 @@ from cudnn_sweep.analysis import parquet
 from cudnn_sweep.analysis.database import Database, open_database
 from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED, Array, Noise, log_times
 from cudnn_sweep.analysis.queries import Value, load_query
-from cudnn_sweep.analysis.schema import SCHEMA_VERSION, arrow_schema
+from cudnn_sweep.analysis.schema import SCHEMA_VERSION, arrow_schema, settings
 from cudnn_sweep.analysis.store import open_store
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -40,10 +40,6 @@ EVERY_TRIAL: dict[str, Value] = {
     "regime": "fixed",
     "loop_kind": "closed",
     "twin": 0,
-    "enabled": True,
-    "deterministic": False,
-    "heuristic_mode_b": False,
-    "compute_cache_disabled": False,
     "status": "ok",
     "compute_cache": "warm",
     "convolutions": 1,
@@ -176,7 +172,11 @@ def made_rows(times_ms: Array, cold_ms: Array) -> pa.Table:
     """Trials in the columns of `records`, from cells × blocks × (baseline, candidate)."""
     cell, block, config = (axis.ravel() for axis in np.indices(times_ms.shape))
     trials = np.arange(times_ms.size)
-    columns = {name: pa.repeat(value, len(trials)) for name, value in EVERY_TRIAL.items()}
+    usual = {name: setting.usual for name, setting in settings().items()}
+    columns = {
+        name: pa.array([value], arrow_schema().field(name).type).take(np.zeros_like(trials))
+        for name, value in (usual | EVERY_TRIAL).items()
+    }
     columns |= {
         "trial_id": pa.array(trials).cast(pa.string()),
         "cell_id": pa.array(cell).cast(pa.string()),

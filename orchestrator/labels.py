@@ -1,13 +1,12 @@
 """How a cell and a config are called on the screen."""
 
-from dataclasses import fields
-
+from cudnn_sweep.analysis.settings import config_name
+from cudnn_sweep.orchestrator.contrast import settings_of
 from cudnn_sweep.orchestrator.plan import Trial
 from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.problem import sizes_text
 
-DEFAULT = CudnnConfig()
 USUAL = ("plain", "contiguous", None)  # a state and a layout that need no word
 
 
@@ -19,13 +18,7 @@ def cell_label(cell: Cell) -> str:
 
 
 def config_label(config: CudnnConfig) -> str:
-    """`benchmark` always, the other fields where they differ from PyTorch's default."""
-    shown = [
-        f"{field.name}={str(getattr(config, field.name)).lower()}"
-        for field in fields(config)
-        if field.name == "benchmark" or getattr(config, field.name) != getattr(DEFAULT, field.name)
-    ]
-    return " ".join(shown)
+    return config_name(settings_of(config))
 
 
 def trial_label(trial: Trial) -> str:

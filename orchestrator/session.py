@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cudnn_sweep.orchestrator.contrast import Contrast
+from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.shard import Shard
 

@@ -42,13 +42,7 @@ create or replace macro settings_besides(flag, settings) as array_to_string(
 create or replace macro configs(flag) as table
 with distinct_configs as (
     select distinct
-        enabled,
-        benchmark,
-        benchmark_limit,
-        deterministic,
-        heuristic_mode_b,
-        plan_cache_limit,
-        compute_cache_disabled,
+        config,
         twin
     from records
 ),
@@ -56,16 +50,7 @@ with distinct_configs as (
 mapped as (
     select
         *,
-        map {
-            'enabled': enabled::text,
-            'benchmark': benchmark::text,
-            'benchmark_limit': benchmark_limit::text,
-            'deterministic': deterministic::text,
-            'heuristic_mode_b': heuristic_mode_b::text,
-            'plan_cache_limit': plan_cache_limit::text,
-            'compute_cache_disabled': coalesce(compute_cache_disabled, false)::text,
-            'twin': twin::text
-        } as by_name
+        setting_texts(config, twin) as by_name
     from distinct_configs
 )
 
@@ -89,15 +74,7 @@ select
     configs.setting
 from records
 inner join configs(flag) as configs
-    on
-        records.enabled = configs.enabled
-        and records.benchmark = configs.benchmark
-        and records.benchmark_limit is not distinct from configs.benchmark_limit
-        and records.deterministic = configs.deterministic
-        and records.heuristic_mode_b = configs.heuristic_mode_b
-        and records.plan_cache_limit is not distinct from configs.plan_cache_limit
-        and records.compute_cache_disabled is not distinct from configs.compute_cache_disabled
-        and records.twin = configs.twin
+    on records.config = configs.config and records.twin = configs.twin
 where of_sweep is null or records.sweep_id = of_sweep;
 
 -- What makes a trial's times doubtful. A power limit and an unsettled clock are of the work itself.

@@ -1,20 +1,19 @@
 -- What a contrast compares: of each block, the baseline's trial and the candidate's.
 
 -- Why a setting cannot have mattered, from what ran; null where it could, or where that is unknown.
--- `convolved`: convolutions ran in cuDNN. `others`: something else did. `searched`: with benchmark
--- on, cuDNN's log shows a search. Records of schema 1 know neither of the last two.
+-- `benchmark`: that setting, where it is not the flag. `convolved`: convolutions ran in cuDNN.
+-- `others`: something else did. `searched`: with benchmark on, cuDNN's log shows a search. Records of
+-- schema 1 know neither of the last two.
 create or replace macro no_effect_reason(
-    flag, device, other_settings, convolutions, convolved, others, searched
+    flag, device, benchmark, convolutions, convolved, others, searched
 ) as case
     when flag = 'twin' then null
     when device = 'cpu' then 'no_cuda'
     -- whatever is compiled at run time, in cuDNN or not
     when flag = 'compute_cache_disabled' then null
-    when flag = 'benchmark_limit' and contains(other_settings, 'benchmark=false')
-        then 'flag_not_consulted'
+    when flag = 'benchmark_limit' and not benchmark then 'flag_not_consulted'
     -- a search always asks heuristic A, and the fallback
-    when flag = 'heuristic_mode_b' and contains(other_settings, 'benchmark=true')
-        then 'flag_not_consulted'
+    when flag = 'heuristic_mode_b' and benchmark then 'flag_not_consulted'
     when flag in ('benchmark', 'benchmark_limit') and searched then null
     when flag in ('benchmark', 'benchmark_limit') and convolved and not searched
         then 'flag_not_consulted'
@@ -51,6 +50,7 @@ told as (
         software_hash,
         other_settings,
         device,
+        benchmark,
         -- a trial without cuDNN does not tell what would have run in it
         flag <> 'enabled' or enabled as tells,
         convolutions,
@@ -79,7 +79,7 @@ reasons as (
         no_effect_reason(
             flag,
             any_value(device),
-            other_settings,
+            any_value(benchmark),
             max(convolutions) filter (where tells),
             bool_or(convolved) filter (where tells),
             bool_or(others) filter (where tells),
@@ -128,6 +128,7 @@ joined as (
         any_value(cache) filter (where c) as c_cache,
         any_value(settings) filter (where b) as baseline_settings,
         any_value(settings) filter (where c) as candidate_settings,
+        any_value(benchmark) filter (where b) as baseline_benchmark,
         any_value(first_ms) filter (where b) as b_first_ms,
         any_value(first_ms) filter (where c) as c_first_ms,
         any_value(compute_cache_entries_added) filter (where b) as baseline_cache_entries,
@@ -201,6 +202,7 @@ select
     kinds.other_settings,
     kinds.baseline_settings,
     kinds.candidate_settings,
+    kinds.baseline_benchmark,
     kinds.env_hash,
     kinds.software_hash,
     case

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.nightly.history import (
     SOFTWARE_AND_COMMIT,
-    SettingPair,
     differences,
     series_signs,
 )
@@ -17,7 +17,7 @@ from cudnn_sweep.analysis.nightly.judge import METRIC_OF
 from cudnn_sweep.analysis.nightly.metric import SIGN, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
 from cudnn_sweep.analysis.queries import load_query
-from cudnn_sweep.analysis.report.config_names import config_of_text
+from cudnn_sweep.analysis.settings import config_name, texts_in
 from cudnn_sweep.analysis.store import Store
 
 PROCESSES = """
@@ -75,17 +75,18 @@ def _is_sign_of(row: dict[str, Any], key: SeriesKey) -> bool:
 
 
 def _is_of(row: dict[str, Any], key: SeriesKey) -> bool:
-    return row["cell_id"] == key.cell_id and config_of_text(row["settings"]) == key.settings
+    config = config_name(texts_in(row["settings"]))
+    return (row["cell_id"], config) == (key.cell_id, key.settings)
 
 
 def read_fresh(
-    store: Store, launch: str, confirm_id: str, pairs: Sequence[SettingPair]
+    store: Store, launch: str, confirm_id: str, contrasts: Sequence[Contrast]
 ) -> FreshTrials:
     until = confirm_id.removeprefix("confirm-")[:10]
     with open_database(store, confirm_id) as database:
         asked = {"launch": launch, "until": until}
         processes = database.query(PROCESSES, asked | {"sweep_id": confirm_id}).to_pylist()
-        signs = series_signs(database, asked, pairs)
+        signs = series_signs(database, asked, contrasts)
         question = load_query("software_pairs")
         of_two = database.query(question.sql, question.values({})).to_pylist()
         softwares = database.query(SOFTWARES, {"sweep_id": confirm_id}).to_pylist()

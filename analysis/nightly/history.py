@@ -6,32 +6,24 @@ from datetime import date
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.analysis.database import Database, open_database
 from cudnn_sweep.analysis.nightly.cell_names import CELLS, cell_name
 from cudnn_sweep.analysis.nightly.outcome import Change, NightPoint, Series, SeriesKey
 from cudnn_sweep.analysis.queries import Value, load_query
-from cudnn_sweep.analysis.report.config_names import PYTORCH_SETTINGS, config_of_text
+from cudnn_sweep.analysis.schema import columns_of
+from cudnn_sweep.analysis.settings import besides_usual, config_name, texts_in
 from cudnn_sweep.analysis.store import Store
 
 Row: TypeAlias = dict[str, Any]
 ByName: TypeAlias = dict[tuple[str, str, str], dict[str, Row]]
 """Rows by night, by cell, settings and metric."""
 
-SOFTWARE = ("torch", "cuda", "cudnn", "driver", "python", "ray", "version")
-HARDWARE = ("gpu", "gpu_memory_bytes", "mig_profile", "max_sm_clock_mhz", "power_limit_w")
+SOFTWARE, HARDWARE = columns_of("software"), columns_of("hardware")
 WORKLOAD = "workload"  # of the software too, where cells are of a user's own
 SOFTWARE_AND_COMMIT = (*SOFTWARE, "commit")  # a commit alone is no other software
 EVERY_CONFIG = "every config"  # of a cell that is missing
 MISSING: Row = {"word": "missing", "value": None, "processes": 0}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SettingPair:
-    """The setting whose sign is followed, and its two values as SQL writes them."""
-
-    field: str
-    baseline: str
-    candidate: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,7 +141,7 @@ def read_history(
     store: Store,
     launch: str,
     tonight: str,
-    pairs: Sequence[SettingPair],
+    contrasts: Sequence[Contrast],
     *,
     first: date | None = None,
 ) -> History | None:
@@ -165,7 +157,7 @@ def read_history(
             return None
         labels = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
         rows = _ask(database, "night_series", asked)
-        signs = series_signs(database, asked, pairs)
+        signs = series_signs(database, asked, contrasts)
     here = {night.sweep_id for night in nights}
     found = _Rows([row for row in rows + signs if row["night"] in here])
     series = [
@@ -182,13 +174,13 @@ def read_history(
 
 
 def series_signs(
-    database: Database, asked: Mapping[str, Value], pairs: Sequence[SettingPair]
+    database: Database, asked: Mapping[str, Value], contrasts: Sequence[Contrast]
 ) -> list[Row]:
     """Of every night, and of every confirmation, whether each setting helped or hurt."""
     return [
-        _as_sign(row, pair)
-        for pair in pairs
-        for row in _ask(database, "night_signs", {**asked, **_values(pair)})
+        _as_sign(row)
+        for contrast in contrasts
+        for row in _ask(database, "night_signs", {**asked, **contrast.values()})
     ]
 
 
@@ -224,24 +216,11 @@ def _night(sweep_id: str, rows: list[Row]) -> Night:
     )
 
 
-def _values(pair: SettingPair) -> dict[str, Value]:
-    return {"field": pair.field, "baseline": pair.baseline, "candidate": pair.candidate}
-
-
-def _as_sign(row: Row, pair: SettingPair) -> Row:
+def _as_sign(row: Row) -> Row:
     """Named by its contrast, and by what else is not as PyTorch has it."""
-    settings = (each.partition("=") for each in row["other_settings"].split(", "))
-    others = [
-        f"{name}={value}"
-        for name, _, value in settings
-        if name != pair.field and value != PYTORCH_SETTINGS.get(name)
-    ]
-    return {
-        **row,
-        "metric": "sign",
-        "value": None,
-        "settings": " ".join([row["contrast"], *others]),
-    }
+    others = besides_usual(texts_in(row["other_settings"])).items()
+    settings = " ".join([row["contrast"], *(f"{name}={text}" for name, text in others)])
+    return {**row, "metric": "sign", "value": None, "settings": settings}
 
 
 class _Rows:
@@ -331,5 +310,5 @@ def _key(env_hash: str, labels: Row, settings: str, metric: str) -> SeriesKey:
         gpu=labels["gpu"],
         cell_id=labels["cell_id"],
         cell=cell_name(labels),
-        settings=settings if plain else config_of_text(settings),
+        settings=settings if plain else config_name(texts_in(settings)),
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.analysis.database import Database, open_database
 from cudnn_sweep.analysis.queries import NamedQuery, Value, load_query, parse_query
 from cudnn_sweep.analysis.report.cells import ReportCell, named
@@ -24,30 +25,10 @@ MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AskedContrast:
-    """What is compared: a field and two of its values, as the questions' parameters have them."""
-
-    field: str
-    baseline: str
-    candidate: str
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.baseline} → {self.candidate}"
-
-    @property
-    def is_twins(self) -> bool:
-        """Whether it compares each config with itself."""
-        return self.field == "twin"
-
-    def values(self) -> dict[str, Value]:
-        return {"field": self.field, "baseline": self.baseline, "candidate": self.candidate}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Compared:
     """A contrast's answers, the cell with the largest gain first."""
 
-    contrast: AskedContrast
+    contrast: Contrast
     verdicts: Sequence[Verdict]
     break_evens: Mapping[tuple[str | None, ...], Mapping[str, BreakEven]]
     """By `identity`, then by the state of the compute cache."""
@@ -91,7 +72,7 @@ def gather(
     store: Store,
     location: str,
     sweep_id: str | None,
-    contrasts: Iterable[AskedContrast],
+    contrasts: Iterable[Contrast],
     min_effect: float,
 ) -> Content:
     with open_database(store, sweep_id) as database:
@@ -115,7 +96,7 @@ def gather(
         )
 
 
-def _compared(database: Database, contrast: AskedContrast, min_effect: float) -> Compared:
+def _compared(database: Database, contrast: Contrast, min_effect: float) -> Compared:
     values = contrast.values()
     found = _typed(Verdict, _named(database, "helps_or_hurts", min_effect=min_effect, **values))
     paid = [] if contrast.is_twins else _typed(BreakEven, _named(database, "break_even", **values))

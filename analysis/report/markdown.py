@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from cudnn_sweep.analysis.formats import to_markdown
-from cudnn_sweep.analysis.report.config_names import Scalar
 from cudnn_sweep.analysis.report.payload import ComparedWords, Payload
-from cudnn_sweep.analysis.report.sheets import Sheet
+from cudnn_sweep.analysis.report.sheets import Scalar, Sheet
 
 SHOWN = {
     "label": "cell",

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import vl_convert
 
-from cudnn_sweep.analysis.report.config_names import Scalar
 from cudnn_sweep.analysis.report.figures.every import figures
 from cudnn_sweep.analysis.report.figures.figure import LABELLED_ROWS, Figure
 from cudnn_sweep.analysis.report.figures.palette import LIGHT
 from cudnn_sweep.analysis.report.payload import Payload
-from cudnn_sweep.analysis.report.sheets import Sheet
+from cudnn_sweep.analysis.report.sheets import Scalar, Sheet
 
 WIDTH_PX = 760
 SCALE = 2  # PNG's pixels for each of the chart's

@@ -14,11 +14,13 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from cudnn_sweep.analysis.report import words
-from cudnn_sweep.analysis.report.config_names import Row, Scalar, config_of, config_of_text
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
+from cudnn_sweep.analysis.settings import config_name, texts_in, texts_of
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 
 Key: TypeAlias = tuple[str, str, str]
+Scalar: TypeAlias = str | float | int | bool | None
+Row: TypeAlias = Mapping[str, Scalar]
 
 DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
@@ -119,10 +121,10 @@ def _cells(content: Content) -> Iterable[Row]:
 def _labels(content: Content, compared: Compared) -> list[str]:
     """Each verdict's cell, with the settings that both its configs share where those differ."""
     names = {cell.stored.key: cell.label for cell in content.cells}
-    settings = [set(verdict.other_settings.split(", ")) for verdict in compared.verdicts]
+    settings = [set(texts_in(verdict.other_settings).items()) for verdict in compared.verdicts]
     common = set.intersection(*settings)
     labels = [
-        " ".join([names[_key(verdict)], *sorted(each - common)])
+        " ".join([names[_key(verdict)], *("=".join(one) for one in sorted(each - common))])
         for verdict, each in zip(compared.verdicts, settings, strict=True)
     ]
     count = Counter(labels)
@@ -217,14 +219,17 @@ def _colds(content: Content, numbers: Mapping[Key, int]) -> Iterable[Row]:
 
 def _choice(row: Row) -> Row:
     names = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
-    return {"config": config_of(row)} | {name: row[name] for name in names}
+    return {"config": config_name(texts_of(row))} | {name: row[name] for name in names}
 
 
 def _precisions(table: pa.Table, numbers: Mapping[Key, int]) -> Iterable[Row]:
     """A row for each candidate, and one for each baseline, whose ratio is 1."""
     seen: set[tuple[int, str]] = set()
     for row in table.to_pylist():
-        hashes, config = (row["env_hash"], row["software_hash"]), config_of_text(row["settings"])
+        hashes, config = (
+            (row["env_hash"], row["software_hash"]),
+            config_name(texts_in(row["settings"])),
+        )
         baseline = numbers[row["baseline_cell_id"], *hashes]
         family = f"{baseline} {config}"
         if (baseline, config) not in seen:
@@ -271,7 +276,7 @@ def _trial(row: Row) -> Row:
         "started_at",
         "message",
     )
-    return {"config": config_of(row)} | {name: row[name] for name in names}
+    return {"config": config_name(texts_of(row))} | {name: row[name] for name in names}
 
 
 def _times(content: Content) -> Iterable[Row]:

@@ -33,13 +33,7 @@ with drawn as (
         settings,
         kernels_source,
         kernels_hash,
-        any_value(enabled) as enabled,
-        any_value(benchmark) as benchmark,
-        any_value(benchmark_limit) as benchmark_limit,
-        any_value(deterministic) as deterministic, -- noqa: RF04
-        any_value(heuristic_mode_b) as heuristic_mode_b,
-        any_value(plan_cache_limit) as plan_cache_limit,
-        any_value(compute_cache_disabled) as compute_cache_disabled,
+        any_value(config) as config,
         count(*) as processes,
         any_value(kernels) as kernels,
         median(steady_device_ms) as choice_device_ms,
@@ -80,13 +74,7 @@ counted as (
 
 found as (
     select -- noqa: ST06
-        any_value(enabled) as enabled,
-        any_value(benchmark) as benchmark,
-        any_value(benchmark_limit) as benchmark_limit,
-        any_value(deterministic) as deterministic, -- noqa: RF04
-        any_value(heuristic_mode_b) as heuristic_mode_b,
-        any_value(plan_cache_limit) as plan_cache_limit,
-        any_value(compute_cache_disabled) as compute_cache_disabled,
+        any_value(config) as config,
         sum(processes)::bigint as processes,
         count(*) as distinct_choices,
         any_value(kernels_hash) filter (where is_modal) as choice,
@@ -122,13 +110,7 @@ select -- noqa: ST06
     labels.precision,
     labels.layout,
     labels.gpu,
-    found.enabled,
-    found.benchmark,
-    found.benchmark_limit,
-    found.deterministic,
-    found.heuristic_mode_b,
-    found.plan_cache_limit,
-    found.compute_cache_disabled,
+    unnest(found.config),
     found.processes,
     counted.cell_choices,
     found.distinct_choices,
@@ -163,6 +145,4 @@ inner join counted
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout, found.software_hash,
-    found.enabled, found.benchmark, found.benchmark_limit, found.deterministic,
-    found.heuristic_mode_b, found.plan_cache_limit, found.compute_cache_disabled,
-    found.kernels_source, found.cell_id, found.env_hash
+    found.config, found.kernels_source, found.cell_id, found.env_hash

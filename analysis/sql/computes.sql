@@ -25,16 +25,7 @@ with processes as (
             max(relative_max_error) over alike as relative_max_error
         ),
         concat_ws('|', cell_id, env_hash, software_hash) as cell,
-        row(
-            enabled, benchmark, benchmark_limit, deterministic, heuristic_mode_b, plan_cache_limit,
-            compute_cache_disabled
-        ) as config,
-        (
-            enabled
-            and not (benchmark or deterministic or heuristic_mode_b)
-            and coalesce(benchmark_limit, 10) = 10
-            and plan_cache_limit is null and not compute_cache_disabled
-        ) as is_default
+        config = usual_config() as is_default
     from records
     where
         status = 'ok' and (fingerprint is not null or loss_first is not null)
@@ -68,13 +59,7 @@ select
     any_value(precision) as precision, -- noqa: RF04
     any_value(layout) as layout,
     any_value(gpu) as gpu,
-    any_value(enabled) as enabled,
-    any_value(benchmark) as benchmark,
-    any_value(benchmark_limit) as benchmark_limit,
-    any_value(deterministic) as deterministic, -- noqa: RF04
-    any_value(heuristic_mode_b) as heuristic_mode_b,
-    any_value(plan_cache_limit) as plan_cache_limit,
-    any_value(compute_cache_disabled) as compute_cache_disabled,
+    unnest(config),
     count(fingerprint) as processes,
     count(distinct fingerprint) as distinct_fingerprints,
     bool_and(bitwise_repeatable) as bitwise_repeatable,
@@ -94,6 +79,4 @@ from paired
 group by cell, config
 order by
     gpu, workload, problem, direction, input_shape, regime, state, precision, layout, software_hash,
-    enabled, benchmark, benchmark_limit, deterministic, heuristic_mode_b, plan_cache_limit,
-    compute_cache_disabled,
-    cell_id, env_hash
+    config, cell_id, env_hash

@@ -97,7 +97,7 @@ unlimited as (
         count(*) as blocks,
         exp(avg(log_ratio(candidate_device_ms, baseline_device_ms))) as device_ratio
     from block_pairs('benchmark_limit', '10', '0', $sweep_id)
-    where pairing = 'paired' and contains(baseline_settings, 'benchmark=true')
+    where pairing = 'paired' and baseline_benchmark
     group by cell_id, env_hash, software_hash, baseline_settings
 )
 

@@ -56,16 +56,16 @@ def report(
     Charts need the extra: pip install 'cudnn-sweep\[report]'. Markdown and JSON do without.
     """
     with mistakes_exit():
-        from cudnn_sweep.analysis.report.content import AskedContrast, gather
+        from cudnn_sweep.analysis.contrast import Contrast, stored_contrasts
+        from cudnn_sweep.analysis.report.content import gather
         from cudnn_sweep.analysis.report.delivery import export_charts
         from cudnn_sweep.analysis.report.payload import payload
         from cudnn_sweep.analysis.store import open_store
-        from cudnn_sweep.orchestrator.stored_contrasts import stored_contrasts
 
         location = results or results_of_the_launch_file()
         store = open_store(location)
         contrasts = (
-            [AskedContrast(field=field, baseline=baseline, candidate=candidate)]
+            [Contrast(field=field, baseline=baseline, candidate=candidate)]
             if field
             else stored_contrasts(store, sweep_id)
         )

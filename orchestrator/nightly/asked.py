@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.history import SettingPair
+from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
@@ -47,11 +47,8 @@ class AskedNight:
         return self.launch_options.budget_minutes or self.keys.budget_minutes
 
     @property
-    def pairs(self) -> list[SettingPair]:
-        return [
-            SettingPair(field=each.field, baseline=each.baseline, candidate=each.candidate)
-            for each in contrasts_of(self.suite.configs)
-        ]
+    def contrasts(self) -> tuple[Contrast, ...]:
+        return contrasts_of(self.suite.configs)
 
     @property
     def reports(self) -> Path:

@@ -71,7 +71,7 @@ def compare(asked: AskedNight, began: datetime, console: Console) -> Compared:
 
 def _read(asked: AskedNight, first: date | None) -> History | None:
     name = asked.name
-    return read_history(asked.store(), name.launch, name.sweep_id, asked.pairs, first=first)
+    return read_history(asked.store(), name.launch, name.sweep_id, asked.contrasts, first=first)
 
 
 def not_measured(asked: AskedNight, began: datetime, reasons: Sequence[str]) -> Compared:

@@ -137,7 +137,7 @@ class _Confirming:
 
 def _read(asked: AskedNight) -> FreshTrials:
     name = asked.name
-    return read_fresh(asked.store(), name.launch, name.confirm_id, asked.pairs)
+    return read_fresh(asked.store(), name.launch, name.confirm_id, asked.contrasts)
 
 
 def _answers(

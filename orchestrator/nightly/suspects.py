@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from cudnn_sweep.analysis.nightly.judge import Candidate
-from cudnn_sweep.analysis.report.config_names import config_of_text
-from cudnn_sweep.orchestrator.contrast import settings
+from cudnn_sweep.analysis.settings import config_name
+from cudnn_sweep.orchestrator.contrast import settings_of
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import Suspect
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.workloads.config import CudnnConfig
@@ -31,12 +31,8 @@ def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
 
 def _is_wanted(cell_id: str, config: CudnnConfig, candidates: Sequence[Candidate]) -> bool:
     keys = [each.key for each in candidates if each.key.cell_id == cell_id]
-    return any(key.metric in OF_EVERY_CONFIG or key.settings == config_name(config) for key in keys)
-
-
-def config_name(config: CudnnConfig) -> str:
-    """As series are called by."""
-    return config_of_text(", ".join(f"{name}={text}" for name, text in settings(config).items()))
+    name = config_name(settings_of(config))
+    return any(key.metric in OF_EVERY_CONFIG or key.settings == name for key in keys)
 
 
 def suite_again(suite: SuiteSpec, candidates: Sequence[Candidate], blocks: int) -> SuiteSpec:

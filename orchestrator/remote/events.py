@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.orchestrator.contrast import Contrast
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.process.protocol import EXACT
 from cudnn_sweep.orchestrator.progress import Progress

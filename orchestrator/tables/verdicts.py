@@ -3,12 +3,10 @@
 from rich.table import Table
 from rich.text import Text
 
+from cudnn_sweep.analysis.settings import besides_usual, texts_in
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
-from cudnn_sweep.orchestrator.contrast import settings
 from cudnn_sweep.orchestrator.labels import USUAL
-from cudnn_sweep.workloads.config import CudnnConfig
 
-DEFAULT_SETTINGS = {f"{name}={value}" for name, value in settings(CudnnConfig()).items()}
 WIDE = 125
 SHORT_VERDICTS = {"equivalent": "=", "inconclusive": "?", "no_effect": ""}
 VERDICT_STYLES = {"helps": "bold green", "hurts": "bold red", "equivalent": "cyan"}
@@ -22,8 +20,9 @@ def verdict_label(verdict: Verdict) -> str:
     sizes = verdict.input_shape
     numbers = (verdict.regime, verdict.state, verdict.precision, verdict.layout)
     parts = (what, verdict.direction, sizes, *numbers)
-    shared = set(verdict.other_settings.split(", ")) - DEFAULT_SETTINGS
-    return " ".join([*(part for part in parts if part and part not in USUAL), *sorted(shared)])
+    shared = besides_usual(texts_in(verdict.other_settings))
+    settings = sorted(f"{name}={text}" for name, text in shared.items())
+    return " ".join([*(part for part in parts if part and part not in USUAL), *settings])
 
 
 def verdict_text(verdict: Verdict) -> str:

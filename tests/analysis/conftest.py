@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from cudnn_sweep.analysis.schema import (
     Kernel,
     LoggedChoice,
     RunRecord,
+    settings,
 )
 from cudnn_sweep.analysis.store import Store, open_store
 
@@ -56,6 +58,8 @@ CHOICE = LoggedChoice(
     plans_timed=0,
     timed_ms=None,
 )
+
+USUAL_CONFIG: dict[str, Any] = {name: setting.usual for name, setting in settings().items()}
 
 RECORD = RunRecord(
     schema_version=SCHEMA_VERSION,
@@ -102,13 +106,7 @@ RECORD = RunRecord(
     position=0,
     repeats_block=None,
     software=None,
-    enabled=True,
-    benchmark=False,
-    benchmark_limit=10,
-    deterministic=False,
-    heuristic_mode_b=False,
-    plan_cache_limit=None,
-    compute_cache_disabled=False,
+    **USUAL_CONFIG,
     status="ok",
     message=None,
     workload_hash=None,

@@ -42,7 +42,7 @@ def test_a_file_of_every_schema_version_still_reads(tmp_path: Path) -> None:
         assert store.sweeps()[0].recorded == 1
         with open_database(store) as database:
             table = database.query("select * from records")
-        assert table.column_names == arrow_schema().names
+        assert table.column_names == [*arrow_schema().names, "config"]
         assert table["schema_version"].to_pylist() == [version]
 
 

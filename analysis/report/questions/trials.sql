@@ -10,13 +10,7 @@ select
     block,
     position, -- noqa: RF04
     twin,
-    enabled,
-    benchmark,
-    benchmark_limit,
-    deterministic, -- noqa: RF04
-    heuristic_mode_b,
-    plan_cache_limit,
-    compute_cache_disabled,
+    unnest(config),
     status,
     compute_cache,
     steady_wall_ms,

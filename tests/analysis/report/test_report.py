@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cudnn_sweep.analysis.report.content import AskedContrast, gather
+from cudnn_sweep.analysis.contrast import Contrast
+from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html, as_json, as_markdown
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.sheets import Sheet, plain
@@ -22,7 +23,7 @@ from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.cli import app
 
 MakePair = Callable[..., list[RunRecord]]
-BENCHMARK = AskedContrast(field="benchmark", baseline="false", candidate="true")
+BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
 HOSTILE = "</script><script>window.pwned=1</script>\"'&\u2028"
 NOISE = (0.999, 1.0, 1.001, 1.0)  # of the candidate's time, a block
 

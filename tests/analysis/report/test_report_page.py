@@ -9,15 +9,16 @@ from typing import Protocol
 
 import pytest
 
-from cudnn_sweep.analysis.report.content import AskedContrast, gather
+from cudnn_sweep.analysis.contrast import Contrast
+from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html
 from cudnn_sweep.analysis.report.payload import payload
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 
 MakePair = Callable[..., list[RunRecord]]
-BENCHMARK = AskedContrast(field="benchmark", baseline="false", candidate="true")
-TWINS = AskedContrast(field="twin", baseline="0", candidate="1")
+BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
+TWINS = Contrast(field="twin", baseline="0", candidate="1")
 HOSTILE = "</script><script>window.pwned=1</script>\"'&<img src=x onerror='window.pwned=2'>"
 CELLS: list[tuple[str, float, dict[str, object]]] = [
     ("gain", 0.4, {"regime": "fixed"}),

@@ -1,0 +1,72 @@
+"""Contrast: two configs that differ in one setting, the baseline first, as verdicts compare them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import permutations
+
+from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.queries import Value
+from cudnn_sweep.analysis.settings import ALWAYS_SAID, usual_texts
+from cudnn_sweep.analysis.store import Store
+
+CONFIGS = """
+select setting_texts(config, max(twin)) as texts
+from records
+where $sweep_id is null or sweep_id = $sweep_id
+group by config
+order by config
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contrast:
+    """A setting and two of its values, as text: the questions' parameters."""
+
+    field: str
+    baseline: str
+    candidate: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.baseline} → {self.candidate}"
+
+    @property
+    def is_twins(self) -> bool:
+        """Whether it compares each config with itself."""
+        return self.field == "twin"
+
+    def values(self) -> dict[str, Value]:
+        """What a question about it is asked with."""
+        return {"field": self.field, "baseline": self.baseline, "candidate": self.candidate}
+
+
+TWINS = Contrast(field="twin", baseline="0", candidate="1")
+"""Each config against itself, in the A/A pairs: whatever is seen there is a false alarm."""
+
+
+def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...]:
+    """Every pair of configs, each as its settings' texts, that differs in one setting.
+
+    The baseline has PyTorch's own value there, or came first.
+    """
+    found: dict[Contrast, None] = {}
+    usual = usual_texts()
+    distinct = {tuple(texts.items()): texts for texts in configs}.values()
+    for one, other in permutations(distinct, 2):
+        different = [name for name in usual if one[name] != other[name]]
+        if len(different) != 1:
+            continue
+        (name,) = different
+        backwards = Contrast(field=name, baseline=other[name], candidate=one[name])
+        if backwards not in found and usual[name] != other[name]:
+            found[Contrast(field=name, baseline=one[name], candidate=other[name])] = None
+    return tuple(found)
+
+
+def stored_contrasts(store: Store, sweep_id: str | None) -> list[Contrast]:
+    """Those that the stored trials hold, as a launch of their configs would have shown them."""
+    with open_database(store, sweep_id) as database:
+        rows = database.query(CONFIGS, {"sweep_id": sweep_id}).to_pylist()
+    texts = [{name: text or "null" for name, text in row["texts"]} for row in rows]
+    found = list(contrasts_among(texts))
+    found.sort(key=lambda contrast: contrast.field != ALWAYS_SAID)  # what most come for
+    return [*found, TWINS] if any(each["twin"] != "0" for each in texts) else found

@@ -1,0 +1,61 @@
+"""A config's settings as text, and what a config is called.
+
+A setting is a column of `records` that analysis/schema.py marks as one. Trials are compared by this
+text, so that it is never ambiguous: what is no plain word stands in quotes. SQL writes the same
+(analysis/settings_sql.py).
+"""
+
+import re
+from collections.abc import Mapping
+
+from cudnn_sweep.analysis.schema import SettingValue, settings
+
+PLAIN = r"[A-Za-z0-9_.:/+-]+"  # text that needs no quotes, alike in Python and in DuckDB
+PAIR = re.compile(r'(?P<name>\w+)=(?P<text>"(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)', re.DOTALL)
+ALWAYS_SAID = "benchmark"  # in a config's name, whatever its value
+
+
+def as_text(value: SettingValue) -> str:
+    """A setting's value as `setting_texts` writes it in SQL."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, Mapping):
+        return _quoted(",".join(f"{_quoted(key)}={as_text(value[key])}" for key in sorted(value)))
+    return str(value)
+
+
+def texts_of(values: Mapping[str, SettingValue]) -> dict[str, str]:
+    """Every setting's text, in the schema's order, of a row that has a column for each."""
+    return {name: as_text(values[name]) for name in settings()}
+
+
+def texts_in(line: str) -> dict[str, str]:
+    """Each setting's text in a line as questions have it: `name=text, name=text`."""
+    return {match["name"]: match["text"] for match in PAIR.finditer(line)}
+
+
+def besides_usual(texts: Mapping[str, str]) -> dict[str, str]:
+    """The settings that are not as PyTorch has them, and what is no setting of the config."""
+    usual = usual_texts()
+    return {name: text for name, text in texts.items() if text != usual.get(name)}
+
+
+def usual_texts() -> dict[str, str]:
+    """PyTorch's own config."""
+    return {name: as_text(setting.usual) for name, setting in settings().items()}
+
+
+def config_name(texts: Mapping[str, str]) -> str:
+    """What a config is called: `benchmark=true`, and whatever else is not as PyTorch has it."""
+    said = {ALWAYS_SAID: texts[ALWAYS_SAID]} | besides_usual(texts)
+    return " ".join(f"{name}={text}" for name, text in said.items())
+
+
+def _quoted(text: str) -> str:
+    if re.fullmatch(PLAIN, text) and text != "null":
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
