@@ -110,7 +110,7 @@ select -- noqa: ST06
     labels.precision,
     labels.layout,
     labels.gpu,
-    unnest(found.config),
+    unnest(found.config), -- noqa: AL03
     found.processes,
     counted.cell_choices,
     found.distinct_choices,

@@ -59,7 +59,7 @@ select
     any_value(precision) as precision, -- noqa: RF04
     any_value(layout) as layout,
     any_value(gpu) as gpu,
-    unnest(config),
+    unnest(config), -- noqa: AL03
     count(fingerprint) as processes,
     count(distinct fingerprint) as distinct_fingerprints,
     bool_and(bitwise_repeatable) as bitwise_repeatable,

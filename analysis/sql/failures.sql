@@ -6,7 +6,7 @@ with failed as (
     where status <> 'ok' and ($sweep_id is null or sweep_id = $sweep_id)
 )
 
-select
+select -- noqa: ST06
     sweep_id,
     status,
     message,
@@ -19,7 +19,7 @@ select
     precision,
     layout,
     gpu,
-    unnest(config),
+    unnest(config), -- noqa: AL03
     replicate,
     attempt,
     retry,

@@ -1,6 +1,7 @@
 """Settings as text: SQL and Python write the same, and two configs never look alike."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -27,7 +28,7 @@ SCALARS = {
 KINDS = [*SCALARS, *(pa.map_(pa.string(), kind) for kind in SCALARS)]
 
 
-def values_of(kind: pa.DataType) -> st.SearchStrategy[SettingValue]:
+def values_of(kind: pa.DataType) -> st.SearchStrategy[Any]:
     if pa.types.is_map(kind):
         return st.dictionaries(SCALARS[pa.string()], SCALARS[kind.item_type], max_size=4)
     return SCALARS[kind]

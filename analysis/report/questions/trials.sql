@@ -10,7 +10,7 @@ select
     block,
     position, -- noqa: RF04
     twin,
-    unnest(config),
+    unnest(config), -- noqa: AL03
     status,
     compute_cache,
     steady_wall_ms,
