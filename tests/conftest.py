@@ -1,9 +1,11 @@
 """Fixtures that several folders share."""
 
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,8 @@ import pytest
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome, Series
 
+ROOT = Path(__file__).parents[1]
+INSTALLED = ".installed"  # links: the folders under the names that they are imported by
 EXIT_STATUS = pytest.StashKey[int]()
 MUST_RUN = "SWEEP_CI"  # set where everything that tests need is installed: they must not skip there
 
@@ -84,6 +88,50 @@ def need() -> Callable[[bool, str], None]:
         pytest.skip(f"needs {what}")
 
     return check
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackageCopy:
+    """Our code, documents and tests as files that a test may change; what else is installed is shared."""
+
+    root: Path
+
+    def add(self, name: str, text: str) -> None:
+        """A new file, named by its path in the repository."""
+        with (self.root / name).open("x", encoding="utf-8") as file:
+            file.write(text)
+
+    def edit(self, name: str, before: str, after: str) -> None:
+        """Replace a passage that stands in the file once."""
+        text = (self.root / name).read_text(encoding="utf-8")
+        assert text.count(before) == 1, f"{name} has {text.count(before)} of: {before}"
+        (self.root / name).write_text(text.replace(before, after), encoding="utf-8")
+
+    def python(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run Python in the copy's root, with the copy as `cudnn_sweep`: `python("-m", "pytest", ...)`."""
+        environment = {**os.environ, "PYTHONPATH": str(self.root / INSTALLED)}
+        return subprocess.run(
+            [sys.executable, *arguments],
+            check=False,
+            cwd=self.root,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+
+
+@pytest.fixture
+def package_copy(tmp_path: Path) -> PackageCopy:
+    """The working tree: tracked files, and those that the next commit may add."""
+    list_files = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(list_files, cwd=ROOT, check=True, capture_output=True, text=True)
+    copy = PackageCopy(root=tmp_path / "copy")
+    for name in listed.stdout.split("\0"):
+        file = ROOT / name
+        if file.is_symlink() or file.is_file():
+            (copy.root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, copy.root / name, follow_symlinks=False)
+    return copy
 
 
 @pytest.fixture(scope="session")
