@@ -8,7 +8,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES
-from cudnn_sweep.analysis.nightly.reports.write import Reports, write_reports
+from cudnn_sweep.analysis.nightly.reports.write import write_reports
 from cudnn_sweep.analysis.progress import sweep_states
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
@@ -72,7 +72,7 @@ def _is_measured(asked: AskedNight) -> bool:
     )
 
 
-def _keep(asked: AskedNight, compared: Compared, environment: Mapping[str, str]) -> Reports:
+def _keep(asked: AskedNight, compared: Compared, environment: Mapping[str, str]) -> list[Path]:
     asked.diary().write(compared.outcome)
     summary = environment.get(STEP_SUMMARY)
     return write_reports(

@@ -1,6 +1,7 @@
 """A night on the screen: tables at a wide terminal, a line a finding elsewhere, as in a log."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
@@ -18,7 +19,6 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     printable,
     told,
 )
-from cudnn_sweep.analysis.nightly.reports.write import Reports
 
 WIDE = 150  # columns, from which on a table has room for a finding
 STYLES: dict[Group, str] = {
@@ -31,7 +31,10 @@ STATE_STYLES = {"fine": "bold green", "regression": "bold red", "could_not_tell"
 
 
 def show(
-    outcome: NightOutcome, reports: Reports, form: Literal["text", "json"], console: Console
+    outcome: NightOutcome,
+    reports: Sequence[Path],
+    form: Literal["text", "json"],
+    console: Console,
 ) -> None:
     if form == "json":
         print(to_json(outcome), end="")
@@ -48,8 +51,7 @@ def show(
         mine = [each for each in findings if each.group == group]
         if mine:
             _print_group(console, group, mine)
-    files = [reports.markdown, reports.json, reports.junit, reports.page]
-    _say(console, f"\nReports: {', '.join(str(file) for file in files if file)}")
+    _say(console, f"\nReports: {', '.join(map(str, reports))}")
 
 
 def _print_group(console: Console, group: Group, findings: Sequence[Told]) -> None:

@@ -16,12 +16,14 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.reports import as_json, junit, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 
 pytestmark = pytest.mark.timeout(300)  # whichever test comes first makes the month
 NIGHTS = [date(2026, 11, 1) + timedelta(days=day) for day in range(30)]
+REPORTS = [as_json.REPORT, junit.REPORT, markdown.REPORT]
 LAUNCH_FILE = """
 cluster_name: month
 metadata:
@@ -204,8 +206,8 @@ def month(
     url, received = posts
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        # A third of the time; tests/analysis/report/test_night_page.py looks at pages.
-        patch.setattr("cudnn_sweep.analysis.nightly.reports.write._page", lambda *_: None)
+        # Pages are a third of the time; tests/analysis/report/test_night_page.py looks at them.
+        patch.setattr("cudnn_sweep.analysis.nightly.reports.write.night_reports", lambda: REPORTS)
         for night in NIGHTS:
             options = NightOptions(file=Path("cluster.yaml"), night=night, fake=Path("script.yaml"))
             environment = {"NIGHTLY_WEBHOOK": url}

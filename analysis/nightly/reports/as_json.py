@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome, SeriesKey
+from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import unit
 
 SCHEMA_VERSION = 1
@@ -78,3 +79,6 @@ def _plain(value: object) -> object:
     if isinstance(value, datetime | date):
         return value.isoformat()
     return None if isinstance(value, float) and not isfinite(value) else value
+
+
+REPORT = NightReport(file="night.json", render=lambda outcome, _: to_json(outcome))

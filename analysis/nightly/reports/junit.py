@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import Told, facts, headline, meaning, moves, told
 
 NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -96,3 +97,6 @@ def _element(tag: str, **attributes: str) -> ElementTree.Element:
 def _legal(text: str) -> str:
     """Without the characters that XML cannot hold."""
     return NO_XML.sub("\ufffd", text)
+
+
+REPORT = NightReport(file="junit.xml", render=to_junit)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
+from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
     Group,
@@ -122,3 +123,6 @@ def _text(text: str) -> str:
     text = " ".join(text.split())
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]~$])", r"\\\1", text)
+
+
+REPORT = NightReport(file="night.md", render=lambda outcome, _: to_markdown(outcome))

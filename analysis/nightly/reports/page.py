@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
 from cudnn_sweep.analysis.nightly.reports.histories import hardwares, history
+from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import TITLES, Told, facts, headline, told
 from cudnn_sweep.analysis.report.figures import history as figure
 from cudnn_sweep.analysis.report.figures.palette import PAGE
@@ -69,3 +70,6 @@ def _finding(each: Told) -> dict[str, object]:
         "moved": each.moved,
         "command": each.command,
     }
+
+
+REPORT = NightReport(file="night.html", render=to_html)

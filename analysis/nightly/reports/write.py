@@ -1,27 +1,21 @@
 """Every report of a night, as files in one folder."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from cudnn_sweep.analysis.declared import declared
 from cudnn_sweep.analysis.errors import ReportError
+from cudnn_sweep.analysis.nightly import reports as here
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
-from cudnn_sweep.analysis.nightly.reports.as_json import to_json
-from cudnn_sweep.analysis.nightly.reports.junit import to_junit
 from cudnn_sweep.analysis.nightly.reports.markdown import to_markdown
+from cudnn_sweep.analysis.nightly.reports.report import NightReport
 
 CHARTS = ("altair", "vl_convert")  # the extra `report`
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reports:
-    """Where each of them lies."""
-
-    markdown: Path
-    json: Path
-    junit: Path
-    page: Path | None
-    """HTML; None where the extra `report` is not installed."""
+def night_reports() -> list[NightReport]:
+    """All that can be written with what is installed."""
+    return sorted(declared(here, NightReport, may_lack=CHARTS), key=lambda report: report.file)
 
 
 def write_reports(
@@ -30,39 +24,19 @@ def write_reports(
     folder: Path,
     *,
     step_summary: Path | None = None,
-) -> Reports:
+) -> list[Path]:
     """Write them; the Markdown is also added to `step_summary`, a file that a CI step shows.
 
-    Raises ReportError where a file cannot be written.
+    Returns the files. Raises ReportError where one cannot be written.
     """
-    page = _page(outcome, series)
-    reports = Reports(
-        markdown=folder / "night.md",
-        json=folder / "night.json",
-        junit=folder / "junit.xml",
-        page=folder / "night.html" if page else None,
-    )
-    markdown = to_markdown(outcome)
+    texts = {folder / each.file: each.render(outcome, series) for each in night_reports()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        reports.markdown.write_text(markdown, encoding="utf-8")
-        reports.json.write_text(to_json(outcome), encoding="utf-8")
-        reports.junit.write_text(to_junit(outcome, series), encoding="utf-8")
-        if reports.page and page:
-            reports.page.write_text(page, encoding="utf-8")
+        for path, text in texts.items():
+            path.write_text(text, encoding="utf-8")
         if step_summary:
             with step_summary.open("a", encoding="utf-8") as file:
-                file.write(markdown)
+                file.write(to_markdown(outcome))
     except OSError as error:
         raise ReportError(f"cannot write {error.filename}: {error.strerror}") from error
-    return reports
-
-
-def _page(outcome: NightOutcome, series: Sequence[Series]) -> str | None:
-    try:
-        from cudnn_sweep.analysis.nightly.reports.page import to_html
-    except ModuleNotFoundError as error:
-        if error.name in CHARTS:
-            return None
-        raise
-    return to_html(outcome, series)
+    return list(texts)

@@ -2,7 +2,15 @@
 
 import altair as alt
 
-from cudnn_sweep.analysis.report.figures.figure import CELL, ROWS, Column, Drawing, Figure, styled
+from cudnn_sweep.analysis.report.figures.figure import (
+    CELL,
+    ROWS,
+    Column,
+    Drawing,
+    Figure,
+    chart,
+    styled,
+)
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
 MOST_CURVES = 8  # more cannot be told apart
@@ -10,7 +18,17 @@ MOST_EXPONENT = 7  # 10 million iterations: days
 STEP = 0.05  # of the exponent, from one point of a curve to the next
 
 
-def figure(palette: Palette, compute_cache: str) -> Figure:
+@chart(place=30)
+def break_even_empty(palette: Palette, min_effect: float) -> Figure:
+    return _break_even(palette, "empty")
+
+
+@chart(place=40)
+def break_even_warm(palette: Palette, min_effect: float) -> Figure:
+    return _break_even(palette, "warm")
+
+
+def _break_even(palette: Palette, compute_cache: str) -> Figure:
     return Figure(
         name=f"break_even_{compute_cache}",
         title=f"When it pays back, {compute_cache} compute cache",

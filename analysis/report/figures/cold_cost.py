@@ -10,6 +10,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Column,
     Drawing,
     Figure,
+    chart,
     styled,
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
@@ -19,7 +20,8 @@ STATES = ["empty", "warm", "disabled", "none"]
 ASIDE = 1.06
 
 
-def figure(palette: Palette) -> Figure:
+@chart(place=60)
+def cold_cost(palette: Palette, min_effect: float) -> Figure:
     return Figure(
         name="cold_cost",
         title="Cold cost by number of shapes",

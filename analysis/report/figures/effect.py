@@ -10,6 +10,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Column,
     Drawing,
     Figure,
+    chart,
     ratio_ticks,
     styled,
     verdict_colour,
@@ -22,7 +23,8 @@ MARK, DENSE_MARK = 85, 22  # square pixels
 SORTED = alt.EncodingSortField("ratio", op="min", order="ascending")
 
 
-def figure(palette: Palette, min_effect: float) -> Figure:
+@chart(place=10)
+def effect(palette: Palette, min_effect: float) -> Figure:
     return Figure(
         name="effect",
         title="Effect by cell",

@@ -1,6 +1,6 @@
 """One chart of a report: what it is of, how it is read, and its Vega-Lite specs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -53,6 +53,27 @@ class Figure:
     half: bool = False
     """Whether two of them stand side by side on a wide screen."""
     drawings: Mapping[Layout, Drawing]
+
+
+Make: TypeAlias = Callable[[Palette, float], Figure]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chart:
+    """A figure of every report: `make` gets the page's colours and the minimum effect."""
+
+    place: int
+    """Charts are shown from the lowest place to the highest."""
+    make: Make
+
+
+def chart(*, place: int) -> Callable[[Make], Chart]:
+    """Declare a chart by the function below; reports take all that the files in this folder declare."""
+
+    def declare(make: Make) -> Chart:
+        return Chart(place=place, make=make)
+
+    return declare
 
 
 CELL = Column(field="label", title="cell", kind="text")

@@ -11,6 +11,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Column,
     Drawing,
     Figure,
+    chart,
     styled,
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
@@ -19,7 +20,8 @@ MUCH, SOME = 2.0, 1.25  # ratios at which the colours change
 SIGNS = {"helps": "◀", "hurts": "▶", "equivalent": "=", "inconclusive": "?", "no_effect": "·"}
 
 
-def figure(palette: Palette, min_effect: float) -> Figure:
+@chart(place=20)
+def heat_map(palette: Palette, min_effect: float) -> Figure:
     return Figure(
         name="heat_map",
         title="Workload by regime",

@@ -9,6 +9,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Column,
     Drawing,
     Figure,
+    chart,
     ratio_ticks,
     styled,
     verdict_colour,
@@ -17,7 +18,8 @@ from cudnn_sweep.analysis.report.figures.figure import (
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
 
-def figure(palette: Palette) -> Figure:
+@chart(place=50)
+def memory(palette: Palette, min_effect: float) -> Figure:
     return Figure(
         name="memory",
         title="Memory against speed",

@@ -9,13 +9,15 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Column,
     Drawing,
     Figure,
+    chart,
     ratio_ticks,
     styled,
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
 
-def figure(palette: Palette) -> Figure:
+@chart(place=80)
+def precision(palette: Palette, min_effect: float) -> Figure:
     return Figure(
         name="precision",
         title="Precision against error",

@@ -11,6 +11,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Column,
     Drawing,
     Figure,
+    chart,
     styled,
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
@@ -18,7 +19,8 @@ from cudnn_sweep.analysis.report.figures.palette import Palette
 KINDS = ["all alike", "three in four", "half", "fewer"]
 
 
-def figure(palette: Palette) -> Figure:
+@chart(place=70)
+def stability(palette: Palette, min_effect: float) -> Figure:
     return Figure(
         name="stability",
         title="Choice stability",

@@ -2,11 +2,12 @@
 
 import altair as alt
 
-from cudnn_sweep.analysis.report.figures.figure import ROWS, Column, Drawing, Figure, styled
+from cudnn_sweep.analysis.report.figures.figure import ROWS, Column, Drawing, Figure, chart, styled
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
 
-def figure(palette: Palette) -> Figure:
+@chart(place=90)
+def time(palette: Palette, min_effect: float) -> Figure:
     return Figure(
         name="time",
         title="Where the time went",

@@ -13,11 +13,12 @@ from markdown_it import MarkdownIt
 
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.nightly.outcome import Change, NightOutcome, Series
+from cudnn_sweep.analysis.nightly.reports import as_json, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import as_row, from_json, to_json
 from cudnn_sweep.analysis.nightly.reports.junit import to_junit
 from cudnn_sweep.analysis.nightly.reports.markdown import to_markdown
 from cudnn_sweep.analysis.nightly.reports.words import headline
-from cudnn_sweep.analysis.nightly.reports.write import write_reports
+from cudnn_sweep.analysis.nightly.reports.write import night_reports, write_reports
 
 Night = tuple[NightOutcome, list[Series]]
 SCHEMA = Path(__file__).parents[1] / "data" / "junit-10.xsd"
@@ -152,15 +153,14 @@ def test_a_night_that_could_not_tell_says_why(untold: Night) -> None:
 def test_reports_are_written_and_the_step_is_summed_up(
     night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "cudnn_sweep.analysis.nightly.reports.write._page", lambda *_: None
-    )  # it takes a second; test_night_page.py has it
+    reports = [as_json.REPORT, markdown.REPORT]
+    monkeypatch.setattr("cudnn_sweep.analysis.nightly.reports.write.night_reports", lambda: reports)
     summary = tmp_path / "summary"
     summary.write_text("before\n")
-    reports = write_reports(*night, tmp_path / "new" / "reports", step_summary=summary)
-    assert reports.page is None
-    assert summary.read_text() == "before\n" + reports.markdown.read_text()
-    assert from_json(reports.json.read_text()) == night[0]
+    written = write_reports(*night, tmp_path / "new" / "reports", step_summary=summary)
+    assert [file.name for file in written] == ["night.json", "night.md"]
+    assert from_json(written[0].read_text()) == night[0]
+    assert summary.read_text() == "before\n" + written[1].read_text()
     with pytest.raises(ReportError, match="cannot write .*summary"):
         write_reports(*night, summary)
 
@@ -172,6 +172,15 @@ def test_values_that_are_no_numbers_are_reported_on(night: Night, tmp_path: Path
         replace(point, value=value) for point, value in zip(one.points, values, strict=True)
     )
     odd = replace(one, key=replace(one.key, metric="error"), points=points)
-    reports = write_reports(outcome, [odd, *others], tmp_path)
-    assert reports.page is not None
-    assert reports.page.exists()
+    written = write_reports(outcome, [odd, *others], tmp_path)
+    assert {"junit.xml", "night.html", "night.json", "night.md"} <= {file.name for file in written}
+    assert set(tmp_path.iterdir()) == set(written)
+
+
+def test_every_report_has_a_file_of_its_own_and_takes_any_night(
+    night: Night, untold: Night
+) -> None:
+    reports = night_reports()
+    assert len({report.file for report in reports}) == len(reports)
+    for report in reports:
+        assert all(report.render(*each).strip() for each in (night, untold)), report.file
