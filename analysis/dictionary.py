@@ -1,6 +1,6 @@
 """The data dictionary of the questions: what each column of each answer means.
 
-`python -m cudnn_sweep.analysis.dictionary` prints docs/questions.md. A column is explained in its
+`make docs` writes it to docs/questions.md. A column is explained in its
 question's head, else among SHARED, else as the column of `records` that it is.
 """
 
@@ -67,9 +67,8 @@ def questions_dictionary() -> str:
         lines = [
             "# The questions",
             "",
-            "`sweep query` asks one of these by its name; its parameters are further options. Made by",
-            "`python -m cudnn_sweep.analysis.dictionary`; a test holds it to the SQL. All read the view",
-            "`records`, a row a trial: [its columns](records.md).",
+            "`sweep query` asks one of these by its name; its parameters are further options. All read the",
+            "view `records`, a row a trial: [its columns](records.md). Made by `make docs`.",
             "",
             *(f"- [`{each.name}`](#{each.name}): {each.question}" for each in questions),
             *(line for each in questions for line in _documented(database, each)),
@@ -99,7 +98,3 @@ def _stored_meanings() -> dict[str, str]:
         for field in arrow_schema()
         if field.metadata
     }
-
-
-if __name__ == "__main__":
-    print(questions_dictionary(), end="")

@@ -462,7 +462,7 @@ def data_dictionary() -> str:
     lines = [
         "# Columns of `records`",
         "",
-        "One row a trial. Made by `python -m cudnn_sweep.analysis.schema`; a test holds it to the code.",
+        "One row a trial. Made by `make docs`.",
         "",
         "| column | type | null | meaning |",
         "|---|---|---|---|",
@@ -520,7 +520,3 @@ def _arrow_type(python_type: object) -> pa.DataType:
         assert isinstance(python_type, type)
         return pa.struct([_arrow_field(name, hint) for name, hint in _hints(python_type).items()])
     return ARROW_TYPES[python_type]  # type: ignore[index]
-
-
-if __name__ == "__main__":
-    print(data_dictionary(), end="")

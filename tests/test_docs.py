@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 from typer.main import get_command
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("workloads/**/*.md")]
 )
+GENERATED = run_path(str(ROOT / "docs" / "generate.py"))["DOCUMENTS"]
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 COMMAND = re.compile(r"^    (sweep .*?)(?:\s{2,}#.*| \|.*)?$|`(sweep [a-z][^`]*)`", re.MULTILINE)
 
@@ -73,6 +75,11 @@ def test_help_imports_neither_torch_nor_ray() -> None:
         "sys.exit('torch' in sys.modules or 'ray' in sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated_document_is_up_to_date(name: str) -> None:
+    assert (ROOT / name).read_text() == GENERATED[name](), f"{name} is stale: run `make docs`"
 
 
 def sample(document: str, word: str) -> str:

@@ -1,15 +1,11 @@
 """The data dictionary says what every column of every answer means, and nothing else."""
 
-from pathlib import Path
-
 import pytest
 
 from cudnn_sweep.analysis.database import open_database
-from cudnn_sweep.analysis.dictionary import SHARED, answer_columns, meaning, questions_dictionary
+from cudnn_sweep.analysis.dictionary import SHARED, answer_columns, meaning
 from cudnn_sweep.analysis.queries import load_query, query_names
 from cudnn_sweep.analysis.store import open_store
-
-DOCUMENT = Path(__file__).parents[2] / "docs" / "questions.md"
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +28,3 @@ def test_what_is_shared_is_the_meaning_somewhere(answered: dict[str, list[str]])
     own = {name: load_query(name).columns for name in answered}
     used = {column for name, columns in answered.items() for column in {*columns} - {*own[name]}}
     assert set(SHARED) <= used
-
-
-def test_the_document_is_up_to_date() -> None:
-    assert DOCUMENT.read_text() == questions_dictionary(), (
-        "run: python -m cudnn_sweep.analysis.dictionary > docs/questions.md"
-    )

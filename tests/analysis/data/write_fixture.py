@@ -1,6 +1,6 @@
 """Write schema-<version>.parquet, one record of the present layout, beside this file.
 
-Run once for each new SCHEMA_VERSION: python tests/analysis/data/write_fixture.py
+`make docs` runs it. A file that is there stays: it is what its version wrote.
 """
 
 from pathlib import Path
@@ -12,4 +12,5 @@ from cudnn_sweep.analysis.schema import SCHEMA_VERSION, to_table
 if __name__ == "__main__":
     record = run_path(str(Path(__file__).parents[1] / "conftest.py"))["RECORD"]
     target = Path(__file__).with_name(f"schema-{SCHEMA_VERSION}.parquet")
-    target.write_bytes(encode(to_table([record])).to_pybytes())
+    if not target.exists():
+        target.write_bytes(encode(to_table([record])).to_pybytes())
