@@ -12,9 +12,16 @@ from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.parameters import NamedChoice, name_and_numbers
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, load_problems, sizes_text
-from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
+from cudnn_sweep.workloads.regime import ShapeRegime, make_regime, regime_types
 from cudnn_sweep.workloads.state import State, make_state
-from cudnn_sweep.workloads.suite import BatchByDevice, CellAxes, ModelSpec, SuiteSpec, each
+from cudnn_sweep.workloads.suite import (
+    ALL_REGIMES,
+    BatchByDevice,
+    CellAxes,
+    ModelSpec,
+    SuiteSpec,
+    each,
+)
 
 OPEN_SHAPES_CHECKED = 1000
 
@@ -66,7 +73,7 @@ def _combinations(
         each(axes.input),
         each(axes.direction),
         each(batch),
-        each(axes.regime),
+        _regimes(axes),
         each(axes.state),
         each(axes.precision),
         each(axes.layout),
@@ -74,8 +81,9 @@ def _combinations(
         known = facts[workload]
         shape = _input_shape(workload, known, problem, given, size)
         way = _direction(workload, known, direction)
-        rule = _regime(workload, known, regime, shape)
-        _check_outputs(rule, problem, shape)
+        rule = _suiting_regime(workload, known, regime, shape, problem)
+        if rule is None:
+            continue
         around = _state(workload, known, way, state)
         yield Cell(
             workload=workload,
@@ -161,6 +169,42 @@ def _direction(workload: str, known: WorkloadFacts, name: str | None) -> str:
     if name not in known.directions:
         raise unknown(f"direction of workload {workload}", name, list(known.directions))
     return name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _RegimeChoice:
+    choice: NamedChoice
+    by_all: bool
+    """It is one of those that `all` stands for."""
+
+
+def _regimes(axes: CellAxes) -> list[_RegimeChoice]:
+    asked = each(axes.regime)
+    named = {name_and_numbers("regime", choice)[0] for choice in asked}
+    others = [name for name in sorted(regime_types()) if name not in named]
+    return [
+        _RegimeChoice(choice=name, by_all=choice == ALL_REGIMES)
+        for choice in asked
+        for name in (others if choice == ALL_REGIMES else [choice])
+    ]
+
+
+def _suiting_regime(
+    workload: str,
+    known: WorkloadFacts,
+    regime: _RegimeChoice,
+    base: Shape,
+    problem: ConvProblem | None,
+) -> ShapeRegime | None:
+    """None where `all` stands for a rule that does not suit the cell."""
+    try:
+        rule = _regime(workload, known, regime.choice, base)
+        _check_outputs(rule, problem, base)
+    except WorkloadError:
+        if regime.by_all:
+            return None
+        raise
+    return rule
 
 
 def _regime(workload: str, known: WorkloadFacts, choice: NamedChoice, base: Shape) -> ShapeRegime:

@@ -21,6 +21,7 @@ from cudnn_sweep.workloads.problem import ConvProblem, Shape, none_empty, parse_
 STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
 ALL_MODELS = "all"
+ALL_REGIMES = "all"
 
 GpuName = Annotated[str, Field(min_length=1)]
 Batch = Annotated[int, Field(ge=1, lt=2**31)]
@@ -112,6 +113,7 @@ class CellAxes(BaseModel):
     direction: str | list[str] | None = None
     batch: Batch | BatchByDevice | list[Batch] | None = None
     regime: NamedChoice | list[NamedChoice] = "fixed"
+    """`all`: with its defaults each one that suits the cell and is not named beside it."""
     state: NamedChoice | list[NamedChoice] = "plain"
     precision: str | list[str] = "tf32"
     layout: str | list[str] = "contiguous"

@@ -8,7 +8,8 @@ from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.problem import load_problems
-from cudnn_sweep.workloads.suite import CellAxes, ProblemSpec, SuiteSpec
+from cudnn_sweep.workloads.regime import regime_types
+from cudnn_sweep.workloads.suite import ALL_REGIMES, CellAxes, ProblemSpec, SuiteSpec
 
 FACTS = {
     "conv": WorkloadFacts(
@@ -71,6 +72,27 @@ def test_model_has_its_input_and_its_choice() -> None:
     assert choice is not None
     assert choice.arguments == {"depth": 3}
     assert (choice.optimiser, choice.optimiser_parameters) == ("adamw", {"lr": 0.1})
+
+
+def test_all_regimes_are_those_that_suit_but_for_what_is_named_beside() -> None:
+    batches = cells({"workload": "mnist", "regime": "all"})
+    assert {"fixed", "serving_queue"} <= {cell.regime for cell in batches}
+    assert {regime_types()[cell.regime].varies for cell in batches} == {"nothing", "batch"}
+    own = {"cycle": {"sizes": 2}}
+    found = cells({"workload": "conv", "problem": "stem", "regime": ["all", own]}, problems=OWN)
+    assert [cell.regime_parameters["sizes"] for cell in found if cell.regime == "cycle"] == [2]
+    assert "multi_scale" not in {cell.regime for cell in found}, "32 pixels are too few for it"
+
+
+def test_what_is_named_must_suit_though_all_stands_beside_it() -> None:
+    with pytest.raises(WorkloadError, match="multi_scale: 10 sizes in steps of 32 do not fit"):
+        cells(
+            {"workload": "conv", "problem": "stem", "regime": ["all", "multi_scale"]}, problems=OWN
+        )
+
+
+def test_no_regime_has_the_name_that_stands_for_all() -> None:
+    assert ALL_REGIMES not in regime_types()
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
