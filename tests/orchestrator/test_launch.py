@@ -19,6 +19,7 @@ from cudnn_sweep.analysis.progress import blocks_of, planned
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.spec import suite_names
 
 SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]
 
@@ -200,7 +201,7 @@ MISTAKES = {
     "unknown suite": (
         ["--suite", "quik"],
         "",
-        "unknown suite 'quik'; allowed: controls, deepbench",
+        f"unknown suite 'quik'; allowed: {', '.join(suite_names())}, or a .yaml file",
     ),
     "unknown key": (
         [],
@@ -260,7 +261,7 @@ def test_mistake_is_named_before_anything_starts(
 
 LATE_MISTAKES = {
     "workload": ("{workload: convv}", "unknown workload 'convv'; allowed: "),
-    "regime": ("{workload: noop, regime: often}", "unknown regime 'often'; allowed: cycle, fixed"),
+    "regime": ("{workload: noop, regime: often}", "unknown regime 'often'; allowed: "),
     "needs problem": ("{workload: conv}", "workload conv needs a problem"),
     "varies": ("{workload: mnist, regime: fresh}", "workload mnist may vary batch"),
     "file": ("{workload: 'gone.py:x'}", "gone.py cannot be imported"),

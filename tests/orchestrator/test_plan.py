@@ -40,7 +40,7 @@ def test_suite_plans_the_same_trials_twice(name: str, device: str, look: Look) -
     assert len(set(ids)) == len(ids) > 0
 
 
-def test_quick_has_every_bundled_workload(look: Look) -> None:
+def test_quick_times_a_convolution_and_a_training(look: Look) -> None:
     trials = planned("quick", look).trials
     assert {trial.cell.workload for trial in trials} == {"conv", "mnist"}
 

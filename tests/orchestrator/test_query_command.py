@@ -94,7 +94,7 @@ def test_damaged_files_are_named(results: Path) -> None:
     [
         ([], "the question is missing or not first"),
         (["--min-effect", "0.1", "helps_or_hurts"], "not first: found --min-effect"),
-        (["nope"], "the questions: break_even, by_shape_regime, "),
+        (["nope"], "there is no question 'nope'; the questions: "),
         (["nope.sql"], "cannot read nope.sql"),
         (["sweeps", "--x", "1"], "sweeps has no parameter 'x'; its parameters: none"),
         (["failures", "--sweep-id"], "option --sweep-id lacks its value"),

@@ -99,11 +99,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no problem": ({"workload": "conv"}, "needs a problem"),
     "unknown problem": (
         {"workload": "conv", "problem": "resnet50/stem"},
-        "unknown problem 'resnet50/stem'; allowed: resnet50/conv10_1x1_128",
+        "unknown problem 'resnet50/stem'; allowed: resnet50/",
     ),
     "unknown file": (
         {"workload": "conv", "problem": "resnet51"},
-        "unknown problem 'resnet51'; allowed: convnet_benchmarks",
+        "unknown problem 'resnet51'; allowed: ",
     ),
     "problem of another": (
         {"workload": "mnist", "problem": "tutorials/rgb224"},

@@ -5,7 +5,7 @@ from statistics import fmean, median
 
 import pytest
 
-from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.errors import WorkloadError, unknown
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.regime import make_regime, regime_types
 
@@ -94,10 +94,15 @@ def test_last_batch_of_an_epoch_is_smaller() -> None:
     assert period == (BASE, BASE, (4, 3, 96, 128))
 
 
+def test_an_unknown_regime_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(WorkloadError) as error:
+        make_regime("often", {})
+    assert str(error.value) == str(unknown("regime", "often", list(regime_types())))
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "base", "message"),
     [
-        ("often", {}, BASE, "unknown regime 'often'; allowed: cycle, fixed, fresh"),
         ("multi_scale", {}, BASE, "10 sizes in steps of 32 do not fit below"),
         ("progressive", {"stages": 9}, (1, 3, 8, 8), "has not 9 sizes from 0.5"),
         ("train_and_eval", {"eval_batch": 1.0}, BASE, "a batch of 8 times 1.0 is the same"),
