@@ -6,7 +6,8 @@ text, so that it is never ambiguous: what is no plain word stands in quotes. SQL
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from cudnn_sweep.analysis.schema import SettingValue, settings
 
@@ -15,7 +16,10 @@ PAIR = re.compile(r'(?P<name>\w+)=(?P<text>"(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)', r
 ALWAYS_SAID = "benchmark"  # in a config's name, whatever its value
 
 
-def as_text(value: SettingValue) -> str:
+ArrowMap: TypeAlias = Sequence[tuple[str, bool | int | float | str]]
+
+
+def as_text(value: SettingValue | ArrowMap) -> str:
     """A setting's value as `setting_texts` writes it in SQL."""
     if value is None:
         return "null"
@@ -23,12 +27,13 @@ def as_text(value: SettingValue) -> str:
         return str(value).lower()
     if isinstance(value, str):
         return _quoted(value)
-    if isinstance(value, Mapping):
-        return _quoted(",".join(f"{_quoted(key)}={as_text(value[key])}" for key in sorted(value)))
-    return str(value)
+    if isinstance(value, int | float):
+        return str(value)
+    items = dict(value)
+    return _quoted(",".join(f"{_quoted(key)}={as_text(items[key])}" for key in sorted(items)))
 
 
-def texts_of(values: Mapping[str, SettingValue]) -> dict[str, str]:
+def texts_of(values: Mapping[str, SettingValue | ArrowMap]) -> dict[str, str]:
     """Every setting's text, in the schema's order, of a row that has a column for each."""
     return {name: as_text(values[name]) for name in settings()}
 

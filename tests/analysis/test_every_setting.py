@@ -7,7 +7,7 @@ further settings.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from itertools import chain
 from typing import Any
@@ -22,10 +22,21 @@ from cudnn_sweep.analysis.nightly.history import read_history
 from cudnn_sweep.analysis.queries import Value, load_query, query_names
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.sheets import sheets
-from cudnn_sweep.analysis.schema import RunRecord, SettingValue, arrow_schema, settings, to_table
+from cudnn_sweep.analysis.schema import (
+    RunRecord,
+    SettingValue,
+    arrow_schema,
+    columns_of,
+    settings,
+    to_table,
+)
 from cudnn_sweep.analysis.settings import as_text, config_name, texts_in, texts_of, usual_texts
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.analysis.verdicts import verdicts
+from cudnn_sweep.orchestrator.contrast import contrasts_of
+from cudnn_sweep.orchestrator.labels import config_label
+from cudnn_sweep.workloads import environment
+from cudnn_sweep.workloads.config import CudnnConfig
 
 BLOCKS = 3
 NIGHTS = ("night-2026-11-01-lab", "night-2026-11-02-lab")
@@ -81,6 +92,24 @@ CELLS: dict[str, dict[str, Any]] = {
 }
 ABOUT_ANOTHER_SETTING = ("determinism_cost",)
 VALUES: dict[str, dict[str, Value]] = {"worst_regressions": {"rows": 1000}}
+
+
+def test_every_field_is_a_column_marked_as_a_setting_with_its_default() -> None:
+    assert asdict(CudnnConfig()) == {name: setting.usual for name, setting in settings().items()}
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(CudnnConfig)])
+def test_a_field_alone_makes_a_contrast_and_another_name(field: str) -> None:
+    default, text = CudnnConfig(), as_text(another(field))
+    config = replace(default, **{field: another(field)})  # type: ignore[arg-type]
+    contrast = Contrast(field=field, baseline=usual_texts()[field], candidate=text)
+    assert contrasts_of([config, default]) == (contrast,)
+    assert f"{field}={text}" in config_label(config)
+
+
+def test_what_is_hashed_is_what_the_schema_marks() -> None:
+    assert set(environment.SOFTWARE) == set(columns_of("software"))
+    assert set(environment.HARDWARE) == set(columns_of("hardware"))
 
 
 @pytest.fixture(scope="module")
@@ -169,16 +198,20 @@ def test_each_setting_can_be_asked_about(every_config: Store, name: str) -> None
     assert ratios == pytest.approx([1.0, ratio / 1.05]), "with benchmark off, and with it on"
 
 
+def test_every_setting_is_among_the_stored_contrasts(every_config: Store) -> None:
+    found = stored_contrasts(every_config, NIGHTS[0])
+    assert {each.field for each in found} == {*settings(), TWINS.field}
+    assert found[0] == BENCHMARK, "what most come for"
+
+
 def test_a_report_tells_every_config_apart(every_config: Store) -> None:
-    contrasts = stored_contrasts(every_config, None)
-    assert {each.field for each in contrasts} == {*settings(), TWINS.field}
-    tables = sheets(gather(every_config, "here", NIGHTS[0], contrasts, 0.03))
+    tables = sheets(gather(every_config, "here", NIGHTS[0], [BENCHMARK], 0.03))
     for name in ("choices", "trials"):
         configs = tables[name].columns.index("config")
         assert {row[configs] for row in tables[name].rows} == NAMES, name
     sheet = tables["verdicts"]
-    label, contrast = (sheet.columns.index(each) for each in ("label", "contrast"))
-    labels = [row[label] for row in sheet.rows if row[contrast] == 0]
+    label = sheet.columns.index("label")
+    labels = [row[label] for row in sheet.rows]
     assert len(set(labels)) == len(labels) == len(CELLS) * len(CONFIGS)
 
 

@@ -1,0 +1,68 @@
+"""A new setting of the config costs its field in config.py and its line in schema.py, whatever its type."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.conftest import PackageCopy
+
+FIELDS = """\
+    eager_loading: bool = False
+    \"\"\"CUDA_MODULE_LOADING=EAGER.\"\"\"
+    workspace_share: float = 1.0
+    \"\"\"A number.\"\"\"
+    tag: str = "none"
+    \"\"\"Text.\"\"\"
+    errata: dict[str, str] = field(default_factory=dict)
+    \"\"\"A mapping.\"\"\"
+
+    def apply(self) -> None:
+"""
+READ_BACK = """\
+        eager_loading=environment.get("CUDA_MODULE_LOADING") == "EAGER",
+        workspace_share=float(environment.get("WORKSPACE_SHARE", 1)),
+        tag=environment.get("TAG", "none"),
+        errata=json.loads(environment.get("ERRATA", "{}")),
+    )
+"""
+APPLY = """\
+        _set_or_unset("CUDA_MODULE_LOADING", "EAGER" if self.eager_loading else None)
+        _set_or_unset("WORKSPACE_SHARE", str(self.workspace_share))
+        _set_or_unset("TAG", self.tag)
+        _set_or_unset("ERRATA", json.dumps(self.errata))
+        cudnn.enabled = self.enabled
+"""
+COLUMNS = """\
+    eager_loading: Annotated[bool, "loading", Setting(usual=False, since={new})]
+    workspace_share: Annotated[float, "a number", Setting(usual=1.0, since={new})]
+    tag: Annotated[str, "text", Setting(usual="none", since={new})]
+    errata: Annotated[dict[str, str], "a mapping", Setting(usual={{}}, since={new})]
+
+    # outcome
+"""
+CHECKED = (
+    "tests/analysis/test_every_setting.py",
+    "tests/analysis/test_schema.py",
+    "tests/analysis/test_schema_versions.py::test_a_verdict_pools_them",
+)
+
+
+def test_settings_of_every_type_are_never_merged(package_copy: "PackageCopy") -> None:
+    from cudnn_sweep.analysis.schema import SCHEMA_VERSION
+
+    new = SCHEMA_VERSION + 1
+    config, schema = "workloads/config.py", "analysis/schema.py"
+    package_copy.edit(config, "import os\n", "import json\nimport os\n")
+    package_copy.edit(config, "import dataclass\n", "import dataclass, field\n")
+    package_copy.edit(config, "\n    def apply(self) -> None:\n", FIELDS)
+    package_copy.edit(config, "        cudnn.enabled = self.enabled\n", APPLY)
+    package_copy.edit(
+        config,
+        '        compute_cache_disabled=environment.get(COMPUTE_CACHE_DISABLED) == "1",\n    )\n',
+        f'        compute_cache_disabled=environment.get(COMPUTE_CACHE_DISABLED) == "1",\n{READ_BACK}',
+    )
+    package_copy.edit(schema, "\n    # outcome\n", COLUMNS.format(new=new))
+    package_copy.edit(schema, f"SCHEMA_VERSION = {new - 1}\n", f"SCHEMA_VERSION = {new}\n")
+    made = package_copy.python("docs/generate.py")
+    assert made.returncode == 0, made.stdout + made.stderr
+    tested = package_copy.python("-m", "pytest", "-q", "-n", "0", *CHECKED)
+    assert tested.returncode == 0, tested.stdout[-4000:] + tested.stderr[-1000:]
