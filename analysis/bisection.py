@@ -1,13 +1,13 @@
 """Which version to try next between a good and a bad one: only what the versions known say."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-Software: TypeAlias = Mapping[str, str]  # part to version
+from packaging.version import InvalidVersion, Version
 
-RANKS = {"dev": 0, "post": 3}
-PRE_RELEASE, FINAL = 1, 2
+from cudnn_sweep.analysis.errors import QueryError
+
+Software: TypeAlias = Mapping[str, str]  # part to version
 
 
 def next_to_try(
@@ -61,34 +61,35 @@ def _versions(parts: Sequence[str], software: Software) -> str:
 def _midpoint(
     part: str, good: str, bad: str, stored: Sequence[str], candidates: Sequence[str]
 ) -> str:
-    low, high = sorted((version_order(good), version_order(bad)))
-    between = {
-        version_order(version): version
-        for version in (*candidates, *stored)  # what is stored is written as it was installed
-        if low < version_order(version) < high
-    }
+    low, high = _order(good), _order(bad)
     step = f"{part} {good} → {bad}"
+    between: dict[Version, str] = {}
+    if low is not None and high is not None:
+        low, high = sorted((low, high))
+        for version in (*candidates, *stored):  # what is stored is written as it was installed
+            order = _order(version)
+            if order is not None and low < order < high:
+                between[order] = version
     if not between:
         return f"{step}: no version between them is known; name some by --candidates."
-    ordered = [between[key] for key in sorted(between)]
+    ordered = [between[order] for order in sorted(between)]
     middle = ordered[len(ordered) // 2]
     there = "its records are here" if middle in stored else "not measured yet"
     return f"{step}: try {part} {middle} next ({there}), the middle of {', '.join(ordered)}."
 
 
-def version_order(version: str) -> tuple[tuple[int, ...], int, tuple[int, ...]]:
-    """By its numbers; 2.11.0.dev3 and then 2.11.0rc1 come before 2.11.0, +cu130 does not count."""
-    public = version.partition("+")[0]
-    release = re.match(r"[\d.]*", public)
-    assert release is not None
-    rest = public[release.end() :]
-    rank = next((rank for kind, rank in RANKS.items() if rest.startswith(kind)), PRE_RELEASE)
-    return _numbers(release[0]), rank if rest else FINAL, _numbers(rest)
+def read_candidates(text: str) -> list[str]:
+    """Versions with commas between them. Raises QueryError for what is no version."""
+    versions = [version for each in text.split(",") if (version := each.strip())]
+    for version in versions:
+        if _order(version) is None:
+            raise QueryError(f"--candidates: found {version!r}, allowed are versions as 2.10.0")
+    return versions
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    """Zeros at the end say nothing: 2.11 is 2.11.0."""
-    found = [int(number) for number in re.findall(r"\d+", text)]
-    while found and found[-1] == 0:
-        found.pop()
-    return tuple(found)
+def _order(version: str) -> Version | None:
+    """Without what follows a plus: 2.11.0+cu130 is 2.11.0. None for what is no version, as `none`."""
+    try:
+        return Version(Version(version).public)
+    except InvalidVersion:
+        return None

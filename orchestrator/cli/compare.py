@@ -36,6 +36,7 @@ def compare(
     ran in one block are compared in pairs, others by Welch's t. Wall and device time have a verdict each.
     """
     with mistakes_exit():
+        from cudnn_sweep.analysis.bisection import read_candidates
         from cudnn_sweep.analysis.comparison import compare as compare_sides
         from cudnn_sweep.analysis.database import open_database
         from cudnn_sweep.analysis.errors import QueryError
@@ -43,12 +44,12 @@ def compare(
 
         if format is Format.PARQUET:
             raise QueryError("--format: found parquet, allowed are table, csv, json, markdown")
+        named = read_candidates(candidates or "")
         with open_database(open_store(results or results_of_the_launch_file())) as database:
             found = compare_sides(database, a, b, min_effect)
         to_stderr = format not in FOR_PEOPLE
         typer.echo("\n".join(_head(found)) + "\n", err=to_stderr)
         deliver(found.rows, format, None)
-        named = [each.strip() for each in (candidates or "").split(",") if each.strip()]
         typer.echo("\n" + "\n".join(_end(found, named)), err=to_stderr)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from cudnn_sweep.analysis.bisection import next_to_try, version_order
+from cudnn_sweep.analysis.bisection import next_to_try, read_candidates
 from cudnn_sweep.analysis.comparison import Comparison, Side, compare, find_side, suggestion
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.errors import QueryError
@@ -244,7 +244,20 @@ def test_equal_softwares_leave_nothing_to_try() -> None:
     assert next_to_try(GOOD, GOOD, [GOOD], ["2.10.0"]) is None
 
 
-def test_versions_are_ordered_by_their_numbers() -> None:
-    written = ["2.9.0", "2.10.0.dev3", "2.10.0rc1", "2.10.0+cu130", "2.11"]
-    assert [version_order(each) for each in written] == sorted(map(version_order, written))
-    assert version_order("2.11") == version_order("2.11.0")
+def test_versions_are_ordered_as_their_releases_are() -> None:
+    versions = ["2.10.0.dev3", "2.10.0a1", "2.10.0b1", "2.10.0rc1", "2.10.0+cu130", "2.11"]
+    line = next_to_try(GOOD, GOOD | {"torch": "2.12.0"}, [], versions[::-1])
+    assert line is not None and line.endswith(f"the middle of {', '.join(versions)}.")
+    line = next_to_try(GOOD | {"torch": "2.11.0"}, GOOD | {"torch": "2.12.0"}, [], ["2.11"])
+    assert line is not None and "no version between them is known" in line
+
+
+def test_a_part_without_a_version_has_none_between() -> None:
+    line = next_to_try(GOOD | {"driver": "none"}, GOOD, [GOOD], ["400.1"])
+    assert line is not None and "no version between them is known" in line
+
+
+def test_a_candidate_that_is_no_version_is_refused() -> None:
+    assert read_candidates(" 2.10.0, 2.11.0a1,") == ["2.10.0", "2.11.0a1"]
+    with pytest.raises(QueryError, match="found 'newest', allowed are versions as 2.10.0"):
+        read_candidates("2.10.0,newest")
