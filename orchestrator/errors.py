@@ -1,11 +1,14 @@
-"""The errors of this folder, and those of the others, where the command line catches them.
+"""What goes wrong here through no fault of ours; the command line shows these without a traceback, beside
+WorkloadError, ClusterError and AnalysisError of the other folders.
 
 OrchestratorError
 ├── SpecError          what was asked for cannot be planned
 ├── SweepBusyError     another launch is running this sweep
 ├── ServerError        a fork server would not start or died
+├── UnfinishedError    what the launch needs to go on is gone
 ├── ScheduleError      this machine does not take a schedule
-└── WebhookError       news could not be delivered
+├── WebhookError       news could not be delivered
+└── OutputError        a file that the user named cannot be written
 """
 
 
@@ -35,3 +38,7 @@ class ScheduleError(OrchestratorError):
 
 class WebhookError(OrchestratorError):
     """Names the host; the rest of the URL is a secret."""
+
+
+class OutputError(OrchestratorError):
+    """Names the file."""

@@ -6,19 +6,22 @@ from cudnn_sweep.orchestrator.cli.catalog import suites, workloads
 from cudnn_sweep.orchestrator.cli.cluster import attach, down, pull, status, stop
 from cudnn_sweep.orchestrator.cli.compare import compare
 from cudnn_sweep.orchestrator.cli.doctor import doctor
+from cudnn_sweep.orchestrator.cli.failing import Commands
 from cudnn_sweep.orchestrator.cli.launch import launch
 from cudnn_sweep.orchestrator.cli.nightly import nightly
 from cudnn_sweep.orchestrator.cli.overhead import overhead
-from cudnn_sweep.orchestrator.cli.query import query
+from cudnn_sweep.orchestrator.cli.query import CONTEXT_SETTINGS, query
 from cudnn_sweep.orchestrator.cli.report import report
 from cudnn_sweep.orchestrator.cli.scale import scale
 from cudnn_sweep.orchestrator.cli.schedule import schedule
 from cudnn_sweep.orchestrator.cli.trace import trace
 from cudnn_sweep.orchestrator.cli.validate import validate
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+app = typer.Typer(
+    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False
+)
 app.command()(launch)
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(query)
+app.command(context_settings=CONTEXT_SETTINGS)(query)
 app.command()(compare)
 app.command()(report)
 app.command()(nightly)

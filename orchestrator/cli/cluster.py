@@ -61,35 +61,31 @@ def down(
     """End all nodes of FILE's cluster. Refuses while records lie on its head alone."""
     from cudnn_sweep.cluster.errors import ClusterError
     from cudnn_sweep.cluster.launcher import take_down
-    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
     from cudnn_sweep.orchestrator.remote.status import missing_here
 
-    with mistakes_exit():
-        cluster = _cluster(file)
-        if cluster.file.where != "launcher":
-            raise ClusterError(f"{file} joins a cluster that was not launched from here")
-        if not discard:
-            with cluster.jobs() as jobs:
-                missing = missing_here(jobs, cluster.known.jobs())
-            if missing:
-                raise ClusterError(
-                    f"{missing} records lie on the head alone: `sweep pull {file}` brings them, "
-                    "--discard gives them up"
-                )
-        if yes or typer.confirm(f"End all nodes of {cluster.known.name}?"):
-            take_down(cluster.known.launch_file)
-            cluster.known.forget_jobs()
+    cluster = _cluster(file)
+    if cluster.file.where != "launcher":
+        raise ClusterError(f"{file} joins a cluster that was not launched from here")
+    if not discard:
+        with cluster.jobs() as jobs:
+            missing = missing_here(jobs, cluster.known.jobs())
+        if missing:
+            raise ClusterError(
+                f"{missing} records lie on the head alone: `sweep pull {file}` brings them, "
+                "--discard gives them up"
+            )
+    if yes or typer.confirm(f"End all nodes of {cluster.known.name}?"):
+        take_down(cluster.known.launch_file)
+        cluster.known.forget_jobs()
 
 
 @contextmanager
 def _connected(file: Path) -> Iterator[tuple["Cluster", "Jobs", "SentJob"]]:
-    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
 
-    with mistakes_exit():
-        cluster = _cluster(file)
-        job = cluster.known.job()
-        with cluster.jobs() as jobs:
-            yield cluster, jobs, job
+    cluster = _cluster(file)
+    job = cluster.known.job()
+    with cluster.jobs() as jobs:
+        yield cluster, jobs, job
 
 
 def _cluster(file: Path) -> "Cluster":

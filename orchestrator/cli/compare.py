@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
 from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
 from cudnn_sweep.orchestrator.cli.query import Format, deliver
 
@@ -35,22 +34,21 @@ def compare(
     GPU's model or UUID, or a date (UTC); KIND=NAME, as torch=2.11.0, where that is not clear. Trials that
     ran in one block are compared in pairs, others by Welch's t. Wall and device time have a verdict each.
     """
-    with mistakes_exit():
-        from cudnn_sweep.analysis.bisection import read_candidates
-        from cudnn_sweep.analysis.comparison import compare as compare_sides
-        from cudnn_sweep.analysis.database import open_database
-        from cudnn_sweep.analysis.errors import QueryError
-        from cudnn_sweep.analysis.store import open_store
+    from cudnn_sweep.analysis.bisection import read_candidates
+    from cudnn_sweep.analysis.comparison import compare as compare_sides
+    from cudnn_sweep.analysis.database import open_database
+    from cudnn_sweep.analysis.errors import QueryError
+    from cudnn_sweep.analysis.store import open_store
 
-        if format is Format.PARQUET:
-            raise QueryError("--format: found parquet, allowed are table, csv, json, markdown")
-        named = read_candidates(candidates or "")
-        with open_database(open_store(results or results_of_the_launch_file())) as database:
-            found = compare_sides(database, a, b, min_effect)
-        to_stderr = format not in FOR_PEOPLE
-        typer.echo("\n".join(_head(found)) + "\n", err=to_stderr)
-        deliver(found.rows, format, None)
-        typer.echo("\n" + "\n".join(_end(found, named)), err=to_stderr)
+    if format is Format.PARQUET:
+        raise QueryError("--format: found parquet, allowed are table, csv, json, markdown")
+    named = read_candidates(candidates or "")
+    with open_database(open_store(results or results_of_the_launch_file())) as database:
+        found = compare_sides(database, a, b, min_effect)
+    to_stderr = format not in FOR_PEOPLE
+    typer.echo("\n".join(_head(found)) + "\n", err=to_stderr)
+    deliver(found.rows, format, None)
+    typer.echo("\n" + "\n".join(_end(found, named)), err=to_stderr)
 
 
 def _head(found: "Comparison") -> list[str]:

@@ -49,27 +49,24 @@ def doctor(
     """
     from rich.console import Console
 
-    from cudnn_sweep.orchestrator.cli.failing import leave, mistakes_exit
+    from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
     from cudnn_sweep.orchestrator.doctor.check import worst
     from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
 
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, markup=False)
     checks: list[Check] = []
-    with mistakes_exit():
-        options = DoctorOptions(
-            results=results or results_of_the_launch_file(),
-            telemetry=_source(telemetry),
-            quick=quick,
-            self_test_s=seconds,
-        )
-        with (
-            nullcontext() if json else console.status("looking", refresh_per_second=REFRESHES_PER_S)
-        ):
-            for check in examine(options):
-                checks.append(check)
-                if not json:
-                    console.print(_drawn(check, console.width), highlight=False)
+    options = DoctorOptions(
+        results=results or results_of_the_launch_file(),
+        telemetry=_source(telemetry),
+        quick=quick,
+        self_test_s=seconds,
+    )
+    with nullcontext() if json else console.status("looking", refresh_per_second=REFRESHES_PER_S):
+        for check in examine(options):
+            checks.append(check)
+            if not json:
+                console.print(_drawn(check, console.width), highlight=False)
     if json:
         found = {"state": worst(checks), "checks": [asdict(check) for check in checks]}
         typer.echo(json_format.dumps(found, indent=2, ensure_ascii=False))

@@ -5,9 +5,10 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.cluster.errors import ClusterError
@@ -15,6 +16,14 @@ from cudnn_sweep.orchestrator.errors import OrchestratorError, UnfinishedError
 from cudnn_sweep.workloads.errors import WorkloadError
 
 UNFINISHED, USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+
+
+class Commands(TyperGroup):
+    """All of `sweep`: whatever the command, it ends as `mistakes_exit` says."""
+
+    def invoke(self, ctx: Any) -> Any:  # the class of it has no public name
+        with mistakes_exit():
+            return super().invoke(ctx)
 
 
 @contextmanager

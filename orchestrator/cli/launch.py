@@ -66,7 +66,7 @@ def launch(
     """
     from rich.console import Console
 
-    from cudnn_sweep.orchestrator.cli.failing import leave, mistakes_exit
+    from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.launch import launch as run_launch
     from cudnn_sweep.orchestrator.options import LaunchOptions
     from cudnn_sweep.orchestrator.shard import read_shard
@@ -76,33 +76,32 @@ def launch(
         raise typer.BadParameter(
             "--at goes with --manifest; on this machine: sweep schedule install"
         )
-    with mistakes_exit():
-        wish = Wish(
-            resume=resume,
-            new=new,
-            sweep_id=sweep_id,
-            shard=None if shard is None else read_shard(shard),
-            retry_failed=retry_failed,
-        )
-        options = LaunchOptions(
-            file=file,
-            suite=suite,
-            results=results,
-            only=tuple(_choice(text) for text in only or ()),
-            dry_run=dry_run,
-            detach=detach,
-            strict=strict,
-            program=program(),
-            wish=wish,
-        )
-        if manifest:
-            from cudnn_sweep.orchestrator.manifest import manifest as manifest_of
-            from cudnn_sweep.orchestrator.schedule.entry import parse_time
+    wish = Wish(
+        resume=resume,
+        new=new,
+        sweep_id=sweep_id,
+        shard=None if shard is None else read_shard(shard),
+        retry_failed=retry_failed,
+    )
+    options = LaunchOptions(
+        file=file,
+        suite=suite,
+        results=results,
+        only=tuple(_choice(text) for text in only or ()),
+        dry_run=dry_run,
+        detach=detach,
+        strict=strict,
+        program=program(),
+        wish=wish,
+    )
+    if manifest:
+        from cudnn_sweep.orchestrator.manifest import manifest as manifest_of
+        from cudnn_sweep.orchestrator.schedule.entry import parse_time
 
-            typer.echo(manifest_of(options, parse_time(at) if at else None), nl=False)
-            return
-        console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, markup=False)
-        code = run_launch(options, console)
+        typer.echo(manifest_of(options, parse_time(at) if at else None), nl=False)
+        return
+    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, markup=False)
+    code = run_launch(options, console)
     leave(code)
 
 

@@ -61,7 +61,7 @@ def nightly(
     """
     from rich.console import Console
 
-    from cudnn_sweep.orchestrator.cli.failing import leave, mistakes_exit
+    from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.launch import program
     from cudnn_sweep.orchestrator.nightly.night import run_night
     from cudnn_sweep.orchestrator.nightly.night_name import read_date
@@ -70,23 +70,22 @@ def nightly(
 
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
     console = Console(width=width, stderr=format is Format.JSON, markup=False)
-    with mistakes_exit():
-        options = NightOptions(
-            file=file,
-            suite=suite,
-            results=results,
-            budget_minutes=budget_minutes,
-            night=date.today() if night is None else read_date(night, "--night"),
-            reports=reports,
-            format=format.value,
-            fake=fake,
-            measure=measure,
-            dry_run=dry_run,
-            program=program(),
-        )
-        if pin is not None or unpin:
-            first = None if pin is None else read_date(pin, "--pin")
-            typer.echo(pin_baseline(options, first))
-            return
-        code = run_night(options, os.environ, console)
+    options = NightOptions(
+        file=file,
+        suite=suite,
+        results=results,
+        budget_minutes=budget_minutes,
+        night=date.today() if night is None else read_date(night, "--night"),
+        reports=reports,
+        format=format.value,
+        fake=fake,
+        measure=measure,
+        dry_run=dry_run,
+        program=program(),
+    )
+    if pin is not None or unpin:
+        first = None if pin is None else read_date(pin, "--pin")
+        typer.echo(pin_baseline(options, first))
+        return
+    code = run_night(options, os.environ, console)
     leave(code)

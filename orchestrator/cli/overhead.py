@@ -16,11 +16,10 @@ def overhead(
     from rich.console import Console
     from rich.table import Table
 
-    from cudnn_sweep.orchestrator.cli.failing import leave, mistakes_exit
+    from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.overhead import measure_overhead
 
-    with mistakes_exit():
-        found = measure_overhead(trials, training, rivals)
+    found = measure_overhead(trials, training, rivals)
     console, where = Console(markup=False), found.machine.environment
     console.print(f"{where.gpu}, torch {where.torch}, ray {where.ray}, {where.cpu_cores} CPU cores")
     table = Table(box=None, padding=(0, 2, 0, 0))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
 from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
+from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,17 +61,16 @@ def query(
     SQL may read the view `records`, a row a trial, and nothing else. A file of your own, ./NAME.sql or
     ./queries/NAME.sql, is asked by its name too.
     """
-    with mistakes_exit():
-        from cudnn_sweep.analysis.store import open_store
+    from cudnn_sweep.analysis.store import open_store
 
-        if list_:
-            _print_questions()
-            return
-        store = open_store(results or results_of_the_launch_file())
-        if prelude:
-            _print_prelude(store, question, context.args)
-        else:
-            deliver(_ask(store, _asked(question), context.args), format, output)
+    if list_:
+        _print_questions()
+        return
+    store = open_store(results or results_of_the_launch_file())
+    if prelude:
+        _print_prelude(store, question, context.args)
+    else:
+        deliver(_ask(store, _asked(question), context.args), format, output)
 
 
 def _print_questions() -> None:
@@ -181,7 +180,5 @@ def _write(content: str | bytes, output: Path | None) -> None:
             raise QueryError("format parquet needs --output FILE")
         typer.echo(content, nl=False)
         return
-    try:
+    with writing(output):
         output.write_bytes(content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise QueryError(f"cannot write {output}: {error.strerror}") from error

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
 from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
+from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.report.payload import Payload
@@ -55,25 +55,24 @@ def report(
 
     Charts need the extra: pip install 'cudnn-sweep\[report]'. Markdown and JSON do without.
     """
-    with mistakes_exit():
-        from cudnn_sweep.analysis.contrast import Contrast, stored_contrasts
-        from cudnn_sweep.analysis.report.content import gather
-        from cudnn_sweep.analysis.report.delivery import export_charts
-        from cudnn_sweep.analysis.report.payload import payload
-        from cudnn_sweep.analysis.store import open_store
+    from cudnn_sweep.analysis.contrast import Contrast, stored_contrasts
+    from cudnn_sweep.analysis.report.content import gather
+    from cudnn_sweep.analysis.report.delivery import export_charts
+    from cudnn_sweep.analysis.report.payload import payload
+    from cudnn_sweep.analysis.store import open_store
 
-        location = results or results_of_the_launch_file()
-        store = open_store(location)
-        contrasts = (
-            [Contrast(field=field, baseline=baseline, candidate=candidate)]
-            if field
-            else stored_contrasts(store, sweep_id)
-        )
-        found = payload(gather(store, location, sweep_id, contrasts, min_effect))
-        if charts:
-            written = export_charts(found, charts)
-            typer.echo(f"{len(written)} pictures are in {charts}", err=True)
-        _deliver(found, format, output)
+    location = results or results_of_the_launch_file()
+    store = open_store(location)
+    contrasts = (
+        [Contrast(field=field, baseline=baseline, candidate=candidate)]
+        if field
+        else stored_contrasts(store, sweep_id)
+    )
+    found = payload(gather(store, location, sweep_id, contrasts, min_effect))
+    if charts:
+        written = export_charts(found, charts)
+        typer.echo(f"{len(written)} pictures are in {charts}", err=True)
+    _deliver(found, format, output)
 
 
 def _deliver(found: "Payload", format: ReportFormat, output: Path | None) -> None:
@@ -89,15 +88,7 @@ def _deliver(found: "Payload", format: ReportFormat, output: Path | None) -> Non
         typer.echo(text, nl=False)
         return
     target = output or DEFAULT_OUTPUT
-    _write(text, target)
+    with writing(target):
+        target.write_text(text)
     answer = found.nothing or found.contrasts[0].headline
     typer.echo(f"{target}: {answer}")
-
-
-def _write(text: str, target: Path) -> None:
-    from cudnn_sweep.analysis.errors import ReportError
-
-    try:
-        target.write_text(text)
-    except OSError as error:
-        raise ReportError(f"cannot write {target}: {error.strerror}") from error

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
-
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.asked_alone import Asked
     from cudnn_sweep.analysis.scale import Rival
@@ -35,7 +33,7 @@ def questions(
     ratios of helps_or_hurts in closed loops.
     """
     if context.invoked_subcommand is None:
-        with mistakes_exit(), tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder:
             _measure(results or Path(folder), trials, samples, repeats)
 
 
@@ -51,7 +49,7 @@ def controllers(
     """Measure how busy Ray Tune's controller keeps many slots, and what a trial costs it."""
     from cudnn_sweep.orchestrator.scale.controllers import measure_controllers
 
-    with mistakes_exit(), tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         busy, costs = measure_controllers(
             folder, trials=trials, slots=slots, sleep_s=sleep, shards=shards
         )

@@ -34,38 +34,34 @@ def install(
 
     By a timer of systemd's user manager where one answers, else by the crontab.
     """
-    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
     from cudnn_sweep.orchestrator.schedule.entry import Entry, absolute, parse_time
     from cudnn_sweep.orchestrator.schedule.schedule import check
 
     kind = _kind(cron=cron, systemd=systemd)
-    with mistakes_exit():
-        launch_file = absolute(file)
-        time = parse_time(at)
-        entry = Entry(
-            launch_file=launch_file, program=_program(), at=time, log=_folders().log_of(launch_file)
-        )
-        hint = check(launch_file)
-        schedulers = _schedulers()
-        scheduler = schedulers.every[kind] if dry_run and kind else schedulers.choose(kind)
-        if dry_run:
-            typer.echo(scheduler.preview(entry))
-        else:
-            schedulers.install(entry, scheduler)
-            show(file)
-            for text in filter(None, (hint, scheduler.hint())):
-                typer.echo(f"hint: {text}", err=True)
+    launch_file = absolute(file)
+    time = parse_time(at)
+    entry = Entry(
+        launch_file=launch_file, program=_program(), at=time, log=_folders().log_of(launch_file)
+    )
+    hint = check(launch_file)
+    schedulers = _schedulers()
+    scheduler = schedulers.every[kind] if dry_run and kind else schedulers.choose(kind)
+    if dry_run:
+        typer.echo(scheduler.preview(entry))
+    else:
+        schedulers.install(entry, scheduler)
+        show(file)
+        for text in filter(None, (hint, scheduler.hint())):
+            typer.echo(f"hint: {text}", err=True)
 
 
 @schedule.command()
 def show(file: File = Path("cluster.yaml")) -> None:
     """Print when FILE's next night starts, and the entry that starts it."""
-    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
     from cudnn_sweep.orchestrator.schedule.entry import absolute
 
     launch_file = absolute(file)
-    with mistakes_exit():
-        found = _schedulers().find(launch_file)
+    found = _schedulers().find(launch_file)
     if not found:
         typer.echo(f"Nothing is scheduled for {launch_file}.")
     for scheduled in found:
@@ -79,12 +75,10 @@ def show(file: File = Path("cluster.yaml")) -> None:
 @schedule.command()
 def remove(file: File = Path("cluster.yaml")) -> None:
     """Take FILE's schedule away, and no other; a night that runs goes on, the log stays."""
-    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
     from cudnn_sweep.orchestrator.schedule.entry import absolute
 
     launch_file = absolute(file)
-    with mistakes_exit():
-        names = _schedulers().remove(launch_file)
+    names = _schedulers().remove(launch_file)
     if names:
         typer.echo(f"Removed from {' and '.join(names)}: {launch_file}.")
     else:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.writing import writing
+
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
@@ -66,20 +68,19 @@ def trace(
     The model runs forward once, in a process of its own, on the GPU if there is one.
     Its inputs are random numbers; the routes are those that torch selects there.
     """
-    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
     from cudnn_sweep.orchestrator.traced_suite import suite_text
 
-    with mistakes_exit():
-        request = _request(model, input, argument or [], precision, layout, direction)
-        file = None if list_only else _suite_file(request, output, force)
-        found = _run(request)
-        text = suite_text(found) if file else ""
-        _show(found, json)
-        if file:
-            _write(file, text)
-            suite = shlex.quote(str(file))
-            next_step = f"sweep launch cluster.yaml --suite {suite}"
-            typer.echo(f"Wrote {file}; next: {next_step}", err=json)
+    request = _request(model, input, argument or [], precision, layout, direction)
+    file = None if list_only else _suite_file(request, output, force)
+    found = _run(request)
+    text = suite_text(found) if file else ""
+    _show(found, json)
+    if file:
+        with writing(file):
+            file.write_text(text)
+        suite = shlex.quote(str(file))
+        next_step = f"sweep launch cluster.yaml --suite {suite}"
+        typer.echo(f"Wrote {file}; next: {next_step}", err=json)
 
 
 def _request(
@@ -153,15 +154,6 @@ def _run(request: "TraceRequest") -> "Trace":
     if outcome.reply is None or outcome.reply.trace is None:
         raise ServerError(outcome.message or outcome.status)
     return outcome.reply.trace
-
-
-def _write(file: Path, text: str) -> None:
-    from cudnn_sweep.orchestrator.errors import SpecError
-
-    try:
-        file.write_text(text)
-    except OSError as error:
-        raise SpecError(f"cannot write {file}: {error.strerror}") from error
 
 
 def _show(found: "Trace", json: bool) -> None:

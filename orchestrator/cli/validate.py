@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.writing import writing
+
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.simulation import Figures
 
@@ -35,21 +37,20 @@ def timers(problem: Problems = None) -> None:
 
     Exit code 1 where one differs by more than 2% and 3 µs.
     """
-    from cudnn_sweep.orchestrator.cli.failing import leave, mistakes_exit
+    from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.workloads.measuring.timer_validation import compare_timers
 
     line = "{:36} {:16} {:5} {:14} {:8}{:>10} {:>10} {:>8}"
     names = ("problem", "direction", "", "layout", "L2", "ours, ms", "triton, ms", "apart")
     typer.echo(line.format(*names))
     agree = total = 0
-    with mistakes_exit():
-        for row in compare_timers(problem or []):
-            total += 1
-            agree += row.agrees
-            apart = f"{row.ours_ms / row.triton_ms - 1:+.1%}{'' if row.agrees else ' !'}"
-            times = (f"{row.ours_ms:.4f}", f"{row.triton_ms:.4f}")
-            case = (row.problem, row.direction, row.precision, row.layout, row.cache)
-            typer.echo(line.format(*case, *times, apart))
+    for row in compare_timers(problem or []):
+        total += 1
+        agree += row.agrees
+        apart = f"{row.ours_ms / row.triton_ms - 1:+.1%}{'' if row.agrees else ' !'}"
+        times = (f"{row.ours_ms:.4f}", f"{row.triton_ms:.4f}")
+        case = (row.problem, row.direction, row.precision, row.layout, row.cache)
+        typer.echo(line.format(*case, *times, apart))
     typer.echo(f"{agree} of {total} agree within 2% or 3 µs.")
     leave(0 if agree == total else 1)
 
@@ -67,16 +68,14 @@ def statistics(
     Exit code 1 where a promised target is missed by more than three Monte-Carlo standard errors.
     """
     from cudnn_sweep.analysis.simulation import simulate
-    from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
     from cudnn_sweep.orchestrator.tables import simulation as table
 
     typer.echo(f"Seed {seed}, {cells} cells a line. {table.LEGEND}\n")
     typer.echo(f"{table.head(table.HELD_TO_TARGETS)}\n{table.targets()}")
     every: list[Figures] = []
-    with mistakes_exit():
-        for figures in simulate(cells, blocks, seed):
-            every.append(figures)
-            typer.echo(table.row(figures, table.HELD_TO_TARGETS))
+    for figures in simulate(cells, blocks, seed):
+        every.append(figures)
+        typer.echo(table.row(figures, table.HELD_TO_TARGETS))
     typer.echo(f"\n{table.head(table.OTHERS)}")
     for figures in every:
         typer.echo(f"{table.row(figures, table.OTHERS)}   {figures.noise.meaning}")
@@ -102,7 +101,8 @@ def nights(
     from cudnn_sweep.orchestrator.tables import nights as table
 
     if histories:
-        save_histories(histories, series, nights, seed)
+        with writing(histories):
+            save_histories(histories, series, nights, seed)
     typer.echo(
         f"Seed {seed}, {series} series of {nights} nights under each noise. {table.LEGEND}\n"
     )

@@ -58,8 +58,8 @@ def check(launch_file: Path) -> str | None:
 
     Returns a hint where all is well here and may not be at night.
     """
+    file = read_launch_file(launch_file, SweepSpec)
     with chdir(launch_file.parent):  # as at night
-        file = read_launch_file(launch_file, SweepSpec)
         check_last_good(file)
         nightly = file.sweep.nightly
         load_suite(nightly.suite)

@@ -1,0 +1,127 @@
+"""No command ends in a traceback for a path that cannot be read or written."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, NoReturn, get_args, get_type_hints
+
+import pytest
+import typer
+from typer.models import ArgumentInfo
+from typer.testing import CliRunner
+
+from cudnn_sweep.orchestrator.cli import app, failing
+from cudnn_sweep.orchestrator.cli.doctor import PROBLEM
+from cudnn_sweep.orchestrator.cli.failing import USAGE
+
+TEXTS = ("results", "suite", "question", "model")  # parameters that take a path, among others
+ARGUMENTS = {"compare": ("2.9.0", "2.10.0"), "query": ("sweeps",), "trace": ("torch.nn:Conv2d",)}
+OPTIONS = {
+    # What a command is given besides, so that the path is all that is wrong and the answer is quick.
+    "doctor": "--quick --telemetry off",
+    "nightly": "--fake fake.yaml",
+    "scale": "--trials 100 --repeats 1",
+    "schedule install": "--at 03:00 --dry-run",
+    "trace": "--input 1x3x8x8 --argument in_channels=3 --argument out_channels=3 --argument kernel_size=3",
+    "validate nights": "--series 20 --nights 20",
+}
+SUFFIXES = {"question": ".sql", "model": ".py:net"}
+FOLDERS = ("results", "reports", "charts")
+COULD_NOT_TELL = 3
+
+
+class PathParameter(NamedTuple):
+    command: str
+    name: str
+    is_argument: bool
+
+
+def _commands(
+    commands: typer.Typer, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Callable[..., object]]]:
+    for each in commands.registered_commands:
+        assert each.callback is not None
+        yield (*above, each.name or each.callback.__name__), each.callback
+    for group in commands.registered_groups:
+        inner = group.typer_instance
+        assert inner is not None
+        name = str(inner.info.name)
+        if inner.registered_callback and inner.registered_callback.callback:
+            yield (*above, name), inner.registered_callback.callback
+        yield from _commands(inner, (*above, name))
+
+
+def _path_parameters() -> Iterator[PathParameter]:
+    for command, function in _commands(app):
+        for name, hint in get_type_hints(function, include_extras=True).items():
+            if name in TEXTS or Path in _types(hint):
+                is_argument = any(isinstance(each, ArgumentInfo) for each in get_args(hint))
+                yield PathParameter(" ".join(command), name, is_argument)
+
+
+def _types(hint: object) -> tuple[object, ...]:
+    """Of `Annotated[Path | None, ...]`: Path and None."""
+    inner = get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
+    return get_args(inner) or (inner,)
+
+
+PARAMETERS = sorted(_path_parameters())
+
+
+def test_every_path_that_a_command_takes_is_found() -> None:
+    """Or else nothing below is tried."""
+    commands = {parameter.command for parameter in PARAMETERS}
+    assert commands > {*ARGUMENTS, *OPTIONS, "launch", "report", "pull"}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a launch file, a file and a folder, where no command leaves this process."""
+
+    def exit_with(code: int) -> NoReturn:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(failing, "leave", exit_with)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cluster.yaml").write_text(
+        "metadata: {sweep: {suite: one.yaml, nightly: {suite: one.yaml}}}\n"
+    )
+    (tmp_path / "one.yaml").write_text("cells: [workload: noop]\nconfigs: [{}]\nreplicates: 2\n")
+    (tmp_path / "fake.yaml").write_text("{}\n")
+    (tmp_path / "file").touch()
+    for suffix in ("yaml", "sql", "py"):
+        (tmp_path / f"folder.{suffix}").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize("parameter", PARAMETERS, ids=lambda each: f"{each.command} {each.name}")
+def test_a_path_below_a_file_is_a_mistake_in_one_line(here: Path, parameter: PathParameter) -> None:
+    _fails_in_words(parameter, "file/below")
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [each for each in PARAMETERS if each.name not in FOLDERS],
+    ids=lambda each: f"{each.command} {each.name}",
+)
+def test_a_folder_in_place_of_a_file_is_a_mistake_in_one_line(
+    here: Path, parameter: PathParameter
+) -> None:
+    _fails_in_words(parameter, "folder")
+
+
+def _fails_in_words(parameter: PathParameter, path: str) -> None:
+    path += SUFFIXES.get(parameter.name, ".yaml")
+    command = parameter.command
+    others = [*command.split(), *OPTIONS.get(command, "").split()]
+    given = (
+        (path,)
+        if parameter.is_argument
+        else (*ARGUMENTS.get(command, ()), f"--{parameter.name}", path)
+    )
+    done = CliRunner().invoke(app, [*others, *given])
+    assert isinstance(done.exception, SystemExit) or done.exception is None, done.exception
+    assert "Usage:" not in done.output, "the path is all that is wrong"
+    if command not in ("schedule show", "schedule remove"):  # of what is gone meanwhile
+        assert done.exit_code in (PROBLEM, USAGE, COULD_NOT_TELL), done.output
+        assert path.partition(":")[0] in done.output
