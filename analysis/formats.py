@@ -5,11 +5,11 @@ import io
 import json
 import math
 from collections.abc import Iterator
-from datetime import date, datetime
 
 import pyarrow as pa
 
 from cudnn_sweep.analysis import parquet
+from cudnn_sweep.analysis.json_value import json_value
 
 
 def to_csv(table: pa.Table) -> str:
@@ -43,7 +43,10 @@ def plain_rows(table: pa.Table) -> Iterator[list[object]]:
     names = table.column_names
     maps = {field.name for field in table.schema if pa.types.is_map(field.type)}
     columns = [
-        [_plain(dict(value) if name in maps and value else value) for value in column.to_pylist()]
+        [
+            json_value(dict(value) if name in maps and value else value)
+            for value in column.to_pylist()
+        ]
         for name, column in zip(names, table.columns, strict=True)
     ]
     return (list(row) for row in zip(*columns, strict=True))
@@ -72,15 +75,3 @@ def _markdown_row(cells: list[str]) -> str:
 
 def _escaped(cell: str) -> str:
     return cell.replace("|", "\\|").replace("\n", "<br>")
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, dict):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int) else str(value)

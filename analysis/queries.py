@@ -21,6 +21,7 @@ from cudnn_sweep.analysis.sql_text import literal
 
 Value: TypeAlias = str | float | int | bool | None
 
+OWN_FOLDERS = (Path(), Path("queries"))  # where a user's own .sql is found by its name
 PARAMETER = re.compile(
     r"-- \$(?P<name>\w+) (?P<type>\w+) = (?P<default>'[^']*'|[^:]+): (?P<meaning>.+)"
 )
@@ -107,7 +108,7 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
     raise QueryError(f"there is no question {name!r}; the questions: {valid}")
 
 
-def own_queries(folders: Sequence[Path]) -> dict[str, Path]:
+def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:
     """A user's `.sql` files by name; of two with one name that of the earlier folder counts.
 
     One named like a question of ours is left out: it has to be asked by its path.

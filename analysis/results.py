@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.analysis.store import Store
 
-OWN_FOLDERS = (Path(), Path("queries"))  # of one's own questions, as `sweep query` has it
 SHOWN_ROWS = 20  # of an answer that a notebook displays
 
 
@@ -51,7 +50,7 @@ class Results:
         """The named questions, and the parameters that each one takes: a row a question."""
         import pyarrow as pa
 
-        own = own_queries(OWN_FOLDERS)
+        own = own_queries()
         asked = [load_query(name, own) for name in [*query_names(), *own]]
         columns = {
             "name": [each.name for each in asked],
@@ -65,7 +64,7 @@ class Results:
 
         One's own, ./NAME.sql or ./queries/NAME.sql, is found by name too.
         """
-        return self._ask(load_query(name, own_queries(OWN_FOLDERS)), values)
+        return self._ask(load_query(name, own_queries()), values)
 
     def sql(self, text: str, **values: Value) -> Answer:
         """The answer to one SELECT over the view `records`; it may hold parameters as `$name`."""

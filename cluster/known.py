@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.user_folders import state_home
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,8 +31,8 @@ class KnownCluster:
 
     @property
     def folder(self) -> Path:
-        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-        return Path(state, "cudnn-sweep", "clusters", re.sub(r"[^\w.-]", "_", self.name))
+        ours = state_home(os.environ) / "cudnn-sweep"
+        return ours / "clusters" / re.sub(r"[^\w.-]", "_", self.name)
 
     @property
     def token(self) -> Path:

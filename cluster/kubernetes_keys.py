@@ -3,9 +3,10 @@
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, PositiveInt
+from pydantic import AfterValidator, BaseModel, PositiveInt
 
-STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+from cudnn_sweep.cluster.strict_yaml import STRICT
+
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 

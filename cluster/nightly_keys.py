@@ -3,9 +3,10 @@
 import re
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, PositiveFloat, model_validator
+from pydantic import BaseModel, PositiveFloat, model_validator
 
-STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+from cudnn_sweep.cluster.strict_yaml import STRICT
+
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from ruamel.yaml.nodes import MappingNode, ScalarNode
 from ruamel.yaml.nodes import Node as YamlNode
 
@@ -26,6 +26,7 @@ from cudnn_sweep.cluster.yaml_tree import (
     grow,
 )
 
+STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)  # of our models
 MAX_BYTES = 256 * 1024  # a file is a few KB; parsing as much as this takes about a second
 
 M = TypeVar("M")

@@ -1,9 +1,9 @@
 """What a person sees while a sweep runs: a live picture at a terminal, plain lines elsewhere."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from threading import Event, Thread
+from functools import partial
 from time import monotonic
 from typing import Protocol
 
@@ -18,8 +18,10 @@ from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.verdicts import Verdict
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.labels import trial_label
+from cudnn_sweep.orchestrator.now_and_then import now_and_then
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.tables.verdicts import (
     VERDICT_STYLES,
     ratio_text,
@@ -45,27 +47,18 @@ def watch(
     ask_verdicts: Callable[[], list[Verdict]],
 ) -> Iterator[None]:
     """Show how far the plan is until the block ends."""
-    ended = Event()
+    verdicts: list[Verdict] = []
+    asked_at = monotonic()
 
     def follow(display: Display) -> None:
-        verdicts: list[Verdict] = []
-        asked_at = monotonic()
-        while not ended.wait(POLL_S):
-            if monotonic() - asked_at > VERDICTS_S:
-                verdicts, asked_at = _quietly(ask_verdicts, verdicts), monotonic()
-            try:
-                display.update(ask(), verdicts)
-            except UnfinishedError:
-                return  # the launch itself will meet it, and say so
+        nonlocal verdicts, asked_at
+        if monotonic() - asked_at > VERDICTS_S:
+            verdicts, asked_at = _quietly(ask_verdicts, verdicts), monotonic()
+        with suppress(UnfinishedError):  # the launch itself will meet it, and say so
+            display.update(ask(), verdicts)
 
-    with _display(console, plan) as display:
-        thread = Thread(target=follow, args=(display,), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+    with _display(console, plan) as display, now_and_then(partial(follow, display), every_s=POLL_S):
+        yield
 
 
 def _quietly(ask: Callable[[], list[Verdict]], otherwise: list[Verdict]) -> list[Verdict]:
@@ -155,18 +148,16 @@ class PlainDisplay:
 
     def update(self, progress: Progress, verdicts: list[Verdict]) -> None:
         for failure in progress.failures[self._failures :]:
-            self._print(f"{failure.trial_id} {failure.status}: {failure.message}")
+            say(self._console, f"{failure.trial_id} {failure.status}: {failure.message}")
         self._failures = len(progress.failures)
         if progress.recorded == self._shown or monotonic() - self._last < LINE_S:
             return
         self._last, self._shown = monotonic(), progress.recorded
         outcomes = ", ".join(f"{count} {status}" for status, count in progress.statuses.items())
-        self._print(
-            f"{progress.recorded}/{self._total} trials ({outcomes}), {self._clock.read(progress)}"
+        say(
+            self._console,
+            f"{progress.recorded}/{self._total} trials ({outcomes}), {self._clock.read(progress)}",
         )
-
-    def _print(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 class Clock:

@@ -17,6 +17,7 @@ from cudnn_sweep.orchestrator.contrast import contrasts_of
 from cudnn_sweep.orchestrator.plan import Plan, make_plan
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.report import print_stopped
+from cudnn_sweep.orchestrator.say import warn
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.sweep_choice import SweepChoice
 from cudnn_sweep.orchestrator.sweep_lock import our_temporary_folder
@@ -46,8 +47,7 @@ def open_results(location: str, console: Console) -> Store:
     store = open_store(location)
     store.check_writable()
     for torn in store.set_aside_torn():
-        warning = f"warning: a half-written file was set aside: {torn}"
-        console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        warn(console, f"warning: a half-written file was set aside: {torn}")
     return store
 
 

@@ -19,6 +19,7 @@ from cudnn_sweep.orchestrator.plan import narrow
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.repeats import repeats_of
 from cudnn_sweep.orchestrator.report import print_plan, print_summary
+from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
 from cudnn_sweep.orchestrator.sweep_choice import choose_sweep
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
@@ -45,7 +46,7 @@ def launch(options: LaunchOptions, console: Console, executor: Executor | None =
     if options.dry_run:
         print_plan(console, options.wish.part(chosen), slots, gpu=bool(machine.gpus))
         if options.wish.shard is not None:
-            console.print(f"Shard {options.wish.shard} of {len(chosen.trials)} trials.")
+            say(console, f"Shard {options.wish.shard} of {len(chosen.trials)} trials.")
         return DONE
     location = options.results or spec.results
     store = open_results(location, console)
@@ -53,7 +54,7 @@ def launch(options: LaunchOptions, console: Console, executor: Executor | None =
     with sweep_lock(store.location, choice.lock_name):
         # Chosen again under the lock: another launch may just have ended.
         choice = choose_sweep(store, whole, chosen, machine.environment, options.wish)
-        console.print(f"Sweep {choice.sweep_id} ({choice.reason})", highlight=False)
+        say(console, f"Sweep {choice.sweep_id} ({choice.reason})")
         session = session_for(choice, whole, preload)
         again = partial(repeats_of, store, whole, choice)
         progress = Progress()

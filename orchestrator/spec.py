@@ -11,7 +11,8 @@ from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
-from cudnn_sweep.workloads.suite import STRICT, CellAxes, GpuChoice, ProblemSpec, SuiteSpec
+from cudnn_sweep.workloads.strict import STRICT
+from cudnn_sweep.workloads.suite import CellAxes, GpuChoice, ProblemSpec, SuiteSpec
 
 SUITES = files("cudnn_sweep.workloads").joinpath("suites")
 DEFAULT_SUITE = "quick"

@@ -18,6 +18,7 @@ from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.repeats import told
+from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
@@ -76,7 +77,7 @@ class ThisMachine:
 
             def run(session: Session, budget_s: float | None, /) -> Progress:
                 if repeats := told(session.plan):
-                    console.print(f"Sweep {session.sweep_id} ({repeats})", highlight=False)
+                    say(console, f"Sweep {session.sweep_id} ({repeats})")
                 slots = Slots(count=max(1, gpus), gpu=gpus > 0)
                 host = Host(session, results=store.location, slots=slots)
                 try:

@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.strict import STRICT
 
 Seconds = Annotated[float, Field(ge=0)]
 KernelKind = Literal["convolution", "layout_conversion", "other"]
@@ -26,7 +27,7 @@ MonitorKind = Literal[
 class MeasureSpec(BaseModel):
     """How long a trial measures, and when it is given up."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = STRICT
 
     cold_budget_s: Seconds = 150.0
     """No further shape is met cold after this long; the loop is an open one then."""

@@ -6,7 +6,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     JsonValue,
     PlainSerializer,
@@ -17,8 +16,7 @@ from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.parameters import NamedChoice
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, none_empty, parse_sizes, sizes_text
-
-STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+from cudnn_sweep.workloads.strict import STRICT
 
 ALL_MODELS = "all"
 ALL_REGIMES = "all"

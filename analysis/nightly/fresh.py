@@ -13,8 +13,7 @@ from cudnn_sweep.analysis.nightly.history import (
     differences,
     series_signs,
 )
-from cudnn_sweep.analysis.nightly.judge import METRIC_OF
-from cudnn_sweep.analysis.nightly.metric import SIGN, Amount
+from cudnn_sweep.analysis.nightly.metric import METRIC_OF, SIGN, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
 from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.settings import config_name, texts_in

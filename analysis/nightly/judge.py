@@ -21,13 +21,12 @@ from cudnn_sweep.analysis.nightly.history import (
     History,
     changes,
 )
-from cudnn_sweep.analysis.nightly.metric import METRICS, Amount, Metric
+from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, Finding, Series, SeriesKey
 
 Direction = Literal["worse", "better", "other"]
 Cause = Literal["software", "hardware", "unknown"]
 ENOUGH_NIGHTS = 3  # that show a word, where no fresh trial does
-METRIC_OF: dict[str, Metric] = {str(name): metric for name, metric in METRICS.items()}
 DIRECTIONS: dict[str, Direction] = {"worse": "worse", "better": "better", "different": "other"}
 
 

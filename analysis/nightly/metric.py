@@ -128,3 +128,5 @@ METRICS: dict[MetricName, Metric] = {
         MISSING,
     )
 }
+METRIC_OF: dict[str, Metric] = {str(name): metric for name, metric in METRICS.items()}
+"""By a name that may be of another version of ours."""

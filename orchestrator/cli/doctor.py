@@ -1,7 +1,6 @@
 """`sweep doctor`."""
 
 import json as json_format
-import sys
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -47,14 +46,13 @@ def doctor(
     The self-test measures two identical configs and says which differences could be told here. Exit
     code 0: no problem, warnings perhaps. 1: a problem.
     """
-    from rich.console import Console
-
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
     from cudnn_sweep.orchestrator.doctor.check import worst
     from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
+    from cudnn_sweep.orchestrator.say import console_here
 
-    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, markup=False)
+    console = console_here(plain_width=PLAIN_WIDTH)
     checks: list[Check] = []
     options = DoctorOptions(
         results=results or results_of_the_launch_file(),

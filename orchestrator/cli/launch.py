@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-PLAIN_WIDTH = 180  # columns where the output is no terminal: tables keep their rows on a line
-
 
 def launch(
     file: Annotated[
@@ -64,11 +62,10 @@ def launch(
     Exit code 0: every trial (of its shard) is recorded, failed ones too. 1: not finished. 2: nothing was started, for
     the reason given. 130: Ctrl-C. 143: SIGTERM.
     """
-    from rich.console import Console
-
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.launch import launch as run_launch
     from cudnn_sweep.orchestrator.options import LaunchOptions
+    from cudnn_sweep.orchestrator.say import console_here
     from cudnn_sweep.orchestrator.shard import read_shard
     from cudnn_sweep.orchestrator.sweep_choice import Wish
 
@@ -100,7 +97,7 @@ def launch(
 
         typer.echo(manifest_of(options, parse_time(at) if at else None), nl=False)
         return
-    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, markup=False)
+    console = console_here()
     code = run_launch(options, console)
     leave(code)
 

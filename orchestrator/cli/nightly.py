@@ -1,15 +1,12 @@
 """`sweep nightly`."""
 
 import os
-import sys
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-PLAIN_WIDTH = 180  # columns where the output is no terminal
 
 
 class Format(StrEnum):
@@ -59,17 +56,15 @@ def nightly(
     Exit code 0: nothing got worse. 1: a regression is confirmed. 2: usage. 3: could not tell, for the
     reason given. 130: Ctrl-C. 143: SIGTERM. A night that was cut goes on where it is started again.
     """
-    from rich.console import Console
-
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.launch import program
     from cudnn_sweep.orchestrator.nightly.night import run_night
     from cudnn_sweep.orchestrator.nightly.night_name import read_date
     from cudnn_sweep.orchestrator.nightly.options import NightOptions
     from cudnn_sweep.orchestrator.nightly.pinning import pin_baseline
+    from cudnn_sweep.orchestrator.say import console_here
 
-    width = None if sys.stdout.isatty() else PLAIN_WIDTH
-    console = Console(width=width, stderr=format is Format.JSON, markup=False)
+    console = console_here(stderr=format is Format.JSON)
     options = NightOptions(
         file=file,
         suite=suite,

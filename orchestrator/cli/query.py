@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from cudnn_sweep.analysis.queries import NamedQuery
     from cudnn_sweep.analysis.store import Store
 
-OWN_FOLDERS = (Path(), Path("queries"))  # where a user's own .sql is found by its name
-
 # A question's own parameters are further options: `sweep query helps_or_hurts --min-effect 0.05`.
 CONTEXT_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -78,7 +76,7 @@ def _print_questions() -> None:
 
     for name in query_names():
         _print_question(load_query(name), name)
-    for name, file in own_queries(OWN_FOLDERS).items():
+    for name, file in own_queries().items():
         _print_question(read_query(name, file), f"{name} ({file})")
 
 
@@ -109,7 +107,7 @@ def _asked(question: str | None) -> "NamedQuery":
         read_query,
     )
 
-    own = own_queries(OWN_FOLDERS)
+    own = own_queries()
     if question is None or (question.startswith("--") and len(question.split()) == 1):
         raise QueryError(
             f"the question is missing or not first: found {question or 'none'}, allowed are "

@@ -2,7 +2,6 @@
 
 import json as json_format
 import shlex
-import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from cudnn_sweep.workloads.problem import Shape
     from cudnn_sweep.workloads.tracing import Trace, TraceRequest
 
-PLAIN_WIDTH = 180  # columns where the output is no terminal: a row keeps to its line
 TIMEOUT_S = 600.0  # a large model's first pass on a few CPU cores takes minutes
 
 
@@ -157,15 +155,14 @@ def _run(request: "TraceRequest") -> "Trace":
 
 
 def _show(found: "Trace", json: bool) -> None:
-    from rich.console import Console
-
+    from cudnn_sweep.orchestrator.say import console_here
     from cudnn_sweep.orchestrator.tables.trace import trace_table
     from cudnn_sweep.orchestrator.traced_suite import left_out
 
     if json:
         typer.echo(json_format.dumps(_as_json(found), indent=2))
     else:
-        console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, markup=False)
+        console = console_here()
         console.print(trace_table(found, console))
     for line in left_out(found):
         typer.echo(f"warning: {line}", err=True)

@@ -18,8 +18,8 @@ from cudnn_sweep.analysis.nightly.confirmation import (
 )
 from cudnn_sweep.analysis.nightly.fresh import FreshTrials, read_fresh
 from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT, differences
-from cudnn_sweep.analysis.nightly.judge import METRIC_OF, Candidate, Fresh
-from cudnn_sweep.analysis.nightly.metric import Amount
+from cudnn_sweep.analysis.nightly.judge import Candidate, Fresh
+from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
@@ -30,6 +30,7 @@ from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, confirmation_plan
 from cudnn_sweep.orchestrator.nightly.suspects import suite_again, suspects_of
 from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.say import say, warn
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.sweep_lock import our_temporary_folder
 from cudnn_sweep.workloads.survey import Survey
@@ -55,8 +56,7 @@ def measure_again(
     try:
         return _Confirming(asked, console).of(new)
     except (OrchestratorError, ClusterError) as error:
-        warning = f"warning: nothing could be measured again: {error}"
-        console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        warn(console, f"warning: nothing could be measured again: {error}")
         return {}
 
 
@@ -94,7 +94,7 @@ class _Confirming:
                 left_s = self._ends - monotonic()
                 todo = self._lacking(plan, waiting)
                 if todo.trials and left_s > 0:
-                    self._say(todo)
+                    self._tell(todo)
                     run(self._session(plan, todo), left_s)
                 is_cut = monotonic() > self._ends
                 found |= _answers(waiting, _read(self._asked), self._of_two, is_cut=is_cut)
@@ -111,10 +111,9 @@ class _Confirming:
         others = {each.trial_id for each in plan.trials if each.cell.cell_id not in cells}
         return plan.without(done | others)
 
-    def _say(self, plan: Plan) -> None:
+    def _tell(self, plan: Plan) -> None:
         cells = ", ".join(dict.fromkeys(cell_label(trial.cell) for trial in plan.trials))
-        told = f"Measuring again, {len(plan.trials)} trials: {cells}"
-        self._console.print(told, markup=False, highlight=False, soft_wrap=True)
+        say(self._console, f"Measuring again, {len(plan.trials)} trials: {cells}")
 
     @property
     def _confirm_id(self) -> str:

@@ -18,10 +18,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeFloat, PositiveFloat
 
 from cudnn_sweep.orchestrator.plan import Trial
+from cudnn_sweep.workloads.strict import STRICT
 
-STRICT = ConfigDict(
-    strict=True, frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
-)
+WITH_ALIASES = STRICT | ConfigDict(populate_by_name=True)
 Day = Annotated[date, BeforeValidator(lambda text: date.fromisoformat(str(text)))]
 EVER = date.min
 
@@ -29,7 +28,7 @@ EVER = date.min
 class FakeNoise(BaseModel):
     """Standard deviations of logarithms."""
 
-    model_config = STRICT
+    model_config = WITH_ALIASES
 
     night: NonNegativeFloat = 0.01
     """What the processes of a cell have in common in one night,"""
@@ -40,7 +39,7 @@ class FakeNoise(BaseModel):
 class FakeInstalled(BaseModel):
     """Software and hardware from a night on; what is not given stays as it was."""
 
-    model_config = STRICT
+    model_config = WITH_ALIASES
 
     first: Day = Field(default=EVER, alias="from")
     torch: str | None = None
@@ -53,7 +52,7 @@ class FakeInstalled(BaseModel):
 
 
 class FakeEffect(BaseModel):
-    model_config = STRICT
+    model_config = WITH_ALIASES
 
     where: Mapping[str, str] = {}
     """Fields as `sweep launch --only` takes them; all trials where there is none."""
@@ -81,7 +80,7 @@ class FakeEffect(BaseModel):
 
 
 class FakeScript(BaseModel):
-    model_config = STRICT
+    model_config = WITH_ALIASES
 
     seed: int = 0
     gpu: str = "NVIDIA H200"

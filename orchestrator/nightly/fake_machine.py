@@ -158,15 +158,10 @@ class _Run:
 
 def _outcome(made_up: FakeTrial, began: datetime) -> Outcome:
     failure = made_up.failure
-    trial_s = made_up.script.trial_s
-    return Outcome(
+    return Outcome.of_a_fake(
+        began,
+        made_up.script.trial_s,
         status=failure or "ok",
         message="the script says so" if failure else None,
         reply=None if failure else made_up.reply(),
-        pid=0,
-        started_at=began,
-        ended_at=began + timedelta(seconds=trial_s),
-        process_s=trial_s,
-        exit_s=0.0,
-        gap_s=0.0,
     )

@@ -19,6 +19,7 @@ from cudnn_sweep.orchestrator.nightly.fitness import why_unfit
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.shown import show
 from cudnn_sweep.orchestrator.nightly.telling import tell_news
+from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.sweep_lock import night_lock
 
 UNTOLD = (OrchestratorError, ClusterError, AnalysisError)  # of what was asked rightly
@@ -37,7 +38,7 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
         with night_lock(asked.results, asked.name.launch):
             return _night(asked, environment, console)
     except UNTOLD as error:
-        console.print(f"could not tell: {error}", markup=False, highlight=False, soft_wrap=True)
+        say(console, f"could not tell: {error}")
         return EXIT_CODES["could_not_tell"]
 
 

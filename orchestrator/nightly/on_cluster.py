@@ -24,6 +24,7 @@ from cudnn_sweep.orchestrator.remote.follow import Heard, follow
 from cudnn_sweep.orchestrator.remote.inside import run_inside
 from cudnn_sweep.orchestrator.remote.request import Look, Run
 from cudnn_sweep.orchestrator.remote.status import pull_records
+from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.spec import SweepSpec
 from cudnn_sweep.workloads.environment import Environment
@@ -73,7 +74,7 @@ class OnCluster:
                 f"a night of this launch file is in progress: {job.sweep_id}, as job {job.job_id} of "
                 f"{jobs.url}; `sweep stop` ends the one sent last"
             )
-        self._say(f"Sweep {job.sweep_id} goes on there, as job {job.job_id}: following it")
+        say(self._console, f"Sweep {job.sweep_id} goes on there, as job {job.job_id}: following it")
         self._follow(jobs, job)
 
     def look(self, suite: SuiteSpec) -> Survey:
@@ -123,8 +124,9 @@ class OnCluster:
             heard = follow(jobs, job.job_id, job.results, self._console)
         except KeyboardInterrupt:
             if job.sweep_id:
-                self._say(
-                    f"\nSweep {job.sweep_id} goes on there: this night, started again, follows it"
+                say(
+                    self._console,
+                    f"\nSweep {job.sweep_id} goes on there: this night, started again, follows it",
                 )
             raise
         self._over.add(job.job_id)
@@ -136,6 +138,3 @@ class OnCluster:
         make_ready(self._cluster, self._console)
         with self._cluster.jobs() as jobs:
             yield jobs
-
-    def _say(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)

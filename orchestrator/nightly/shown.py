@@ -19,6 +19,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     printable,
     told,
 )
+from cudnn_sweep.orchestrator.say import say
 
 WIDE = 150  # columns, from which on a table has room for a finding
 STYLES: dict[Group, str] = {
@@ -39,30 +40,30 @@ def show(
     if form == "json":
         print(to_json(outcome), end="")
         return
-    _say(console, headline(outcome), STATE_STYLES[outcome.state])
+    say(console, headline(outcome), STATE_STYLES[outcome.state])
     for reason in outcome.reasons:
-        _say(console, f"Could not tell: {printable(reason)}")
+        say(console, f"Could not tell: {printable(reason)}")
     if outcome.new_baseline:
-        _say(console, f"A new baseline starts: {outcome.new_baseline}")
+        say(console, f"A new baseline starts: {outcome.new_baseline}")
     if outcome.changes:
-        _say(console, f"Changed since the night before: {moves(outcome.changes)}")
+        say(console, f"Changed since the night before: {moves(outcome.changes)}")
     findings = told(outcome)
     for group in TITLES:
         mine = [each for each in findings if each.group == group]
         if mine:
             _print_group(console, group, mine)
-    _say(console, f"\nReports: {', '.join(map(str, reports))}")
+    say(console, f"\nReports: {', '.join(map(str, reports))}")
 
 
 def _print_group(console: Console, group: Group, findings: Sequence[Told]) -> None:
-    _say(console, f"\n{TITLES[group]}", STYLES[group])
+    say(console, f"\n{TITLES[group]}", STYLES[group])
     if not console.is_terminal or console.width < WIDE:
         for each in findings:
-            _say(console, f"{each.line}; {each.command}")
+            say(console, f"{each.line}; {each.command}")
         return
     console.print(_table(findings))
     for number, each in enumerate(findings, 1):
-        _say(console, f"  {number}  {each.command}")
+        say(console, f"  {number}  {each.command}")
 
 
 def _table(findings: Sequence[Told]) -> Table:
@@ -74,7 +75,3 @@ def _table(findings: Sequence[Told]) -> Table:
         said = (each.series, each.metric, each.change, each.nights, each.confirmation, each.moved)
         table.add_row(str(number), *map(Text, said))
     return table
-
-
-def _say(console: Console, text: str, style: str = "") -> None:
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)

@@ -8,6 +8,7 @@ from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.diary import told_of
 from cudnn_sweep.orchestrator.nightly.night_news import news_of
 from cudnn_sweep.orchestrator.nightly.webhook import tell
+from cudnn_sweep.orchestrator.say import warn
 
 
 def tell_news(asked: AskedNight, outcome: NightOutcome, console: Console) -> None:
@@ -28,8 +29,7 @@ def tell_news(asked: AskedNight, outcome: NightOutcome, console: Console) -> Non
         try:
             tell(asked.webhook, news_of(outcome, fresh))
         except WebhookError as error:
-            warning = f"warning: nobody was told: {error}"
-            console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
+            warn(console, f"warning: nobody was told: {error}")
             fresh = []
     diary.write_told([*kept, *map(told_of, fresh)])
 

@@ -16,6 +16,7 @@ from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.nodes import look_at_nodes, wait_for_nodes
 from cudnn_sweep.orchestrator.remote.request import RemoteRequest
+from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.workloads.suite import workload_names
 
 NODES = TypeAdapter(list[Node])
@@ -24,28 +25,26 @@ NODES = TypeAdapter(list[Node])
 def nodes_by_model(request: RemoteRequest, console: Console) -> list[list[Node]]:
     """Those that can take part and whose GPU model is asked for. Raises SpecError where none is."""
 
-    def say(line: str) -> None:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    wait_for_nodes(request.workers, say)
+    tell = partial(say, console)
+    wait_for_nodes(request.workers, tell)
     nodes, unfit = look_at_nodes(workload_names(request.suite), needs_cuda=request.suite.needs_cuda)
     for each in unfit:
-        say(f"left out: {each.address}: {each.reason}")
+        tell(f"left out: {each.address}: {each.reason}")
     if unfit and request.options.strict:
         names = ", ".join(each.address for each in unfit)
         raise SpecError(f"--strict: {names} cannot take part")
     if not nodes:
         reasons = "; ".join(f"{each.address}: {each.reason}" for each in unfit)
         raise SpecError(f"no node can take part: {reasons}")
-    models = models_of(request, [node.model for node in nodes], say)
+    models = models_of(request, [node.model for node in nodes], tell)
     return [[node for node in nodes if node.model == model] for model in models]
 
 
-def models_of(request: RemoteRequest, there: list[str], say: Callable[[str], None]) -> list[str]:
+def models_of(request: RemoteRequest, there: list[str], tell: Callable[[str], None]) -> list[str]:
     """Those of `there` that are asked for. Raises SpecError where that is none, or one too many."""
     models = models_asked(request.suite.gpus, there)
     for name in models_missing(request.suite.gpus, there):
-        say(f"gpus.models: no node has a GPU called {name}")
+        tell(f"gpus.models: no node has a GPU called {name}")
         if request.options.strict:
             raise SpecError(f"--strict: no node has a GPU called {name}")
     if request.options.wish.sweep_id is not None and len(models) > 1:

@@ -22,6 +22,7 @@ from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.remote.follow import follow
 from cudnn_sweep.orchestrator.remote.request import HEAD_FOLDER, RemoteRequest
 from cudnn_sweep.orchestrator.remote.staging import stage
+from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
 
 ENTRYPOINT = "python -m cudnn_sweep.orchestrator.remote.driver"
@@ -106,13 +107,12 @@ def show_what_would_be_launched(
         cluster = cluster_of(file)
         where = f"the cluster {cluster.known.name}"
         difference = _secured(cluster).difference
-        told = difference or "The file asks for tokens itself: it is launched as it is."
-        console.print(told, markup=False, highlight=False, soft_wrap=True)
-    console.print(
+        say(console, difference or "The file asks for tokens itself: it is launched as it is.")
+    say(
+        console,
         f"\nSuite {name}, {len(suite.cells)} groups of cells, on {where}: its nodes say which GPUs there "
         "are, and each GPU model has a plan of its own"
         + (f", of which shard {options.wish.shard} runs here." if options.wish.shard else "."),
-        highlight=False,
     )
 
 
@@ -145,7 +145,7 @@ def make_ready(cluster: Cluster, console: Console) -> None:
     path.write_text(text)
     mark_anew(cluster.known.token)
     path.chmod(0o600)
-    console.print(f"ray up -y {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
+    say(console, f"ray up -y {shlex.quote(str(path))}")
     bring_up(path)
 
 
@@ -164,21 +164,19 @@ def _secured(cluster: Cluster) -> SecuredFile:
 
 
 def _tell_where(console: Console, request: RemoteRequest, job_id: str) -> None:
-    console.print(f"Job {job_id}", highlight=False)
+    say(console, f"Job {job_id}")
     if "://" not in request.results:
-        console.print(
+        say(
+            console,
             f"Results lie in ~/{HEAD_FOLDER}/{request.results} on the head and go with its disk; whoever "
             f"follows gets copies in {request.results}.",
-            highlight=False,
-            soft_wrap=True,
         )
 
 
 def _tell_how_to_come_back(console: Console, options: LaunchOptions) -> None:
     file = shlex.quote(str(options.file))
-    console.print(
+    say(
+        console,
         f"\nThe sweep goes on. Come back:  sweep attach {file}\n"
         f"Look at it:  sweep status {file}\nEnd it:  sweep stop {file}",
-        highlight=False,
-        soft_wrap=True,
     )

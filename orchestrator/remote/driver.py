@@ -37,14 +37,14 @@ from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.on_nodes import run_on_nodes
 from cudnn_sweep.orchestrator.remote.request import RECORDS, RemoteRequest, read_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
-from cudnn_sweep.orchestrator.remote.teller import Teller, say
+from cudnn_sweep.orchestrator.remote.teller import Teller, emit
 from cudnn_sweep.orchestrator.repeats import repeats_of
 from cudnn_sweep.orchestrator.report import print_summary
+from cudnn_sweep.orchestrator.say import PLAIN_WIDTH
 from cudnn_sweep.orchestrator.sweep_choice import choose_sweep
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 from cudnn_sweep.workloads.errors import WorkloadError
 
-WIDTH = 180  # columns of the lines for people
 USAGE = 2  # exit code
 
 
@@ -55,21 +55,21 @@ def main(of_one_model: Path | None, sweeps: int) -> int:
     many `sweeps`.
     """
     request = read_request(Path.cwd())
-    console = Console(width=WIDTH, markup=False)
+    console = Console(width=PLAIN_WIDTH, markup=False)
     try:
         _join(request)
         if request.errand is not None:
             do_errand(request, request.errand, console)
-            say(Ended(exit_code=DONE))
+            emit(Ended(exit_code=DONE))
             return DONE
         by_model = [read_nodes(of_one_model)] if of_one_model else nodes_by_model(request, console)
         if len(by_model) > 1:
             return a_process_each(__spec__.name, by_model)
         code = _sweep(request, by_model[0], sweeps, console)
     except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
-        say(Ended(exit_code=USAGE, reason=str(error), sweeps=sweeps))
+        emit(Ended(exit_code=USAGE, reason=str(error), sweeps=sweeps))
         return USAGE
-    say(Ended(exit_code=code, sweeps=sweeps))
+    emit(Ended(exit_code=code, sweeps=sweeps))
     return code
 
 

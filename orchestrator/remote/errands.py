@@ -12,7 +12,7 @@ from cudnn_sweep.orchestrator.remote.events import Looked
 from cudnn_sweep.orchestrator.remote.nodes import look_at_last_good, still_there
 from cudnn_sweep.orchestrator.remote.on_nodes import run_on_nodes
 from cudnn_sweep.orchestrator.remote.request import Look, RemoteRequest, Run
-from cudnn_sweep.orchestrator.remote.teller import Teller, say
+from cudnn_sweep.orchestrator.remote.teller import Teller, emit
 from cudnn_sweep.orchestrator.sweep_lock import our_temporary_folder, sweep_lock
 
 
@@ -32,7 +32,7 @@ def _look(request: RemoteRequest, errand: Look, console: Console) -> None:
             looked = replace(looked, last_good=look_at_last_good(nodes, errand.last_good))
         except SpecError as error:  # the night itself does without
             looked = replace(looked, last_good_fails=str(error))
-    say(looked)
+    emit(looked)
 
 
 def _run(request: RemoteRequest, errand: Run, console: Console) -> None:

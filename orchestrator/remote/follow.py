@@ -25,6 +25,7 @@ from cudnn_sweep.orchestrator.remote.events import (
     from_line,
 )
 from cudnn_sweep.orchestrator.remote.side_by_side import SideBySide
+from cudnn_sweep.orchestrator.say import say
 
 RECONNECT_S = 2.0
 TRIES = 30  # in a row without a word before it is given up: the sweep itself goes on
@@ -62,7 +63,7 @@ class Follower:
     def take(self, line: str) -> None:
         event = from_line(line)
         if event is None:
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+            say(self._console, line)
         else:
             self._take(event)
 
@@ -87,7 +88,7 @@ class Follower:
     def _start(self, event: Started) -> None:
         self._display.close()
         if event.reason:
-            self._console.print(f"Sweep {event.sweep_id} ({event.reason})", highlight=False)
+            say(self._console, f"Sweep {event.sweep_id} ({event.reason})")
         if self._copies is not None:
             there = self._store.stored_trials(event.sweep_id).values()
             self._kept.update(trial.attempt_id for trial in there)

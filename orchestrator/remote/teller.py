@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Event as Flag
-from threading import Thread
 
+from cudnn_sweep.orchestrator.now_and_then import now_and_then
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.remote.events import Event, Progressed, Recorded, Started, to_line
 from cudnn_sweep.orchestrator.session import Session
@@ -13,7 +12,7 @@ from cudnn_sweep.orchestrator.tune_host import Host
 EVERY_S = 1.0
 
 
-def say(event: Event) -> None:
+def emit(event: Event) -> None:
     print(to_line(event), flush=True)
 
 
@@ -29,7 +28,7 @@ class Teller:
     def started(self, plan: Plan, reason: str) -> None:
         self._planned += len(plan.trials)
         session = self._session
-        say(
+        emit(
             Started(
                 sweep_id=session.sweep_id, reason=reason, plan=plan, contrasts=session.contrasts
             )
@@ -38,25 +37,14 @@ class Teller:
     @contextmanager
     def telling(self, host: Host) -> Iterator[None]:
         """Now and then until the block ends."""
-        ended = Flag()
-
-        def tell() -> None:
-            while not ended.wait(EVERY_S):
-                self.tell(host)
-
-        thread = Thread(target=tell, daemon=True)
-        thread.start()
-        try:
+        with now_and_then(lambda: self.tell(host), every_s=EVERY_S):
             yield
-        finally:
-            ended.set()
-            thread.join()
 
     def tell(self, host: Host) -> None:
         for record in host.take():
-            say(Recorded(record=record))
+            emit(Recorded(record=record))
             self._recorded += 1
-        say(
+        emit(
             Progressed(
                 sweep_id=self._session.sweep_id,
                 launch_id=self._session.launch_id,

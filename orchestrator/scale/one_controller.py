@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
-from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -23,6 +22,7 @@ from cudnn_sweep.cluster.local_nodes import more_nodes
 from cudnn_sweep.cluster.local_ray import LocalRay, local_ray
 from cudnn_sweep.orchestrator.contrast import contrasts_of, verdicts_of
 from cudnn_sweep.orchestrator.display import watch
+from cudnn_sweep.orchestrator.now_and_then import now_and_then
 from cudnn_sweep.orchestrator.plan import make_plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.scale.sleeping_slot import SleepingSlot
@@ -144,20 +144,14 @@ def _run(load: Load, session: Session, machine: Survey, ours: LocalRay) -> list[
 
 @contextmanager
 def _looking(host: "Host", folder: Path, looks: list[Look]) -> Iterator[None]:
-    ended = Event()
+    def look() -> None:
+        if recorded := host.progress().recorded:
+            looks.append(_look(recorded, folder))
 
-    def look_now_and_then() -> None:
-        while not ended.wait(LOOK_S):
-            if recorded := host.progress().recorded:
-                looks.append(_look(recorded, folder))
-
-    thread = Thread(target=look_now_and_then, daemon=True)
-    thread.start()
     try:
-        yield
+        with now_and_then(look, every_s=LOOK_S):
+            yield
     finally:
-        ended.set()
-        thread.join()
         looks.append(_look(host.progress().recorded, folder))
 
 

@@ -37,19 +37,9 @@ class SleepingSlot(Slot):
         )
 
     def _outcome(self) -> Outcome:
-        started_at = datetime.now(UTC)
+        began = datetime.now(UTC)
         sleep(self._sleep_s)
-        return Outcome(
-            status="ok",
-            message=None,
-            reply=None,
-            pid=os.getpid(),
-            started_at=started_at,
-            ended_at=datetime.now(UTC),
-            process_s=self._sleep_s,
-            exit_s=None,
-            gap_s=None,
-        )
+        return Outcome.of_a_fake(began, self._sleep_s)
 
     def close(self) -> None:
         """There is no server."""

@@ -7,6 +7,7 @@ from datetime import time
 from hashlib import blake2b
 from pathlib import Path
 
+from cudnn_sweep.cluster.user_folders import config_home, state_home
 from cudnn_sweep.orchestrator.errors import ScheduleError
 
 HOURS_AND_MINUTES = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
@@ -41,12 +42,7 @@ class UserFolders:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "UserFolders":
-        """As the XDG Base Directory Specification names them."""
-        home = Path.home()
-        return cls(
-            config=Path(environment.get("XDG_CONFIG_HOME") or home / ".config"),
-            state=Path(environment.get("XDG_STATE_HOME") or home / ".local" / "state"),
-        )
+        return cls(config=config_home(environment), state=state_home(environment))
 
     def log_of(self, launch_file: Path) -> Path:
         return self.state / "cudnn-sweep" / f"nightly-{key_of(launch_file)}.log"

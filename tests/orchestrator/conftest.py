@@ -130,18 +130,8 @@ def record_of(environment: Environment) -> Callable[..., RunRecord]:
         slot: str = "s",
         where: Environment = environment,
     ) -> RunRecord:
-        now = datetime.now(UTC)
-        outcome = Outcome(
-            status=status,
-            message=None if status == "ok" else "it went wrong",
-            reply=None,
-            pid=1,
-            started_at=now,
-            ended_at=now,
-            process_s=0.0,
-            exit_s=None,
-            gap_s=None,
-        )
+        message = None if status == "ok" else "it went wrong"
+        outcome = Outcome.of_a_fake(datetime.now(UTC), 0.0, status=status, message=message)
         return make_record(
             session, trial, outcome, where, slot=slot, attempt=1, attempt_id=uuid4().hex
         )

@@ -68,21 +68,10 @@ def fake_slot(environment: Environment) -> MakeSlot:
                 self._trials += 1
                 own_s = trial_s(self._trials) if callable(trial_s) else trial_s
                 time.sleep(own_s)
-                outcome = Outcome(
-                    status="ok",
-                    message=None,
-                    reply=None,
-                    pid=os.getpid(),
-                    started_at=started_at,
-                    ended_at=datetime.now(UTC),
-                    process_s=own_s,
-                    exit_s=None,
-                    gap_s=None,
-                )
                 return make_record(
                     self._session,
                     trial,
-                    outcome,
+                    Outcome.of_a_fake(started_at, own_s),
                     environment,
                     slot=self.name,
                     attempt=attempt,

@@ -8,12 +8,11 @@ none is dropped or given another meaning.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from datetime import date, datetime
-from math import isfinite
 
 from pydantic import TypeAdapter
 
 from cudnn_sweep.analysis.errors import ReportError
+from cudnn_sweep.analysis.json_value import json_value
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome, SeriesKey
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import unit
@@ -37,7 +36,7 @@ def as_row(outcome: NightOutcome) -> dict[str, object]:
         **asdict(outcome),
         "findings": [_finding_row(finding) for finding in outcome.findings],
     }
-    return {name: _plain(value) for name, value in values.items()}
+    return {name: json_value(value) for name, value in values.items()}
 
 
 def _finding_row(finding: Finding) -> dict[str, object]:
@@ -69,16 +68,6 @@ def _text(value: object) -> str:
         rows = ",\n".join(f"  {_text(row)}" for row in value)
         return f"[\n{rows}\n ]"
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 REPORT = NightReport(file="night.json", render=lambda outcome, _: to_json(outcome))

@@ -8,9 +8,9 @@ from statistics import median
 from typing import TypeAlias
 
 from cudnn_sweep.analysis.nightly.changes import change_points
-from cudnn_sweep.analysis.nightly.metric import Amount, Metric
+from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount, Metric
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
-from cudnn_sweep.analysis.nightly.reports.words import GIB, KNOWN, MIB, meaning, moves, unit
+from cudnn_sweep.analysis.nightly.reports.words import GIB, MIB, meaning, moves, unit
 
 Night: TypeAlias = tuple[str, str]  # its date and its sweep_id
 Value: TypeAlias = float | str | None
@@ -71,7 +71,7 @@ def history(one: Series, hardware: Hardware) -> dict[str, object]:
         "processes": [point.processes if point else 0 for point in mine],
         "levels": [
             (start + first, end + first, _shown(level, size))
-            for start, end, level in _levels(values, KNOWN.get(key.metric))
+            for start, end, level in _levels(values, METRIC_OF.get(key.metric))
         ],
     }
 

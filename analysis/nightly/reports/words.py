@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from cudnn_sweep.analysis.nightly.metric import METRICS, SIGN, Category, Metric
+from cudnn_sweep.analysis.nightly.metric import METRIC_OF, SIGN, Category
 from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightOutcome, SeriesKey
 from cudnn_sweep.analysis.report.words import TWICE, listed, number
 
@@ -16,7 +16,6 @@ TITLES: dict[Group, str] = {
     "refuted": "Refuted when measured again",
 }
 MIB, GIB = 2.0**20, 2.0**30
-KNOWN: dict[str, Metric] = {str(name): metric for name, metric in METRICS.items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,13 +90,13 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
 
 def meaning(key: SeriesKey) -> str:
     """What the series is of."""
-    metric = KNOWN.get(key.metric)
+    metric = METRIC_OF.get(key.metric)
     return metric.meaning if metric else key.metric
 
 
 def unit(key: SeriesKey) -> str | None:
     """Of numbers; None where a night's value is a word."""
-    return getattr(KNOWN.get(key.metric), "unit", None)
+    return getattr(METRIC_OF.get(key.metric), "unit", None)
 
 
 def amount(value: float | str | None, unit: str | None) -> str:
@@ -195,7 +194,7 @@ def _confirmation(finding: Finding) -> str:
 
 def _fresh(finding: Finding) -> str:
     """A word needs no last good software to pair with."""
-    if not isinstance(KNOWN.get(finding.key.metric), Category):
+    if not isinstance(METRIC_OF.get(finding.key.metric), Category):
         return "pair"
     return "verdict" if finding.key.metric == SIGN.name else "trial"
 

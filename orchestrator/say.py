@@ -1,0 +1,22 @@
+"""What a person is told, a line at a time, and on what console."""
+
+import sys
+
+from rich.console import Console
+
+PLAIN_WIDTH = 180  # columns where the output is no terminal: tables keep their rows on a line
+
+
+def console_here(*, stderr: bool = False, plain_width: int = PLAIN_WIDTH) -> Console:
+    """This process's terminal, in its own width, or the pipe or file that stands in its place."""
+    width = None if sys.stdout.isatty() else plain_width
+    return Console(width=width, stderr=stderr, markup=False)
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """As it is: names come from users and are no markup, and no line is broken."""
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def warn(console: Console, text: str) -> None:
+    say(console, text, "yellow")
