@@ -18,9 +18,10 @@ from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.plan import narrow
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.repeats import repeats_of
-from cudnn_sweep.orchestrator.report import print_plan, print_summary
+from cudnn_sweep.orchestrator.report import print_plan
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
+from cudnn_sweep.orchestrator.summary import Summary, print_summary
 from cudnn_sweep.orchestrator.sweep_choice import choose_sweep
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.this_machine import ThisMachine
@@ -60,10 +61,12 @@ def launch(options: LaunchOptions, console: Console, executor: Executor | None =
         progress = Progress()
         if session.plan.trials or again().trials:
             minutes = options.budget_minutes or spec.budget_minutes
+            budget_s = None if minutes is None else minutes * 60
             with executor.opened(store, machine, console) as run:
-                progress = run_rounds(session, again, run, minutes and minutes * 60)
+                progress = run_rounds(session, again, run, budget_s)
         if not options.brief:
-            print_summary(console, store, location, choice, session, progress, options)
+            summary = Summary.of(store, choice, session, progress)
+            print_summary(console, summary, location, options)
         return end_of(choice, session, store, progress, console)
 
 

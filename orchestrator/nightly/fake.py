@@ -18,6 +18,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeFloat, PositiveFloat
 
 from cudnn_sweep.orchestrator.plan import Trial
+from cudnn_sweep.workloads.measuring.warnings import WarningName
 from cudnn_sweep.workloads.strict import STRICT
 
 WITH_ALIASES = STRICT | ConfigDict(populate_by_name=True)
@@ -70,7 +71,7 @@ class FakeEffect(BaseModel):
     status: Literal["error", "out_of_memory", "crash", "timeout"] | None = None
     lost: bool = False
     """The trial takes its worker along: no record comes."""
-    warning: Literal["shared_gpu", "throttled"] | None = None
+    warning: WarningName | None = None
 
     def applies(self, trial: Trial, night: date) -> bool:
         is_of_other_software = bool(trial.software) and self.cause == "software"

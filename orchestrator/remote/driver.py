@@ -39,8 +39,8 @@ from cudnn_sweep.orchestrator.remote.request import RECORDS, RemoteRequest, read
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.orchestrator.remote.teller import Teller, emit
 from cudnn_sweep.orchestrator.repeats import repeats_of
-from cudnn_sweep.orchestrator.report import print_summary
 from cudnn_sweep.orchestrator.say import PLAIN_WIDTH
+from cudnn_sweep.orchestrator.summary import Summary, print_summary
 from cudnn_sweep.orchestrator.sweep_choice import choose_sweep
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 from cudnn_sweep.workloads.errors import WorkloadError
@@ -109,7 +109,8 @@ def _sweep(request: RemoteRequest, nodes: list[Node], sweeps: int, console: Cons
         run = partial(run_on_nodes, store.location, nodes, request.suite.gpus, teller)
         again = partial(repeats_of, store, whole, choice)
         progress = run_rounds(session, again, run, budget_s)
-        print_summary(console, store, request.results, choice, session, progress, request.options)
+        summary = Summary.of(store, choice, session, progress)
+        print_summary(console, summary, request.results, request.options)
         return end_of(choice, session, store, progress, console)
 
 

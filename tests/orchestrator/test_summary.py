@@ -1,0 +1,72 @@
+"""What a launch says at its end, gathered from a store before anything is printed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.orchestrator.contrast import contrasts_of
+from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.session import session_of
+from cudnn_sweep.orchestrator.summary import Summary
+from cudnn_sweep.orchestrator.sweep_choice import Wish, choose_sweep
+from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.measuring.warnings import ADVICE
+
+
+def summary_of(store: Store, plan: Plan, environment: Environment) -> Summary:
+    choice = choose_sweep(store, plan, plan, environment, Wish(sweep_id="night"))
+    session = replace(
+        session_of(plan, "night", Path(store.location)), contrasts=contrasts_of(plan.configs())
+    )
+    return Summary.of(store, choice, session, Progress())
+
+
+def test_summary_counts_what_is_recorded_by_status_and_warning(
+    tmp_path: Path,
+    plan_of: Callable[..., Plan],
+    record_of: Callable[..., RunRecord],
+    environment: Environment,
+) -> None:
+    store, plan = open_store(str(tmp_path)), plan_of("noop", replicates=3)
+    session = session_of(plan, "night", tmp_path)
+    hot, failed, *others = plan.trials
+    store.write(replace(record_of(session, hot), warnings=["throttled"]))
+    store.write(record_of(session, failed, status="crash"))
+    unfinished = summary_of(store, plan, environment)
+    assert unfinished.statuses == {"ok": 1, "crash": 1} and not unfinished.is_complete
+    assert next(unfinished.counted()) == (
+        f"\nSweep night: 2 of {len(plan.trials)} trials recorded (1 crash, 1 ok)."
+    )
+    assert list(unfinished.warned()) == [f"1 of 2 trials: throttled: {ADVICE['throttled']}"]
+    for trial in others:
+        store.write(record_of(session, trial))
+    assert summary_of(store, plan, environment).is_complete
+
+
+def test_summary_says_which_blocks_no_verdict_rests_on(
+    tmp_path: Path,
+    plan_of: Callable[..., Plan],
+    record_of: Callable[..., RunRecord],
+    environment: Environment,
+) -> None:
+    store, plan = open_store(str(tmp_path)), plan_of("noop", replicates=3)
+    session = session_of(plan, "night", tmp_path)
+    for number, trial in enumerate(plan.trials[:-1]):  # the first block on two slots, the last cut
+        slot = "a" if number else "b"
+        store.write(replace(record_of(session, trial, slot=slot), steady_wall_ms=1.0))
+    said = "\n".join(summary_of(store, plan, environment).counted())
+    assert "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them ran again whole." in said
+    assert "1 blocks that were split over GPUs or interrupted, 0 on a throttled or shared" in said
+    assert "1 that lack a trial." in said
+
+
+def test_nothing_recorded_is_no_reason_to_say_where_the_time_went(
+    tmp_path: Path, plan_of: Callable[..., Plan], environment: Environment
+) -> None:
+    plan = plan_of("noop")
+    summary = summary_of(open_store(str(tmp_path)), plan, environment)
+    assert list(summary.counted()) == [f"\nSweep night: 0 of {len(plan.trials)} trials recorded."]
+    assert not list(summary.warned())
