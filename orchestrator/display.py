@@ -1,6 +1,6 @@
 """What a person sees while a sweep runs: a live picture at a terminal, plain lines elsewhere."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -17,7 +17,7 @@ from rich.text import Text
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.verdicts import Verdict
 from cudnn_sweep.orchestrator.errors import UnfinishedError
-from cudnn_sweep.orchestrator.labels import trial_label
+from cudnn_sweep.orchestrator.labels import cell_labels, trial_label
 from cudnn_sweep.orchestrator.now_and_then import now_and_then
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress
@@ -84,6 +84,7 @@ class LiveDisplay:
     def __init__(self, plan: Plan) -> None:
         self.live: Live | None = None
         self._trials = {trial.position: trial for trial in plan.trials}
+        self._cells = cell_labels(trial.cell for trial in plan.trials)
         self._clock = Clock(len(plan.trials))
         self._bar = Bar(
             TextColumn("trials"),
@@ -104,7 +105,7 @@ class LiveDisplay:
         progress = progress or Progress()
         parts: list[RenderableType] = [self._bar, self._times(progress), self._slots(progress)]
         if verdicts:
-            parts.append(_latest(verdicts))
+            parts.append(_latest(verdicts, self._cells))
         return Group(*parts)
 
     def _times(self, progress: Progress) -> Text:
@@ -119,20 +120,21 @@ class LiveDisplay:
         table = Table.grid(padding=(0, 2))
         for slot, state in sorted(progress.slots.items()):
             seconds = (datetime.now(UTC) - state.began_at).total_seconds()
-            doing = trial_label(self._trials[state.position])
+            doing = trial_label(self._trials[state.position], self._cells)
             table.add_row(Text(slot, style="cyan"), doing, f"{seconds:.0f} s")
         if not progress.slots:
             table.add_row(Text("waiting for Ray and the first process", style="dim"))
         return table
 
 
-def _latest(verdicts: list[Verdict]) -> Table:
+def _latest(verdicts: list[Verdict], cells: Mapping[str, str]) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_row(Text("verdicts so far", style="bold"))
     for verdict in verdicts[:VERDICTS_SHOWN]:
         style = VERDICT_STYLES.get(verdict.wall_verdict, "")
         shown = Text(verdict_text(verdict), style=style)
-        table.add_row(verdict_label(verdict), verdict.contrast, ratio_text(verdict), shown)
+        label = verdict_label(verdict, cells)
+        table.add_row(label, verdict.contrast, ratio_text(verdict), shown)
     if len(verdicts) > VERDICTS_SHOWN:
         table.add_row(Text(f"and {len(verdicts) - VERDICTS_SHOWN} more", style="dim"))
     return table

@@ -1,26 +1,32 @@
-"""How a cell and a config are called on the screen."""
+"""How a plan's cells, trials and configs are called on the screen: as the stored ones are."""
 
+from collections.abc import Iterable, Mapping
+
+from cudnn_sweep.analysis.cell_names import CellRow, names_apart
 from cudnn_sweep.analysis.settings import config_name
+from cudnn_sweep.orchestrator.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.contrast import settings_of
 from cudnn_sweep.orchestrator.plan import Trial
 from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.problem import sizes_text
 
-USUAL = ("plain", "contiguous", None)  # a state and a layout that need no word
+
+def cell_labels(cells: Iterable[Cell]) -> dict[str, str]:
+    """Each cell's name by its cell_id, told apart from the others."""
+    return names_apart(as_row(cell) for cell in cells)
 
 
-def cell_label(cell: Cell) -> str:
-    what = cell.problem.name if cell.problem else cell.workload
+def as_row(cell: Cell) -> CellRow:
     sizes = sizes_text(cell.input_shape)
-    parts = (what, cell.direction, sizes, cell.regime, cell.state, cell.precision, cell.layout)
-    return " ".join(part for part in parts if part not in USUAL)
+    return {**cell_columns(cell), "input_shape": sizes, "gpu": cell.gpu}
 
 
 def config_label(config: CudnnConfig) -> str:
     return config_name(settings_of(config))
 
 
-def trial_label(trial: Trial) -> str:
+def trial_label(trial: Trial, cells: Mapping[str, str]) -> str:
+    """`cells`: what the plan's cells are called, by cell_id."""
     twin = " (A/A twin)" if trial.twin else ""
-    return f"{cell_label(trial.cell)} · {config_label(trial.config)}{twin}"
+    return f"{cells[trial.cell.cell_id]} · {config_label(trial.config)}{twin}"

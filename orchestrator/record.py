@@ -1,6 +1,5 @@
 """Makes the one flat row of a trial from what was planned, what was measured and where."""
 
-import json
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -12,10 +11,10 @@ from cudnn_sweep.analysis.schema import (
     LoggedChoice,
     RunRecord,
 )
+from cudnn_sweep.orchestrator.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.plan import Trial
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.session import Session
-from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import LogPass, Measurement
 
@@ -49,7 +48,6 @@ def make_record(
     `log`: what became of the untimed process that logs, where there was one.
     """
     measured = (outcome.reply and outcome.reply.measured) or Measurement()
-    cell, problem = trial.cell, trial.cell.problem
     return RunRecord(
         schema_version=SCHEMA_VERSION,
         sweep_id=session.sweep_id,
@@ -63,28 +61,7 @@ def make_record(
         shard=session.shard.number if session.shard else None,
         shards=session.shard.of if session.shard else None,
         suite=session.plan.suite,
-        cell_id=cell.cell_id,
-        workload=cell.workload,
-        problem=problem.name if problem else None,
-        direction=cell.direction,
-        input_shape=list(cell.input_shape),
-        out_channels=problem.out_channels if problem else None,
-        kernel_size=list(problem.kernel_size) if problem else None,
-        stride=list(problem.stride) if problem else None,
-        padding=list(problem.padding) if problem else None,
-        dilation=list(problem.dilation) if problem else None,
-        groups=problem.groups if problem else None,
-        bias=problem.bias if problem else None,
-        transposed=problem.transposed if problem else None,
-        output_padding=list(problem.output_padding) if problem else None,
-        occurrences=problem.occurrences if problem else None,
-        **_as_model(cell),
-        regime=cell.regime,
-        regime_parameters=cell.regime_parameters,
-        state=cell.state,
-        state_parameters=cell.state_parameters,
-        precision=cell.precision,
-        layout=cell.layout,
+        **cell_columns(trial.cell),
         replicate=trial.replicate,
         twin=trial.twin,
         block=trial.block,
@@ -106,17 +83,6 @@ def make_record(
         env_hash=environment.env_hash,
         software_hash=environment.software_hash,
     )
-
-
-def _as_model(cell: Cell) -> dict[str, Any]:
-    model, trains = cell.model, cell.direction == "training"
-    return {
-        "model_arguments": model
-        and {name: json.dumps(value) for name, value in model.arguments.items()},
-        "loss": model.loss if model and trains else None,
-        "optimiser": model.optimiser if model and trains else None,
-        "optimiser_parameters": model.optimiser_parameters if model and trains else None,
-    }
 
 
 def _as_measured(measured: Measurement) -> dict[str, Any]:

@@ -1,16 +1,24 @@
 """What a launch prints besides its progress: the plan before, and why it was stopped."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from cudnn_sweep.analysis.cell_names import cell_words
 from cudnn_sweep.orchestrator.contrast import contrasts_of
+from cudnn_sweep.orchestrator.labels import as_row
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.say import say
-from cudnn_sweep.workloads.problem import sizes_text
+
+PLAN_COLUMNS = {
+    "workload": ("what", "direction", "loss", "optimiser"),
+    "input": ("input_shape",),
+    "regime": ("regime", "state"),
+    "precision": ("precision", "layout"),
+}
 
 
 def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
@@ -20,21 +28,13 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
     trials = Counter(ids)
     configs = plan.configs()
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for name in ("workload", "input", "regime", "precision"):
+    for name in PLAN_COLUMNS:
         table.add_column(name)
     table.add_column("trials", justify="right")
     for cell_id, cell in cells.items():
+        words = cell_words(as_row(cell))
         table.add_row(
-            f"{cell.problem.name if cell.problem else cell.workload} {cell.direction}",
-            sizes_text(cell.input_shape),
-            _with_numbers(cell.regime, cell.regime_parameters)
-            + (
-                ""
-                if cell.state == "plain"
-                else f", {_with_numbers(cell.state, cell.state_parameters)}"
-            ),
-            cell.precision + (" channels_last" if cell.layout != "contiguous" else ""),
-            str(trials[cell_id]),
+            *(_listed(words, about) for about in PLAN_COLUMNS.values()), str(trials[cell_id])
         )
     console.print(table)
     contrasts = "; ".join(map(str, contrasts_of(configs))) or "none"
@@ -50,9 +50,8 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
     )
 
 
-def _with_numbers(name: str, numbers: Mapping[str, float]) -> str:
-    text = ", ".join(f"{number} {value:g}" for number, value in numbers.items())
-    return f"{name} ({text})" if text else name
+def _listed(words: Mapping[str, str], about: Sequence[str]) -> str:
+    return " ".join(words[each] for each in about if each in words)
 
 
 def print_stopped(console: Console, location: str, progress: Progress) -> None:

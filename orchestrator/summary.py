@@ -8,6 +8,7 @@ from typing import Self
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.cell_names import stored_names
 from cudnn_sweep.analysis.progress import planned
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.time_shares import TimeShare, time_shares
@@ -44,6 +45,8 @@ class Summary:
     """Lines on shards and split blocks."""
     verdicts: list[Verdict]
     break_evens: list[BreakEven]
+    cells: Mapping[str, str]
+    """Their names by cell_id."""
     time_shares: Sequence[TimeShare]
     warnings: Mapping[WarningName, int]
     """Trials with each warning, the most frequent first."""
@@ -68,6 +71,7 @@ class Summary:
             completeness=[*shard_lines(choice, there), *split_lines(stored)],
             verdicts=verdicts_of(store, sweep_id, session.contrasts),
             break_evens=break_evens_of(store, sweep_id, session.contrasts),
+            cells=stored_names(store, sweep_id),
             time_shares=time_shares(store, sweep_id),
             warnings=dict(Counter(name for names in lists for name in names or ()).most_common()),
             trials=len(lists),
@@ -120,7 +124,8 @@ def print_summary(
     """`location` is the results' place as it was typed."""
     console.print()
     if summary.verdicts:
-        console.print(verdict_table(summary.verdicts, summary.break_evens, console.width))
+        shown = (summary.verdicts, summary.break_evens, summary.cells)
+        console.print(verdict_table(*shown, console.width))
     if any(verdict.launch_bound for verdict in summary.verdicts):
         say(console, LAUNCH_BOUND_NOTE)
     for line in summary.counted():

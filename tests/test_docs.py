@@ -160,14 +160,16 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
 
 
 def test_table_in_the_readme_is_that_of_the_stored_results() -> None:
+    from cudnn_sweep.analysis.cell_names import stored_names
     from cudnn_sweep.analysis.store import open_store
     from cudnn_sweep.analysis.verdicts import verdicts
     from cudnn_sweep.orchestrator.tables.verdicts import ratio_text, verdict_label, verdict_text
 
     readme = (ROOT / "README.md").read_text()
     (folder,) = (ROOT / "docs" / "results").glob("*/quick")
-    found = verdicts(open_store(str(folder)))
+    store = open_store(str(folder))
+    found, cells = verdicts(store), stored_names(store, None)
     assert len(found) == 9
     for verdict in found:
-        row = next(line for line in readme.splitlines() if verdict_label(verdict) in line)
+        row = next(line for line in readme.splitlines() if verdict_label(verdict, cells) in line)
         assert f"| {ratio_text(verdict)} | {verdict_text(verdict)} |" in row

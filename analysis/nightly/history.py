@@ -6,9 +6,9 @@ from datetime import date
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from cudnn_sweep.analysis.cell_names import CELLS, whole_names
 from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.analysis.database import Database, open_database
-from cudnn_sweep.analysis.nightly.cell_names import CELLS, cell_name
 from cudnn_sweep.analysis.nightly.outcome import Change, NightPoint, Series, SeriesKey
 from cudnn_sweep.analysis.queries import Value, load_query
 from cudnn_sweep.analysis.schema import columns_of
@@ -155,15 +155,17 @@ def read_history(
         nights = _nights(_ask(database, "nights", asked), first)
         if not nights or nights[-1].sweep_id != tonight:
             return None
-        labels = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
+        stored = database.query(CELLS).to_pylist()
         rows = _ask(database, "night_series", asked)
         signs = series_signs(database, asked, contrasts)
     here = {night.sweep_id for night in nights}
     found = _Rows([row for row in rows + signs if row["night"] in here])
+    names = whole_names(stored)
+    cells = {row["cell_id"]: (names[row["cell_id"]], row["gpu"]) for row in stored}
     series = [
         series
         for env_hash in sorted(nights[-1].env_hashes)
-        for series in found.series(env_hash, nights, labels)
+        for series in found.series(env_hash, nights, cells)
     ]
     workloads = {
         (row["night"], row["env_hash"], row["cell_id"]): row["workload_hash"]
@@ -237,7 +239,7 @@ class _Rows:
         self,
         env_hash: str,
         nights: list[Night],
-        labels: Mapping[str, Row],
+        cells: Mapping[str, tuple[str, str]],
     ) -> Iterator[Series]:
         here = [night for night in nights if env_hash in night.env_hashes]
         softwares = [night.software_of(env_hash) for night in here]
@@ -245,7 +247,7 @@ class _Rows:
         presence = _presence(measured, here)
         for (cell_id, settings, metric), found in (measured | presence).items():
             yield Series(
-                key=_key(env_hash, labels[cell_id], settings, metric),
+                key=_key(env_hash, cell_id, cells, settings, metric),
                 points=tuple(
                     _point(night, software, found.get(night.sweep_id))
                     for night, software in zip(here, softwares, strict=True)
@@ -302,13 +304,17 @@ def _point(night: Night, software: str, row: Row | None) -> NightPoint:
     )
 
 
-def _key(env_hash: str, labels: Row, settings: str, metric: str) -> SeriesKey:
+def _key(
+    env_hash: str, cell_id: str, cells: Mapping[str, tuple[str, str]], settings: str, metric: str
+) -> SeriesKey:
+    """`cells`: of each its name and its GPU."""
+    name, gpu = cells[cell_id]
     plain = metric in ("sign", "missing")
     return SeriesKey(
         metric=metric,
         env_hash=env_hash,
-        gpu=labels["gpu"],
-        cell_id=labels["cell_id"],
-        cell=cell_name(labels),
+        gpu=gpu,
+        cell_id=cell_id,
+        cell=name,
         settings=settings if plain else config_name(texts_in(settings)),
     )

@@ -1,16 +1,16 @@
 """The cells of a report, each under the shortest name that tells it from the others."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import pyarrow as pa
 
-ID_CHARACTERS = 6  # of a cell_id, where nothing else tells two cells apart
-USUAL = ("plain", "contiguous", "", None)  # a state and a layout that need no word
+from cudnn_sweep.analysis.cell_names import ID_CHARACTERS, Words, words_apart
+
 GROUPED = ("direction", "precision", "layout")
 ENVIRONMENT = ("gpu", "torch", "cudnn", "driver")
-SAID_WHERE_SEVERAL = ("input_shape", "state", *GROUPED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,11 +22,16 @@ class StoredCell:
     software_hash: str
     workload: str
     problem: str | None
+    model_arguments: Any
+    loss: str | None
+    optimiser: str | None
+    optimiser_parameters: Any
     direction: str
     input_shape: str
     regime: str
-    regime_numbers: str | None
+    regime_parameters: Any
     state: str | None
+    state_parameters: Any
     precision: str
     layout: str
     gpu: str
@@ -56,28 +61,28 @@ class ReportCell:
 def named(table: pa.Table) -> list[ReportCell]:
     """What all cells have in common is in no name; `shared` says it."""
     cells = [StoredCell(**row) for row in table.to_pylist()]
-    said = [name for name in SAID_WHERE_SEVERAL if _is_told_apart_by(name, cells)]
-    said += _environment_said(cells)
-    rows = [_joined(cell.problem or cell.workload, _values(cell, said)) for cell in cells]
-    fields = Counter((row, cell.regime) for row, cell in zip(rows, cells, strict=True))
-    numbered = {regime for (_, regime), count in fields.items() if count > 1}
-    columns = [_regime(cell, numbered=cell.regime in numbered) for cell in cells]
-    with_regime = len(set(columns)) > 1
-    labels = [
-        f"{row} {column}" if with_regime else row for row, column in zip(rows, columns, strict=True)
-    ]
+    words = words_apart([asdict(cell) for cell in cells])
+    said = {"what", *_telling_apart(words)}
+    environment = _environment_said(cells)
+    places = [" ".join(str(getattr(cell, name)) for name in environment) for cell in cells]
+    labels = _joined(words, said, places)
     common = Counter(labels)
     return [
         ReportCell(
             stored=cell,
             label=label if common[label] == 1 else f"{label} {cell.cell_id[:ID_CHARACTERS]}",
             row_label=row,
-            regime_label=column,
-            group_label=_joined(
-                _kind(cell), _values(cell, [name for name in GROUPED if name in said])
-            ),
+            regime_label=each["regime"],
+            group_label=group,
         )
-        for cell, label, row, column in zip(cells, labels, rows, columns, strict=True)
+        for cell, each, label, row, group in zip(
+            cells,
+            words,
+            labels,
+            _joined(words, said - {"regime"}, places),
+            _joined([_of_a_kind(each) for each in words], {"what", *GROUPED} & said),
+            strict=True,
+        )
     ]
 
 
@@ -88,13 +93,18 @@ def shared(cells: list[ReportCell]) -> list[str]:
     return [value for values in found if len(values) == 1 and (value := values.pop()) is not None]
 
 
-def _is_told_apart_by(name: str, cells: list[StoredCell]) -> bool:
-    if name != "input_shape":
-        return len({getattr(cell, name) for cell in cells}) > 1
+def _telling_apart(words: list[Words]) -> list[str]:
+    """What names have to say: the sizes only where one thing has several."""
+    said = [
+        about
+        for about in dict.fromkeys(about for each in words for about in each)
+        if len({each.get(about) for each in words}) > 1
+    ]
     shapes = defaultdict(set)
-    for cell in cells:
-        shapes[cell.workload, cell.problem].add(cell.input_shape)
-    return any(len(each) > 1 for each in shapes.values())
+    for each in words:
+        shapes[each["what"]].add(each["input_shape"])
+    several = any(len(each) > 1 for each in shapes.values())
+    return [about for about in said if about != "input_shape" or several]
 
 
 def _environment_said(cells: list[StoredCell]) -> list[str]:
@@ -108,22 +118,13 @@ def _environment_said(cells: list[StoredCell]) -> list[str]:
     return said
 
 
-def _values(cell: StoredCell, names: Iterable[str]) -> list[str]:
-    return [value for name in names if (value := getattr(cell, name)) not in USUAL]
+def _joined(words: list[Words], said: Collection[str], places: Sequence[str] = ()) -> list[str]:
+    """The words about what is said, and the cell's environment."""
+    names = [[word for about, word in each.items() if about in said] for each in words]
+    ends = places or [""] * len(words)
+    return [" ".join([*name, end]).rstrip() for name, end in zip(names, ends, strict=True)]
 
 
-def _joined(what: str, values: list[str]) -> str:
-    return " ".join([what, *values])
-
-
-def _kind(cell: StoredCell) -> str:
+def _of_a_kind(words: Words) -> Words:
     """Where problems are called KIND/NAME, their kind."""
-    return (cell.problem or cell.workload).partition("/")[0]
-
-
-def _regime(cell: StoredCell, *, numbered: bool) -> str:
-    return (
-        f"{cell.regime} ({cell.regime_numbers})"
-        if numbered and cell.regime_numbers
-        else cell.regime
-    )
+    return words | {"what": words["what"].partition("/")[0]}

@@ -25,7 +25,7 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.every_launch import plan_of
 from cudnn_sweep.orchestrator.executor import Executor
-from cudnn_sweep.orchestrator.labels import cell_label
+from cudnn_sweep.orchestrator.labels import cell_labels
 from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, confirmation_plan
 from cudnn_sweep.orchestrator.nightly.suspects import suite_again, suspects_of
@@ -112,8 +112,8 @@ class _Confirming:
         return plan.without(done | others)
 
     def _tell(self, plan: Plan) -> None:
-        cells = ", ".join(dict.fromkeys(cell_label(trial.cell) for trial in plan.trials))
-        say(self._console, f"Measuring again, {len(plan.trials)} trials: {cells}")
+        cells = cell_labels(trial.cell for trial in plan.trials).values()
+        say(self._console, f"Measuring again, {len(plan.trials)} trials: {', '.join(cells)}")
 
     @property
     def _confirm_id(self) -> str:

@@ -1,28 +1,25 @@
 """Verdicts on the screen: one line of text each, and the table that ends a sweep."""
 
+from collections.abc import Mapping
+
 from rich.table import Table
 from rich.text import Text
 
 from cudnn_sweep.analysis.settings import besides_usual, texts_in
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
-from cudnn_sweep.orchestrator.labels import USUAL
 
 WIDE = 125
 SHORT_VERDICTS = {"equivalent": "=", "inconclusive": "?", "no_effect": ""}
 VERDICT_STYLES = {"helps": "bold green", "hurts": "bold red", "equivalent": "cyan"}
 
 
-def verdict_label(verdict: Verdict) -> str:
-    """The cell in the words of orchestrator/labels.py (a row of the results has no Cell), and the
-    settings that both configs share where they are not PyTorch's defaults.
+def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
+    """The cell as `cells` calls it by cell_id, and the settings that both configs share where they are
+    not PyTorch's defaults.
     """
-    what = verdict.problem or verdict.workload
-    sizes = verdict.input_shape
-    numbers = (verdict.regime, verdict.state, verdict.precision, verdict.layout)
-    parts = (what, verdict.direction, sizes, *numbers)
     shared = besides_usual(texts_in(verdict.other_settings))
     settings = sorted(f"{name}={text}" for name, text in shared.items())
-    return " ".join([*(part for part in parts if part and part not in USUAL), *settings])
+    return " ".join([cells[verdict.cell_id], *settings])
 
 
 def verdict_text(verdict: Verdict) -> str:
@@ -46,8 +43,11 @@ def ratio_text(verdict: Verdict) -> str:
     return f"{verdict.ratio:.3f} ({verdict.ratio_low:.3f}–{verdict.ratio_high:.3f})"
 
 
-def verdict_table(verdicts: list[Verdict], break_evens: list[BreakEven], width: int) -> Table:
-    """A row a cell and contrast. Times are medians over blocks, wall time per iteration.
+def verdict_table(
+    verdicts: list[Verdict], break_evens: list[BreakEven], cells: Mapping[str, str], width: int
+) -> Table:
+    """A row a cell and contrast. Times are medians over blocks, wall time per iteration. `cells` are
+    the cells' names by cell_id.
 
     A terminal of less than WIDE columns has no room for the intervals.
     """
@@ -74,7 +74,7 @@ def verdict_table(verdicts: list[Verdict], break_evens: list[BreakEven], width: 
     for verdict in verdicts:
         mine = {row.compute_cache: row for row in break_evens if _same(row, verdict)}
         table.add_row(
-            verdict_label(verdict),
+            verdict_label(verdict, cells),
             *([verdict.contrast] if len(contrasts) > 1 else []),
             _milliseconds(verdict.baseline_ms),
             _milliseconds(verdict.candidate_ms),

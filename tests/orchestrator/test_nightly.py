@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.cell_names import cell_name
+from cudnn_sweep.analysis.cell_names import cell_name
 from cudnn_sweep.analysis.nightly.history import History, read_history
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json

@@ -6,19 +6,16 @@ select
     software_hash,
     any_value(workload) as workload,
     any_value(problem) as problem,
+    any_value(model_arguments) as model_arguments,
+    any_value(loss) as loss,
+    any_value(optimiser) as optimiser,
+    any_value(optimiser_parameters) as optimiser_parameters,
     any_value(direction) as direction,
     any_value(array_to_string(input_shape, 'x')) as input_shape,
     any_value(regime) as regime,
-    any_value(
-        array_to_string(
-            list_transform(
-                map_entries(regime_parameters),
-                lambda entry: entry.key || ' ' || format('{:g}', entry.value)
-            ),
-            ', '
-        )
-    ) as regime_numbers,
+    any_value(regime_parameters) as regime_parameters,
     any_value(state) as state,
+    any_value(state_parameters) as state_parameters,
     any_value(precision) as precision, -- noqa: RF04
     any_value(layout) as layout,
     any_value(gpu) as gpu,

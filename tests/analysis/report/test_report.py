@@ -128,7 +128,7 @@ def test_one_regime_with_other_numbers_shows_them(store: Store, add_cell: AddCel
     add_cell("two", 1.0, regime="cycle", regime_parameters={"sizes": 2.0})
     add_cell("four", 1.0, regime="cycle", regime_parameters={"sizes": 4.0})
     regimes = _column(_payload(store), "cells", "regime_label")
-    assert sorted(map(str, regimes)) == ["cycle (sizes 2)", "cycle (sizes 4)"]
+    assert sorted(map(str, regimes)) == ["cycle(sizes=2)", "cycle(sizes=4)"]
 
 
 def test_an_empty_store_says_so_in_every_format(store: Store) -> None:

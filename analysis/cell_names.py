@@ -1,0 +1,133 @@
+"""What a cell is called, wherever it is shown: all that it is, what goes without saying left out.
+
+`cell_name` says it whole, and depends on no other cell: a night's series keeps it while its suite
+grows. `names_apart` says of several cells only what is needed to tell them apart.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.store import Store
+
+CellRow: TypeAlias = Mapping[str, Any]
+"""COLUMNS, input_shape as text, and cell_id; maps as mappings, or as the pairs that Arrow has."""
+Words: TypeAlias = dict[str, str]
+"""The words of a name, by what they are about, in the order of the name."""
+
+COLUMNS = (
+    "workload",
+    "problem",
+    "model_arguments",
+    "loss",
+    "optimiser",
+    "optimiser_parameters",
+    "direction",
+    "regime",
+    "regime_parameters",
+    "state",
+    "state_parameters",
+    "precision",
+    "layout",
+    "gpu",
+)
+CELLS = f"""
+select
+    cell_id,
+    array_to_string(any_value(input_shape), 'x') as input_shape,
+    {", ".join(f"any_value({name}) as {name}" for name in COLUMNS)}
+from records
+group by cell_id
+"""
+USUAL = ("plain", "contiguous", "mean_square", "sgd")  # a state, a layout, ... that need no word
+ID_CHARACTERS = 6  # of a cell_id, where nothing else tells two cells apart
+
+
+def cell_name(row: CellRow) -> str:
+    """All words, with every number; the GPU is not among them."""
+    return " ".join(cell_words(row).values())
+
+
+def whole_names(rows: Iterable[CellRow]) -> dict[str, str]:
+    """`cell_name` of each by its cell_id, which is added where two cells of one GPU have one name."""
+    cells = list({row["cell_id"]: row for row in rows}.values())
+    count = Counter((row["gpu"], cell_name(row)) for row in cells)
+    return {
+        row["cell_id"]: cell_name(row)
+        if count[row["gpu"], cell_name(row)] == 1
+        else f"{cell_name(row)} {row['cell_id'][:ID_CHARACTERS]}"
+        for row in cells
+    }
+
+
+def cell_words(row: CellRow) -> Words:
+    """Each with its numbers: `cycle(sizes=4,step=16)`."""
+    words = {
+        "what": row["problem"] or _with(row["workload"], row["model_arguments"]),
+        "direction": row["direction"],
+        "input_shape": row["input_shape"],
+        "regime": _with(row["regime"], row["regime_parameters"]),
+        "state": _with(row["state"], row["state_parameters"]),
+        "precision": row["precision"],
+        "layout": row["layout"],
+        "loss": row["loss"],
+        "optimiser": _with(row["optimiser"], row["optimiser_parameters"]),
+    }
+    return {about: word for about, word in words.items() if word and word not in USUAL}
+
+
+def words_apart(rows: Sequence[CellRow]) -> list[Words]:
+    """Of each cell its words: numbers only where they alone tell it from another cell."""
+    whole = [cell_words(row) for row in rows]
+    alike: defaultdict[tuple[str, ...], list[Words]] = defaultdict(list)
+    for words in whole:
+        alike[_without_numbers(words)].append(words)
+    return [
+        {
+            about: word if len({other.get(about) for other in others}) > 1 else _bare(word)
+            for about, word in words.items()
+        }
+        for words, others in ((words, alike[_without_numbers(words)]) for words in whole)
+    ]
+
+
+def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
+    """Each cell's name by its cell_id; where two would be alike the GPU is added, or the cell_id."""
+    cells = list({row["cell_id"]: row for row in rows}.values())
+    names = [" ".join(words.values()) for words in words_apart(cells)]
+    several_gpus = len({row["gpu"] for row in cells}) > 1
+    names = _added(names, [row["gpu"] if several_gpus else "" for row in cells])
+    names = _added(names, [row["cell_id"][:ID_CHARACTERS] for row in cells])
+    return {row["cell_id"]: name for row, name in zip(cells, names, strict=True)}
+
+
+def _added(names: Sequence[str], words: Sequence[str]) -> list[str]:
+    """A further word to each name that is not the only one of its kind."""
+    count = Counter(names)
+    pairs = zip(names, words, strict=True)
+    return [name if count[name] == 1 else f"{name} {word}".strip() for name, word in pairs]
+
+
+def stored_names(store: Store, sweep_id: str | None) -> dict[str, str]:
+    """`names_apart` of the cells of one sweep, or of all."""
+    with open_database(store, sweep_id) as database:
+        return names_apart(database.query(CELLS).to_pylist())
+
+
+def _with(name: str | None, numbers: CellRow | Iterable[tuple[str, Any]] | None) -> str | None:
+    """A model's arguments are text, as JSON."""
+    said = ",".join(f"{key}={_text(value)}" for key, value in sorted(dict(numbers or {}).items()))
+    return f"{name}({said})" if said else name
+
+
+def _without_numbers(words: Words) -> tuple[str, ...]:
+    return tuple(_bare(word) for word in words.values())
+
+
+def _bare(word: str) -> str:
+    return word.partition("(")[0]
+
+
+def _text(value: float | str) -> str:
+    return f"{value:.15g}" if isinstance(value, float) else str(value).replace(" ", "")
