@@ -31,7 +31,9 @@ group by software_hash;
 -- A config's settings, but for `flag` and the twin, as text.
 create or replace macro settings_besides(flag, settings) as array_to_string(
     list_transform(
-        list_filter(map_entries(settings), lambda entry: entry.key not in (coalesce(flag, ''), 'twin')),
+        list_filter(
+            map_entries(settings), lambda entry: entry.key not in (coalesce(flag, ''), 'twin')
+        ),
         lambda entry: entry.key || '=' || coalesce(entry.value, 'null')
     ),
     ', '
@@ -68,7 +70,7 @@ from mapped;
 -- The records of one sweep or all, with what `configs` says of each. Twins are in it.
 create or replace macro configured(flag, of_sweep) as table
 select
-    records.*,
+    records.*, -- noqa: AM04
     configs.settings,
     configs.other_settings,
     configs.setting

@@ -38,7 +38,7 @@ tasks as (
             any_value(regime),
             any_value(regime_parameters),
             any_value(coalesce(state, 'plain')),
-            any_value(coalesce(state_parameters, map {}))
+            any_value(coalesce(state_parameters, map()))
         )) as task
     from processes
     group by cell_id
@@ -70,7 +70,7 @@ grouped as (
         list(struct_pack(sweep_id := sweep_id, trial_id := trial_id))
             filter (where counts and loop_kind = 'open') as open_trials,
         min(steady_device_source) as device_source,
-        min(steady_device_source) is distinct from max(steady_device_source) as mixes_sources,
+        coalesce(min(steady_device_source) <> max(steady_device_source), false) as mixes_sources,
         max(greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)) as peak_reserved_bytes,
         max(relative_l2_error) as relative_l2_error,
         max(relative_max_error) as relative_max_error,
@@ -93,10 +93,10 @@ select
 from grouped
 inner join tasks on grouped.cell_id = tasks.cell_id;
 
--- `pairs` names a table of `contrast` and two rows of process_groups, b (baseline) and c (candidate).
--- One row a pair, with these and the verdicts on wall and device time. Device times from two sources do
--- not compare. Of open loops only as many steps count as every process made: later ones have other
--- shapes.
+-- `pairs` names a table of `contrast` and two rows of process_groups, b (baseline) and c
+-- (candidate). One row a pair, with these and the verdicts on wall and device time. Device times
+-- from two sources do not compare. Of open loops only as many steps count as every process made:
+-- later ones have other shapes.
 create or replace macro unpaired_verdicts(pairs, min_effect) as table
 with named as (
     select

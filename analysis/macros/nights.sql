@@ -20,10 +20,10 @@ create or replace macro most_common(words) as case
         )
 end;
 
--- One row a process of the nights of a launch up to a date, with a column for each metric, null where
--- it does not count: times where the GPU was throttled or shared, all but `failure` where it failed. A
--- process of the confirmation is fresh, and belongs to the night; one with the last good software
--- does not. Where no launch is named every sweep is a night.
+-- One row a process of the nights of a launch up to a date, with a column for each metric, null
+-- where it does not count: times where the GPU was throttled or shared, all but `failure` where it
+-- failed. A process of the confirmation is fresh, and belongs to the night; one with the last good
+-- software does not. Where no launch is named every sweep is a night.
 create or replace macro night_processes(of_launch, until) as table
 with named as (
     select

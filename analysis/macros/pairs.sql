@@ -2,8 +2,8 @@
 
 -- Why a setting cannot have mattered, from what ran; null where it could, or where that is unknown.
 -- `benchmark`: that setting, where it is not the flag. `convolved`: convolutions ran in cuDNN.
--- `others`: something else did. `searched`: with benchmark on, cuDNN's log shows a search. Records of
--- schema 1 know neither of the last two.
+-- `others`: something else did. `searched`: with benchmark on, cuDNN's log shows a search. Records
+-- of schema 1 know neither of the last two.
 create or replace macro no_effect_reason(
     flag, device, benchmark, convolutions, convolved, others, searched
 ) as case
@@ -30,10 +30,10 @@ end;
 create or replace macro shown(reason, verdict) as
     if(reason is null or verdict is null, verdict, 'no_effect');
 
--- One row a block and set of other settings. `pairing` is paired, doubtful (one of the two met a GPU
--- that was throttled or shared), split (they ran on different slots, or in different launches) or
--- unpaired (one failed or is missing). `loop_kind` is mixed where one loop was open and the other
--- closed: their times do not compare, nor do device times from two sources (null then).
+-- One row a block and set of other settings. `pairing` is paired, doubtful (one of the two met a
+-- GPU that was throttled or shared), split (they ran on different slots, or in different launches)
+-- or unpaired (one failed or is missing). `loop_kind` is mixed where one loop was open and the
+-- other closed: their times do not compare, nor do device times from two sources (null then).
 -- `compute_cache` is the state that both met (none without CUDA), null where they differ; where
 -- disabling it is the contrast, what the one that had a cache met. Cold costs are over the shapes
 -- that both met. The flag twin pairs a config's A/A trials; others leave out the second.
@@ -141,8 +141,8 @@ joined as (
         any_value(steady_wall_ms) filter (where c) as c_wall_ms,
         any_value(steady_device_ms) filter (where b) as b_device_ms,
         any_value(steady_device_ms) filter (where c) as c_device_ms,
-        any_value(steady_device_source) filter (where b)
-        is not distinct from any_value(steady_device_source) filter (where c) as same_source,
+        any_value(steady_device_source) filter (where b) as b_source,
+        any_value(steady_device_source) filter (where c) as c_source,
         count(launch_bound) as launch_bound_known,
         count(*) filter (where launch_bound) as launch_bound,
         max(distinct_shapes) as distinct_shapes,
@@ -170,7 +170,8 @@ kinds as (
     select
         *,
         if(b_loop_kind <> c_loop_kind, 'mixed', coalesce(b_loop_kind, c_loop_kind)) as own_kind,
-        least(len(b_first_ms), len(c_first_ms)) as shapes
+        least(len(b_first_ms), len(c_first_ms)) as shapes,
+        (b_source is not distinct from c_source) as same_source
     from joined
 ),
 

@@ -1,8 +1,8 @@
 -- What two softwares measured side by side, in blocks that interleave them on one slot.
 
--- One row a block, cell and config that both measured: the launch's own software is the candidate, the
--- one called `of_software` the baseline. Left out are pairs of which one failed, was throttled or
--- shared its GPU, and those that ran on two slots or in two launches. Of open loops only as many
+-- One row a block, cell and config that both measured: the launch's own software is the candidate,
+-- the one called `of_software` the baseline. Left out are pairs of which one failed, was throttled
+-- or shared its GPU, and those that ran on two slots or in two launches. Of open loops only as many
 -- steps count as both made.
 create or replace macro software_blocks(of_software, of_sweep) as table
 with trials as (

@@ -5,7 +5,7 @@
 --     odd df:  2/pi (theta + sin(theta) cos(theta) (1 + 2/3 c (1 + 4/5 c (... (df-3)/(df-2) c))))
 --     even df: sin(theta) (1 + 1/2 c (1 + 3/4 c (... (df-3)/(df-2) c)))
 -- The brackets are evaluated from the innermost.
-create or replace macro t_brackets(c, df) as list_reduce(
+create or replace macro t_brackets(c, df) as list_reduce( -- noqa: PRS
     list_prepend(1::double, list_reverse(range(2 + df % 2, df, 2))::double[]),
     lambda bracket, k: 1 + bracket * c * (k - 1) / k
 );

@@ -27,7 +27,7 @@ from (
 
 -- The records of one side, with their settings.
 create or replace macro of_side(of_kind, of_name) as table
-select *
+select * -- noqa: AM04
 from configured(null, null)
 where
     case of_kind
@@ -45,8 +45,8 @@ where
 -- One row a cell and config that both sides measured. Where the two have a hardware in common only
 -- trials on the same one compare, and likewise with software. `method` is pairs where they ran in
 -- blocks together, two or more; else it is welch, of the processes' logarithms. The device columns
--- are null where a side has no device time, or the two have it from different sources. Of open loops
--- only as many steps count as every process made: later ones have other shapes.
+-- are null where a side has no device time, or the two have it from different sources. Of open
+-- loops only as many steps count as every process made: later ones have other shapes.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
 with tasks as materialized (
     select distinct
@@ -81,14 +81,15 @@ counted as materialized (
 
 common as (
     select
-        (select count(*) from (
-            select env_hash from counted where side = 'a'
-            intersect select env_hash from counted where side = 'b'
-        )) > 0 as hardware,
-        (select count(*) from (
-            select software_hash from counted where side = 'a'
-            intersect select software_hash from counted where side = 'b'
-        )) > 0 as software
+        list_has_any(
+            list(distinct env_hash) filter (where side = 'a'),
+            list(distinct env_hash) filter (where side = 'b')
+        ) as hardware,
+        list_has_any(
+            list(distinct software_hash) filter (where side = 'a'),
+            list(distinct software_hash) filter (where side = 'b')
+        ) as software
+    from counted
 ),
 
 groups as materialized (
@@ -250,7 +251,7 @@ select
     labels.regime,
     labels.precision,
     labels.layout,
-    matched.b.settings as settings,
+    matched.b.settings,
     coalesce(wall.verdict, 'inconclusive') as verdict,
     wall.ratio,
     wall.ratio_low,
@@ -267,7 +268,7 @@ select
     side_b.n as b_processes,
     if(in_blocks.pairs is null, 'welch', 'pairs') as method,
     labels.gpu,
-    matched.b.cell_id as cell_id,
+    matched.b.cell_id,
     matched.a.software_hash as a_software_hash,
     matched.b.software_hash as b_software_hash
 from matched
@@ -276,5 +277,5 @@ inner join sides as side_b on matched.cell = side_b.cell and side_b.side = 'b'
 left join in_blocks on matched.cell = in_blocks.cell
 left join verdicts as wall on matched.cell = wall.cell and wall.clock = 'wall'
 left join verdicts as device on matched.cell = device.cell and device.clock = 'device'
-inner join cell_labels() as labels on labels.cell_id = matched.b.cell_id
+inner join cell_labels() as labels on matched.b.cell_id = labels.cell_id
 order by abs(ln(wall.ratio)) desc nulls last, matched.cell;

@@ -1,7 +1,8 @@
 -- What did each trial of some cells measure?
 -- $cell_ids TEXT = '': the cells, separated by commas
 -- $sweep_id TEXT = NULL: one sweep; all where null
-select
+select -- noqa: ST06
+    -- noqa: disable=RF03
     cell_id,
     env_hash,
     software_hash,
@@ -15,7 +16,7 @@ select
     compute_cache,
     steady_wall_ms,
     steady_device_ms,
-    list_sum(list_transform(cold, lambda shape: shape.first_ms)) as cold_ms,
+    list_sum(list_transform(cold, lambda met: met.first_ms)) as cold_ms,
     greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_reserved_bytes,
     warnings,
     slot,
