@@ -94,10 +94,10 @@ from grouped
 inner join tasks on grouped.cell_id = tasks.cell_id;
 
 -- `pairs` names a table of `contrast` and two rows of process_groups, b (baseline) and c
--- (candidate). One row a pair, with these and the verdicts on wall and device time. Device times
--- from two sources do not compare. Of open loops only as many steps count as every process made:
--- later ones have other shapes.
-create or replace macro unpaired_verdicts(pairs, min_effect) as table
+-- (candidate). One row a pair: the candidate's labels, the verdicts on wall and device time, b and
+-- c. Device times from two sources do not compare. Of open loops only as many steps count as every
+-- process made: later ones have other shapes.
+create or replace macro unpaired_answers(pairs, min_effect) as table
 with named as (
     select
         *,
@@ -202,9 +202,10 @@ verdicts as materialized (
 )
 
 select
+    labels.* exclude (cell_id), -- noqa: AM04
     named.contrast,
-    named.b,
-    named.c,
+    named.c.settings,
+    named.c.loop_kind,
     named.b.processes as baseline_processes,
     named.c.processes as candidate_processes,
     named.b.doubtful_processes + named.c.doubtful_processes as doubtful_processes,
@@ -219,8 +220,11 @@ select
     device.ratio as device_ratio,
     device.ratio_low as device_ratio_low,
     device.ratio_high as device_ratio_high,
-    device.verdict as device_verdict
+    device.verdict as device_verdict,
+    named.b,
+    named.c
 from named
+inner join cell_labels() as labels on named.c.cell_id = labels.cell_id
 inner join walls on named.cell = walls.cell
 left join verdicts as wall on named.cell = wall.cell and wall.clock = 'wall'
 left join verdicts as device on named.cell = device.cell and device.clock = 'device';

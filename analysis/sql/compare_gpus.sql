@@ -68,59 +68,28 @@ pairs as ( -- noqa: ST03
             and b.cudnn is not distinct from c.cudnn
             and b.env_hash <> c.env_hash
             and (b.is_named or c.is_named or (b.gpu, b.env_hash) < (c.gpu, c.env_hash))
-),
-
-found as (
-    select * from unpaired_verdicts('pairs', $min_effect)
 )
 
 select -- noqa: ST06
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
-    found.contrast,
-    found.b.gpu as baseline_gpu,
-    found.c.settings,
-    found.c.loop_kind,
-    found.baseline_processes,
-    found.candidate_processes,
-    found.doubtful_processes,
-    found.baseline_ms,
-    found.candidate_ms,
-    found.ratio,
-    found.ratio_low,
-    found.ratio_high,
-    found.wall_verdict,
-    found.baseline_device_ms,
-    found.candidate_device_ms,
-    found.device_ratio,
-    found.device_ratio_low,
-    found.device_ratio_high,
-    found.device_verdict,
-    found.c.matmul_tflops / found.b.matmul_tflops as matmul_ratio,
-    found.c.copy_gbps / found.b.copy_gbps as copy_ratio,
-    found.b.roofline_share as baseline_roofline_share,
-    found.c.roofline_share,
-    found.c.torch,
-    found.c.cudnn,
-    found.b.driver as baseline_driver,
-    found.c.driver,
-    found.b.cell_id as baseline_cell_id,
-    found.c.cell_id,
-    found.b.env_hash as baseline_env_hash,
-    found.c.env_hash,
-    found.b.software_hash as baseline_software_hash,
-    found.c.software_hash
-from found
-inner join cell_labels() as labels on found.c.cell_id = labels.cell_id
+    * exclude (b, c), -- noqa: AM04
+    b.gpu as baseline_gpu,
+    c.matmul_tflops / b.matmul_tflops as matmul_ratio,
+    c.copy_gbps / b.copy_gbps as copy_ratio,
+    b.roofline_share as baseline_roofline_share,
+    c.roofline_share,
+    c.torch,
+    c.cudnn,
+    b.driver as baseline_driver,
+    c.driver,
+    b.cell_id as baseline_cell_id,
+    c.cell_id,
+    b.env_hash as baseline_env_hash,
+    c.env_hash,
+    b.software_hash as baseline_software_hash,
+    c.software_hash
+from unpaired_answers('pairs', $min_effect)
 order by
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout,
-    found.c.settings, found.c.loop_kind, found.c.cell_id, found.c.env_hash,
-    found.c.software_hash, found.b.gpu, found.b.env_hash, found.b.software_hash
+    gpu, workload, problem, direction, input_shape,
+    regime, state, precision, layout,
+    settings, loop_kind, c.cell_id, c.env_hash,
+    c.software_hash, b.gpu, b.env_hash, b.software_hash

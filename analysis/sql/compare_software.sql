@@ -121,62 +121,31 @@ pairs as ( -- noqa: ST03
             b.env_hash = chosen.env_hash
             and b.software_hash = chosen.baseline_hash
             and c.software_hash = chosen.candidate_hash
-),
-
-found as (
-    select * from unpaired_verdicts('pairs', $min_effect)
 )
 
 select -- noqa: ST06
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
-    found.contrast,
-    found.c.settings,
-    found.c.loop_kind,
-    found.baseline_processes,
-    found.candidate_processes,
-    found.doubtful_processes,
-    found.baseline_ms,
-    found.candidate_ms,
-    found.ratio,
-    found.ratio_low,
-    found.ratio_high,
-    found.wall_verdict,
-    found.baseline_device_ms,
-    found.candidate_device_ms,
-    found.device_ratio,
-    found.device_ratio_low,
-    found.device_ratio_high,
-    found.device_verdict,
+    * exclude (b, c), -- noqa: AM04
     if(
-        found.b.kernels_source = found.c.kernels_source,
-        found.b.kernels_hash <> found.c.kernels_hash,
+        b.kernels_source = c.kernels_source,
+        b.kernels_hash <> c.kernels_hash,
         null
     ) as other_kernels,
-    found.b.fingerprint = found.c.fingerprint as same_bits,
-    found.c.matmul_tflops / found.b.matmul_tflops as matmul_ratio,
-    found.c.copy_gbps / found.b.copy_gbps as copy_ratio,
-    found.b.torch as baseline_torch,
-    found.c.torch,
-    found.b.cudnn as baseline_cudnn,
-    found.c.cudnn,
-    found.b.driver as baseline_driver,
-    found.c.driver,
-    found.c.cell_id,
-    found.c.env_hash,
-    found.b.software_hash as baseline_software_hash,
-    found.c.software_hash
-from found
-inner join cell_labels() as labels on found.c.cell_id = labels.cell_id
+    b.fingerprint = c.fingerprint as same_bits,
+    c.matmul_tflops / b.matmul_tflops as matmul_ratio,
+    c.copy_gbps / b.copy_gbps as copy_ratio,
+    b.torch as baseline_torch,
+    c.torch,
+    b.cudnn as baseline_cudnn,
+    c.cudnn,
+    b.driver as baseline_driver,
+    c.driver,
+    c.cell_id,
+    c.env_hash,
+    b.software_hash as baseline_software_hash,
+    c.software_hash
+from unpaired_answers('pairs', $min_effect)
 order by
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout,
-    found.c.settings, found.c.loop_kind, found.c.cell_id, found.c.env_hash,
-    found.c.software_hash, found.b.software_hash
+    gpu, workload, problem, direction, input_shape,
+    regime, state, precision, layout,
+    settings, loop_kind, c.cell_id, c.env_hash,
+    c.software_hash, b.software_hash

@@ -45,57 +45,26 @@ pairs as ( -- noqa: ST03
             and b.precision = c.precision
             and b.env_hash = c.env_hash
             and b.software_hash = c.software_hash
-),
-
-found as (
-    select * from unpaired_verdicts('pairs', $min_effect)
 )
 
 select -- noqa: ST06
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
-    found.contrast,
-    found.c.settings,
-    found.c.loop_kind,
-    found.baseline_processes,
-    found.candidate_processes,
-    found.doubtful_processes,
-    found.baseline_ms,
-    found.candidate_ms,
-    found.ratio,
-    found.ratio_low,
-    found.ratio_high,
-    found.wall_verdict,
-    found.baseline_device_ms,
-    found.candidate_device_ms,
-    found.device_ratio,
-    found.device_ratio_low,
-    found.device_ratio_high,
-    found.device_verdict,
-    found.b.layout_conversions as baseline_layout_conversions,
-    found.c.layout_conversions,
-    found.b.layout_conversion_ms as baseline_layout_conversion_ms,
-    found.c.layout_conversion_ms,
+    * exclude (b, c), -- noqa: AM04
+    b.layout_conversions as baseline_layout_conversions,
+    c.layout_conversions,
+    b.layout_conversion_ms as baseline_layout_conversion_ms,
+    c.layout_conversion_ms,
     if(
-        found.b.kernels_source = found.c.kernels_source,
-        found.b.kernels_hash <> found.c.kernels_hash,
+        b.kernels_source = c.kernels_source,
+        b.kernels_hash <> c.kernels_hash,
         null
     ) as other_kernels,
-    found.b.cell_id as baseline_cell_id,
-    found.c.cell_id,
-    found.c.env_hash,
-    found.c.software_hash
-from found
-inner join cell_labels() as labels on found.c.cell_id = labels.cell_id
+    b.cell_id as baseline_cell_id,
+    c.cell_id,
+    c.env_hash,
+    c.software_hash
+from unpaired_answers('pairs', $min_effect)
 order by
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout,
-    found.c.settings, found.c.software_hash, found.c.loop_kind, found.c.env_hash,
-    found.c.cell_id, found.b.precision, found.b.layout
+    gpu, workload, problem, direction, input_shape,
+    regime, state, precision, layout,
+    settings, c.software_hash, loop_kind, c.env_hash,
+    c.cell_id, b.precision, b.layout

@@ -49,56 +49,25 @@ pairs as ( -- noqa: ST03
             and b.env_hash = c.env_hash
             and b.software_hash = c.software_hash
             and b.precision <> c.precision
-),
-
-found as (
-    select * from unpaired_verdicts('pairs', $min_effect)
 )
 
 select -- noqa: ST06
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
-    found.contrast,
-    found.c.settings,
-    found.c.loop_kind,
-    found.baseline_processes,
-    found.candidate_processes,
-    found.doubtful_processes,
-    found.baseline_ms,
-    found.candidate_ms,
-    found.ratio,
-    found.ratio_low,
-    found.ratio_high,
-    found.wall_verdict,
-    found.baseline_device_ms,
-    found.candidate_device_ms,
-    found.device_ratio,
-    found.device_ratio_low,
-    found.device_ratio_high,
-    found.device_verdict,
-    found.b.relative_l2_error as baseline_relative_l2_error,
-    found.c.relative_l2_error,
-    found.b.relative_max_error as baseline_relative_max_error,
-    found.c.relative_max_error,
-    found.b.peak_reserved_bytes as baseline_peak_reserved_bytes,
-    found.c.peak_reserved_bytes as candidate_peak_reserved_bytes,
-    found.b.roofline_share as baseline_roofline_share,
-    found.c.roofline_share,
-    found.b.cell_id as baseline_cell_id,
-    found.c.cell_id,
-    found.c.env_hash,
-    found.c.software_hash
-from found
-inner join cell_labels() as labels on found.c.cell_id = labels.cell_id
+    * exclude (b, c), -- noqa: AM04
+    b.relative_l2_error as baseline_relative_l2_error,
+    c.relative_l2_error,
+    b.relative_max_error as baseline_relative_max_error,
+    c.relative_max_error,
+    b.peak_reserved_bytes as baseline_peak_reserved_bytes,
+    c.peak_reserved_bytes as candidate_peak_reserved_bytes,
+    b.roofline_share as baseline_roofline_share,
+    c.roofline_share,
+    b.cell_id as baseline_cell_id,
+    c.cell_id,
+    c.env_hash,
+    c.software_hash
+from unpaired_answers('pairs', $min_effect)
 order by
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout,
-    found.c.settings, found.c.software_hash, found.c.loop_kind, found.c.env_hash,
-    found.c.cell_id, found.b.precision, found.b.layout
+    gpu, workload, problem, direction, input_shape,
+    regime, state, precision, layout,
+    settings, c.software_hash, loop_kind, c.env_hash,
+    c.cell_id, b.precision, b.layout
