@@ -23,8 +23,11 @@ SHARED = {
     "blocks": "paired blocks: both trials ok, on one slot, in one launch, and not doubtful",
     "split_blocks": "blocks left out: on two slots, or interrupted between two launches; "
     "one that ran again whole since is a further block",
-    "doubtful_blocks": "blocks left out: in a trial the GPU was throttled, or shared with a process",
+    "doubtful_blocks": "blocks left out: in a trial the GPU was shared with a process, or throttled "
+    "(they count where one side alone was ever throttled)",
     "unpaired_blocks": "blocks left out: a trial failed, or is missing",
+    "baseline_failed": "blocks in which the baseline's trial did not end well",
+    "candidate_failed": "blocks in which the candidate's did not",
     "baseline_processes": "processes of the baseline",
     "candidate_processes": "processes of the candidate",
     "doubtful_processes": "processes of both left out: their GPU was throttled, or shared",
@@ -33,7 +36,7 @@ SHARED = {
     "ratio": "wall time of the candidate / of the baseline, geometric mean",
     "ratio_low": "lower end of its 95% interval",
     "ratio_high": "upper end of its 95% interval",
-    "wall_verdict": "helps, hurts, equivalent, inconclusive or no_effect, in wall time",
+    "wall_verdict": "helps, hurts, equivalent, inconclusive, fails or no_effect, in wall time",
     "baseline_device_ms": "device time per iteration of the baseline, median over its processes",
     "candidate_device_ms": "device time per iteration of the candidate, median over its processes",
     "device_ratio": "device time of the candidate / of the baseline, geometric mean",

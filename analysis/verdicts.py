@@ -12,7 +12,9 @@ from cudnn_sweep.analysis.store import Store
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """One cell and contrast; `no_effect` is shown where the setting cannot have mattered."""
+    """One cell and contrast; `no_effect` is shown where the setting cannot have mattered, `fails` where the
+    candidate failed in more blocks than its baseline.
+    """
 
     workload: str
     problem: str | None
@@ -30,6 +32,8 @@ class Verdict:
     split_blocks: int
     doubtful_blocks: int
     unpaired_blocks: int
+    baseline_failed: int
+    candidate_failed: int
     baseline_ms: float | None
     candidate_ms: float | None
     ratio: float | None

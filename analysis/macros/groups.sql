@@ -182,6 +182,7 @@ estimates as (
     select
         cell,
         'wall' as clock,
+        true as family,
         c.mean - b.mean as mean,
         welch_se(b.var, b.n, c.var, c.n) as se,
         welch_df(b.var, b.n, c.var, c.n) as df
@@ -190,6 +191,7 @@ estimates as (
     select
         cell,
         'device' as clock,
+        true as family,
         c.device_mean - b.device_mean as mean,
         welch_se(b.device_var, b.device_n, c.device_var, c.device_n) as se,
         welch_df(b.device_var, b.device_n, c.device_var, c.device_n) as df

@@ -30,13 +30,19 @@ end;
 create or replace macro shown(reason, verdict) as
     if(reason is null or verdict is null, verdict, 'no_effect');
 
--- One row a block and set of other settings. `pairing` is paired, doubtful (one of the two met a
--- GPU that was throttled or shared), split (they ran on different slots, or in different launches)
--- or unpaired (one failed or is missing). `loop_kind` is mixed where one loop was open and the
--- other closed: their times do not compare, nor do device times from two sources (null then).
--- `compute_cache` is the state that both met (none without CUDA), null where they differ; where
--- disabling it is the contrast, what the one that had a cache met. Cold costs are over the shapes
--- that both met. The flag twin pairs a config's A/A trials; others leave out the second.
+-- And a candidate that fails more often than its baseline is not judged by the times of the rest.
+create or replace macro shown_unless_it_fails(reason, fails, verdict) as
+    if(fails and reason is null and verdict is not null, 'fails', shown(reason, verdict));
+
+-- One row a block and set of other settings. `pairing` is paired, doubtful, split (they ran on
+-- different slots, or in different launches) or unpaired (one failed or is missing). A pair is
+-- doubtful where a trial met a shared GPU, or a throttled one; but where only one side of the cell
+-- is ever throttled, that is what its setting does, and the pair counts. `loop_kind` is mixed where
+-- one loop was open and the other closed: their times do not compare, nor do device times from two
+-- sources (null then). `compute_cache` is the state that both met (none without CUDA), null where
+-- they differ; where disabling it is the contrast, what the one that had a cache met. Cold costs
+-- are over the shapes that both met. The flag twin pairs a config's A/A trials; others leave out
+-- the second.
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep) as table
 with trials as (
     select * from configured(flag, of_sweep)
@@ -99,7 +105,8 @@ sides as (
         list_transform(cold, lambda met: met.first_ms) as first_ms,
         list_transform(cold, lambda met: met.second_ms) as second_ms,
         list_transform(cold, lambda met: array_to_string(met.shape, 'x')) as shape_names,
-        is_doubtful(warnings) as doubtful,
+        coalesce(list_contains(warnings, 'throttled'), false) as throttled,
+        coalesce(list_contains(warnings, 'shared_gpu'), false) as shared,
         greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_reserved_bytes,
         greatest(cold_peak_allocated_bytes, steady_peak_allocated_bytes) as peak_allocated_bytes
     from trials
@@ -119,7 +126,9 @@ joined as (
         and min(slot) = max(slot)
         and min(env_hash) = max(env_hash)
         and min(software_hash) = max(software_hash) as same_place,
-        bool_or(doubtful) as doubtful,
+        bool_or(shared) as shared,
+        coalesce(bool_or(throttled) filter (where b), false) as baseline_throttled,
+        coalesce(bool_or(throttled) filter (where c), false) as candidate_throttled,
         any_value(trial_id) filter (where b) as b_trial_id,
         any_value(trial_id) filter (where c) as c_trial_id,
         any_value(loop_kind) filter (where b) as b_loop_kind,
@@ -214,8 +223,18 @@ select
     case
         when not (coalesce(kinds.b_ok, false) and coalesce(kinds.c_ok, false)) then 'unpaired'
         when not kinds.same_place then 'split'
-        else if(kinds.doubtful, 'doubtful', 'paired')
+        when kinds.shared then 'doubtful'
+        when not (kinds.baseline_throttled or kinds.candidate_throttled) then 'paired'
+        when
+            bool_or(kinds.baseline_throttled) over cell
+            <> bool_or(kinds.candidate_throttled) over cell
+            then 'paired' -- throttling that one side alone meets is its own doing
+        else 'doubtful'
     end as pairing,
+    coalesce(not kinds.b_ok, false) as baseline_failed,
+    coalesce(not kinds.c_ok, false) as candidate_failed,
+    kinds.baseline_throttled,
+    kinds.candidate_throttled,
     reasons.no_effect_reason,
     coalesce(kinds.own_kind, max(kinds.own_kind) over cell) as loop_kind,
     case

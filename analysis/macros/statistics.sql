@@ -80,8 +80,8 @@ create or replace macro verdict(mean, se, df, adjusted_p, least) as case
 end;
 
 -- The verdicts of a question. `estimates` names a table of log ratios, one row a cell and clock, with
--- mean, se and df; a clock is what was compared (wall, device, memory, ...). Of each clock's p values
--- those count that pass Benjamini and Hochberg's procedure over its rows.
+-- mean, se, df and family; a clock is what was compared (wall, device, memory, ...). Of the p values of
+-- each clock and family those count that pass Benjamini and Hochberg's procedure over its rows.
 create or replace macro judged(estimates, min_effect) as table
 with given as (
     select
@@ -104,16 +104,20 @@ tested as (
 scaled as (
     select
         *,
-        p * count(p) over (partition by clock)
-        / row_number() over (partition by clock order by p nulls last) as scaled_p
+        p * count(p) over (partition by clock, family)
+        / row_number() over (partition by clock, family order by p nulls last) as scaled_p
     from tested
 ),
 
 adjusted as (
     select
         *,
-        if(p is null, null, min(scaled_p) over (partition by clock order by p desc nulls last))
-            as adjusted_p
+        case
+            when p is not null
+                then min(scaled_p) over (
+                    partition by clock, family order by p desc nulls last
+                )
+        end as adjusted_p
     from scaled
 )
 

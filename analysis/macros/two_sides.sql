@@ -216,6 +216,7 @@ estimates as (
     select
         a.cell,
         'wall' as clock,
+        true as family,
         coalesce(in_blocks.mean, b.mean - a.mean) as mean,
         coalesce(in_blocks.se, welch_se(a.var, a.n, b.var, b.n)) as se,
         coalesce(in_blocks.pairs - 1, welch_df(a.var, a.n, b.var, b.n)) as df
@@ -226,6 +227,7 @@ estimates as (
     select
         a.cell,
         'device' as clock,
+        true as family,
         coalesce(paired.device_mean, b.device_mean - a.device_mean) as mean,
         coalesce(
             paired.device_se, welch_se(a.device_var, a.device_n, b.device_var, b.device_n)

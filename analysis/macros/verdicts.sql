@@ -40,16 +40,28 @@ by_clock as (
     into name clock value log_ratio
 ),
 
-estimates as (
+reasons as (
     select
         cell,
-        clock,
+        any_value(no_effect_reason) is null as may_matter
+    from blocks
+    group by cell
+),
+
+-- Rows whose setting cannot have mattered are a family of their own: however many they are, they
+-- hide no effect of the others.
+estimates as (
+    select
+        by_clock.cell,
+        by_clock.clock,
+        any_value(reasons.may_matter) as family,
         count(*) as blocks,
         count(*) - 1 as df,
-        avg(log_ratio) as mean,
-        standard_error(log_ratio) as se
+        avg(by_clock.log_ratio) as mean,
+        standard_error(by_clock.log_ratio) as se
     from by_clock
-    group by cell, clock
+    inner join reasons on by_clock.cell = reasons.cell
+    group by by_clock.cell, by_clock.clock
 ),
 
 verdicts as materialized (
@@ -71,6 +83,13 @@ cells as (
         count(*) filter (where pairing = 'split') as split_blocks,
         count(*) filter (where pairing = 'doubtful') as doubtful_blocks,
         count(*) filter (where pairing = 'unpaired') as unpaired_blocks,
+        count(*) filter (where baseline_failed) as baseline_failed,
+        count(*) filter (where candidate_failed) as candidate_failed,
+        count(*) filter (where baseline_throttled) as baseline_throttled,
+        count(*) filter (where candidate_throttled) as candidate_throttled,
+        flag <> 'twin'
+        and count(*) filter (where candidate_failed and not baseline_failed)
+        > count(*) filter (where baseline_failed and not candidate_failed) as fails,
         median(baseline_ms) filter (where counts) as baseline_ms,
         median(candidate_ms) filter (where counts) as candidate_ms,
         median(baseline_device_ms) filter (where counts) as baseline_device_ms,
@@ -138,8 +157,8 @@ answered as (
 
 select
     *,
-    shown(no_effect_reason, wall_statistical_verdict) as wall_verdict,
-    shown(no_effect_reason, device_statistical_verdict) as device_verdict,
-    shown(no_effect_reason, memory_statistical_verdict) as memory_verdict,
-    shown(no_effect_reason, net_statistical_verdict) as net_verdict
+    shown_unless_it_fails(no_effect_reason, fails, wall_statistical_verdict) as wall_verdict,
+    shown_unless_it_fails(no_effect_reason, fails, device_statistical_verdict) as device_verdict,
+    shown_unless_it_fails(no_effect_reason, fails, memory_statistical_verdict) as memory_verdict,
+    shown_unless_it_fails(no_effect_reason, fails, net_statistical_verdict) as net_verdict
 from answered;

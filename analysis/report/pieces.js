@@ -5,6 +5,7 @@
 const report = JSON.parse(document.getElementById("report").textContent);
 
 const VERDICTS = {
+  fails: "✗ fails",
   helps: "◀ helps",
   hurts: "▶ hurts",
   equivalent: "■ equivalent",

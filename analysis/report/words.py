@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 
-VERDICTS = ("helps", "hurts", "equivalent", "inconclusive", "no_effect")
+VERDICTS = ("fails", "helps", "hurts", "equivalent", "inconclusive", "no_effect")
 CACHES = ("empty", "warm")
 REASONS = {
     "no_cuda": "there is no GPU",
@@ -40,6 +40,7 @@ def headline(compared: Compared, min_effect: float) -> str:
     """How many cells it helps, hurts and leaves alone."""
     counts = verdict_counts(compared.verdicts)
     phrases = {
+        "fails": "fails in",
         "helps": "helps in",
         "hurts": "hurts in",
         "equivalent": f"makes no difference of {100 * min_effect:.3g}% in",
@@ -67,6 +68,7 @@ def sentences(compared: Compared, labels: dict[tuple[str, str, str], str]) -> li
     gains = [each for each in compared.verdicts if each.wall_verdict == "helps"]
     losses = [each for each in compared.verdicts if each.wall_verdict == "hurts"]
     said = [TWINS] if compared.contrast.is_twins else []
+    said += [_failing(each, labels) for each in compared.verdicts if each.wall_verdict == "fails"]
     if gains:
         said.append(_largest("gain", gains, compared, labels))
     if losses:
@@ -143,6 +145,15 @@ def _largest(
     paid = _paid(compared.paybacks(verdict)) if what == "gain" else ""
     open_loop = "; new shapes never end there, nor do searches" if _searches_on(verdict) else ""
     return f"Largest {what}: {label}: {change(verdict)}{times}{paid}{open_loop}."
+
+
+def _failing(verdict: Verdict, labels: dict[tuple[str, str, str], str]) -> str:
+    label = labels[verdict.cell_id, verdict.env_hash, verdict.software_hash]
+    blocks = verdict.blocks + verdict.unpaired_blocks
+    return (
+        f"{label} fails with the candidate in {verdict.candidate_failed} of {blocks} blocks, with the "
+        f"baseline in {verdict.baseline_failed}: `sweep query failures` says how."
+    )
 
 
 def _searches_on(verdict: Verdict) -> bool:

@@ -43,6 +43,7 @@ estimates as ( -- noqa: ST03
     select
         cell,
         any_value(compute_cache) as clock,
+        any_value(no_effect_reason) is null as family, -- noqa: RF04
         avg(log_ratio) as mean,
         standard_error(log_ratio) as se,
         count(log_ratio) - 1 as df

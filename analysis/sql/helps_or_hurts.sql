@@ -9,7 +9,9 @@
 --
 -- A row a cell and set of other settings. A ratio is candidate time / baseline time, the geometric
 -- mean over blocks, with its 95% interval. Each verdict tests against the minimum effect; 5% of
--- those that help or hurt may be wrong (Benjamini-Hochberg over the rows). Without CUDA, or with
+-- those that help or hurt may be wrong: Benjamini-Hochberg over the rows of this answer whose
+-- setting can have mattered ($sweep_id leaves fewer). A candidate that failed in more blocks than
+-- its baseline reads fails, whatever the times of the others. Without CUDA, or with
 -- its cache disabled in both configs, the net verdict takes every block. Field twin, '0' against
 -- '1', compares each config with itself in the A/A pairs: what helps or hurts there is a false
 -- alarm.
@@ -21,6 +23,8 @@
 -- net_verdict: verdict on the net ratio; null for an open loop
 -- launch_bound: most of the paired trials waited for the CPU's launches
 -- warnings: what was seen in the trials of its paired and doubtful blocks
+-- baseline_throttled: blocks in which the GPU slowed down under the baseline
+-- candidate_throttled: blocks in which it did under the candidate
 -- wall_statistical_verdict: what the statistics say of wall time, where a no_effect is shown too
 -- device_statistical_verdict: what they say of device time
 -- baseline_peak_reserved_bytes: most that PyTorch's allocator reserved in a trial of the baseline
@@ -48,6 +52,8 @@ select
     found.split_blocks,
     found.doubtful_blocks,
     found.unpaired_blocks,
+    found.baseline_failed,
+    found.candidate_failed,
     found.baseline_ms,
     found.candidate_ms,
     found.ratio,
@@ -68,6 +74,8 @@ select
     found.no_effect_reason,
     found.launch_bound,
     found.warnings,
+    found.baseline_throttled,
+    found.candidate_throttled,
     found.wall_statistical_verdict,
     found.device_statistical_verdict,
     found.baseline_peak_reserved_bytes,

@@ -6,8 +6,9 @@
 -- $rows BIGINT = 20: how many are listed
 -- $sweep_id TEXT = NULL: one sweep; all where null
 --
--- A row a cell and set of other settings where the candidate is slower by a verdict of
--- helps_or_hurts, in wall time or in device time, the worst first: by the larger of the two ratios.
+-- A row a cell and set of other settings where the candidate fails or is slower by a verdict of
+-- helps_or_hurts, in wall time or in device time, the worst first: those that fail, then by the
+-- larger of the two ratios.
 -- An open loop that is slower pays for a search at each new shape. Where the kernels are the same
 -- ones, look for other causes: launch_bound, warnings, the cell's trials.
 --
@@ -47,6 +48,8 @@ select -- noqa: ST06
     worse.other_settings,
     worse.loop_kind,
     worse.blocks,
+    worse.baseline_failed,
+    worse.candidate_failed,
     worse.regression,
     worse.candidate_ms - worse.baseline_ms as lost_ms,
     worse.baseline_ms,
@@ -69,8 +72,8 @@ select -- noqa: ST06
     worse.software_hash
 from worse
 inner join cell_labels() as labels on worse.cell_id = labels.cell_id
-where worse.regression is not null
+where worse.regression is not null or worse.wall_verdict = 'fails'
 order by
-    worse.regression desc, worse.cell_id asc, worse.other_settings asc, worse.env_hash asc,
-    worse.software_hash asc
+    worse.wall_verdict = 'fails' desc, worse.candidate_failed desc, worse.regression desc,
+    worse.cell_id asc, worse.other_settings asc, worse.env_hash asc, worse.software_hash asc
 limit $rows

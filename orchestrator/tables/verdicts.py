@@ -10,7 +10,12 @@ from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 
 WIDE = 125
 SHORT_VERDICTS = {"equivalent": "=", "inconclusive": "?", "no_effect": ""}
-VERDICT_STYLES = {"helps": "bold green", "hurts": "bold red", "equivalent": "cyan"}
+VERDICT_STYLES = {
+    "helps": "bold green",
+    "hurts": "bold red",
+    "fails": "bold red",
+    "equivalent": "cyan",
+}
 
 
 def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
@@ -25,6 +30,8 @@ def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
 def verdict_text(verdict: Verdict) -> str:
     if verdict.no_effect_reason is not None:
         return f"no_effect ({verdict.no_effect_reason})"
+    if verdict.wall_verdict == "fails":
+        return f"fails ({verdict.candidate_failed} of {verdict.blocks + verdict.unpaired_blocks})"
     return verdict.wall_verdict
 
 

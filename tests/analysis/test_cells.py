@@ -54,6 +54,16 @@ def test_the_worst_regressions_are_those_that_hurt_in_either_time(
     assert row["cell_id"] == "cell-hidden"
 
 
+def test_the_worst_of_all_is_what_fails(ask: Ask, make_pair: MakePair) -> None:
+    lost = _cell(make_pair, "lost", 10.0, 5.0)
+    trials = [replace(each, status="out_of_memory") if each.benchmark else each for each in lost]
+    rows = ask("worst_regressions", [*_cell(make_pair, "slow", 10.0, 15.0), *trials])
+    assert [(row["cell_id"], row["wall_verdict"]) for row in rows] == [
+        ("cell-lost", "fails"),
+        ("cell-slow", "hurts"),
+    ]
+
+
 def test_a_loop_that_waits_for_the_cpu_has_a_gap(ask: Ask, make_record: MakeRecord) -> None:
     times = [(10.0, 4.0, True), (10.0, 5.0, True), (10.0, 9.5, False)]
     trials = [

@@ -137,7 +137,7 @@ def test_a_config_that_always_fails_still_has_its_row(judge: Judge, make_pair: M
     failed = [[a, replace(b, status="crash", loop_kind=None)] for a, b in blocks]
     verdict = judge(failed)
     assert (verdict.blocks, verdict.unpaired_blocks) == (0, 2)
-    assert (verdict.ratio, verdict.wall_verdict) == (None, "inconclusive")
+    assert (verdict.ratio, verdict.wall_verdict) == (None, "fails")
 
 
 def test_twins_do_not_enter_the_contrast(judge: Judge, make_pair: MakePair) -> None:
@@ -332,3 +332,75 @@ def _write(store: Store, pair: list[RunRecord], cell_id: str = "cell-a", suffix:
 
 def _of(record: RunRecord, cell_id: str, suffix: str = "") -> RunRecord:
     return replace(record, cell_id=cell_id, trial_id=f"{cell_id}-{record.trial_id}{suffix}")
+
+
+def test_cells_that_cannot_have_an_effect_hide_none_of_the_others(
+    store: Store, make_pair: MakePair
+) -> None:
+    noisy = (0.90, 0.95, 0.93, 0.88, 0.97)
+    for block, ratio in enumerate(noisy):
+        for record in make_pair(block, 10.0, 10.0 * ratio):
+            store.write(record)
+    assert [row.wall_verdict for row in verdicts(store)] == ["helps"]
+    for cell in range(60):
+        for block in range(2):
+            for record in make_pair(block, 10.0, 10.0 + block, device="cpu", compute_cache=None):
+                key = f"cpu-{cell}-{record.trial_id}"
+                store.write(replace(record, cell_id=f"cpu-{cell}", trial_id=key, attempt_id=key))
+    found = {row.cell_id: row.wall_verdict for row in verdicts(store)}
+    assert found.pop("cell-a") == "helps"
+    assert set(found.values()) == {"no_effect"}
+
+
+@pytest.mark.parametrize("failing", [2, 5])
+def test_a_candidate_that_fails_where_its_baseline_does_not_reads_fails(
+    store: Store, make_pair: MakePair, failing: int
+) -> None:
+    for block in range(5):
+        baseline, candidate = make_pair(block, 10.0, 10.0)
+        if block < failing:
+            candidate = replace(candidate, status="out_of_memory", steady_wall_ms=None)
+        store.write(baseline)
+        store.write(candidate)
+    (verdict,) = verdicts(store)
+    assert (verdict.baseline_failed, verdict.candidate_failed) == (0, failing)
+    assert {verdict.wall_verdict, verdict.net_verdict} == {"fails"}
+    assert verdict.wall_statistical_verdict == ("equivalent" if failing == 2 else "inconclusive")
+
+
+def test_trials_that_fail_alike_on_both_sides_leave_the_verdict_to_the_times(
+    store: Store, make_pair: MakePair
+) -> None:
+    for block in range(6):
+        records = make_pair(block, 10.0, 10.0)
+        if block < 2:
+            records[block] = replace(records[block], status="crash")
+        for record in records:
+            store.write(record)
+    (verdict,) = verdicts(store)
+    assert (verdict.baseline_failed, verdict.candidate_failed) == (1, 1)
+    assert verdict.wall_verdict == "equivalent"
+
+
+def test_throttling_under_one_side_alone_is_no_reason_to_leave_its_slow_blocks_out(
+    store: Store, make_pair: MakePair
+) -> None:
+    """8% faster, but 15% slower in every other block, where the GPU slows down under it."""
+    for block in range(8):
+        baseline, candidate = make_pair(block, 10.0, 11.5 if block % 2 else 9.2)
+        store.write(baseline)
+        store.write(replace(candidate, warnings=["throttled"] if block % 2 else []))
+    (verdict,) = verdicts(store)
+    assert (verdict.blocks, verdict.doubtful_blocks) == (8, 0)
+    assert verdict.wall_verdict == "inconclusive"
+    assert verdict.ratio == pytest.approx((1.15 * 0.92) ** 0.5)
+
+
+def test_throttling_under_both_sides_leaves_the_blocks_out(
+    store: Store, make_pair: MakePair
+) -> None:
+    for block in range(6):
+        for side, record in enumerate(make_pair(block, 10.0, 10.0)):
+            store.write(replace(record, warnings=["throttled"] if block == side else []))
+    (verdict,) = verdicts(store)
+    assert (verdict.blocks, verdict.doubtful_blocks) == (4, 2)

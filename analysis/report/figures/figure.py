@@ -88,7 +88,7 @@ def ratio_ticks(channel: Literal["x", "y"]) -> alt.ExprRef:
 
 
 def verdict_colour(palette: Palette) -> alt.Color:
-    order = ["helps", "hurts", "equivalent", "inconclusive", "no_effect"]
+    order = ["fails", "helps", "hurts", "equivalent", "inconclusive", "no_effect"]
     colours = [getattr(palette, name) for name in order]
     legend = alt.Legend(title=None, labelExpr="replace(datum.label, '_', ' ')")
     return alt.Color("verdict:N", scale=alt.Scale(domain=order, range=colours), legend=legend)
@@ -96,8 +96,8 @@ def verdict_colour(palette: Palette) -> alt.Color:
 
 def verdict_shape() -> alt.Shape:
     """A shape a verdict, so that none rests on colour alone."""
-    order = ["helps", "hurts", "equivalent", "inconclusive", "no_effect"]
-    shapes = ["triangle-left", "triangle-right", "square", "circle", "cross"]
+    order = ["fails", "helps", "hurts", "equivalent", "inconclusive", "no_effect"]
+    shapes = ["diamond", "triangle-left", "triangle-right", "square", "circle", "cross"]
     legend = alt.Legend(title=None, labelExpr="replace(datum.label, '_', ' ')")
     return alt.Shape("verdict:N", scale=alt.Scale(domain=order, range=shapes), legend=legend)
 

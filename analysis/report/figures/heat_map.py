@@ -17,7 +17,14 @@ from cudnn_sweep.analysis.report.figures.figure import (
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
 MUCH, SOME = 2.0, 1.25  # ratios at which the colours change
-SIGNS = {"helps": "◀", "hurts": "▶", "equivalent": "=", "inconclusive": "?", "no_effect": "·"}
+SIGNS = {
+    "fails": "✗",
+    "helps": "◀",
+    "hurts": "▶",
+    "equivalent": "=",
+    "inconclusive": "?",
+    "no_effect": "·",
+}
 
 
 @chart(place=20)
@@ -26,7 +33,7 @@ def heat_map(palette: Palette, min_effect: float) -> Figure:
         name="heat_map",
         title="Workload by regime",
         about="The same ratios, so that rows compare how shapes arrive. Each field shows the ratio "
-        "and its verdict: ◀ helps, ▶ hurts, = equivalent, ? inconclusive, · no effect. Where there "
+        "and its verdict: ◀ helps, ▶ hurts, = equivalent, ? inconclusive, ✗ fails, · no effect. Where there "
         f"are more than {LABELLED_ROWS} rows they are grouped: the geometric mean and how many cells.",
         empty="No cell has both configs measured in one block.",
         table="verdicts",

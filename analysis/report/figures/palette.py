@@ -16,6 +16,7 @@ class Palette:
     band: str = "#eef1f4"
     helps: str = "#0b62b5"
     hurts: str = "#c2410c"
+    fails: str = "#a3123f"
     equivalent: str = "#4d7c5f"
     inconclusive: str = "#8a6d1a"
     no_effect: str = "#8b929b"
@@ -55,6 +56,7 @@ DARK = Palette(
     band="#20262d",
     helps="#6db3f5",
     hurts="#ff9a62",
+    fails="#ff7fa3",
     equivalent="#86c49c",
     inconclusive="#dcb95a",
     no_effect="#8b949f",
