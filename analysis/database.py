@@ -23,6 +23,7 @@ LOCKED = {
     "python_enable_replacements": False,  # else SQL sees the Python variables of its callers
     "temp_directory": "",  # DuckDB may always write to it
     "enable_external_access": False,
+    "enable_progress_bar": False,  # it would stand among the answers
     "lock_configuration": True,
 }
 

@@ -75,3 +75,11 @@ def _markdown_row(cells: list[str]) -> str:
 
 def _escaped(cell: str) -> str:
     return cell.replace("|", "\\|").replace("\n", "<br>")
+
+
+def two_digits(value: float) -> str:
+    """Of a count that is known no better: thousands apart."""
+    if value < 10 or not math.isfinite(value):
+        return f"{value:.2g}"
+    unit = 10 ** (math.floor(math.log10(value)) - 1)
+    return f"{round(value / unit) * unit:,}"

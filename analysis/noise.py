@@ -95,7 +95,7 @@ def _medians(correlation: float, shape: tuple[int, ...], generator: np.random.Ge
 
 
 QUIET = (0.001, 0.009)  # device times of device-bound cells on an H200
-LAUNCH_BOUND = (0.01, 0.05)  # wall times there of cells that wait for the CPU
+LAUNCH_BOUND = (0.01, 0.05)  # wall times of cells that wait for the CPU of a calm host
 
 PROMISED = (
     Noise(name="device_bound", meaning="normal, 0.1 to 0.9%", pair=QUIET),

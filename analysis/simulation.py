@@ -27,6 +27,11 @@ STEADY_MS = 1.0
 COLD_MS = np.array([30.0, 500.0])  # baseline and candidate: a search costs half a second
 COLD_SCATTER = 0.05  # of log cold cost between processes
 
+EMPTY_SCATTER = (0.01, 0.06, 0.2, 0.65)  # what stored cells show with the compute cache empty
+EMPTY_BLOCKS = (2, 3, 5)
+EMPTY_GAINS = -np.log1p([0.05, 0.5, 2.0])  # from one twentieth to a third of the time
+EMPTY_TARGET = 0.9
+
 LEEWAY = (
     3  # Monte-Carlo standard errors by which a target must be missed: chance does it once in 700
 )
@@ -41,7 +46,6 @@ EVERY_TRIAL: dict[str, Value] = {
     "loop_kind": "closed",
     "twin": 0,
     "status": "ok",
-    "compute_cache": "warm",
     "convolutions": 1,
     "device": "cuda",
     "gpu": "simulated",
@@ -92,6 +96,21 @@ class Share:
 
     def misses(self, low: float, high: float) -> bool:
         return not low - LEEWAY * self.error <= self.value <= high + LEEWAY * self.error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmptyCaches:
+    """How often a break-even's interval is right where so many blocks met an empty compute cache."""
+
+    scatter: float
+    """Standard deviation of log cold cost between processes."""
+    blocks: int
+    coverage: Share
+    """Intervals that hold the true break-even."""
+
+    @property
+    def is_missed(self) -> bool:
+        return self.coverage.misses(EMPTY_TARGET, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,15 +179,36 @@ def try_verdicts(noise: Noise, cells: int, blocks: int, seed: int) -> Figures:
     generator = np.random.default_rng([seed, blocks, *noise.name.encode()])
     effects = np.resize(EFFECTS, cells) * generator.choice([-1, 1], cells)
     times_ms = STEADY_MS * np.exp(log_times(noise, effects, blocks, generator))
-    scatter = COLD_SCATTER * generator.standard_normal(times_ms.shape)
-    cold_ms = COLD_MS * np.exp(scatter - COLD_SCATTER**2 / 2)
+    cold_ms = _cold_ms(COLD_SCATTER, times_ms.shape, generator)
     with open_rows(made_rows(times_ms, cold_ms)) as database:
         found = _asked(database, "helps_or_hurts", VERDICTS)
         payback = _asked(database, "break_even", BREAK_EVENS)
     return _figures(noise, blocks, effects, found, payback)
 
 
-def made_rows(times_ms: Array, cold_ms: Array) -> pa.Table:
+def try_empty_caches(cells: int, seed: int) -> Iterator[EmptyCaches]:
+    """Cells that gain, whose blocks all met an empty cache: every scatter with each number of blocks."""
+    for scatter in EMPTY_SCATTER:
+        for blocks in EMPTY_BLOCKS:
+            generator = np.random.default_rng([seed, blocks, round(1000 * scatter)])
+            effects = np.resize(EMPTY_GAINS, cells)
+            times_ms = STEADY_MS * np.exp(log_times(PROMISED[0], effects, blocks, generator))
+            cold_ms = _cold_ms(scatter, times_ms.shape, generator)
+            with open_rows(made_rows(times_ms, cold_ms, compute_cache="empty")) as database:
+                payback = _asked(database, "break_even", BREAK_EVENS)
+            truth = (COLD_MS[1] - COLD_MS[0]) / (-STEADY_MS * np.expm1(effects))
+            coverage = _share(_within(truth, payback), np.isfinite(truth))
+            yield EmptyCaches(scatter=scatter, blocks=blocks, coverage=coverage)
+
+
+def _cold_ms(scatter: float, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    """Lognormal, with COLD_MS as the means."""
+    drawn = scatter * generator.standard_normal(shape)
+    cold_ms: Array = COLD_MS * np.exp(drawn - scatter**2 / 2)
+    return cold_ms
+
+
+def made_rows(times_ms: Array, cold_ms: Array, compute_cache: str = "warm") -> pa.Table:
     """Trials in the columns of `records`, from cells × blocks × (baseline, candidate)."""
     cell, block, config = (axis.ravel() for axis in np.indices(times_ms.shape))
     trials = np.arange(times_ms.size)
@@ -182,6 +222,7 @@ def made_rows(times_ms: Array, cold_ms: Array) -> pa.Table:
         "cell_id": pa.array(cell).cast(pa.string()),
         "block": pa.array(cell * times_ms.shape[1] + block),
         "benchmark": pa.array(config == 1),
+        "compute_cache": pa.repeat(compute_cache, len(trials)),
         "steady_wall_ms": pa.array(times_ms.ravel()),
         "cold": pa.ListArray.from_arrays(
             np.arange(len(trials) + 1, dtype=np.int32), _one_shape(cold_ms.ravel())

@@ -162,14 +162,23 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
 def test_table_in_the_readme_is_that_of_the_stored_results() -> None:
     from cudnn_sweep.analysis.cell_names import stored_names
     from cudnn_sweep.analysis.store import open_store
-    from cudnn_sweep.analysis.verdicts import verdicts
-    from cudnn_sweep.orchestrator.tables.verdicts import ratio_text, verdict_label, verdict_text
+    from cudnn_sweep.analysis.verdicts import break_evens, verdicts
+    from cudnn_sweep.orchestrator.tables.verdicts import (
+        payback_text,
+        ratio_text,
+        verdict_label,
+        verdict_text,
+    )
 
     readme = (ROOT / "README.md").read_text()
     (folder,) = (ROOT / "docs" / "results").glob("*/quick")
     store = open_store(str(folder))
     found, cells = verdicts(store), stored_names(store, None)
+    paid = {(row.cell_id, row.compute_cache): row for row in break_evens(store)}
     assert len(found) == 9
     for verdict in found:
         row = next(line for line in readme.splitlines() if verdict_label(verdict, cells) in line)
         assert f"| {ratio_text(verdict)} | {verdict_text(verdict)} |" in row
+        states = [paid[verdict.cell_id, state] for state in ("empty", "warm")]
+        shown = [text.strip() for text in row.split("|")[-3:-1]]
+        assert shown == [payback_text(state, wide=True) for state in states]

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from cudnn_sweep.analysis.formats import two_digits
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 
@@ -17,7 +18,6 @@ REASONS = {
 TWINS = "A/A pairs compare a config with itself: what helps or hurts here is a false alarm."
 NOTHING_STORED = "No trial is stored here: there is nothing to report yet."
 NOTHING_COMPARED = "No two configs that differ in one setting were measured in one cell: there is nothing to compare."
-ROUNDED = 1000  # iterations; more are told in three digits
 TWICE = 2.0  # a ratio beyond it reads better as "times" than in percent
 
 
@@ -127,8 +127,8 @@ def payback(row: BreakEven) -> str:
         return {"inconclusive": "not told", "open loop": "always searching"}.get(
             row.outcome, row.outcome.replace("_", " ")
         )
-    whole = f"{math.ceil(iterations):,}" if iterations < ROUNDED else number(iterations)
-    return f"after {whole}" if row.outcome == "after" else f"ahead until {whole}"
+    said = two_digits(iterations)
+    return f"after {said}" if row.outcome == "after" else f"ahead until {said}"
 
 
 def _largest(

@@ -19,7 +19,9 @@
 --     open loop     new shapes never end, so that searches are within the time per iteration
 --     no_effect     the setting cannot have mattered: see no_effect_reason
 -- Intervals are 95% t intervals over blocks. break_even_low and _high divide their ends, the worst
--- and best with each other; a tuning cost from a single block counts there as exact.
+-- and best with each other. Of a tuning cost from a single block nobody knows how far off the next
+-- would be: it has no interval. `new_compute_caches` in a suite gives more blocks that meet an empty
+-- cache.
 --
 -- Per shape, tuning is of that shape's first call alone, and iterations are counted at that shape:
 -- of a loop that meets it every tenth time it takes ten times as many. A loop is timed over all its
@@ -31,8 +33,8 @@
 -- shape_number: its place in order of arrival, from 1
 -- outcome: when it pays, as above
 -- break_even_iterations: iterations until both are level: tuning_ms / gain_ms
--- break_even_low: lower end of its 95% interval
--- break_even_high: upper end of its 95% interval
+-- break_even_low: lower end of its 95% interval; null where tuning_blocks is 1
+-- break_even_high: upper end of its 95% interval; null where tuning_blocks is 1
 -- tuning_blocks: paired blocks that met the compute cache in this state
 -- tuning_ms: extra cold cost of the candidate, mean over them
 -- tuning_ms_low: lower end of its 95% interval
@@ -140,9 +142,7 @@ joined as (
         cells.* exclude (gain_ms, gain_margin_ms),
         tuned.* exclude (cell), -- noqa: RF02
         cells.gain_ms * coalesce(weights.weight, 1) as gain_ms,
-        cells.gain_margin_ms * coalesce(weights.weight, 1) as gain_margin_ms,
-        coalesce(tuned.tuning_ms_low, tuned.tuning_ms) as least_tuning_ms,
-        coalesce(tuned.tuning_ms_high, tuned.tuning_ms) as most_tuning_ms
+        cells.gain_margin_ms * coalesce(weights.weight, 1) as gain_margin_ms
     from cells
     inner join tuned on cells.cell = tuned.cell
     left join weights on tuned.cell = weights.cell and tuned.shape_number = weights.shape_number
@@ -156,6 +156,7 @@ decided as (
         case
             when no_effect_reason is not null then 'no_effect'
             when loop_kind = 'open' then 'open loop'
+            when not isfinite(gain_ms_low) then 'inconclusive' -- DuckDB has NaN above all numbers
             when gain_ms_low > 0 then if(tuning_ms > 0, 'after', 'at once')
             when gain_ms_high < 0 then if(tuning_ms < 0, 'until', 'never')
             else 'inconclusive'
@@ -172,14 +173,16 @@ bounded as (
             when 'until' then tuning_ms / gain_ms
         end as break_even_iterations,
         case
-            when outcome in ('after', 'at once') then greatest(least_tuning_ms, 0) / gain_ms_high
-            when outcome = 'until' then greatest(-most_tuning_ms, 0) / -gain_ms_low
-            when outcome = 'inconclusive' and least_tuning_ms > 0 and gain_ms_high > 0
-                then least_tuning_ms / gain_ms_high
+            when tuning_ms_low is null then null -- greatest() would take it for 0
+            when outcome in ('after', 'at once') then greatest(tuning_ms_low, 0) / gain_ms_high
+            when outcome = 'until' then greatest(-tuning_ms_high, 0) / -gain_ms_low
+            when outcome = 'inconclusive' and tuning_ms_low > 0 and gain_ms_high > 0
+                then tuning_ms_low / gain_ms_high
         end as break_even_low,
         case
-            when outcome in ('after', 'at once') then greatest(most_tuning_ms, 0) / gain_ms_low
-            when outcome = 'until' then least_tuning_ms / gain_ms_high
+            when tuning_ms_low is null then null
+            when outcome in ('after', 'at once') then greatest(tuning_ms_high, 0) / gain_ms_low
+            when outcome = 'until' then tuning_ms_low / gain_ms_high
         end as break_even_high
     from decided
 )

@@ -67,7 +67,7 @@ def statistics(
 
     Exit code 1 where a promised target is missed by more than three Monte-Carlo standard errors.
     """
-    from cudnn_sweep.analysis.simulation import simulate
+    from cudnn_sweep.analysis.simulation import simulate, try_empty_caches
     from cudnn_sweep.orchestrator.tables import simulation as table
 
     typer.echo(f"Seed {seed}, {cells} cells a line. {table.LEGEND}\n")
@@ -79,8 +79,12 @@ def statistics(
     typer.echo(f"\n{table.head(table.OTHERS)}")
     for figures in every:
         typer.echo(f"{table.row(figures, table.OTHERS)}   {figures.noise.meaning}")
-    typer.echo(f"\n{table.in_words(every)}")
-    if any(figures.missed() for figures in every if figures.is_promised):
+    typer.echo(f"\n{table.in_words(every)}\n\n{table.EMPTY_CACHES}")
+    empty = list(try_empty_caches(cells, seed))
+    for row in empty:
+        typer.echo(table.empty_caches_row(row))
+    promised = (figures for figures in every if figures.is_promised)
+    if any(figures.missed() for figures in promised) or any(row.is_missed for row in empty):
         raise typer.Exit(1)
 
 

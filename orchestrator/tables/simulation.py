@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cudnn_sweep.analysis.simulation import TARGETS, Figures, Share
+from cudnn_sweep.analysis.simulation import EMPTY_TARGET, TARGETS, EmptyCaches, Figures, Share
 
 LEGEND = """\
 In percent, ± one Monte-Carlo standard error. none, 3%, 5%, 10%: cells with that true effect. found:
@@ -23,6 +23,10 @@ OTHERS = {
     "found_5": ("5%:", "found"),
     "found_10": ("10%:", "found"),
 }
+EMPTY_CACHES = f"""\
+Payback with CUDA's compute cache empty: intervals that hold the true break-even (target: at least
+{EMPTY_TARGET:.0%}), by the scatter of cold costs between processes and the blocks that met an empty cache.
+From one such block there is no interval."""
 FEW = 20  # cells of which no share is told
 Columns = dict[str, tuple[str, str]]
 
@@ -40,6 +44,11 @@ def row(figures: Figures, columns: Columns) -> str:
     missed = figures.missed()
     told = [_told(figures.share(name)) + " !"[name in missed] for name in columns]
     return _line(figures.noise.name, str(figures.blocks), told)
+
+
+def empty_caches_row(row: EmptyCaches) -> str:
+    missed = " !" if row.is_missed else ""
+    return _line(f"cold cost {row.scatter:.0%}", str(row.blocks), [_told(row.coverage) + missed])
 
 
 def in_words(every: Sequence[Figures]) -> str:

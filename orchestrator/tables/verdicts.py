@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from rich.table import Table
 from rich.text import Text
 
+from cudnn_sweep.analysis.formats import two_digits
 from cudnn_sweep.analysis.settings import besides_usual, texts_in
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 
@@ -88,7 +89,7 @@ def verdict_table(
             ratio_text(verdict) if wide else _ratio(verdict.ratio),
             Text(verdict_text(verdict), style=VERDICT_STYLES.get(verdict.wall_verdict, "")),
             *([device_text(verdict)] if on_device else []),
-            *(_pays_back(mine.get(state)) for state in states),
+            *(payback_text(mine.get(state), wide=wide) for state in states),
         )
     return table
 
@@ -106,12 +107,17 @@ def _milliseconds(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
-def _pays_back(row: BreakEven | None) -> str:
-    """After how many iterations."""
+def payback_text(row: BreakEven | None, *, wide: bool) -> str:
+    """After how many iterations, in two digits; where there is room, with the interval if it has one."""
     if row is None or row.outcome in ("no_effect", "open loop"):
         return ""
     if row.outcome == "inconclusive":
         return "?"
     if row.break_even_iterations is None or row.outcome in ("never", "at once"):
         return row.outcome
-    return f"{'until ' if row.outcome == 'until' else ''}{row.break_even_iterations:,.0f}"
+    until = "until " if row.outcome == "until" else ""
+    low, high = row.break_even_low, row.break_even_high
+    if low is None or high is None:
+        return f"{until}about {two_digits(row.break_even_iterations)}"
+    interval = f" ({two_digits(low)}–{two_digits(high)})" if wide else ""
+    return f"{until}{two_digits(row.break_even_iterations)}{interval}"

@@ -42,6 +42,24 @@ def test_break_even_divides_tuning_cost_by_gain_with_the_intervals_corners(
     assert found.break_even_high == pytest.approx(tuning_high / gain_low, rel=1e-5)
 
 
+def test_the_cost_of_a_single_block_has_no_interval(answer: Answer, make_pair: MakePair) -> None:
+    blocks = [make_pair(number, 10.0, 5.0 + number / 100) for number in range(4)]
+    blocks[0] = [replace(record, compute_cache="empty") for record in blocks[0]]
+    empty, warm = answer(blocks)
+    assert (empty.compute_cache, empty.tuning_blocks, empty.outcome) == ("empty", 1, "after")
+    assert empty.break_even_iterations == pytest.approx(470 / 4.985)
+    assert (empty.break_even_low, empty.break_even_high) == (None, None)
+    assert warm.break_even_low is not None and warm.break_even_high is not None
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_a_time_that_is_no_number_is_inconclusive(
+    answer: Answer, make_pair: MakePair, wrong: float
+) -> None:
+    (found,) = answer([make_pair(0, 10.0, 5.0), make_pair(1, wrong, 5.0), make_pair(2, 10.0, 5.0)])
+    assert found.outcome == "inconclusive"
+
+
 @pytest.mark.parametrize(
     ("candidate_ms", "candidate_cold_ms", "outcome", "iterations"),
     [

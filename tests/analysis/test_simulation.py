@@ -6,7 +6,15 @@ from scipy import stats
 
 from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED, QUIET, Noise, log_times
 from cudnn_sweep.analysis.queries import load_query
-from cudnn_sweep.analysis.simulation import Figures, Share, made_rows, open_rows, try_verdicts
+from cudnn_sweep.analysis.simulation import (
+    EMPTY_SCATTER,
+    Figures,
+    Share,
+    made_rows,
+    open_rows,
+    try_empty_caches,
+    try_verdicts,
+)
 
 CELLS = 600
 NOISES = {noise.name: noise for noise in PROMISED + NOT_PROMISED}
@@ -29,6 +37,13 @@ def test_what_is_promised_holds(noise: Noise, blocks: int) -> None:
     figures = tried(noise.name, blocks)
     assert figures.missed() == []
     assert figures.null_found.hits <= 15, "5% of 300 cells"
+
+
+def test_payback_with_an_empty_compute_cache_is_covered_at_every_scatter() -> None:
+    every = list(try_empty_caches(CELLS, seed=1))
+    assert {row.scatter for row in every} == {*EMPTY_SCATTER}
+    assert [row for row in every if row.is_missed] == []
+    assert min(row.coverage.value for row in every) > 0.87, "600 cells know 90% within 1.2%"
 
 
 def test_choices_that_few_processes_make_are_not_covered() -> None:
