@@ -109,12 +109,15 @@ class PackageCopy:
 
     def python(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run Python in the copy's root, with the copy as `cudnn_sweep`: `python("-m", "pytest", ...)`."""
-        environment = {**os.environ, "PYTHONPATH": str(self.root / INSTALLED)}
+        own = {
+            "PYTHONPATH": str(self.root / INSTALLED),
+            "PYTEST_DEBUG_TEMPROOT": str(self.root.parent),
+        }
         return subprocess.run(
             [sys.executable, *arguments],
             check=False,
             cwd=self.root,
-            env=environment,
+            env={**os.environ, **own},
             capture_output=True,
             text=True,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cudnn_sweep.workloads.workload import Setting, TimedStep
 
 
+@dataclass(frozen=True, kw_only=True)
 class State(ABC):
     """Its dataclass fields are its parameters, all of them numbers."""
 
@@ -29,7 +30,7 @@ class State(ABC):
         """The step as it is in this state; called once `step` is built."""
 
     def parameters(self) -> dict[str, float]:
-        return {name: float(value) for name, value in asdict(self).items()}  # type: ignore[call-overload]
+        return {name: float(value) for name, value in asdict(self).items()}
 
 
 @cache

@@ -2,11 +2,8 @@
 
     @workload(directions=("forward",), varies=("batch", "space"), input_shape=(8, 3, 64, 64))
     def blur(setting: Setting) -> TimedStep:
-        kernel = torch.ones(3, 1, 5, 5, device=setting.device, dtype=setting.dtype)
-        return TimedStep(
-            prepare=setting.random,
-            run=lambda images: torch.nn.functional.conv2d(images, kernel, groups=3),
-        )
+        kernel = setting.place(torch.nn.Conv2d(3, 3, 5, groups=3))
+        return TimedStep(prepare=setting.random, run=lambda images: setting.forward(kernel, images))
 
 The function's body is set-up and not timed; `prepare` makes a step's input and is not timed; `run`
 is the step.

@@ -101,15 +101,15 @@ def test_the_head_says_what_columns_mean_and_the_rest_are_notes() -> None:
 
 def test_a_users_own_file_is_found_by_name_and_the_nearer_one_counts(tmp_path: Path) -> None:
     (tmp_path / "queries").mkdir()
-    (tmp_path / "slowest.sql").write_text("-- Which is slowest?\nselect 1\n")
-    (tmp_path / "queries" / "slowest.sql").write_text("select 2\n")
+    (tmp_path / "my_slowest.sql").write_text("-- Which is slowest?\nselect 1\n")
+    (tmp_path / "queries" / "my_slowest.sql").write_text("select 2\n")
     (tmp_path / "queries" / "fastest.sql").write_text("select 3\n")
     (tmp_path / "sweeps.sql").write_text("select 4\n")
     own = own_queries([tmp_path, tmp_path / "queries", tmp_path / "none"])
-    assert list(own) == ["slowest", "fastest"], "sweeps is a question of ours"
-    assert load_query("slowest", own).question == "Which is slowest?"
+    assert list(own) == ["my_slowest", "fastest"], "sweeps is a question of ours"
+    assert load_query("my_slowest", own).question == "Which is slowest?"
     assert load_query("fastest", own).sql == "select 3\n"
-    names = ", ".join([*query_names(), "slowest", "fastest"])
+    names = ", ".join([*query_names(), "my_slowest", "fastest"])
     with pytest.raises(QueryError, match=f"the questions: {names}$"):
         load_query("nope", own)
 

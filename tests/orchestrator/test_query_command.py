@@ -73,11 +73,11 @@ def test_a_users_own_file_is_listed_and_asked_by_its_name(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "queries").mkdir()
     text = "-- Which is slowest?\n-- $least_ms DOUBLE = 0: anything\nselect $least_ms as ms\n"
-    (tmp_path / "queries" / "slowest.sql").write_text(text)
-    found = _query("slowest", results, "--least-ms", "2.5", "--format", "csv")
+    (tmp_path / "queries" / "my_slowest.sql").write_text(text)
+    found = _query("my_slowest", results, "--least-ms", "2.5", "--format", "csv")
     assert found.stdout == "ms\n2.5\n"
     listed = CliRunner().invoke(app, ["query", "--list"])
-    assert "slowest (queries/slowest.sql): Which is slowest?" in listed.stdout
+    assert "my_slowest (queries/my_slowest.sql): Which is slowest?" in listed.stdout
     assert "    --least-ms DOUBLE (default 0.0): anything" in listed.stdout
 
 

@@ -1,5 +1,6 @@
 """Fingerprints, and errors against float64, of every bundled workload on the CPU."""
 
+from functools import cache
 from itertools import product
 
 import pytest
@@ -37,25 +38,37 @@ def cases() -> list[tuple[str, str, str]]:
     ]
 
 
-def small(shape: Shape) -> Shape:
-    """Of images, sequences (batch, length, features) and heads (batch, heads, length, features)."""
-    if len(shape) == 3:
-        return (4, 8, shape[2])
-    mnist = shape[2:] == (28, 28)  # its net takes no other
-    return (4, shape[1], *(size if mnist else min(size, 16) for size in shape[2:]))
+@cache
+def small(name: str) -> Shape:
+    """A small input, in all its sizes where the workload takes that, else in its batch alone."""
+    workload = bundled_workloads()[name]
+    if workload.input_shape is None:
+        return SMALL
+    _, channels, *space = workload.input_shape
+    if len(space) == 1:  # sequences: batch, length, features
+        return (4, 8, *space)
+    smallest = (4, channels, *(min(size, 16) for size in space))
+    step = workload.step(setting_of(workload, workload.directions[0], "fp32"))
+    try:
+        step.run(step.prepare(smallest))
+    except RuntimeError:
+        return (4, channels, *space)
+    return smallest
 
 
-def computed(workload: Workload, direction: str, precision: str, **changes: object) -> Computed:
-    setting = Setting(
+def setting_of(workload: Workload, direction: str, precision: str) -> Setting:
+    return Setting(
         device=torch.device("cpu"),
         precision=PRECISIONS[precision],
-        layout=str(changes.get("layout", "contiguous")),
+        layout="contiguous",
         direction=direction,
         problem=None if workload.input_shape else PROBLEM,
     )
-    shape = small(workload.input_shape) if workload.input_shape else SMALL
-    seed = int(str(changes.get("seed", 1)))
-    return compute(workload, setting, shape, seed, reference=True, flops=0)
+
+
+def computed(workload: Workload, direction: str, precision: str, *, seed: int = 1) -> Computed:
+    setting = setting_of(workload, direction, precision)
+    return compute(workload, setting, small(workload.name), seed, reference=True, flops=0)
 
 
 @pytest.mark.parametrize(("name", "direction", "precision"), cases())
@@ -65,14 +78,15 @@ def test_what_every_workload_computes_is_repeatable_and_near_float64(
     workload = bundled_workloads()[name]
     found = computed(workload, direction, precision)
     if found.computed is None:
-        assert name == "noop"
+        step = workload.step(setting_of(workload, direction, precision))
+        assert step.examine is None, "it names nothing to compare"
         return
     kind = PRECISIONS[precision].autocast or PRECISIONS[precision].dtype
     assert found.bitwise_repeatable
     assert found.reference_note is None
     assert found.relative_l2_error is not None
     assert found.relative_l2_error < ERRORS[kind]
-    assert (found.relative_l2_error == 0) is (name in SELECT)
+    assert found.relative_l2_error > 0 or name in SELECT
     assert found.fingerprint == computed(workload, direction, precision).fingerprint
     assert found.fingerprint != computed(workload, direction, precision, seed=2).fingerprint
 

@@ -105,4 +105,4 @@ def _curves(palette: Palette) -> Drawing:
     )
     nothing = alt.Chart(alt.InlineData(values=[{}]))
     zero = nothing.mark_rule(color=palette.quiet, strokeDash=[3, 3]).encode(y=alt.datum(0))
-    return alt.layer(zero, curves, intervals, dots).properties(width="container", height=300)
+    return alt.layer(zero, curves, intervals, dots)

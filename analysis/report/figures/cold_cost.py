@@ -55,7 +55,7 @@ def _points(palette: Palette) -> Drawing:
     points = base.mark_point(size=60, strokeWidth=2, cursor="pointer").encode(
         shape=alt.Shape("compute_cache:N", title=None), description="label:N"
     )
-    return alt.layer(lines, points).properties(width="container", height=300)
+    return alt.layer(lines, points)
 
 
 def _quartiles(palette: Palette) -> Drawing:
@@ -78,7 +78,7 @@ def _quartiles(palette: Palette) -> Drawing:
     points = base.mark_point(size=70, strokeWidth=2, filled=True, opacity=1).encode(
         shape=alt.Shape("compute_cache:N", title=None), tooltip="label:N", description="label:N"
     )
-    return alt.layer(spans.encode(y2="third:Q"), points).properties(width="container", height=300)
+    return alt.layer(spans.encode(y2="third:Q"), points)
 
 
 def _placed(chart: alt.Chart, palette: Palette, seconds: str) -> alt.Chart:

@@ -12,6 +12,7 @@ Layout = Literal["wide", "narrow", "dense"]
 Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart
 
 LABEL_PX = 430  # of a cell's name beside a row; longer ones end in …
+HEIGHT_PX = 300  # of a drawing
 LABELLED_ROWS = 60  # more rows than these go without names, and close together
 COARSE = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100]
 FINE = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1, 1.03, 1.05, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
@@ -37,7 +38,7 @@ class Figure:
     title: str
     about: str
     """How to read it."""
-    empty: str
+    empty: str = "Nothing that is stored belongs here."
     """What stands in its place where there are no rows."""
     table: str
     """The page's table that it draws."""
@@ -103,7 +104,7 @@ def verdict_shape() -> alt.Shape:
 
 
 def styled(drawing: Drawing, palette: Palette) -> Drawing:
-    """Colours, sizes and grid that all charts share."""
+    """Colours, sizes and grid that all charts share; the usual width and height where it has none."""
     font = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
     axis = alt.AxisConfig(
         labelColor=palette.ink,
@@ -127,7 +128,13 @@ def styled(drawing: Drawing, palette: Palette) -> Drawing:
         orient="top",
         labelLimit=400,
     )
-    made: Drawing = drawing.properties(autosize={"type": "fit-x", "contains": "padding"}).configure(
+    size = {
+        name: usual
+        for name, usual in {"width": "container", "height": HEIGHT_PX}.items()
+        if getattr(drawing, name, None) is alt.Undefined
+    }
+    fit = {"type": "fit-x", "contains": "padding"}
+    made: Drawing = drawing.properties(autosize=fit, **size).configure(
         font=font, background="transparent", axis=axis, legend=legend, view={"stroke": None}
     )
     return made

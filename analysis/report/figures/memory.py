@@ -61,6 +61,4 @@ def _points(palette: Palette) -> Drawing:
         )
     )
     lines = ones.mark_rule(color=palette.quiet, strokeDash=[3, 3])
-    return alt.layer(lines.encode(x=x), lines.encode(y=y), marks).properties(
-        width="container", height=300
-    )
+    return alt.layer(lines.encode(x=x), lines.encode(y=y), marks)

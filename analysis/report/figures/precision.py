@@ -70,4 +70,4 @@ def _points(palette: Palette) -> Drawing:
         shape=alt.Shape("precision:N", title=None),
         description="label:N",
     )
-    return alt.layer(lines, points).properties(width="container", height=300)
+    return alt.layer(lines, points)

@@ -1,0 +1,80 @@
+"""What CONTRIBUTING promises: each of its samples is one new file, and no edit."""
+
+import re
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.conftest import PackageCopy
+
+TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
+NAMED = re.compile(r"^\*\*.+?\*\*[^`]*`([^`]+)`(?:.+\n)+\n((?: {4}.*\n|\n)+)", re.MULTILINE)
+SAMPLES = {path: textwrap.dedent(code).strip() + "\n" for path, code in NAMED.findall(TEXT)}
+WORKLOAD = "workloads/catalog/blur.py"
+QUERY = "analysis/sql/slowest.sql"
+EXAMINE = re.compile(r", examine=.*(?=\)$)", re.MULTILINE)
+FOLDERS = {
+    "analysis/nightly/reports",
+    "analysis/report/figures",
+    "analysis/sql",
+    "workloads/catalog",
+    "workloads/problems",
+    "workloads/regimes",
+    "workloads/states",
+    "workloads/suites",
+}
+# The tests of everything that is bundled. Of those that take seconds for each thing: what is new.
+CONTRACTS = (
+    "tests/analysis/nightly/reports/test_reports.py",
+    "tests/analysis/report/test_report_page.py::test_every_chart_is_drawn_and_described",
+    "tests/analysis/test_dictionary.py",
+    "tests/analysis/test_queries.py",
+    "tests/orchestrator/test_catalog.py",
+    "tests/orchestrator/test_plan.py",
+    "tests/test_docs.py::test_generated_document_is_up_to_date",
+    "tests/test_packaging.py::test_every_folder_with_python_is_listed",
+    "tests/workloads/test_expand.py",
+    "tests/workloads/test_regimes.py",
+)
+CONTRACTS_OF_EACH = (
+    "tests/workloads/test_computed.py",
+    "tests/workloads/test_contracts.py",
+    "tests/workloads/test_states.py",
+)
+
+
+def test_every_kind_of_thing_has_a_sample_of_at_most_ten_lines() -> None:
+    assert {str(Path(path).parent) for path in SAMPLES} == FOLDERS
+    for path, code in SAMPLES.items():
+        assert len(code.splitlines()) <= 10, path
+
+
+@pytest.mark.timeout(300)
+def test_samples_pass_the_tests_of_all_that_is_bundled(package_copy: "PackageCopy") -> None:
+    for path, code in SAMPLES.items():
+        package_copy.add(path, code)
+    unexamined, found = EXAMINE.subn("", SAMPLES[WORKLOAD].replace("def blur(", "def unexamined("))
+    assert found == 1
+    package_copy.add(WORKLOAD.replace("blur", "unexamined"), unexamined)
+    new = " or ".join(["unexamined", *(Path(path).stem for path in SAMPLES)])
+    slow = " or ".join(Path(test).stem for test in CONTRACTS_OF_EACH)
+    for command in (
+        ["-m", "ruff", "check", "--fix"],
+        ["-m", "sqlfluff", "lint", QUERY],
+        ["docs/generate.py"],
+        [
+            "-m",
+            "pytest",
+            "-q",
+            "--durations=12",
+            "-k",
+            f"not ({slow}) or {new}",
+            *CONTRACTS,
+            *CONTRACTS_OF_EACH,
+        ],
+    ):
+        done = package_copy.python(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
