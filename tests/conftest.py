@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,21 +21,8 @@ INSTALLED = ".installed"  # links: the folders under the names that they are imp
 EXIT_STATUS = pytest.StashKey[int]()
 MUST_RUN = "SWEEP_CI"  # set where everything that tests need is installed: they must not skip there
 
-# They mostly wait: for hosts in network namespaces, for a minute to end.
-WAITING = ("tests/orchestrator/test_hosts.py", "tests/orchestrator/test_schedule_fires.py")
-# They measure, wait for one another's locks or start a Ray: one after another, undisturbed.
-MEASURING = (
-    "tests/orchestrator/",
-    "tests/cluster/",
-    "tests/analysis/test_scale.py",
-    "tests/workloads/test_loops.py",
-)
-# These among them only compute.
-COMPUTING = tuple(
-    f"tests/orchestrator/test_{name}.py"
-    for name in ("month", "nightly", "plan", "query_command", "trace_command", "validate_command")
-)
-NICE = 10  # of the other tests' process: beside one that is busy it gets a tenth of a core
+GROUPS = ("waiting", "measuring")  # marks of test files; all others give way
+NICE = 10  # of the others' process: beside one that is busy it gets a tenth of a core
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -42,22 +30,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Under `pytest -n 3` one process measures, one waits, and one that always gives way has the rest."""
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-    class MeasuringApart(LoadScopeScheduling):  # type: ignore[misc]
+    class ByGroup(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(WAITING):
-                return "waiting"
-            return "measuring" if _measures(nodeid) else "giving way"
+            return _group(nodeid.partition("::")[0]) or "giving way"
 
-    return MeasuringApart(config, log)
+    return ByGroup(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if hasattr(item.config, "workerinput") and not _measures(item.nodeid):
+    if hasattr(item.config, "workerinput") and not _group(item.nodeid.partition("::")[0]):
         os.setpriority(os.PRIO_PROCESS, 0, NICE)
 
 
-def _measures(test: str) -> bool:
-    return test.startswith(MEASURING) and not test.startswith(COMPUTING)
+@cache
+def _group(file: str) -> str | None:
+    """The mark that stands in the file: where xdist deals tests out, all that it has are their names."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    return next((name for name in GROUPS if f"pytest.mark.{name}" in text), None)
 
 
 @pytest.hookimpl(trylast=True)

@@ -15,6 +15,8 @@ from cudnn_sweep.analysis.queries import query_names
 from cudnn_sweep.analysis.scale import measure_rivals, stored_bytes
 from cudnn_sweep.analysis.store import open_store
 
+pytestmark = pytest.mark.measuring
+
 TRIALS = 5000
 LONGEST_S = 4.0  # about 0.2 s on an idle core
 MOST_BYTES = 1_500_000_000  # about 350 MB, most of it the imports

@@ -12,6 +12,8 @@ from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.cluster.local_ray import MAX_PARENT_BYTES, LocalRay, local_ray
 from cudnn_sweep.cluster.ray_probe import probe_ray
 
+pytestmark = pytest.mark.measuring
+
 SLICES = ["MIG-1", "MIG-2"]
 
 # Each ends in 0 when Ray answers it.

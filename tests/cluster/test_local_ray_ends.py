@@ -13,6 +13,8 @@ import ray
 from cudnn_sweep.cluster import janitor
 from cudnn_sweep.cluster.local_ray import local_ray
 
+pytestmark = pytest.mark.measuring
+
 GONE_S = 15.0  # the janitor's two time limits, and some
 
 Holder = tuple[subprocess.Popen[str], Path, str]

@@ -1,4 +1,8 @@
+import pytest
+
 from cudnn_sweep.cluster.ray_probe import probe_ray
+
+pytestmark = pytest.mark.measuring
 
 
 def test_a_task_is_run_and_ray_is_gone() -> None:

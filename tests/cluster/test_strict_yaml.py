@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.strict_yaml import MAX_BYTES, check_part, read_document, read_strict
 
+pytestmark = pytest.mark.measuring
+
 
 class Colour(enum.Enum):
     RED = "red"

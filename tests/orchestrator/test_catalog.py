@@ -1,5 +1,6 @@
 """`sweep suites` and `sweep workloads`: everything that there is, a line each."""
 
+import pytest
 from typer.testing import CliRunner
 
 from cudnn_sweep.orchestrator.cli import app
@@ -9,6 +10,8 @@ from cudnn_sweep.workloads.problem import load_problems
 from cudnn_sweep.workloads.regime import regime_types
 from cudnn_sweep.workloads.state import state_types
 from cudnn_sweep.workloads.workload import bundled_workloads
+
+pytestmark = pytest.mark.measuring
 
 
 def rows(command: str) -> dict[str, str]:

@@ -10,6 +10,8 @@ from typer.testing import CliRunner, Result
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 
+pytestmark = pytest.mark.measuring
+
 MADE_UP = run_path(str(Path(__file__).parents[1] / "analysis" / "conftest.py"))
 
 

@@ -10,6 +10,8 @@ from cudnn_sweep.orchestrator.display import LiveDisplay, PlainDisplay
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Failure, Progress, SlotState
 
+pytestmark = pytest.mark.measuring
+
 
 @pytest.fixture
 def plan(plan_of: Callable[..., Plan]) -> Plan:

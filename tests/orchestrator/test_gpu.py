@@ -20,7 +20,7 @@ from cudnn_sweep.orchestrator.slot import Slot
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.measuring, pytest.mark.gpu]
 
 MakePlan = Callable[..., Plan]
 RunTrial = Callable[..., Outcome]

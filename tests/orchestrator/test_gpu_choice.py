@@ -40,6 +40,8 @@ from cudnn_sweep.orchestrator.sweep_choice import Wish
 from cudnn_sweep.workloads.suite import CellAxes, GpuChoice, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
+pytestmark = pytest.mark.measuring
+
 H100, H200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
 A100 = ["NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB"]
 SLICE = f"{A100[0]} MIG 1g.5gb"

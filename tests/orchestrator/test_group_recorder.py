@@ -19,6 +19,8 @@ from cudnn_sweep.orchestrator.group_recorder import GroupRecorder
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.session import session_of
 
+pytestmark = pytest.mark.measuring
+
 MakePlan = Callable[..., Plan]
 SWEEP_ID = "together"
 

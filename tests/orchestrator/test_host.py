@@ -32,6 +32,8 @@ from cudnn_sweep.orchestrator.sweep_choice import Wish, choose_sweep
 from cudnn_sweep.orchestrator.tune_host import Host, SlotMaker, Slots
 from cudnn_sweep.workloads.environment import Environment
 
+pytestmark = pytest.mark.measuring
+
 Row = dict[str, Any]
 MakePlan = Callable[..., Plan]
 MakeSlot = Callable[..., SlotMaker]

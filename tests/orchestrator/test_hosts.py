@@ -19,7 +19,7 @@ import pytest
 
 from cudnn_sweep.analysis.store import open_store
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.waiting, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
 HOSTS = ROOT / "tests" / "hosts" / "hosts"

@@ -21,6 +21,8 @@ from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.spec import suite_names
 
+pytestmark = pytest.mark.measuring
+
 SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]
 
 LAUNCH_FILE = """

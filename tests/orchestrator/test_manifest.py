@@ -26,6 +26,8 @@ from cudnn_sweep.orchestrator.manifest import manifest
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.spec import SweepSpec
 
+pytestmark = pytest.mark.measuring
+
 EXAMPLE = Path(__file__).parents[2] / "cluster/examples/kubernetes.yaml"
 SCHEMA = json.loads(
     files("cudnn_sweep.cluster").joinpath("manifests/rayjob.schema.json").read_text()

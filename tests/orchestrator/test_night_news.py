@@ -12,6 +12,8 @@ from cudnn_sweep.orchestrator.nightly.news import json_body, slack_body
 from cudnn_sweep.orchestrator.nightly.night_news import news_of
 from cudnn_sweep.orchestrator.nightly.shown import show
 
+pytestmark = pytest.mark.measuring
+
 Night = tuple[NightOutcome, list[Series]]
 REPORTS = [Path("r/junit.xml"), Path("r/night.md")]
 FACTS = (

@@ -39,6 +39,7 @@ from cudnn_sweep.workloads.suite import workload_names
 from cudnn_sweep.workloads.survey import workload_facts
 
 pytestmark = [
+    pytest.mark.measuring,
     pytest.mark.timeout(280),
     pytest.mark.filterwarnings("ignore:ssl=None is deprecated"),  # Ray's client
 ]

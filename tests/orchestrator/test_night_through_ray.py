@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+
+pytestmark = pytest.mark.measuring
 
 SUITE = """
 replicates: 2

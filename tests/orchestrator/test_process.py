@@ -12,6 +12,8 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, SurveyJo
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 
+pytestmark = pytest.mark.measuring
+
 RunTrial = Callable[..., Outcome]
 
 SHORT = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False, timeout_s=1.0)

@@ -20,6 +20,8 @@ from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import Measurement, MeasureSpec
 
+pytestmark = pytest.mark.measuring
+
 MakePlan = Callable[..., Plan]
 
 

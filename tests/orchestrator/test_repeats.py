@@ -20,6 +20,8 @@ from cudnn_sweep.orchestrator.shard import read_shard
 from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, Wish, choose_sweep
 from cudnn_sweep.workloads.environment import Environment
 
+pytestmark = pytest.mark.measuring
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:

@@ -16,6 +16,8 @@ from shutil import which
 
 import pytest
 
+pytestmark = pytest.mark.waiting
+
 Need = Callable[[bool, str], None]
 
 OTHERS = "# mine\nA=1 %\n0 5 31 2 * true # cudnn-sweep\n"

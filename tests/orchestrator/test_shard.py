@@ -17,6 +17,8 @@ from cudnn_sweep.orchestrator.recorder import Recorder
 from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.shard import Shard, read_shard
 
+pytestmark = pytest.mark.measuring
+
 MakePlan = Callable[..., Plan]
 
 

@@ -15,6 +15,8 @@ from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.session import session_of
 
+pytestmark = pytest.mark.measuring
+
 MakePlan = Callable[..., Plan]
 
 

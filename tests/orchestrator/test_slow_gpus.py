@@ -4,11 +4,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.gpus.slow import slow_gpu_lines
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.session import session_of
+
+pytestmark = pytest.mark.measuring
 
 
 def lines(

@@ -33,6 +33,8 @@ from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec
 
+pytestmark = pytest.mark.measuring
+
 MakePlan = Callable[..., Plan]
 
 PACES = str(Path(__file__).with_name("paces.py"))

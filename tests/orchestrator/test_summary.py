@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.contrast import contrasts_of
@@ -14,6 +16,8 @@ from cudnn_sweep.orchestrator.summary import Summary
 from cudnn_sweep.orchestrator.sweep_choice import Wish, choose_sweep
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measuring.warnings import ADVICE
+
+pytestmark = pytest.mark.measuring
 
 
 def summary_of(store: Store, plan: Plan, environment: Environment) -> Summary:

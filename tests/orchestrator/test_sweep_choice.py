@@ -18,6 +18,8 @@ from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, Wish, choose_swee
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 from cudnn_sweep.workloads.environment import Environment, capture_environment
 
+pytestmark = pytest.mark.measuring
+
 HERE = capture_environment()
 Put = Callable[..., None]
 

@@ -13,6 +13,8 @@ from cudnn_sweep.orchestrator.cli import app, failing
 from cudnn_sweep.orchestrator.cli.doctor import PROBLEM
 from cudnn_sweep.orchestrator.cli.failing import USAGE
 
+pytestmark = pytest.mark.measuring
+
 TEXTS = ("results", "suite", "question", "model")  # parameters that take a path, among others
 ARGUMENTS = {"compare": ("2.9.0", "2.10.0"), "query": ("sweeps",), "trace": ("torch.nn:Conv2d",)}
 OPTIONS = {

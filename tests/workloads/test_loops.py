@@ -15,6 +15,8 @@ from cudnn_sweep.workloads.measuring.warm_up import warm_up
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep
 
+pytestmark = pytest.mark.measuring
+
 CPU = Device(torch=torch.device("cpu"))
 Sleeper = Callable[[Callable[[Shape], float]], tuple[TimedStep, list[Shape]]]
 
