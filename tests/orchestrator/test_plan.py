@@ -49,7 +49,9 @@ def test_suite_of_regimes_has_them_all(look: Look) -> None:
     from cudnn_sweep.workloads.regime import regime_types
 
     trials = planned("regimes", look).trials
-    assert {trial.cell.regime for trial in trials} == set(regime_types())
+    assert {trial.cell.regime for trial in trials} == set(regime_types()), (
+        "what does not suit the suite's problem by its defaults needs parameters in regimes.yaml"
+    )
 
 
 def test_block_holds_each_config_of_one_cell_once(look: Look) -> None:
