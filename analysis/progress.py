@@ -6,9 +6,8 @@ from datetime import datetime
 
 from cudnn_sweep.analysis.snapshot import Snapshot
 
-MOST_REPEATS = (
-    2  # of a split block: one that is split each time has a cause that repeats do not mend
-)
+# Of a split block: one that is split each time has a cause that repeats do not mend.
+MOST_REPEATS = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

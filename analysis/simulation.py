@@ -32,9 +32,8 @@ EMPTY_BLOCKS = (2, 3, 5)
 EMPTY_GAINS = -np.log1p([0.05, 0.5, 2.0])  # from one twentieth to a third of the time
 EMPTY_TARGET = 0.9
 
-LEEWAY = (
-    3  # Monte-Carlo standard errors by which a target must be missed: chance does it once in 700
-)
+# Monte-Carlo standard errors by which a target must be missed: chance does it once in 700.
+LEEWAY = 3
 
 EVERY_TRIAL: dict[str, Value] = {
     "schema_version": SCHEMA_VERSION,

@@ -28,12 +28,9 @@ class Wish:
     retry_failed: bool = False
 
     def __post_init__(self) -> None:
-        named = {"--resume": self.resume, "--new": self.new, "--sweep-id": self.sweep_id}
-        given = [option for option, value in named.items() if value]
-        if len(given) > 1:
-            raise SpecError(f"{' and '.join(given)} exclude each other")
-        if self.shard is not None and self.sweep_id is None:
-            raise SpecError("--shard needs --sweep-id ID, the same for all shards of a plan")
+        given = [bool(each) for each in (self.resume, self.new, self.sweep_id)]
+        assert sum(given) <= 1, "they exclude each other"
+        assert self.shard is None or self.sweep_id is not None, "shards share a sweep"
         if self.sweep_id is not None:
             check_id(self.sweep_id)
 
@@ -200,5 +197,6 @@ def _difference(state: SweepState, here: Here) -> str | None:
         hashes = {software_hash for each, software_hash in state.softwares if each == name}
         # where it interleaves two softwares, one of them may not have had its turn
         if hashes and environment.software_hash not in hashes:
-            return f"it ran with other software{name and f' as {name}'}"
+            role = f" as {name}" if name else ""
+            return f"it ran with other software{role}"
     return None

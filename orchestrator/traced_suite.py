@@ -4,6 +4,11 @@ import json
 import shlex
 import textwrap
 from collections import defaultdict
+from collections.abc import Mapping
+from io import StringIO
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.problem import Shape, sizes_text
@@ -11,6 +16,7 @@ from cudnn_sweep.workloads.suite import ProblemSpec
 from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest
 
 WIDTH = 100  # columns
+UNBROKEN = 10_000  # columns: a problem keeps to its line
 CELL_DIRECTIONS = {"training": "forward_backward", "inference": "forward"}
 FLOP_UNITS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"))
 
@@ -27,9 +33,11 @@ def suite_text(trace: Trace) -> str:
             f"{trace.request.model}: all convolutions are in {dtypes}; "
             "allowed in a suite: float32, bfloat16, float16"
         )
-    problems = [_problem(name, each) for name, each in kept.items()]
-    lines = [*_head(trace), "problems:", *problems, "cells:", *_cells(trace, kept)]
-    return "\n".join(lines) + "\n"
+    problems = {name: _problem(each) for name, each in kept.items()}
+    return (
+        "\n".join(_head(trace))
+        + f"\n{_yaml({'problems': problems}, UNBROKEN)}{_yaml({'cells': _cells(trace, kept)}, WIDTH)}"
+    )
 
 
 def left_out(trace: Trace) -> list[str]:
@@ -84,7 +92,7 @@ def _command(request: TraceRequest) -> str:
     return shlex.join([*words, "--direction", request.direction])
 
 
-def _problem(name: str, convolution: TracedConvolution) -> str:
+def _problem(convolution: TracedConvolution) -> CommentedMap:
     """Only what differs from what ProblemSpec takes for granted."""
     spec = ProblemSpec.model_validate(
         {
@@ -102,35 +110,40 @@ def _problem(name: str, convolution: TracedConvolution) -> str:
         }
     )
     written = spec.model_dump(exclude_defaults=True)
-    return (
-        f"  {name}: {{{', '.join(f'{key}: {_scalar(value)}' for key, value in written.items())}}}"
-    )
+    on_a_line = CommentedMap((key, _value(value)) for key, value in written.items())
+    on_a_line.fa.set_flow_style()
+    return on_a_line
 
 
-def _scalar(value: Shape | bool | int) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = sizes_text(value) if isinstance(value, tuple) else str(value)
-    return f'"{text}"' if text.startswith("0x") else text  # plain, 0x3 is YAML's number three
+def _value(value: str | bool | int) -> str | bool | int:
+    """One size is a number, several are text."""
+    return int(value) if isinstance(value, str) and value.isdigit() else value
 
 
-def _cells(trace: Trace, kept: dict[str, TracedConvolution]) -> list[str]:
+def _cells(trace: Trace, kept: dict[str, TracedConvolution]) -> list[dict[str, object]]:
     """An entry for each precision and layout."""
-    groups = defaultdict(list)
+    groups: defaultdict[tuple[str | None, str], CommentedSeq] = defaultdict(CommentedSeq)
     for name, each in kept.items():
         groups[each.precision, each.layout].append(name)
-    lines = []
-    for (precision, layout), names in groups.items():
-        lines += [
-            "  - workload: conv",
-            *_wrapped_list("problem", names),
-            f"    direction: {CELL_DIRECTIONS[trace.request.direction]}",
-            f"    precision: {precision}",
-            f"    layout: {layout}",
-        ]
-    return lines
+    for names in groups.values():
+        names.fa.set_flow_style()
+    return [
+        {
+            "workload": "conv",
+            "problem": names,
+            "direction": CELL_DIRECTIONS[trace.request.direction],
+            "precision": precision,
+            "layout": layout,
+        }
+        for (precision, layout), names in groups.items()
+    ]
 
 
-def _wrapped_list(key: str, names: list[str]) -> list[str]:
-    text = f"    {key}: [{', '.join(names)}]"
-    return textwrap.wrap(text, WIDTH, subsequent_indent=" " * 6, break_long_words=False)
+def _yaml(part: Mapping[str, object], width: int) -> str:
+    yaml = YAML()
+    yaml.width = width
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    text = StringIO()
+    yaml.dump(part, text)
+    # Where a list goes on in the next line, ruamel leaves a space behind.
+    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())

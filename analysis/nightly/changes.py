@@ -13,9 +13,8 @@ from cudnn_sweep.analysis.nightly.metric import Amount
 
 FEWEST_NIGHTS = 3  # of a level: fewer are spikes
 FEWEST_LATELY = 2  # of the last one, as an alert needs
-PENALTY = (
-    3  # of one more level, in noise × log(nights): of 200 series without a change none shows one
-)
+# Of one more level, in noise × log(nights): of 200 series without a change none shows one.
+PENALTY = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

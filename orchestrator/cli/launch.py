@@ -73,6 +73,7 @@ def launch(
         raise typer.BadParameter(
             "--at goes with --manifest; on this machine: sweep schedule install"
         )
+    _check_together(resume, new, sweep_id, shard)
     wish = Wish(
         resume=resume,
         new=new,
@@ -100,6 +101,17 @@ def launch(
     console = console_here()
     code = run_launch(options, console)
     leave(code)
+
+
+def _check_together(resume: str | None, new: bool, sweep_id: str | None, shard: str | None) -> None:
+    from cudnn_sweep.orchestrator.errors import SpecError
+
+    choices = {"--resume": resume, "--new": new, "--sweep-id": sweep_id}
+    given = [option for option, value in choices.items() if value]
+    if len(given) > 1:
+        raise SpecError(f"{' and '.join(given)} exclude each other")
+    if shard is not None and not sweep_id:
+        raise SpecError("--shard needs --sweep-id ID, the same for all shards of a plan")
 
 
 def program() -> str:

@@ -148,9 +148,9 @@ def _reasons(history: History, screened: Screened) -> tuple[str, ...]:
 
 def _changes(history: History) -> tuple[Change, ...]:
     """Since the night before."""
-    *_, before, tonight = (None, *history.nights)
-    if before is None:
+    if len(history.nights) < 2:
         return ()
+    before, tonight = history.nights[-2:]
     return (*changes(before, tonight, (*HARDWARE, *SOFTWARE)), *history.edited_tonight())
 
 

@@ -42,7 +42,7 @@ def targets() -> str:
 
 def row(figures: Figures, columns: Columns) -> str:
     missed = figures.missed()
-    told = [_told(figures.share(name)) + " !"[name in missed] for name in columns]
+    told = [_told(figures.share(name)) + ("!" if name in missed else " ") for name in columns]
     return _line(figures.noise.name, str(figures.blocks), told)
 
 

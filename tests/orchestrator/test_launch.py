@@ -230,6 +230,8 @@ MISTAKES = {
     "only": (["--only", "workload"], "", "FIELD=VALUE"),
     "shard": (["--shard", "3/2", "--sweep-id", "june"], "", "--shard: found '3/2', allowed: I/N"),
     "no sweep": (["--shard", "1/2"], "", "--shard needs --sweep-id ID"),
+    "resume and new": (["--resume", "a", "--new"], "", "--resume and --new exclude each other"),
+    "new and id": (["--new", "--sweep-id", "a"], "", "--new and --sweep-id exclude each other"),
     "sweep id": (["--sweep-id", "a/b"], "", "'a/b' cannot name a file"),
 }
 

@@ -158,8 +158,9 @@ def test_long_lists_of_names_wrap(tmp_path: Path) -> None:
     many = [replace(CONVOLUTION, input_shape=(8, 16, size, size)) for size in range(10, 90)]
     file = tmp_path / "many.yaml"
     file.write_text(suite_text(trace_of(*many)))
-    lines = [line for line in file.read_text().splitlines() if line.startswith("      conv")]
+    lines = [line for line in file.read_text().splitlines() if line.startswith("          conv")]
     assert len(lines) > 5
+    assert all(line == line.rstrip() for line in lines)
     assert max(map(len, lines)) <= 100
     assert len(load_suite(str(file)).problems) == 80
 
@@ -203,7 +204,7 @@ def test_traced_suite_is_launched_as_it_is(here: Path) -> None:
     assert "prints what it likes" not in told.stdout + told.stderr
     hint = "Wrote small.yaml; next: sweep launch cluster.yaml --suite small.yaml"
     assert told.stdout.splitlines()[-1] == hint
-    assert '"0x3"' in (here / "small.yaml").read_text()
+    assert "'0x3'" in (here / "small.yaml").read_text()
     plan = sweep(here, "launch", "cluster.yaml", "--suite", "small.yaml", "--dry-run")
     assert plan.returncode == 0, plan.stderr
     assert "conv2_1x7_6 forward_backward" in plan.stdout

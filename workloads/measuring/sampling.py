@@ -7,9 +7,8 @@ from statistics import median
 from time import perf_counter
 
 MIN_SAMPLES = 5  # fewer say nothing of their spread
-LEAST_S = (
-    0.3  # under a power cap the clock hunts with a period of 0.1 s: less of it errs to one side
-)
+# Under a power cap the clock hunts with a period of 0.1 s: less of it errs to one side.
+LEAST_S = 0.3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -82,20 +82,11 @@ class StepWatch(TorchDispatchMode):
         self.work.append(_forward_work(sizes, output))
 
 
-def _route(
-    images: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
-    stride: list[int],
-    padding: list[int],
-    dilation: list[int],
-    transposed: bool,
-    output_padding: list[int],
-    groups: int,
-) -> str:
-    """The name in torch's `ConvBackend`, for example Cudnn, CudaDepthwise2d, Mkldnn."""
-    sizes = (stride, padding, dilation, transposed, output_padding, groups)
-    name = str(torch._C._select_conv_backend(images, weight, bias, *sizes).name)
+def _route(*convolution: Any) -> str:
+    """Of what `aten.convolution` takes, in its order: the name in torch's `ConvBackend`, for example
+    Cudnn, CudaDepthwise2d, Mkldnn.
+    """
+    name = str(torch._C._select_conv_backend(*convolution).name)
     return "MkldnnTranspose" if name == UNNAMED else name
 
 

@@ -19,9 +19,8 @@ UNSETTLED = 0.05  # of the median clock: more than the 3% of time that a verdict
 CHOSEN_CLOCKS = {"applications_clocks_setting", "display_clock_setting"}
 # How a GPU works under load, not a fault of it; it is named at the highest clock, too.
 POWER_CAP = "sw_power_cap"
-SLOWED = (
-    0.97  # of the highest clock: the cap costs less than the 3% of time that a verdict is about
-)
+# Of the highest clock: the cap costs less than the 3% of time that a verdict is about.
+SLOWED = 0.97
 
 
 class Telemetry:

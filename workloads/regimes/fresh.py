@@ -8,6 +8,8 @@ from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.regime import ShapeRegime, resized
 
+MIN_SIZES = 1000  # fewer would end before a loop's budget does
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fresh(ShapeRegime):
@@ -52,6 +54,3 @@ class Fresh(ShapeRegime):
         for size in base[2:]:
             total *= size - self._lowest(size) + 1
         return total
-
-
-MIN_SIZES = 1000  # fewer would end before a loop's budget does

@@ -23,7 +23,7 @@ class Checkpoint(State):
     recomputes = True
 
     def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
-        examine = step.examine and _to_the_end(step.examine)
+        examine = None if step.examine is None else _to_the_end(step.examine)
         return replace(step, run=_to_the_end(step.run), examine=examine)
 
 

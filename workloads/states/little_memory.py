@@ -1,3 +1,5 @@
+"""A step beside which little GPU memory is free."""
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
@@ -51,7 +53,7 @@ class LittleMemory(State):
             ballast.take()
             return inputs
 
-        examine = step.examine and ballast.without(step.examine)
+        examine = None if step.examine is None else ballast.without(step.examine)
         accuracy = step.accuracy and ballast.without(step.accuracy)
         return replace(step, prepare=prepare, examine=examine, accuracy=accuracy)
 

@@ -1,3 +1,5 @@
+"""A step whose data begins where vector loads and some kernels cannot."""
+
 from dataclasses import dataclass, replace
 from typing import Any
 
