@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cudnn_sweep.analysis import parquet
 from cudnn_sweep.analysis.database import Database, open_database
+from cudnn_sweep.analysis.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED, Array, Noise, log_times
 from cudnn_sweep.analysis.queries import Value, load_query
 from cudnn_sweep.analysis.schema import SCHEMA_VERSION, arrow_schema, settings
@@ -19,7 +20,6 @@ from cudnn_sweep.analysis.store import open_store
 
 Mask: TypeAlias = NDArray[np.bool_]
 
-MIN_EFFECT = 0.03  # the questions' default
 # Of six cells three have no effect, one the least that counts, one 5%, one 10%; in either direction.
 EFFECTS = np.log1p([0.0, 0.0, 0.0, MIN_EFFECT, 0.05, 0.1])
 

@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from cudnn_sweep.analysis.min_effect import MIN_EFFECT
+
 MetricName: TypeAlias = Literal[
     "steady_wall",
     "steady_device",
@@ -63,7 +65,7 @@ STEADY_WALL = Amount(
     name="steady_wall",
     meaning="wall time of an iteration",
     unit="ms",
-    min_effect=0.03,
+    min_effect=MIN_EFFECT,
     reason="as in every verdict: less does not survive a change of driver",
     least=1e-3,
 )
@@ -71,7 +73,7 @@ STEADY_DEVICE = Amount(
     name="steady_device",
     meaning="device time of an iteration",
     unit="ms",
-    min_effect=0.03,
+    min_effect=MIN_EFFECT,
     reason="as in every verdict: less does not survive a change of driver",
     least=1e-3,
 )
@@ -95,7 +97,7 @@ PEAK_MEMORY = Amount(
     name="peak_memory",
     meaning="peak of the device memory reserved",
     unit="bytes",
-    min_effect=0.03,
+    min_effect=MIN_EFFECT,
     reason="PyTorch's allocator takes memory in steps of 2 and 20 MiB",
     least=2.0 * 2**20,
 )

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.analysis.min_effect import MIN_EFFECT
 from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
 from cudnn_sweep.orchestrator.cli.query import Format, deliver
 
@@ -23,7 +24,7 @@ def compare(
     format: Annotated[Format, typer.Option(help="How the rows are written.")] = Format.TABLE,
     min_effect: Annotated[
         float, typer.Option(help="The smallest relative difference that counts.")
-    ] = 0.03,
+    ] = MIN_EFFECT,
     candidates: Annotated[
         str | None, typer.Option(help="Versions that could be tried next, as 2.9.1,2.10.0.")
     ] = None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.analysis.min_effect import MIN_EFFECT
 from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
 from cudnn_sweep.orchestrator.cli.writing import writing
 
@@ -41,7 +42,7 @@ def report(
     candidate: Annotated[str, typer.Option(help="With --field: in the candidate.")] = "true",
     min_effect: Annotated[
         float, typer.Option(min=0, help="The smallest relative difference that counts.")
-    ] = 0.03,
+    ] = MIN_EFFECT,
     output: Annotated[
         Path | None, typer.Option(help="The file to write; HTML goes to report.html.")
     ] = None,

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from cudnn_sweep.analysis.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.verdicts import Verdict
 from cudnn_sweep.orchestrator.doctor.check import Check
 
-MIN_EFFECT = 0.03  # of the questions, where they are not told another
 MANY = 100  # replicates: beyond, the estimate says no more than that the machine is unfit
 
 

@@ -6,11 +6,12 @@ from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
+from cudnn_sweep.analysis.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.analysis.verdicts import Verdict, verdicts
 from cudnn_sweep.orchestrator.doctor.check import Check
-from cudnn_sweep.orchestrator.doctor.comparison import MIN_EFFECT, check_comparison, comparisons
+from cudnn_sweep.orchestrator.doctor.comparison import check_comparison, comparisons
 from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError
 from cudnn_sweep.orchestrator.plan import Plan, make_plan
 from cudnn_sweep.orchestrator.session import session_of

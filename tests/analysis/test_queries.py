@@ -9,6 +9,7 @@ import pytest
 
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.prelude import prelude_sql
 from cudnn_sweep.analysis.queries import load_query, own_queries, parse_query, query_names
 from cudnn_sweep.analysis.store import Store, open_store
@@ -55,6 +56,17 @@ def test_a_questions_head_declares_what_its_sql_uses(name: str) -> None:
     assert asked.question.endswith("?")
     assert set(re.findall(r"\$(\w+)", body)) == {each.name for each in asked.parameters}
     assert all(each.meaning for each in asked.parameters)
+
+
+def test_every_question_takes_the_same_difference_as_the_smallest_that_counts() -> None:
+    defaults = {
+        name: parameter.default
+        for name in query_names()
+        for parameter in load_query(name).parameters
+        if parameter.name == "min_effect"
+    }
+    assert "helps_or_hurts" in defaults
+    assert set(defaults.values()) == {MIN_EFFECT}, defaults
 
 
 def test_an_unknown_question_is_named_with_the_valid_ones() -> None:

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from cudnn_sweep.analysis.report.payload import WARNINGS
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.contrast import contrasts_of
@@ -15,7 +17,7 @@ from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.summary import Summary
 from cudnn_sweep.orchestrator.sweep_choice import Wish, choose_sweep
 from cudnn_sweep.workloads.environment import Environment
-from cudnn_sweep.workloads.measuring.warnings import ADVICE
+from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName
 
 pytestmark = pytest.mark.measuring
 
@@ -65,6 +67,10 @@ def test_summary_says_which_blocks_no_verdict_rests_on(
     assert "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them ran again whole." in said
     assert "1 blocks that were split over GPUs or interrupted, 0 on a throttled or shared" in said
     assert "1 that lack a trial." in said
+
+
+def test_a_report_counts_every_warning_that_telemetry_may_give() -> None:
+    assert set(WARNINGS) == set(get_args(WarningName))
 
 
 def test_nothing_recorded_is_no_reason_to_say_where_the_time_went(
