@@ -1,5 +1,7 @@
 """Fixtures that several folders share."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess
@@ -15,6 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome, Series
+    from tests.makers import Need
 
 ROOT = Path(__file__).parents[1]
 INSTALLED = ".installed"  # links: the folders under the names that they are imported by
@@ -66,7 +69,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def need() -> Callable[[bool, str], None]:
+def need() -> Need:
     """Skip a test that the machine cannot run, saying why; under SWEEP_CI fail it."""
 
     def check(there: bool, what: str) -> None:
@@ -96,7 +99,7 @@ class PackageCopy:
         assert text.count(before) == 1, f"{name} has {text.count(before)} of: {before}"
         (self.root / name).write_text(text.replace(before, after), encoding="utf-8")
 
-    def python(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Python in the copy's root, with the copy as `cudnn_sweep`: `python("-m", "pytest", ...)`."""
         own = {
             "PYTHONPATH": str(self.root / INSTALLED),
@@ -145,7 +148,7 @@ HOSTILE = "a|b `c` ``` </script><img src=x onerror='window.pwned=1'> $(d) \x1b[3
 
 
 @pytest.fixture
-def night() -> "tuple[NightOutcome, list[Series]]":
+def night() -> tuple[NightOutcome, list[Series]]:
     """A made-up night after 29 others, in which torch changed two nights ago: a series got slower and
     another, whose cell has a name that attacks, chooses other kernels; one waits, one got better, one
     has no value.
@@ -155,7 +158,7 @@ def night() -> "tuple[NightOutcome, list[Series]]":
     days = [date(2026, 2, 1) + timedelta(days=day) for day in range(30)]
     torch = night.Change(part="torch", before="2.9.0", now="2.10.0")
 
-    def series(metric: str, cell: str, value: Callable[[int], float | str | None]) -> "Series":
+    def series(metric: str, cell: str, value: Callable[[int], float | str | None]) -> Series:
         points = tuple(
             night.NightPoint(
                 night=f"{day:%Y%m%d}-0230",
@@ -176,7 +179,7 @@ def night() -> "tuple[NightOutcome, list[Series]]":
         )
         return night.Series(key=key, points=points)
 
-    def finding(one: "Series", since: int, **found: Any) -> "Finding":
+    def finding(one: Series, since: int, **found: Any) -> Finding:
         usual: dict[str, Any] = {
             "state": "confirmed",
             "direction": "worse",

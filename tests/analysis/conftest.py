@@ -1,10 +1,12 @@
 """Records made up for tests: `make_record` fills every column, `make_pair` makes a block's two."""
 
-from collections.abc import Callable, Iterable
+from __future__ import annotations
+
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +22,9 @@ from cudnn_sweep.analysis.schema import (
     settings,
 )
 from cudnn_sweep.analysis.store import Store, open_store
+
+if TYPE_CHECKING:
+    from tests.makers import Ask, MakePair, MakeRecord
 
 MIDNIGHT = datetime(2025, 1, 1, tzinfo=UTC)
 
@@ -238,11 +243,6 @@ RECORD = RunRecord(
     env_hash="env-a",
     software_hash="software-a",
 )
-
-
-MakeRecord = Callable[..., RunRecord]
-MakePair = Callable[..., list[RunRecord]]
-Ask = Callable[..., list[dict[str, object]]]
 
 
 @pytest.fixture(scope="session")

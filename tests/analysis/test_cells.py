@@ -2,16 +2,17 @@
 environment.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cudnn_sweep.analysis.schema import RunRecord
 
-MakeRecord = Callable[..., RunRecord]
-MakePair = Callable[..., list[RunRecord]]
-Ask = Callable[..., list[dict[str, object]]]
+if TYPE_CHECKING:
+    from tests.makers import Ask, MakePair, MakeRecord
 
 
 def test_regimes_of_a_problem_follow_each_other_with_the_fixed_shape_first(

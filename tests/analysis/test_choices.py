@@ -1,15 +1,16 @@
 """The questions `choice_stability` and `what_was_chosen`."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cudnn_sweep.analysis.schema import RunRecord
 
-MakeRecord = Callable[..., RunRecord]
-MakePair = Callable[..., list[RunRecord]]
-Ask = Callable[..., list[dict[str, object]]]
+if TYPE_CHECKING:
+    from tests.makers import Ask, MakePair, MakeRecord
 
 
 def test_the_most_common_choice_is_named_with_its_share(ask: Ask, make_record: MakeRecord) -> None:

@@ -1,6 +1,9 @@
 """`sweep compare`: what A and B mean, what changed between them, and what to try next."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -8,10 +11,11 @@ from cudnn_sweep.analysis.bisection import next_to_try, read_candidates
 from cudnn_sweep.analysis.comparison import Comparison, Side, compare, find_side, suggestion
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store
 
-MakeRecord = Callable[..., RunRecord]
+if TYPE_CHECKING:
+    from tests.makers import MakeRecord
+
 Compare = Callable[..., Comparison]
 
 NAMES = [

@@ -1,8 +1,11 @@
 """Between cells: `precision_cost`, `layout_effect`, `compare_gpus` and `compare_software`."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -10,8 +13,9 @@ from scipy import stats
 
 from cudnn_sweep.analysis.schema import RunRecord
 
-MakeRecord = Callable[..., RunRecord]
-Ask = Callable[..., list[dict[str, object]]]
+if TYPE_CHECKING:
+    from tests.makers import Ask, MakeRecord
+
 Times = list[float]
 
 SLOW, FAST = [10.0, 10.4, 9.8, 10.1], [5.0, 5.1, 4.9]

@@ -1,17 +1,15 @@
 """The question `computes`."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from dataclasses import replace
 from math import nan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cudnn_sweep.analysis.schema import RunRecord
-
-MakeRecord = Callable[..., RunRecord]
-MakePair = Callable[..., list[RunRecord]]
-Ask = Callable[..., list[dict[str, object]]]
+if TYPE_CHECKING:
+    from tests.makers import Ask, MakePair, MakeRecord
 
 
 def test_each_config_says_how_often_it_gave_the_default_configs_bits(

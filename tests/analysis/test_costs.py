@@ -1,7 +1,9 @@
 """The questions `cold_cost`, `memory_cost` and `determinism_cost`."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -9,8 +11,9 @@ from scipy import stats
 
 from cudnn_sweep.analysis.schema import RunRecord
 
-MakePair = Callable[..., list[RunRecord]]
-Ask = Callable[..., list[dict[str, object]]]
+if TYPE_CHECKING:
+    from tests.makers import Ask, MakePair
+
 
 DETERMINISTIC = {"field": "deterministic", "baseline": "false", "candidate": "true"}
 GIB = 2**30

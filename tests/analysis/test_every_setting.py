@@ -6,11 +6,13 @@ cells let every question answer. A test runs this file again over a copy of the 
 further settings.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -37,6 +39,9 @@ from cudnn_sweep.orchestrator.contrast import contrasts_of
 from cudnn_sweep.orchestrator.labels import config_label
 from cudnn_sweep.workloads import environment
 from cudnn_sweep.workloads.config import CudnnConfig
+
+if TYPE_CHECKING:
+    from tests.makers import MakePair
 
 BLOCKS = 3
 NIGHTS = ("night-2026-11-01-lab", "night-2026-11-02-lab")
@@ -113,9 +118,7 @@ def test_what_is_hashed_is_what_the_schema_marks() -> None:
 
 
 @pytest.fixture(scope="module")
-def every_config(
-    tmp_path_factory: pytest.TempPathFactory, make_pair: Callable[..., list[RunRecord]]
-) -> Store:
+def every_config(tmp_path_factory: pytest.TempPathFactory, make_pair: MakePair) -> Store:
     store = open_store(str(tmp_path_factory.mktemp("settings")))
     blocks = [make_pair(block, 10 + block / 1000, 10 + block / 1000) for block in range(BLOCKS)]
     for night, sweep_id in enumerate(NIGHTS):

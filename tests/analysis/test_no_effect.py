@@ -1,7 +1,10 @@
 """Where a setting cannot have mattered, found from what ran in the trials of a contrast."""
 
-from collections.abc import Callable, Iterator
+from __future__ import annotations
+
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,8 +14,9 @@ from cudnn_sweep.analysis.schema import RunRecord, to_table
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.analysis.verdicts import break_evens, verdicts
 
-MakeRecord = Callable[..., RunRecord]
-MakePair = Callable[..., list[RunRecord]]
+if TYPE_CHECKING:
+    from tests.makers import MakePair, MakeRecord
+
 Ran = dict[str, object]
 
 CUDNN: Ran = {"convolutions": 1, "routes": ["Cudnn"], "cudnn_operations": []}
@@ -156,7 +160,7 @@ def test_a_failed_trial_does_not_tell_that_cudnn_would_have_run_nothing(
 
 
 def test_log_of_many_plans_in_which_no_search_is_seen_says_nothing(
-    store: Store, make_pair: MakePair, make_record: Callable[..., RunRecord]
+    store: Store, make_pair: MakePair, make_record: MakeRecord
 ) -> None:
     """Perhaps another release words a search otherwise."""
     (usual,) = make_record().logged_choices or []

@@ -1,13 +1,16 @@
 """Results in an object store, over HTTP: a server process that speaks S3."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
 import time
 import urllib.request
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.error import URLError
 
 import pytest
@@ -15,10 +18,11 @@ import pytest
 from cudnn_sweep.analysis import open_results
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
 
-MakePair = Callable[..., list[RunRecord]]
+if TYPE_CHECKING:
+    from tests.makers import MakePair
+
 
 START_S = 30
 COUNT = "select count(*) as trials from records"

@@ -1,7 +1,9 @@
+from __future__ import annotations
+
 import shutil
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,16 +11,18 @@ import pyarrow.parquet as pq
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.schema import (
     SCHEMA_VERSION,
-    RunRecord,
     arrow_schema,
     to_table,
 )
 from cudnn_sweep.analysis.store import open_store
 
+if TYPE_CHECKING:
+    from tests.makers import MakeRecord
+
 DATA = Path(__file__).parent / "data"  # each file there was written by write_fixture.py
 
 
-def test_a_record_survives_being_stored(make_record: Callable[..., RunRecord]) -> None:
+def test_a_record_survives_being_stored(make_record: MakeRecord) -> None:
     record = make_record()
     (row,) = to_table([record]).to_pylist()
     for field in arrow_schema():

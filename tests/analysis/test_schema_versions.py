@@ -1,7 +1,9 @@
 """Files of every schema version in one store, as after an update between two nights."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -12,13 +14,15 @@ from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.parquet import encode
 from cudnn_sweep.analysis.prelude import prelude_sql
 from cudnn_sweep.analysis.queries import load_query, query_names
-from cudnn_sweep.analysis.schema import SCHEMA_VERSION, RunRecord
+from cudnn_sweep.analysis.schema import SCHEMA_VERSION
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.verdicts import verdicts
 
+if TYPE_CHECKING:
+    from tests.makers import MakePair
+
 OLD = Path(__file__).parent / "data" / "schema-1.parquet"
 
-MakePair = Callable[..., list[RunRecord]]
 
 COLD = """
 select schema_version, cold[1].first_ms as first_ms, cold[1].first_forward_ms as first_forward_ms,

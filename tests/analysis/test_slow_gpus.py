@@ -1,13 +1,15 @@
 """slow_gpus: a GPU that is off is told from its peers; where as many are off as not, nobody can tell."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cudnn_sweep.analysis.schema import RunRecord
 
-MakeRecord = Callable[..., RunRecord]
-Ask = Callable[..., list[dict[str, object]]]
+if TYPE_CHECKING:
+    from tests.makers import Ask, MakeRecord
 
 
 def on_gpu(

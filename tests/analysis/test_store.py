@@ -1,12 +1,14 @@
+from __future__ import annotations
+
 import os
 import shutil
 import stat
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -16,11 +18,10 @@ from cudnn_sweep.analysis import parquet
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.folder import Folder
-from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
 
-MakeRecord = Callable[..., RunRecord]
-MakePair = Callable[..., list[RunRecord]]
+if TYPE_CHECKING:
+    from tests.makers import MakePair, MakeRecord
 
 
 def test_written_trials_are_found_again_loose_and_compacted(

@@ -1,4 +1,6 @@
-from collections.abc import Callable
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -6,7 +8,9 @@ from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.time_shares import TimeShare, time_shares
 
-MakeRecord = Callable[..., RunRecord]
+if TYPE_CHECKING:
+    from tests.makers import MakeRecord
+
 
 PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks", "exit")
 

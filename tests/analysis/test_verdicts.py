@@ -1,5 +1,8 @@
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -10,7 +13,8 @@ from cudnn_sweep.analysis.schema import RunRecord, to_table
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.verdicts import Verdict, verdicts
 
-MakePair = Callable[..., list[RunRecord]]
+if TYPE_CHECKING:
+    from tests.makers import MakePair
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
 """One fork server and one Ray for all of this folder's tests: a start and stop of Ray costs 7 s."""
 
+from __future__ import annotations
+
 import shutil
 import sys
 import sysconfig
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cache
@@ -26,10 +28,10 @@ from cudnn_sweep.workloads.environment import Environment, capture_environment
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, workload_names
-from cudnn_sweep.workloads.survey import Survey
 
 if TYPE_CHECKING:
     from cudnn_sweep.cluster.local_ray import LocalRay
+    from tests.makers import Look, MakePlan, RecordOf, RunTrial
 
 OURS = Path(__file__).parents[2]
 QUICK = MeasureSpec(
@@ -38,11 +40,8 @@ QUICK = MeasureSpec(
     open_budget_s=0.5,
     open_steps=40,
     calibrate=False,
-    timeout_s=20,
+    timeout_s=100,
 )
-
-MakePlan = Callable[..., Plan]
-RunTrial = Callable[..., Outcome]
 
 
 @pytest.fixture(scope="session")
@@ -52,14 +51,14 @@ def server() -> Iterator[ForkServer]:
 
 
 @pytest.fixture(scope="session")
-def look(server: ForkServer) -> Callable[[SuiteSpec], Survey]:
+def look(server: ForkServer) -> Look:
     """What planning asks; each choice of workloads once."""
     asked = cache(lambda names: survey(server, list(names)))
     return lambda suite: asked(tuple(workload_names(suite)))
 
 
 @pytest.fixture(scope="session")
-def plan_of(look: Callable[[SuiteSpec], Survey]) -> MakePlan:
+def plan_of(look: Look) -> MakePlan:
     """A plan of one workload's cells: `plan_of("noop", replicates=3, regime="fixed")`."""
 
     def make(
@@ -92,7 +91,7 @@ def run_trial(server: ForkServer, plan_of: MakePlan) -> RunTrial:
         *,
         config: CudnnConfig | None = None,
         measure: MeasureSpec = QUICK,
-        **axes: str,
+        **axes: Any,
     ) -> Outcome:
         trial = plan_of(workload, configs=(config or CudnnConfig(),), **axes).trials[0]
         request = TrialRequest(
@@ -119,7 +118,7 @@ def environment() -> Environment:
 
 
 @pytest.fixture(scope="session")
-def record_of(environment: Environment) -> Callable[..., RunRecord]:
+def record_of(environment: Environment) -> RecordOf:
     """A trial's record as if it had run: `record_of(session, trial, slot="GPU-1")`."""
 
     def make(
@@ -156,7 +155,7 @@ def last_good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="package")
-def our_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator["LocalRay"]:
+def our_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRay]:
     """A Ray of our own with eight logical GPUs and a job server, whose jobs have another home."""
     from cudnn_sweep.cluster.local_ray import local_ray
 
@@ -169,6 +168,6 @@ def our_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator["LocalRay"]:
 
 
 @pytest.fixture(scope="package")
-def ray_here(our_ray: "LocalRay", tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ray_here(our_ray: LocalRay, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """It is up; a folder for what Tune stores."""
     return tmp_path_factory.mktemp("tune")

@@ -1,7 +1,9 @@
 """What a person sees while a sweep runs."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
@@ -10,11 +12,14 @@ from cudnn_sweep.orchestrator.display import LiveDisplay, PlainDisplay
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Failure, Progress, SlotState
 
+if TYPE_CHECKING:
+    from tests.makers import MakePlan
+
 pytestmark = pytest.mark.measuring
 
 
 @pytest.fixture
-def plan(plan_of: Callable[..., Plan]) -> Plan:
+def plan(plan_of: MakePlan) -> Plan:
     return plan_of("noop", replicates=3)
 
 

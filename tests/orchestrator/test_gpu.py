@@ -1,12 +1,14 @@
 """What only a GPU can show."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,16 +16,16 @@ from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.gpus.pinning import pinning_of
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.slot import Slot
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 
+if TYPE_CHECKING:
+    from tests.makers import MakePlan, RunTrial
+
 pytestmark = [pytest.mark.measuring, pytest.mark.gpu]
 
-MakePlan = Callable[..., Plan]
-RunTrial = Callable[..., Outcome]
 Measure = Callable[[Plan], list[RunRecord]]
 
 BENCHMARK = CudnnConfig(benchmark=True)

@@ -1,5 +1,7 @@
 """Which GPUs a sweep runs on; two models in one cluster are two sweeps."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
@@ -7,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import ray
@@ -25,7 +28,6 @@ from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked, models_asked, models_missing, share_of
 from cudnn_sweep.orchestrator.options import LaunchOptions
-from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress, SlotState
 from cudnn_sweep.orchestrator.remote.by_model import a_process_each, models_of
 from cudnn_sweep.orchestrator.remote.client import request_of
@@ -38,7 +40,9 @@ from cudnn_sweep.orchestrator.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.spec import SweepSpec
 from cudnn_sweep.orchestrator.sweep_choice import Wish
 from cudnn_sweep.workloads.suite import CellAxes, GpuChoice, SuiteSpec
-from cudnn_sweep.workloads.survey import Survey
+
+if TYPE_CHECKING:
+    from tests.makers import Look, MakePlan
 
 pytestmark = pytest.mark.measuring
 
@@ -100,7 +104,7 @@ def test_mistake_in_a_choice_is_named(tmp_path: Path, text: str, message: str) -
     assert message in str(caught.value)
 
 
-def test_a_launch_here_is_of_one_model(look: Callable[[SuiteSpec], Survey]) -> None:
+def test_a_launch_here_is_of_one_model(look: Look) -> None:
     here = replace(
         look(SuiteSpec(cells=[CellAxes(workload="noop")])),
         gpus=[H100, H200, H200, H200],
@@ -158,7 +162,7 @@ def test_cluster_is_told_of_the_shard_and_the_models(ask: Callable[..., RemoteRe
         models_of(ask(strict=True), [H200], said.append)
 
 
-def test_sweeps_side_by_side_are_shown_as_one(plan_of: Callable[..., Plan]) -> None:
+def test_sweeps_side_by_side_are_shown_as_one(plan_of: MakePlan) -> None:
     plan = plan_of("noop", replicates=2)
     sweeps = SideBySide()
     began_at = datetime.now(UTC)

@@ -1,11 +1,14 @@
 """Records of many slots: those that come while others are written are written together, next."""
 
+from __future__ import annotations
+
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -16,12 +19,12 @@ from cudnn_sweep.analysis.folder import LocalFolder
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.group_recorder import GroupRecorder
-from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.session import session_of
 
-pytestmark = pytest.mark.measuring
+if TYPE_CHECKING:
+    from tests.makers import MakePlan, RecordOf
 
-MakePlan = Callable[..., Plan]
+pytestmark = pytest.mark.measuring
 SWEEP_ID = "together"
 
 
@@ -50,9 +53,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 @pytest.fixture
-def records(
-    tmp_path: Path, plan_of: MakePlan, record_of: Callable[..., RunRecord]
-) -> list[RunRecord]:
+def records(tmp_path: Path, plan_of: MakePlan, record_of: RecordOf) -> list[RunRecord]:
     plan = plan_of("noop", replicates=3)
     session = session_of(plan, SWEEP_ID, tmp_path)
     return [record_of(session, trial) for trial in plan.trials[:5]]
@@ -154,7 +155,7 @@ def test_the_end_waits_for_the_write_under_way(disk: Disk, records: list[RunReco
 def test_a_reader_misses_none_though_records_come_while_others_are_compacted(
     tmp_path: Path,
     plan_of: MakePlan,
-    record_of: Callable[..., RunRecord],
+    record_of: RecordOf,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("cudnn_sweep.analysis.store.MANY_PARTS", 3)

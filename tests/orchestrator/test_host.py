@@ -1,5 +1,7 @@
 """Ray Tune as the scheduler: every slot works, lost workers are replaced, nothing is doubled."""
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess
@@ -9,7 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -32,10 +34,12 @@ from cudnn_sweep.orchestrator.sweep_choice import Wish, choose_sweep
 from cudnn_sweep.orchestrator.tune_host import Host, SlotMaker, Slots
 from cudnn_sweep.workloads.environment import Environment
 
+if TYPE_CHECKING:
+    from tests.makers import MakePlan, Need
+
 pytestmark = pytest.mark.measuring
 
 Row = dict[str, Any]
-MakePlan = Callable[..., Plan]
 MakeSlot = Callable[..., SlotMaker]
 
 
@@ -268,7 +272,7 @@ def test_second_record_of_a_trial_is_counted_and_dropped(
 
 
 @pytest.fixture
-def full_disk(tmp_path: Path, need: Callable[[bool, str], None]) -> Iterator[Path]:
+def full_disk(tmp_path: Path, need: Need) -> Iterator[Path]:
     """A file system with room for a few records."""
     need(os.geteuid() == 0, "root, to mount a small tmpfs")
     folder = tmp_path / "small"

@@ -5,6 +5,8 @@
 tells the times of docs/cluster.md with Ray's own health checks; without the variable, with shorter ones.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shutil
@@ -13,11 +15,14 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cudnn_sweep.analysis.store import open_store
+
+if TYPE_CHECKING:
+    from tests.makers import Need
 
 pytestmark = [pytest.mark.waiting, pytest.mark.timeout(600)]
 
@@ -172,7 +177,7 @@ def _bare_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
 
 
 @pytest.fixture
-def hosts(need: Callable[[bool, str], None], request: pytest.FixtureRequest) -> Hosts:
+def hosts(need: Need, request: pytest.FixtureRequest) -> Hosts:
     need(os.geteuid() == 0, "root")
     for program in ("/usr/sbin/sshd", "rsync", "ip"):
         need(shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is not None, program)

@@ -1,5 +1,7 @@
 """A night through a cluster's job server: followed, cut and followed again, confirmed there."""
 
+from __future__ import annotations
+
 import io
 import os
 import shutil
@@ -7,10 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from ray._private import worker
@@ -18,7 +20,6 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.confirmation import LOOKS
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
-from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.cluster.known import SentJob
 from cudnn_sweep.cluster.launch_file import read_launch_file
@@ -37,6 +38,9 @@ from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import workload_names
 from cudnn_sweep.workloads.survey import workload_facts
+
+if TYPE_CHECKING:
+    from tests.makers import RecordOf
 
 pytestmark = [
     pytest.mark.measuring,
@@ -94,7 +98,7 @@ def plan(here: Path, environment: Environment) -> Plan:
 
 
 @pytest.fixture
-def store(here: Path, plan: Plan, record_of: Callable[..., RunRecord]) -> Store:
+def store(here: Path, plan: Plan, record_of: RecordOf) -> Store:
     """With six nights at the old pace, and one in which one of the two workloads is as it is today."""
     store = open_store("results")
     for night in NIGHTS:

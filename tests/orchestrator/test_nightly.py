@@ -1,5 +1,7 @@
 """`sweep nightly`, a night at a time, on the fake machine: locks, budgets, resuming, pins, exit codes."""
 
+from __future__ import annotations
+
 import io
 import json
 import re
@@ -12,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.console import Console
@@ -36,6 +38,9 @@ from cudnn_sweep.orchestrator.sweep_lock import night_lock
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import workload_names
 from cudnn_sweep.workloads.survey import workload_facts
+
+if TYPE_CHECKING:
+    from tests.makers import RecordOf
 
 FILES = {
     "cluster.yaml": """
@@ -211,7 +216,7 @@ def test_a_pinned_night_begins_what_is_compared_with(here: Path, night: RunNight
 
 @pytest.mark.parametrize("name", ["nightly", "regimes", "models", "states"])
 def test_no_two_cells_of_a_suite_share_a_name(
-    name: str, record_of: Callable[..., RunRecord], tmp_path: Path
+    name: str, record_of: RecordOf, tmp_path: Path
 ) -> None:
     suite = load_suite(name).model_copy(update={"replicates": 1})
     names = {each: A_MODEL if ":" in each else each for each in workload_names(suite)}

@@ -1,7 +1,9 @@
 """The plan is a value: the same for the same content, in blocks, with A/A pairs."""
 
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,11 +12,10 @@ from cudnn_sweep.orchestrator.plan import Plan, make_plan, narrow
 from cudnn_sweep.orchestrator.spec import load_suite, suite_names
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.expand import expand_cells
-from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
-from cudnn_sweep.workloads.survey import Survey
+from cudnn_sweep.workloads.suite import workload_names
 
-MakePlan = Callable[..., Plan]
-Look = Callable[[SuiteSpec], Survey]
+if TYPE_CHECKING:
+    from tests.makers import Look, MakePlan
 
 
 def planned(name: str, look: Look, device: str = "cpu") -> Plan:

@@ -1,24 +1,29 @@
 """A fresh process a trial: whatever it does, the next one is clean."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, SurveyJob
+from cudnn_sweep.orchestrator.process.protocol import Request, SurveyJob
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 
+if TYPE_CHECKING:
+    from tests.makers import RunTrial
+
 pytestmark = pytest.mark.measuring
 
-RunTrial = Callable[..., Outcome]
-
 SHORT = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False, timeout_s=1.0)
-LITTLE_MEMORY = SHORT.model_copy(update={"timeout_s": 20.0, "host_memory_limit_mib": 8192})
-WITH_ALL_PARTS = SHORT.model_copy(update={"timeout_s": 20.0, "calibrate": True})
+UNHURRIED = SHORT.model_copy(update={"timeout_s": 100.0})  # whose question is not one of time
+LITTLE_MEMORY = UNHURRIED.model_copy(update={"host_memory_limit_mib": 8192})
+WITH_ALL_PARTS = UNHURRIED.model_copy(update={"calibrate": True})
 
 FAULTS = {
     "raises": ("error", "ValueError: the user's step is wrong (faulty.py:"),
@@ -33,9 +38,8 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_ends_its_process_alone(run_trial: RunTrial, faulty: str, fault: str) -> None:
-    measure = {"hangs": SHORT, "allocates_too_much": LITTLE_MEMORY}.get(fault)
-    chosen = {} if measure is None else {"measure": measure}
-    outcome = run_trial(f"{faulty}:{fault}", **chosen)
+    measure = {"hangs": SHORT, "allocates_too_much": LITTLE_MEMORY}.get(fault, UNHURRIED)
+    outcome = run_trial(f"{faulty}:{fault}", measure=measure)
     status, message = FAULTS[fault]
     assert outcome.status == status
     assert message in (outcome.message or "")
@@ -82,7 +86,8 @@ def test_code_that_fails_is_known(run_trial: RunTrial, faulty: str) -> None:
 def test_bundled_workload_imports_nothing_after_the_fork(
     run_trial: RunTrial, axes: dict[str, str]
 ) -> None:
-    outcome = run_trial(**axes, measure=WITH_ALL_PARTS)
+    others: dict[str, Any] = {name: value for name, value in axes.items() if name != "workload"}
+    outcome = run_trial(axes["workload"], measure=WITH_ALL_PARTS, **others)
     assert outcome.status == "ok", outcome.message
     assert outcome.reply is not None
     assert outcome.reply.imported == []

@@ -1,10 +1,12 @@
 """From a trial to a row, and from rows to the verdict that was planted."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import fields
 from math import comb
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,9 +22,10 @@ from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import Measurement, MeasureSpec
 
-pytestmark = pytest.mark.measuring
+if TYPE_CHECKING:
+    from tests.makers import MakePlan
 
-MakePlan = Callable[..., Plan]
+pytestmark = pytest.mark.measuring
 
 
 def test_everything_measured_is_a_column() -> None:

@@ -1,24 +1,30 @@
 """Blocks that were split over GPUs or launches run again whole; what was measured of them stays."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cudnn_sweep.analysis.progress import MOST_REPEATS, blocks_of
-from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.analysis.verdicts import verdicts
 from cudnn_sweep.orchestrator.completeness import split_lines
 from cudnn_sweep.orchestrator.every_launch import run_rounds, session_for
 from cudnn_sweep.orchestrator.plan import Plan, Trial, narrow
+from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.repeats import repeats_of
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.shard import read_shard
 from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, Wish, choose_sweep
 from cudnn_sweep.workloads.environment import Environment
+
+if TYPE_CHECKING:
+    from tests.makers import MakePlan, RecordOf
 
 pytestmark = pytest.mark.measuring
 
@@ -29,14 +35,14 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def plan(plan_of: Callable[..., Plan]) -> Plan:
+def plan(plan_of: MakePlan) -> Plan:
     return plan_of("noop", replicates=3)
 
 
 @pytest.fixture
 def launch(
-    store: Store, plan: Plan, environment: Environment, record_of: Callable[..., RunRecord]
-) -> Callable[..., "Launch"]:
+    store: Store, plan: Plan, environment: Environment, record_of: RecordOf
+) -> Callable[..., Launch]:
     def begin(chosen: Plan | None = None, **wish: object) -> Launch:
         choice = choose_sweep(store, plan, chosen or plan, environment, Wish(**wish))  # type: ignore[arg-type]
         return Launch(store, plan, choice, record_of)
@@ -47,16 +53,14 @@ def launch(
 class Launch:
     """Trials are stored as if they had run, on the slot that is said."""
 
-    def __init__(
-        self, store: Store, whole: Plan, choice: SweepChoice, record_of: Callable[..., RunRecord]
-    ) -> None:
+    def __init__(self, store: Store, whole: Plan, choice: SweepChoice, record_of: RecordOf) -> None:
         self.choice = choice
         self.session = session_for(choice, whole, ())
         self._store = store
         self._whole = whole
         self._record_of = record_of
 
-    def ran(self, trials: Iterable[Trial], slot: str = "GPU-0", status: str = "ok") -> None:
+    def ran(self, trials: Iterable[Trial], slot: str = "GPU-0", status: Status = "ok") -> None:
         for trial in trials:
             self._store.write(self._record_of(self.session, trial, slot=slot, status=status))
 

@@ -1,11 +1,13 @@
 """What `sweep schedule` would install, without a cron daemon or systemd."""
 
+from __future__ import annotations
+
 import os
 import subprocess
-from collections.abc import Callable
 from datetime import datetime, time
 from pathlib import Path
 from shutil import which
+from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
@@ -23,12 +25,13 @@ from cudnn_sweep.orchestrator.schedule.entry import (
 from cudnn_sweep.orchestrator.schedule.schedule import Schedulers
 from cudnn_sweep.orchestrator.schedule.user_timer import UserTimer, service_of
 
+if TYPE_CHECKING:
+    from tests.makers import Need
+
 pytestmark = pytest.mark.measuring
 
 OTHERS = "MAILTO=me\r\n# mine: 30 2 * * *\n\n0 5 * * * backup \\%d \udce9\x0b # cudnn-sweeper"
 ODD = 'it\'s 100% "o d d" $HOME \\% \\'
-
-Need = Callable[[bool, str], None]
 
 
 def entry_of(file: Path, at: str = "02:30", program: str = "/opt/sweep") -> Entry:

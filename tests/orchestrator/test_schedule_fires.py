@@ -4,21 +4,24 @@ Both run in namespaces of mounts and processes: they see a /var/spool/cron, a /r
 own, never the machine's, and end with the test. Both wait for the same minute.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
+from typing import TYPE_CHECKING
 
 import pytest
 
-pytestmark = pytest.mark.waiting
+if TYPE_CHECKING:
+    from tests.makers import Need
 
-Need = Callable[[bool, str], None]
+pytestmark = pytest.mark.waiting
 
 OTHERS = "# mine\nA=1 %\n0 5 31 2 * true # cudnn-sweep\n"
 MANAGER = next(filter(which, ("/usr/lib/systemd/systemd", "/lib/systemd/systemd")), None)

@@ -1,15 +1,16 @@
 """Shards: parts of a plan that clusters agree on without a word, and that come together in one store."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.queries import load_query
-from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.plan import Plan
@@ -17,9 +18,10 @@ from cudnn_sweep.orchestrator.recorder import Recorder
 from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.shard import Shard, read_shard
 
-pytestmark = pytest.mark.measuring
+if TYPE_CHECKING:
+    from tests.makers import MakePlan, RecordOf
 
-MakePlan = Callable[..., Plan]
+pytestmark = pytest.mark.measuring
 
 
 def shards(plan: Plan, count: int) -> list[Plan]:
@@ -60,7 +62,7 @@ def test_more_shards_than_blocks_are_refused(plan_of: MakePlan) -> None:
 def test_recorders_of_two_shards_share_a_sweep_and_compact_it_at_once(
     tmp_path: Path,
     plan_of: MakePlan,
-    record_of: Callable[..., RunRecord],
+    record_of: RecordOf,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each makes parts of whatever lies there, the other's records too."""

@@ -1,23 +1,26 @@
 """A slot: where its processes run, and that it is the device that the plan is for."""
 
+from __future__ import annotations
+
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cudnn_sweep.orchestrator import slot
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.pinning import Pinning
-from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.session import session_of
 
-pytestmark = pytest.mark.measuring
+if TYPE_CHECKING:
+    from tests.makers import MakePlan
 
-MakePlan = Callable[..., Plan]
+pytestmark = pytest.mark.measuring
 
 
 @pytest.fixture(autouse=True)

@@ -1,23 +1,25 @@
 """A summary names GPUs that are off: which, where, by how much and what to do."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.gpus.slow import slow_gpu_lines
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.session import session_of
 
+if TYPE_CHECKING:
+    from tests.makers import MakePlan, RecordOf
+
 pytestmark = pytest.mark.measuring
 
 
-def lines(
-    folder: Path, plan: Plan, record_of: Callable[..., RunRecord], gbps: list[float]
-) -> list[str]:
+def lines(folder: Path, plan: Plan, record_of: RecordOf, gbps: list[float]) -> list[str]:
     """Of a sweep on as many GPUs of one model, four trials each, with these speeds of the copy."""
     store, session = open_store(str(folder)), session_of(plan, "night", folder)
     for number, trial in enumerate(plan.trials):
@@ -36,7 +38,7 @@ def lines(
 
 
 def test_slow_gpu_is_named_with_what_to_do(
-    tmp_path: Path, plan_of: Callable[..., Plan], record_of: Callable[..., RunRecord]
+    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf
 ) -> None:
     (line,) = lines(tmp_path, plan_of("noop", replicates=7), record_of, [4000, 4000, 3600])
     assert line.startswith(
@@ -46,7 +48,7 @@ def test_slow_gpu_is_named_with_what_to_do(
 
 
 def test_two_gpus_that_differ_are_both_named_and_none_is_blamed(
-    tmp_path: Path, plan_of: Callable[..., Plan], record_of: Callable[..., RunRecord]
+    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf
 ) -> None:
     copy, product = lines(tmp_path, plan_of("noop", replicates=7), record_of, [3600, 4000])
     assert copy.startswith(
@@ -57,6 +59,6 @@ def test_two_gpus_that_differ_are_both_named_and_none_is_blamed(
 
 
 def test_gpus_that_are_alike_are_not_mentioned(
-    tmp_path: Path, plan_of: Callable[..., Plan], record_of: Callable[..., RunRecord]
+    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf
 ) -> None:
     assert lines(tmp_path, plan_of("noop", replicates=7), record_of, [4000, 3900]) == []

@@ -1,18 +1,19 @@
 """Two softwares side by side: another environment's Python, with a version of ours of its own."""
 
+from __future__ import annotations
+
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.nightly.confirmation import LOOKS, Confirmation, confirm
 from cudnn_sweep.analysis.queries import load_query
-from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator import slot
 from cudnn_sweep.orchestrator.errors import ServerError, SpecError
@@ -21,7 +22,6 @@ from cudnn_sweep.orchestrator.nightly.confirmation_plan import (
     Suspect,
     confirmation_plan,
 )
-from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.process import client
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import REQUEST, Request, SurveyJob
@@ -33,9 +33,10 @@ from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec
 
-pytestmark = pytest.mark.measuring
+if TYPE_CHECKING:
+    from tests.makers import MakePlan, RecordOf
 
-MakePlan = Callable[..., Plan]
+pytestmark = pytest.mark.measuring
 
 PACES = str(Path(__file__).with_name("paces.py"))
 BLOCKS = 24  # at most: a calm machine needs 6
@@ -126,7 +127,7 @@ def test_a_block_is_not_split_by_its_softwares(store: Store) -> None:
 
 
 def test_a_sweep_of_two_softwares_is_gone_on_with_by_the_same_two(
-    session: Session, record_of: Callable[..., RunRecord], environment: Environment, tmp_path: Path
+    session: Session, record_of: RecordOf, environment: Environment, tmp_path: Path
 ) -> None:
     half = open_store(str(tmp_path))
     there, plan, wish = replace(environment, version="0.0.1"), session.plan, Wish(sweep_id="half")

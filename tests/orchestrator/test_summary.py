@@ -1,14 +1,14 @@
 """What a launch says at its end, gathered from a store before anything is printed."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
 from cudnn_sweep.analysis.report.payload import WARNINGS
-from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.contrast import contrasts_of
 from cudnn_sweep.orchestrator.plan import Plan
@@ -18,6 +18,9 @@ from cudnn_sweep.orchestrator.summary import Summary
 from cudnn_sweep.orchestrator.sweep_choice import Wish, choose_sweep
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName
+
+if TYPE_CHECKING:
+    from tests.makers import MakePlan, RecordOf
 
 pytestmark = pytest.mark.measuring
 
@@ -32,8 +35,8 @@ def summary_of(store: Store, plan: Plan, environment: Environment) -> Summary:
 
 def test_summary_counts_what_is_recorded_by_status_and_warning(
     tmp_path: Path,
-    plan_of: Callable[..., Plan],
-    record_of: Callable[..., RunRecord],
+    plan_of: MakePlan,
+    record_of: RecordOf,
     environment: Environment,
 ) -> None:
     store, plan = open_store(str(tmp_path)), plan_of("noop", replicates=3)
@@ -54,8 +57,8 @@ def test_summary_counts_what_is_recorded_by_status_and_warning(
 
 def test_summary_says_which_blocks_no_verdict_rests_on(
     tmp_path: Path,
-    plan_of: Callable[..., Plan],
-    record_of: Callable[..., RunRecord],
+    plan_of: MakePlan,
+    record_of: RecordOf,
     environment: Environment,
 ) -> None:
     store, plan = open_store(str(tmp_path)), plan_of("noop", replicates=3)
@@ -74,7 +77,7 @@ def test_a_report_counts_every_warning_that_telemetry_may_give() -> None:
 
 
 def test_nothing_recorded_is_no_reason_to_say_where_the_time_went(
-    tmp_path: Path, plan_of: Callable[..., Plan], environment: Environment
+    tmp_path: Path, plan_of: MakePlan, environment: Environment
 ) -> None:
     plan = plan_of("noop")
     summary = summary_of(open_store(str(tmp_path)), plan, environment)

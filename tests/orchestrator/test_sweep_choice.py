@@ -1,14 +1,15 @@
 """Which sweep a launch goes on with, and why."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
 from cudnn_sweep.orchestrator.plan import Plan, narrow
@@ -18,6 +19,9 @@ from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, Wish, choose_swee
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 from cudnn_sweep.workloads.environment import Environment, capture_environment
 
+if TYPE_CHECKING:
+    from tests.makers import MakePlan, RecordOf
+
 pytestmark = pytest.mark.measuring
 
 HERE = capture_environment()
@@ -25,7 +29,7 @@ Put = Callable[..., None]
 
 
 @pytest.fixture
-def plan(plan_of: Callable[..., Plan]) -> Plan:
+def plan(plan_of: MakePlan) -> Plan:
     return plan_of("noop", replicates=3)
 
 
@@ -35,7 +39,7 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def put(record_of: Callable[..., RunRecord]) -> Put:
+def put(record_of: RecordOf) -> Put:
     """Store the first `count` trials of a plan, or of a shard of it."""
 
     def put_first(

@@ -1,17 +1,21 @@
 """What is read of the nights that are stored."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cudnn_sweep.analysis.nightly.history import read_history
 from cudnn_sweep.analysis.nightly.outcome import Change
-from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store
+
+if TYPE_CHECKING:
+    from tests.makers import MakeRecord
 
 
 def test_each_night_knows_which_code_of_a_users_own_it_ran(
-    store: Store, make_record: Callable[..., RunRecord]
+    store: Store, make_record: MakeRecord
 ) -> None:
     """Most of its processes; a night that does not know is passed over; each cell has its own."""
     nights: dict[int, list[str | None]] = {
@@ -46,7 +50,7 @@ def test_each_night_knows_which_code_of_a_users_own_it_ran(
 )
 def test_what_the_suite_has_no_more_is_followed_no_more(
     store: Store,
-    make_record: Callable[..., RunRecord],
+    make_record: MakeRecord,
     planned: int,
     followed: set[tuple[str, str]],
     missing: list[str],

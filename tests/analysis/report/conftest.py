@@ -1,14 +1,20 @@
 """A headless Chromium, spoken to over a pipe in its DevTools protocol: no driver, no port."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.makers import Need
 
 FLAGS = (
     "--headless",
@@ -152,7 +158,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser | Non
 
 
 @pytest.fixture
-def browser(chromium: Browser | None, need: Callable[[bool, str], None]) -> Browser:
+def browser(chromium: Browser | None, need: Need) -> Browser:
     need(chromium is not None, "chromium")
     assert chromium is not None
     return chromium

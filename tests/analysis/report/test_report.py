@@ -1,5 +1,7 @@
 """What a report says: its words, tables and formats, over small made-up stores."""
 
+from __future__ import annotations
+
 import json
 import math
 import re
@@ -7,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -22,7 +25,9 @@ from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.cli import app
 
-MakePair = Callable[..., list[RunRecord]]
+if TYPE_CHECKING:
+    from tests.makers import MakePair
+
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
 HOSTILE = "</script><script>window.pwned=1</script>\"'&\u2028"
 NOISE = (0.999, 1.0, 1.001, 1.0)  # of the candidate's time, a block

@@ -1,11 +1,13 @@
 """A report as a person has it: opened from disk in a real browser, with no network."""
 
+from __future__ import annotations
+
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
@@ -16,10 +18,11 @@ from cudnn_sweep.analysis.report.figures.every import figures
 from cudnn_sweep.analysis.report.figures.palette import PAGE
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.pictures import drawn_rows
-from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 
-MakePair = Callable[..., list[RunRecord]]
+if TYPE_CHECKING:
+    from tests.makers import MakePair
+
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
 TWINS = Contrast(field="twin", baseline="0", candidate="1")
 HOSTILE = "</script><script>window.pwned=1</script>\"'&<img src=x onerror='window.pwned=2'>"

@@ -1,0 +1,81 @@
+"""What the fixtures that make things take and return, as types."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from cudnn_sweep.analysis.queries import Value
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.orchestrator.plan import Plan, Trial
+from cudnn_sweep.orchestrator.process.protocol import Outcome, Status
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.suite import SuiteSpec
+from cudnn_sweep.workloads.survey import Survey
+
+
+class Need(Protocol):
+    def __call__(self, there: bool, what: str, /) -> None: ...
+
+
+class MakeRecord(Protocol):
+    def __call__(self, **columns: object) -> RunRecord: ...
+
+
+class MakePair(Protocol):
+    def __call__(
+        self, block: int, baseline_ms: float, candidate_ms: float, **columns: object
+    ) -> list[RunRecord]: ...
+
+
+class Ask(Protocol):
+    """The rows of a named question over these records."""
+
+    def __call__(
+        self, name: str, records: Iterable[RunRecord], **values: Value
+    ) -> list[dict[str, object]]: ...
+
+
+class Look(Protocol):
+    """What planning asks of this machine."""
+
+    def __call__(self, suite: SuiteSpec, /) -> Survey: ...
+
+
+class MakePlan(Protocol):
+    """A plan of these workloads' cells; `axes` as a suite's cell has them."""
+
+    def __call__(
+        self,
+        *workloads: str,
+        replicates: int = ...,
+        measure: MeasureSpec = ...,
+        configs: tuple[CudnnConfig, ...] = ...,
+        **axes: object,
+    ) -> Plan: ...
+
+
+class RunTrial(Protocol):
+    def __call__(
+        self,
+        workload: str,
+        *,
+        config: CudnnConfig | None = None,
+        measure: MeasureSpec = ...,
+        **axes: str,
+    ) -> Outcome: ...
+
+
+class RecordOf(Protocol):
+    """A trial's record as if it had run."""
+
+    def __call__(
+        self,
+        session: Session,
+        trial: Trial,
+        *,
+        status: Status = "ok",
+        slot: str = ...,
+        where: Environment = ...,
+    ) -> RunRecord: ...
