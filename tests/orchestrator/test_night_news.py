@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.orchestrator.nightly.news import json_body, slack_body
 from cudnn_sweep.orchestrator.nightly.night_news import news_of
 from cudnn_sweep.orchestrator.nightly.shown import show
+from tests.made_up_night import Night
 
 pytestmark = pytest.mark.measuring
 
-Night = tuple[NightOutcome, list[Series]]
 REPORTS = [Path("r/junit.xml"), Path("r/night.md")]
 FACTS = (
     "conv 8x64 · benchmark=true",

@@ -6,10 +6,8 @@ from typing import Protocol
 
 import pytest
 
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
 from cudnn_sweep.analysis.nightly.reports.page import to_html
-
-Night = tuple[NightOutcome, list[Series]]
+from tests.made_up_night import Night
 
 
 class Browser(Protocol):

@@ -12,15 +12,15 @@ import xmlschema
 from markdown_it import MarkdownIt
 
 from cudnn_sweep.analysis.errors import ReportError
-from cudnn_sweep.analysis.nightly.outcome import Change, NightOutcome, Series
+from cudnn_sweep.analysis.nightly.outcome import Change
 from cudnn_sweep.analysis.nightly.reports import as_json, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import as_row, from_json, to_json
 from cudnn_sweep.analysis.nightly.reports.junit import to_junit
 from cudnn_sweep.analysis.nightly.reports.markdown import to_markdown
 from cudnn_sweep.analysis.nightly.reports.words import headline
 from cudnn_sweep.analysis.nightly.reports.write import night_reports, write_reports
+from tests.made_up_night import Night
 
-Night = tuple[NightOutcome, list[Series]]
 SCHEMA = Path(__file__).parents[1] / "data" / "junit-10.xsd"
 DOCUMENT = Path(__file__).parents[4] / "docs" / "nightly.md"
 TEXTS: dict[str, Callable[[Night], str]] = {

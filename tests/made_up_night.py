@@ -1,0 +1,108 @@
+"""A night made up for tests of what is said of one: its outcome, and the series behind it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from cudnn_sweep.analysis.nightly.outcome import (
+    Change,
+    Finding,
+    NightOutcome,
+    NightPoint,
+    Series,
+    SeriesKey,
+    Version,
+)
+
+Night = tuple[NightOutcome, list[Series]]
+HOSTILE = "a|b `c` ``` </script><img src=x onerror='window.pwned=1'> $(d) \x1b[31m"
+
+
+def made_up_night() -> Night:
+    """A made-up night after 29 others, in which torch changed two nights ago: a series got slower and
+    another, whose cell has a name that attacks, chooses other kernels; one waits, one got better, one
+    has no value.
+    """
+    days = [date(2026, 2, 1) + timedelta(days=day) for day in range(30)]
+    torch = Change(part="torch", before="2.9.0", now="2.10.0")
+
+    def series(metric: str, cell: str, value: Callable[[int], float | str | None]) -> Series:
+        points = tuple(
+            NightPoint(
+                night=f"{day:%Y%m%d}-0230",
+                date=day,
+                value=value(place),
+                processes=3,
+                software_hash="old" if place < 27 else "new",
+            )
+            for place, day in enumerate(days)
+        )
+        key = SeriesKey(
+            metric=metric,
+            env_hash="env",
+            gpu="H200",
+            cell_id=cell[:4],
+            cell=cell,
+            settings="benchmark=true",
+        )
+        return Series(key=key, points=points)
+
+    def finding(one: Series, since: int, **found: Any) -> Finding:
+        usual: dict[str, Any] = {
+            "state": "confirmed",
+            "direction": "worse",
+            "before": one.points[0].value,
+            "now": one.points[-1].value,
+            "ratio": None,
+            "ratio_low": None,
+            "ratio_high": None,
+            "blocks": 0,
+            "cause": "software",
+            "moved": (torch,),
+        }
+        return Finding(
+            key=one.key,
+            nights=26,
+            since=days[since],
+            command=f"sweep launch cluster.yaml --only cell_id={one.key.cell_id}",
+            **{**usual, **found},
+        )
+
+    def noise(place: int) -> float:
+        return 1 + (place * 7 % 5 - 2) / 200
+
+    slower = series(
+        "steady_wall", "conv 8x64", lambda n: None if n == 9 else noise(n) * (1 + (n >= 27) / 10)
+    )
+    other = series("engine", HOSTILE, lambda n: "winograd" if n < 27 else "implicit gemm")
+    odd = series("steady_device", "conv 4x8", lambda n: noise(n) * (1.5 if n in (12, 29) else 1.0))
+    better = series("peak_memory", "vgg16", lambda n: 2.0**30 * (2 if n < 20 else 1))
+    usual = series("cold_empty", "vgg16", lambda n: 800 * noise(n))
+    never = replace(series("cold_warm", "vgg16", lambda _: None), is_judged=False)
+    ratio = {"ratio": 1.1, "ratio_low": 1.08, "ratio_high": 1.12}
+    outcome = NightOutcome(
+        night=slower.points[-1].night,
+        date=days[-1],
+        launch_file="cluster.yaml",
+        suite="nightly",
+        started_at=datetime(2026, 3, 2, 2, 30, tzinfo=UTC),
+        ended_at=datetime(2026, 3, 2, 3, 10, tzinfo=UTC),
+        planned_trials=30,
+        recorded_trials=30,
+        state="regression",
+        reasons=(),
+        nights=29,
+        fine_series=1,
+        insufficient_series=1,
+        findings=(
+            finding(slower, 27, blocks=12, **ratio),
+            finding(other, 27, direction="other", blocks=6),
+            finding(odd, 29, state="waiting", ratio=1.5, cause="hardware", moved=()),
+            finding(better, 20, direction="better", ratio=0.5, cause="unknown", moved=()),
+        ),
+        changes=(Change(part="driver", before="580.65", now="580.82"),),
+        new_baseline=None,
+        versions=(Version(date=days[27], software_hash="new", changes=(torch,)),),
+    )
+    return outcome, [never, usual, better, odd, other, slower]
