@@ -18,7 +18,7 @@ from cudnn_sweep.analysis.store import open_store
 pytestmark = pytest.mark.measuring
 
 TRIALS = 5000
-LONGEST_S = 4.0  # about 0.2 s on an idle core
+MOST_CPU_S = 4.0  # about 0.2 s
 MOST_BYTES = 1_500_000_000  # about 350 MB, most of it the imports
 ASK_EVERYTHING = """
 import json, resource, sys, time
@@ -26,9 +26,9 @@ from cudnn_sweep.analysis import open_results
 from cudnn_sweep.analysis.queries import query_names
 results, asked = open_results(sys.argv[1]), {}
 for name in query_names():
-    began_s = time.perf_counter()
+    began_s = time.process_time()  # of all threads, whatever else the machine does
     rows = len(results.query(name))
-    asked[name] = [rows, time.perf_counter() - began_s]
+    asked[name] = [rows, time.process_time() - began_s]
 print(json.dumps([asked, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
 """
 
@@ -47,7 +47,7 @@ def test_every_question_is_quick_and_small(location: str) -> None:
     assert list(asked) == query_names()
     empty = {name for name, (rows, _) in asked.items() if not rows}
     assert empty == {"software_pairs"}, "every other question is about something in it"
-    slow = {name: wall_s for name, (_, wall_s) in asked.items() if wall_s > LONGEST_S}
+    slow = {name: cpu_s for name, (_, cpu_s) in asked.items() if cpu_s > MOST_CPU_S}
     assert not slow
     assert peak_bytes < MOST_BYTES
 
@@ -69,6 +69,6 @@ def test_a_made_up_store_has_the_trials_asked_for_and_four_sweeps(location: str)
 def test_what_is_asked_alone_tells_what_it_took(location: str) -> None:
     asked = ask_alone(location, "sweeps")
     assert (asked.name, asked.rows, asked.ratios) == ("sweeps", 4, None)
-    assert 0 < asked.wall_s < LONGEST_S
+    assert 0 < asked.cpu_s < MOST_CPU_S and asked.wall_s > 0
     with pytest.raises(AnalysisError, match="no question 'nope'"):
         ask_alone(location, "nope")

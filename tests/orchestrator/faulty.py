@@ -86,7 +86,7 @@ def leaves_a_descendant(numbers: torch.Tensor) -> None:
 @failing
 def slower_with_benchmark(numbers: torch.Tensor) -> None:
     """20% slower where benchmark mode is on."""
-    _spin(0.0024 if torch.backends.cudnn.benchmark else 0.002)
+    time.sleep(0.048 if torch.backends.cudnn.benchmark else 0.04)
 
 
 @failing
@@ -99,18 +99,11 @@ _seen: set[tuple[int, ...]] = set()
 
 @failing
 def searches_for_new_shapes(numbers: torch.Tensor) -> None:
-    """Each shape never seen costs 6 ms where benchmark mode is on, and 2 ms where it is off."""
+    """Each shape never seen costs 60 ms where benchmark mode is on, and 20 ms where it is off."""
     shape = tuple(numbers.shape)
     if shape not in _seen:
         _seen.add(shape)
-        _spin(0.006 if torch.backends.cudnn.benchmark else 0.002)
-
-
-def _spin(seconds: float) -> None:
-    """Sleeping is less exact."""
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        pass
+        time.sleep(0.06 if torch.backends.cudnn.benchmark else 0.02)
 
 
 @failing

