@@ -1,7 +1,7 @@
 """What the fixtures that make things take and return, as types."""
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from cudnn_sweep.analysis.queries import Value
 from cudnn_sweep.analysis.schema import RunRecord
@@ -63,7 +63,7 @@ class RunTrial(Protocol):
         *,
         config: CudnnConfig | None = None,
         measure: MeasureSpec = ...,
-        **axes: str,
+        **axes: Any,
     ) -> Outcome: ...
 
 

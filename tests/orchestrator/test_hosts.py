@@ -52,7 +52,7 @@ metadata:
   sweep:
     configs: [{{benchmark: false}}, {{benchmark: true}}]
     replicates: 12
-    measure: {{warmup_s: 0, steady_budget_s: 0.5, timeout_s: 60, calibrate: false, reference_replicates: 0}}
+    measure: {{warmup_s: 0, steady_budget_s: 0.5, timeout_s: 100, calibrate: false, reference_replicates: 0}}
     cells: [{{workload: mine.py:Net, input: 2x3x16x16}}]
 """
 MODEL = "from torch import nn\n\n\ndef Net():\n    return nn.Conv2d(3, 4, 3)\n"
@@ -111,7 +111,7 @@ class Hosts:
     def interrupt(self, launch: subprocess.Popen[str]) -> str:
         """As Ctrl-C on the laptop; its output."""
         self.do("sh", "laptop", "pkill -INT -f bin/sweep")
-        return launch.communicate(timeout=30)[0]
+        return launch.communicate(timeout=PATIENCE_S)[0]
 
     def _line(self, words: str) -> str:
         return f"cd {self.user} && timeout {PATIENCE_S} {VENV}/bin/sweep {words}"

@@ -40,7 +40,7 @@ metadata:
     cells: [{workload: mine.py:Net, input: 2x3x16x16}]
     configs: [{benchmark: false}]
     replicates: 1
-    measure: {warmup_s: 0, steady_budget_s: 0.05, timeout_s: 60, calibrate: false, reference_replicates: 0}
+    measure: {warmup_s: 0, steady_budget_s: 0.05, timeout_s: 100, calibrate: false, reference_replicates: 0}
     kubernetes: {namespace: sweeps, image: registry/sweep:1, workers: 1, gpus: 2, results_claim: kept}
 """
 MODEL = "from torch import nn\n\n\ndef Net():\n    return nn.Conv2d(3, 4, 3)\n"
@@ -249,7 +249,6 @@ def test_nothing_but_yaml_is_printed() -> None:
     assert CliRunner().invoke(app, ["launch", str(EXAMPLE), "--at", "02:30"]).exit_code == 2
 
 
-@pytest.mark.timeout(300)
 def test_entrypoint_runs_the_sweep_on_the_cluster_that_it_finds(
     mine: Path, ray_here: Path, tmp_path: Path
 ) -> None:
@@ -273,7 +272,6 @@ def test_entrypoint_runs_the_sweep_on_the_cluster_that_it_finds(
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 of 2 trials recorded (2 ok)" in done.stdout

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.measuring,
-    pytest.mark.timeout(280),
     pytest.mark.filterwarnings("ignore:ssl=None is deprecated"),  # Ray's client
 ]
 
@@ -62,7 +61,7 @@ metadata:
 SUITE = """
 replicates: 3
 configs: [{benchmark: false}]
-measure: {warmup_s: 0, steady_budget_s: 0.2, timeout_s: 60, calibrate: false, reference_replicates: 0}
+measure: {warmup_s: 0, steady_budget_s: 0.2, timeout_s: 100, calibrate: false, reference_replicates: 0}
 cells: [{workload: [paces.py:slower_since, paces.py:as_before]}]
 """
 

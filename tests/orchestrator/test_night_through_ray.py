@@ -12,7 +12,7 @@ pytestmark = pytest.mark.measuring
 
 SUITE = """
 replicates: 2
-measure: {warmup_s: 0, steady_budget_s: 0.02, calibrate: false, timeout_s: 20}
+measure: {warmup_s: 0, steady_budget_s: 0.02, calibrate: false, timeout_s: 100}
 cells: [{workload: noop}]
 """
 
@@ -27,7 +27,6 @@ def test_a_night_through_ray_ends_as_a_fake_one_does(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
     )
     assert told.returncode == 3, told.stderr
     night = from_json(told.stdout)

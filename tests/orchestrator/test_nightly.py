@@ -151,7 +151,7 @@ def test_a_night_ended_by_sigterm_lets_go_and_goes_on_where_it_was(
         while not any(here.glob("results/sweep=*/trials/*.parquet")) and begun.poll() is None:
             time.sleep(0.02)
         begun.send_signal(signal.SIGTERM)
-        said, _ = begun.communicate(timeout=60)
+        said, _ = begun.communicate()
     assert begun.returncode == 143, said
     assert "launch again to go on" in said
     assert not list(here.glob("results/.*.holder"))

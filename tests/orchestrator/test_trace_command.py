@@ -100,7 +100,7 @@ def trace_of(*convolutions: TracedConvolution) -> Trace:
 
 def sweep(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*SWEEP, *arguments], cwd=here, capture_output=True, text=True, check=False, timeout=100
+        [*SWEEP, *arguments], cwd=here, capture_output=True, text=True, check=False
     )
 
 
@@ -115,7 +115,7 @@ def here(tmp_path: Path) -> Path:
 def trace_in_a_child(server: ForkServer) -> Callable[[str], Outcome]:
     def run(model: str) -> Outcome:
         request = replace(trace_of().request, model=model, arguments={})
-        return server.run(Request(job=TraceJob(trace=request), timeout_s=60))
+        return server.run(Request(job=TraceJob(trace=request), timeout_s=100))
 
     return run
 

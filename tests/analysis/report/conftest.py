@@ -28,7 +28,7 @@ FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
-DRAWN_S = 20  # on two slow cores, with other programs beside it
+DRAWN_S = 100  # on two slow cores, with other programs beside it
 Message = dict[str, object]
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
