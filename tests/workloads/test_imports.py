@@ -1,0 +1,83 @@
+"""What is imported by name, and what is said where it cannot be."""
+
+import sys
+import tomllib
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+
+import pytest
+
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.user_code import EXTRAS, import_named
+from tests.workloads.made_up_models import here
+
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+class Lacking(MetaPathFinder):
+    """Finds that a package is not installed."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == self.package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+@pytest.mark.parametrize(
+    ("package", "how"),
+    [
+        ("torchvision", "pip install 'cudnn-sweep[vision]'"),
+        ("monai", "pip install 'cudnn-sweep[medical]'"),
+        ("not_there", "pip install not_there"),
+    ],
+)
+def test_a_missing_package_is_named_with_the_way_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, package: str, how: str
+) -> None:
+    for module in [name for name in sys.modules if name.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(sys, "meta_path", [Lacking(package), *sys.meta_path])
+    file = tmp_path / "net.py"
+    file.write_text(f"import {package}.models\n")
+    for place in (package, f"{package}.models", str(file)):
+        with pytest.raises(WorkloadError) as error:
+            import_named(f"{place}:Net")
+        expected = f"{place} cannot be imported: {package} is not installed; {how}"
+        assert str(error.value) == expected
+
+
+def test_a_neighbour_of_the_file_is_no_package_to_install(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text("import neighbouring_parts\n")
+    (tmp_path / "neighbouring_parts.py").write_text("")
+    with pytest.raises(WorkloadError) as error:
+        import_named(f"{file}:Net")
+    assert str(error.value) == (
+        f"{file} cannot be imported: neighbouring_parts is beside it: start in {tmp_path}, "
+        "or name that folder in PYTHONPATH"
+    )
+
+
+def test_what_is_installed_and_fails_to_import_shows_its_cause(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError) as error:
+        import_named("torch.nets.gone:Net")
+    assert str(error.value) == (
+        "torch.nets.gone cannot be imported: torch is installed and has no module nets"
+    )
+    file = tmp_path / "broken.py"
+    file.write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
+    for _ in range(2):
+        with pytest.raises(WorkloadError, match="RuntimeError: operator torchvision::nms does"):
+            import_named(f"{file}:Net")
+
+
+def test_references_to_one_file_share_its_classes() -> None:
+    assert import_named(here("Plain")) is type(import_named(here("made")))
+
+
+def test_extras_named_are_those_of_the_package() -> None:
+    extras = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
+    for package, extra in EXTRAS.items():
+        assert any(line.startswith(package) for line in extras[extra])

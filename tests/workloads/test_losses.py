@@ -1,0 +1,70 @@
+"""Losses by name and of a user's own: what they take, and that training brings them down."""
+
+import pytest
+import torch
+from torch import nn
+
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.models.loss import floating_tensors, make_loss
+from cudnn_sweep.workloads.precision import PRECISIONS
+from cudnn_sweep.workloads.problem import Shape
+from tests.workloads.made_up_models import IMAGES, Detected, build, here, losses, setting
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_training_brings_the_loss_down_in_every_precision(precision: str) -> None:
+    wanted = setting(precision=precision, loss="cross_entropy", optimiser_parameters={"lr": 0.05})
+    found = losses(build(here("Plain"), wanted), 15)
+    assert 1.2 < found[0] < 2.5, "guessing among five classes costs 1.6"
+    assert 0 <= found[-1] < 0.5 * found[0]
+
+
+def test_losses_take_whatever_a_model_returns() -> None:
+    ones, twos = torch.ones(2, 3, 4), torch.full((2, 3), 2.0)
+    nested = {"out": ones, "more": (twos, [ones.half(), torch.arange(3)], None, "text")}
+    assert list(floating_tensors(nested)) == ["output.out", "output.more.0", "output.more.1.0"]
+    assert float(make_loss("mean_square")(nested)) == (1 + 4 + 1) / 3
+    detected = Detected(boxes=twos, levels=[ones])
+    assert list(floating_tensors(detected)) == ["output.boxes", "output.levels.0"]
+    assert float(make_loss("mean_square")(torch.full((2,), 300.0).half())) == 300.0**2
+    uniform = make_loss("cross_entropy")({"out": ones, "aux": torch.zeros(2, 3)})
+    assert float(uniform) == pytest.approx(torch.tensor(3.0).log())
+
+
+def test_classes_are_random_and_the_same_for_every_config() -> None:
+    scores = torch.randn(64, 5, 3)
+    torch.manual_seed(1)
+    first = make_loss("cross_entropy")
+    torch.manual_seed(2)
+    second = make_loss("cross_entropy")
+    assert float(first(scores)) == float(first(scores)) == float(second(scores))
+    confident = 100 * nn.functional.one_hot(torch.zeros(64, dtype=torch.long), 5).float()
+    share_of_zero = 1 - float(first(confident)) / 100
+    assert 0.05 < share_of_zero < 0.4
+
+
+def test_own_loss_is_what_falls() -> None:
+    step = build(here("Plain"), setting(loss=here("distance_from_one")))
+    found = losses(step, 10)
+    assert found[0] > 0.5
+    assert found[-1] < 0.5 * found[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "shape", "message"),
+    [
+        (
+            "Plain",
+            here("each_distance"),
+            IMAGES,
+            r"returned a Tensor of shape \(4, 5\); allowed: a ",
+        ),
+        ("Plain", here("no_loss"), IMAGES, "returned a NoneType; allowed: a scalar tensor"),
+        ("Integers", "mean_square", IMAGES, "takes floating-point tensors, the model returned a t"),
+        ("Lone", "cross_entropy", IMAGES, r"\(N, classes, \*space\), found \(4,\)"),
+    ],
+)
+def test_losses_say_what_they_cannot_take(name: str, loss: str, shape: Shape, message: str) -> None:
+    step = build(here(name), setting(loss=loss))
+    with pytest.raises(WorkloadError, match=message):
+        step.run(step.prepare(shape))
