@@ -143,3 +143,10 @@ def diverges(setting: Setting) -> TimedStep:
 
 def fine_step(numbers: torch.Tensor) -> None:
     """Does nothing, well."""
+
+
+def _spin(seconds: float) -> None:
+    """Sleeping is less exact."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
