@@ -1,7 +1,7 @@
 """Doctor: is this machine fit to measure on? Found out before hours of it are spent."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -28,34 +28,53 @@ class DoctorOptions:
     """Leave out what takes its time: Ray's start and the self-test."""
 
 
-def examine(options: DoctorOptions) -> Iterator[Check]:
-    """One check after the other, each as soon as it is done.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Probes:
+    """How the machine is tried."""
 
-    Torch and CUDA are looked at in a process that is thrown away, never in this one.
-    """
+    survey: Callable[[], Survey]
+    """Raises ServerError."""
+    ray: Callable[[], float]
+    """Starts and ends one, in so many seconds. Raises LocalRayError."""
+    pairs: Callable[[Survey, MonitorKind, float], Iterator[Check]] = check_pairs
+
+
+def look_at_this_machine() -> Survey:
+    """Torch and CUDA are looked at in a process that is thrown away, never in this one."""
+    with ForkServer(survey_only=True) as server:
+        return survey(server, [])
+
+
+def start_and_end_ray() -> float:
+    from cudnn_sweep.cluster.ray_probe import probe_ray
+
+    return probe_ray()
+
+
+THIS_MACHINE = Probes(survey=look_at_this_machine, ray=start_and_end_ray)
+
+
+def examine(options: DoctorOptions, probes: Probes = THIS_MACHINE) -> Iterator[Check]:
+    """One check after the other, each as soon as it is done."""
     yield _cpu()
-    machine = _look()
+    machine: Survey | ServerError
+    try:
+        machine = probes.survey()
+    except ServerError as error:
+        machine = error
     yield _torch(machine)
     if isinstance(machine, Survey):
         yield from check_gpus(machine, options.telemetry)
     yield from check_storage(options.results)
-    yield _ray(options.quick)
+    yield _ray(None if options.quick else probes.ray)
     if isinstance(machine, Survey) and not options.quick:
-        yield from check_pairs(machine, options.telemetry, options.self_test_s)
+        yield from probes.pairs(machine, options.telemetry, options.self_test_s)
 
 
 def _cpu() -> Check:
     cores = len(os.sched_getaffinity(0))
     found = f"{processor()}, {cores} of {os.cpu_count()} cores"
     return Check(name="CPU", found=found)
-
-
-def _look() -> Survey | ServerError:
-    try:
-        with ForkServer(survey_only=True) as server:
-            return survey(server, [])
-    except ServerError as error:
-        return error
 
 
 def _torch(machine: Survey | ServerError) -> Check:
@@ -70,14 +89,12 @@ def _torch(machine: Survey | ServerError) -> Check:
     )
 
 
-def _ray(quick: bool) -> Check:
+def _ray(probe: Callable[[], float] | None) -> Check:
     installed = version("ray")
-    if quick:
+    if probe is None:
         return Check(name="Ray", found=f"{installed}; not started (--quick)")
-    from cudnn_sweep.cluster.ray_probe import probe_ray
-
     try:
-        seconds = probe_ray()
+        seconds = probe()
     except LocalRayError as error:
         advice = "see that a firewall leaves 127.0.0.1 alone and that TMPDIR has room, then again"
         return Check(name="Ray", state="problem", found=f"{installed}: {error}", advice=advice)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic, sleep, time
-from typing import Any
+from typing import Any, Protocol
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -40,16 +40,51 @@ def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
         sleep(1)
 
 
-def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node], list[Unfit]]:
+class Cluster(Protocol):
+    """What is asked of Ray, and what time it is meanwhile. An answer is known by whatever `ask` returns."""
+
+    def nodes(self) -> list[dict[str, Any]]: ...
+    def ask(self, node_id: str, question: Callable[..., object], *asked: object) -> Any: ...
+    def wait(self, answers: list[Any], timeout_s: float) -> tuple[list[Any], list[Any]]: ...
+    def get(self, answer: Any) -> Any: ...
+    def clock_s(self) -> float: ...
+
+
+class RayCluster:
+    """The one that this process has joined."""
+
+    def nodes(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = ray.nodes()
+        return found
+
+    def ask(self, node_id: str, question: Callable[..., object], *asked: object) -> Any:
+        there = NodeAffinitySchedulingStrategy(node_id, soft=False)
+        return ray.remote(question).options(num_cpus=0, scheduling_strategy=there).remote(*asked)
+
+    def wait(self, answers: list[Any], timeout_s: float) -> tuple[list[Any], list[Any]]:
+        came, left = ray.wait(answers, timeout=timeout_s)
+        return came, left
+
+    def get(self, answer: Any) -> Any:
+        return ray.get(answer)
+
+    def clock_s(self) -> float:
+        return time()
+
+
+def look_at_nodes(
+    workloads: list[str], *, needs_cuda: bool, cluster: Cluster | None = None
+) -> tuple[list[Node], list[Unfit]]:
     """All that have accelerators. Raises SpecError where there is none."""
-    alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
+    cluster = cluster or RayCluster()
+    alive = [node for node in cluster.nodes() if node["Alive"] and node["Resources"].get("GPU")]
     if not alive:
         raise SpecError(
             "no node of the cluster has a GPU resource: start its nodes where Ray finds GPUs, or "
             "with --num-gpus"
         )
-    asked = [(node, _ask(node["NodeID"], _report, workloads)) for node in alive]
-    came = dict(_as_they_come([answer for _, answer in asked]))
+    asked = [(node, cluster.ask(node["NodeID"], _report, workloads)) for node in alive]
+    came = dict(_as_they_come(cluster, [answer for _, answer in asked]))
     fit: list[Node] = []
     unfit: list[Unfit] = []
     for node, answer in asked:
@@ -58,7 +93,7 @@ def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node]
             unfit.append(Unfit(address=address, reason=f"no answer within {ANSWER_S:.0f} s"))
             continue
         try:
-            report: NodeReport = ray.get(answer)
+            report: NodeReport = cluster.get(answer)
         except Exception as error:  # noqa: BLE001  # whatever is wrong there
             unfit.append(Unfit(address=address, reason=_told(error)))
             continue
@@ -78,19 +113,14 @@ def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node]
     return _alike(fit, unfit)
 
 
-def _ask(node_id: str, question: Callable[..., object], *asked: object) -> Any:
-    there = NodeAffinitySchedulingStrategy(node_id, soft=False)
-    return ray.remote(question).options(num_cpus=0, scheduling_strategy=there).remote(*asked)
-
-
-def _as_they_come(asked: list[Any]) -> Iterator[tuple[Any, float]]:
+def _as_they_come(cluster: Cluster, asked: list[Any]) -> Iterator[tuple[Any, float]]:
     """Each answer within ANSWER_S, and when it came: a clock that it tells is compared with that."""
-    ends = monotonic() + ANSWER_S
+    ends_s = cluster.clock_s() + ANSWER_S
     while asked:
-        came, asked = ray.wait(asked, timeout=max(0.0, ends - monotonic()))
+        came, asked = cluster.wait(asked, max(0.0, ends_s - cluster.clock_s()))
         if not came:
             return
-        yield came[0], time()
+        yield came[0], cluster.clock_s()
 
 
 def _report(workloads: list[str]) -> NodeReport:
@@ -134,7 +164,8 @@ def still_there(nodes: Sequence[Node]) -> list[Node]:
 
 def look_at_last_good(nodes: Sequence[Node], python: str) -> Environment:
     """What each of these nodes finds with that Python, which is to be one software. Raises SpecError."""
-    asked = [_ask(node.node_id, _environment, python) for node in nodes]
+    cluster = RayCluster()
+    asked = [cluster.ask(node.node_id, _environment, python) for node in nodes]
     found: list[Environment] = []
     for node, answer in zip(nodes, asked, strict=True):
         try:

@@ -12,14 +12,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cudnn_sweep.cluster import ray_probe
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.orchestrator.cli import app
-from cudnn_sweep.orchestrator.doctor import examine as doctor
 from cudnn_sweep.orchestrator.doctor import gpu_checks, self_test
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.comparison import Comparison, check_comparison
-from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
+from cudnn_sweep.orchestrator.doctor.examine import THIS_MACHINE, DoctorOptions, Probes, examine
 from cudnn_sweep.orchestrator.doctor.gpu_checks import check_gpus
 from cudnn_sweep.orchestrator.doctor.self_test import check_pairs
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
@@ -179,30 +177,24 @@ def test_gpus_of_several_models_are_a_problem(with_gpu: Survey) -> None:
 
 
 def test_a_server_that_does_not_come_up_is_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    def refuse(**_: object) -> ForkServer:
+    def refuse() -> Survey:
         raise ServerError("the fork server ended at its start, exit code 1")
 
-    monkeypatch.setattr(doctor, "ForkServer", refuse)
-    found = states(list(examine(DoctorOptions(results=str(tmp_path), self_test_s=0.0, quick=True))))
+    options = DoctorOptions(results=str(tmp_path), self_test_s=0.0, quick=True)
+    found = states(list(examine(options, replace(THIS_MACHINE, survey=refuse))))
     assert found["torch"] == "problem"
     assert "CUDA" not in found and found["results"] == "ok"
 
 
-def test_ray_that_does_not_start_is_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_gpu: Survey
-) -> None:
+def test_ray_that_does_not_start_is_a_problem(tmp_path: Path, without_gpu: Survey) -> None:
     def refuse() -> float:
         raise LocalRayError("Ray does not start on this machine: no port")
 
-    monkeypatch.setattr(ray_probe, "probe_ray", refuse)
-    monkeypatch.setattr(doctor, "_look", lambda: without_gpu)
-    monkeypatch.setattr(doctor, "check_pairs", lambda *_: iter(()))
-    found = {
-        check.name: check
-        for check in examine(DoctorOptions(results=str(tmp_path), self_test_s=0.0))
-    }
+    probes = Probes(survey=lambda: without_gpu, ray=refuse, pairs=lambda *_: iter(()))
+    options = DoctorOptions(results=str(tmp_path), self_test_s=0.0)
+    found = {check.name: check for check in examine(options, probes)}
     assert found["Ray"].state == "problem"
     assert "no port" in found["Ray"].found
 
