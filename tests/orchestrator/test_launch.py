@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -234,22 +235,26 @@ MISTAKES = {
 }
 
 
+class Typed(Protocol):
+    """What `sweep launch` with these words says."""
+
+    def __call__(self, *words: str) -> Result: ...
+
+
 @pytest.fixture
-def typed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer
-) -> Callable[..., Result]:
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer) -> Typed:
     """What a launch in this process says; planning asks this folder's fork server."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         "cudnn_sweep.orchestrator.this_machine.ForkServer", lambda **_: nullcontext(server)
     )
     monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", lambda code: None)
-    return lambda *arguments: CliRunner().invoke(app, ["launch", *arguments])
+    return lambda *words: CliRunner().invoke(app, ["launch", *words])
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistake_is_named_before_anything_starts(
-    typed: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str
 ) -> None:
     arguments, text, message = MISTAKES[mistake]
     (tmp_path / "cluster.yaml").write_text(text)
@@ -271,9 +276,7 @@ LATE_MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", LATE_MISTAKES)
-def test_mistake_in_a_cell_is_named(
-    typed: Callable[..., Result], tmp_path: Path, mistake: str
-) -> None:
+def test_mistake_in_a_cell_is_named(typed: Typed, tmp_path: Path, mistake: str) -> None:
     cell, message = LATE_MISTAKES[mistake]
     (tmp_path / "cluster.yaml").write_text(f"metadata: {{sweep: {{cells: [{cell}]}}}}")
     told = typed("--dry-run")
@@ -282,9 +285,7 @@ def test_mistake_in_a_cell_is_named(
     assert "Traceback" not in told.output
 
 
-def test_suite_that_needs_cuda_is_refused_without(
-    typed: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_suite_that_needs_cuda_is_refused_without(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("")
     (tmp_path / "gpu.yaml").write_text("needs_cuda: true\ncells: [{workload: noop}]\n")
     told = typed("--suite", "gpu.yaml", "--dry-run")
@@ -297,9 +298,7 @@ def test_suite_that_needs_cuda_is_refused_without(
         assert "needs CUDA" in told.stderr
 
 
-def test_dry_run_is_of_the_shard_and_the_gpus_asked_for(
-    typed: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_dry_run_is_of_the_shard_and_the_gpus_asked_for(typed: Typed, tmp_path: Path) -> None:
     file, noops = tmp_path / "cluster.yaml", "cells: [{workload: noop}], replicates: 6"
     file.write_text(f"metadata: {{sweep: {{{noops}}}}}")
     told = typed("--dry-run", "--sweep-id", "june", "--shard", "2/2")
@@ -311,7 +310,7 @@ def test_dry_run_is_of_the_shard_and_the_gpus_asked_for(
     assert "gpus.models: asked for B200, found " in told.stderr
 
 
-def test_names_in_brackets_are_shown_whole(typed: Callable[..., Result], tmp_path: Path) -> None:
+def test_names_in_brackets_are_shown_whole(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "net [red].py").write_text("import torch\nnet = torch.nn.Conv2d(3, 4, 1)\n")
     cell = f"{{workload: '{tmp_path}/net [red].py:net', input: 1x3x8x8}}"
     (tmp_path / "cluster.yaml").write_text(f"metadata: {{sweep: {{cells: [{cell}]}}}}")
@@ -319,9 +318,7 @@ def test_names_in_brackets_are_shown_whole(typed: Callable[..., Result], tmp_pat
     assert "net [red].py:net training" in told.output
 
 
-def test_results_that_cannot_be_written_are_refused(
-    typed: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_results_that_cannot_be_written_are_refused(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("metadata: {sweep: {cells: [{workload: noop}]}}")
     (tmp_path / "results").write_text("a file is in the way")
     told = typed()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -40,11 +40,9 @@ def plan(plan_of: MakePlan) -> Plan:
 
 
 @pytest.fixture
-def launch(
-    store: Store, plan: Plan, environment: Environment, record_of: RecordOf
-) -> Callable[..., Launch]:
-    def begin(chosen: Plan | None = None, **wish: object) -> Launch:
-        choice = choose_sweep(store, plan, chosen or plan, environment, Wish(**wish))  # type: ignore[arg-type]
+def launch(store: Store, plan: Plan, environment: Environment, record_of: RecordOf) -> Begin:
+    def begin(chosen: Plan | None = None, **wish: Any) -> Launch:
+        choice = choose_sweep(store, plan, chosen or plan, environment, Wish(**wish))
         return Launch(store, plan, choice, record_of)
 
     return begin
@@ -68,6 +66,10 @@ class Launch:
         return repeats_of(self._store, self._whole, self.choice)
 
 
+class Begin(Protocol):
+    def __call__(self, chosen: Plan | None = None, **wish: Any) -> Launch: ...
+
+
 def of_block(plan: Plan, block: int) -> tuple[Trial, ...]:
     return tuple(trial for trial in plan.trials if trial.block == block)
 
@@ -80,9 +82,7 @@ def split(launch: Launch, plan: Plan, block: int) -> None:
     launch.ran(trial for trial in plan.trials if trial.block != block)
 
 
-def test_repeat_is_the_block_again_under_ids_of_its_own(
-    plan: Plan, launch: Callable[..., Launch]
-) -> None:
+def test_repeat_is_the_block_again_under_ids_of_its_own(plan: Plan, launch: Begin) -> None:
     ours = launch()
     split(ours, plan, 0)
     repeats = ours.repeats().trials
@@ -101,7 +101,7 @@ def test_repeat_is_the_block_again_under_ids_of_its_own(
 
 
 def test_repeated_block_pairs_once_and_nothing_is_lost(
-    store: Store, plan: Plan, launch: Callable[..., Launch]
+    store: Store, plan: Plan, launch: Begin
 ) -> None:
     ours = launch()
     split(ours, plan, 1)
@@ -120,9 +120,7 @@ def test_repeated_block_pairs_once_and_nothing_is_lost(
     assert "is complete" in launch().choice.reason
 
 
-def test_launch_after_an_interrupt_goes_on_with_the_repeats(
-    plan: Plan, launch: Callable[..., Launch]
-) -> None:
+def test_launch_after_an_interrupt_goes_on_with_the_repeats(plan: Plan, launch: Begin) -> None:
     """A repeat that was cut short is split itself: the next one is whole, and there is a last one."""
     ours = launch()
     split(ours, plan, 2)
@@ -138,9 +136,7 @@ def test_launch_after_an_interrupt_goes_on_with_the_repeats(
     assert not launch().choice.resumed
 
 
-def test_block_that_a_launch_finished_for_another_is_repeated(
-    plan: Plan, launch: Callable[..., Launch]
-) -> None:
+def test_block_that_a_launch_finished_for_another_is_repeated(plan: Plan, launch: Begin) -> None:
     launch().ran(plan.trials[:4])
     resumed = launch()
     assert not resumed.repeats().trials, "a block that lacks a trial waits for it"
@@ -149,9 +145,7 @@ def test_block_that_a_launch_finished_for_another_is_repeated(
     assert block == plan.trials[4].block
 
 
-def test_trials_that_failed_split_no_block(
-    store: Store, plan: Plan, launch: Callable[..., Launch]
-) -> None:
+def test_trials_that_failed_split_no_block(store: Store, plan: Plan, launch: Begin) -> None:
     ours = launch()
     first, second, *rest = plan.trials
     ours.ran([first], "GPU-1", status="crash")
@@ -161,7 +155,7 @@ def test_trials_that_failed_split_no_block(
     assert twin == first.block, "two of its three trials are ok, on one GPU"
 
 
-def test_part_of_a_block_is_never_repeated_alone(plan: Plan, launch: Callable[..., Launch]) -> None:
+def test_part_of_a_block_is_never_repeated_alone(plan: Plan, launch: Begin) -> None:
     ours = launch()
     ours.ran(plan.trials[:-1])
     ours.ran(plan.trials[-1:], status="crash")
@@ -173,16 +167,14 @@ def test_part_of_a_block_is_never_repeated_alone(plan: Plan, launch: Callable[..
     assert {trial.repeats_block for trial in whole.repeats().trials} == {plan.trials[-1].block}
 
 
-def test_shard_repeats_its_own_blocks(plan: Plan, launch: Callable[..., Launch]) -> None:
+def test_shard_repeats_its_own_blocks(plan: Plan, launch: Begin) -> None:
     mine, other = (launch(sweep_id="shared", shard=read_shard(text)) for text in ("1/2", "2/2"))
     split(mine, plan, mine.choice.own.trials[0].block)
     assert mine.repeats().trials
     assert not other.repeats().trials
 
 
-def test_rounds_end_when_nothing_is_split_or_the_time_is_up(
-    plan: Plan, launch: Callable[..., Launch]
-) -> None:
+def test_rounds_end_when_nothing_is_split_or_the_time_is_up(plan: Plan, launch: Begin) -> None:
     ours = launch()
     ran: list[Plan] = []
 

@@ -1,9 +1,19 @@
-"""One thread for the tests' own torch."""
+"""One thread for the tests' own torch, and a fork server for those that measure."""
 
 from collections.abc import Iterator
 
 import pytest
 import torch
+
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
+from cudnn_sweep.workloads.cell import Cell
+from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.measurement import (
+    Measurement,
+    TrialRequest,
+)
+from tests.workloads.made_up_cells import DEFAULT, QUICK, MeasureCell
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -13,3 +23,33 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    with ForkServer() as server:
+        yield server
+
+
+@pytest.fixture
+def measured(server: ForkServer) -> MeasureCell:
+    """What a fresh process measured of a cell, with nothing gone wrong."""
+
+    def run(
+        cell: Cell, config: CudnnConfig = DEFAULT, compute_cache: str | None = None
+    ) -> Measurement:
+        trial = TrialRequest(
+            cell=cell,
+            config=config,
+            measure=QUICK,
+            seed=1,
+            compute_cache=compute_cache,
+            reference=True,
+        )
+        outcome = server.run(Request(job=TrialJob(trial=trial), timeout_s=QUICK.timeout_s))
+        assert (outcome.status, outcome.message) == ("ok", None)
+        assert outcome.reply is not None and outcome.reply.measured is not None
+        assert outcome.reply.measured.checks_error is None
+        return outcome.reply.measured
+
+    return run

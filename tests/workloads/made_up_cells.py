@@ -1,0 +1,75 @@
+"""Cells and settings of a small convolution, and others, made up for tests of states."""
+
+from typing import Protocol
+
+import torch
+
+from cudnn_sweep.workloads.cell import Cell
+from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.measurement import Measurement, MeasureSpec
+from cudnn_sweep.workloads.measuring.device import Device, find_device
+from cudnn_sweep.workloads.precision import find_precision
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.state import make_state
+from cudnn_sweep.workloads.suite import SuiteSpec
+from cudnn_sweep.workloads.workload import Setting, find_workload
+
+QUICK = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False, timeout_s=100)
+DEFAULT = CudnnConfig()
+CPU, GPU = Device(torch=torch.device("cpu")), Device(torch=torch.device("cuda"))
+PROBLEM = {"input": "2x4x20x24", "out_channels": 8, "kernel": 3, "padding": 1}
+GENERATOR = "cudnn_sweep.workloads.nets.dcgan:Generator"
+NEEDED: dict[str, dict[str, object]] = {
+    "conv": {"problem": "small"},
+    GENERATOR: {"input": "2x100x1x1", "model": {"arguments": {"width": 16}}},
+}
+
+
+class MeasureCell(Protocol):
+    def __call__(
+        self, cell: Cell, config: CudnnConfig = DEFAULT, compute_cache: str | None = None
+    ) -> Measurement: ...
+
+
+def setting_of(
+    state: str,
+    *,
+    precision: str = "fp32",
+    layout: str = "contiguous",
+    direction: str = "forward_backward",
+    device: Device | None = None,
+    **parameters: float,
+) -> Setting:
+    """Of a small convolution, on a GPU where there is one."""
+    return Setting(
+        device=(device or find_device()).torch,
+        precision=find_precision(precision),
+        layout=layout,
+        direction=direction,
+        problem=suite_of(workload="conv").problems["small"].problem("small"),
+        state=make_state(state, parameters),
+    )
+
+
+def one_cell(workload: str, input_shape: Shape | None = None, **axes: object) -> Cell:
+    """A cell as planning makes it; `input_shape` of a workload that is not bundled."""
+    if input_shape is None:
+        known = find_workload(workload)
+        facts = WorkloadFacts(
+            directions=known.directions,
+            varies=known.varies,
+            input_shape=known.input_shape,
+            recomputes=known.recomputes,
+            is_model=known.is_model,
+        )
+    else:
+        facts = WorkloadFacts(directions=("forward",), varies=(), input_shape=input_shape)
+    needed = NEEDED.get(workload, {})
+    suite = suite_of(workload=workload, **{"precision": "fp32"} | needed | axes)
+    (cell,) = expand_cells(suite, {workload: facts}, device="cpu", gpu="some processor")
+    return cell
+
+
+def suite_of(**axes: object) -> SuiteSpec:
+    return SuiteSpec.model_validate({"cells": [axes], "problems": {"small": PROBLEM}})
