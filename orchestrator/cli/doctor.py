@@ -50,7 +50,7 @@ def doctor(
     from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
     from cudnn_sweep.orchestrator.doctor.check import worst
     from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
-    from cudnn_sweep.orchestrator.say import console_here
+    from cudnn_sweep.orchestrator.say import console_here, say
 
     console = console_here(plain_width=PLAIN_WIDTH)
     checks: list[Check] = []
@@ -69,7 +69,7 @@ def doctor(
         found = {"state": worst(checks), "checks": [asdict(check) for check in checks]}
         typer.echo(json_format.dumps(found, indent=2, ensure_ascii=False))
     else:
-        console.print(_counted(checks), highlight=False)
+        say(console, _counted(checks))
     leave(PROBLEM if worst(checks) == "problem" else 0)
 
 

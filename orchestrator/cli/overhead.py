@@ -18,10 +18,11 @@ def overhead(
 
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.overhead import measure_overhead
+    from cudnn_sweep.orchestrator.say import say
 
     found = measure_overhead(trials, training, rivals)
     console, where = Console(markup=False), found.machine.environment
-    console.print(f"{where.gpu}, torch {where.torch}, ray {where.ray}, {where.cpu_cores} CPU cores")
+    say(console, f"{where.gpu}, torch {where.torch}, ray {where.ray}, {where.cpu_cores} CPU cores")
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("what")
     table.add_column("seconds a trial", justify="right")
@@ -39,6 +40,6 @@ def overhead(
             table.add_row(what, f"{seconds:.3f}")
     console.print(table)
     quarters = ", ".join(f"{seconds:.1f}" for seconds in found.noop.quarters_s)
-    console.print(f"Seconds for each quarter of the no-op trials: {quarters}")
-    console.print(f"Peak memory of the driver: {found.noop.driver_mb:.0f} MB")
+    say(console, f"Seconds for each quarter of the no-op trials: {quarters}")
+    say(console, f"Peak memory of the driver: {found.noop.driver_mb:.0f} MB")
     leave(0)

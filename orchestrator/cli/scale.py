@@ -107,6 +107,8 @@ def _print(questions: "list[Asked]", rivals: "list[Rival]") -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from cudnn_sweep.orchestrator.say import say
+
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("question")
     for column in ("rows", "seconds", "CPU seconds", "peak MB"):
@@ -119,6 +121,6 @@ def _print(questions: "list[Asked]", rivals: "list[Rival]") -> None:
     console.print(table)
     if rivals:
         difference = max(rival.difference for rival in rivals)
-        console.print(f"Largest relative difference of pandas' ratios to ours: {difference:.0e}")
+        say(console, f"Largest relative difference of pandas' ratios to ours: {difference:.0e}")
     else:
-        console.print("pandas is not installed: pip install 'cudnn-sweep[notebook]'")
+        say(console, "pandas is not installed: pip install 'cudnn-sweep[notebook]'")
