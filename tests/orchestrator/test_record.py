@@ -70,14 +70,14 @@ def test_planted_slowdown_is_seen_by_the_statistics_alone(
 def test_search_at_every_new_shape_hurts_an_open_loop(
     plan_of: MakePlan, shown: Callable[[Plan], list[Verdict]], faulty: str
 ) -> None:
-    measure = MeasureSpec(open_steps=12, open_budget_s=60.0, calibrate=False)
+    measure = MeasureSpec(open_steps=5, open_budget_s=60.0, calibrate=False)
     plan = plan_of(
-        f"{faulty}:searches_for_new_shapes", replicates=4, regime="fresh", measure=measure
+        f"{faulty}:searches_for_new_shapes", replicates=3, regime="fresh", measure=measure
     )
     (verdict,) = shown(plan)
     assert verdict.loop_kind == "open"
     assert verdict.wall_statistical_verdict == "hurts"
-    assert verdict.ratio == pytest.approx(3.0, rel=0.2), "neither 2 nor 4 times"
+    assert verdict.ratio == pytest.approx(2.0, rel=0.2), "neither 1.5 nor 2.5 times"
 
 
 def test_search_before_a_closed_loop_does_not_count_in_its_steady_time(
@@ -87,7 +87,7 @@ def test_search_before_a_closed_loop_does_not_count_in_its_steady_time(
     workload = f"{faulty}:searches_for_new_shapes"
     (verdict,) = shown(plan_of(workload, replicates=3, measure=measure))
     assert verdict.loop_kind == "closed"
-    assert verdict.baseline_ms is not None and verdict.baseline_ms < 10, "a search costs 20 ms"
+    assert verdict.baseline_ms is not None and verdict.baseline_ms < 50, "a search costs 100 ms"
 
 
 def test_what_cannot_differ_is_rarely_said_to(
