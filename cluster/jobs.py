@@ -109,14 +109,17 @@ class Jobs:
 def refuse_open_cluster(address: str) -> None:
     """Raises ClusterError for one elsewhere that answers whoever asks: anybody could run code there."""
     url = _url(address)
-    if urlsplit(url).hostname in LOOPBACK:
-        return
+    if urlsplit(url).hostname not in LOOPBACK and answers_anybody(address):
+        raise ClusterError(_open(url))
+
+
+def answers_anybody(address: str) -> bool:
+    """Whether it asks for no token. Where nobody answers: no, and whoever connects next says so."""
     try:
-        with urlopen(f"{url}/api/version", timeout=ANSWER_S):
-            pass
+        with urlopen(f"{_url(address)}/api/version", timeout=ANSWER_S):
+            return True
     except (HTTPError, URLError, OSError):
-        return  # it asks for a token, or whoever connects next meets the same and says so
-    raise ClusterError(_open(url))
+        return False
 
 
 def refuse_open_ray(address: str) -> None:

@@ -21,10 +21,17 @@ import yaml  # type: ignore[import-untyped]
 REMOTE_TOKEN = "~/.cudnn-sweep-token"  # a path
 REMOTE_MARK = "~/.cudnn-sweep-brought-up"
 MARK = "brought_up"  # a file beside the token
-VARIABLES = f"RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH={REMOTE_TOKEN}"
+# In front of a whole command, so that it holds however the command starts its Ray.
+EXPORT = 'export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH="$HOME/.cudnn-sweep-token"; '
 START_COMMANDS = ("head_start_ray_commands", "worker_start_ray_commands")
 CHANGED = (*START_COMMANDS, "file_mounts")
-RAY_START = re.compile(r"(?<![\w./=-])(?=(?:[\w./~${}-]*/)?ray start\b)")
+SET = r"(?:\w+=\S*\s+)*"  # variables, in front of a command or behind `export`
+OWN_TOKEN = re.compile(
+    rf"\s*export\s+{SET}RAY_AUTH_MODE=token(?:\s+\w+=\S*)*\s*(?:;|&&)"
+    rf"|(?:.*[;&|])?\s*{SET}RAY_AUTH_MODE=token\s+{SET}\S*\bray\s+start\b",
+    re.DOTALL,
+)
+STOP = re.compile(r"\s*\S*\bray\s+stop(?:\s+(?:-f|--force))?\s*")
 EVERYBODY = "--dashboard-host=0.0.0.0"
 LOOPBACK = "--dashboard-host=127.0.0.1"
 
@@ -54,7 +61,7 @@ def secure(ray_part: Mapping[str, Any], token: Path) -> SecuredFile:
         key: filled.get(key) or ([] if key in START_COMMANDS else {}) for key in CHANGED
     }
     for key in START_COMMANDS:
-        commands = [_with_token(command) for command in before[key]]
+        commands = [EXPORT + command for command in before[key]]
         if key not in ray_part:  # Ray's default shows the dashboard to every network
             commands = [command.replace(EVERYBODY, LOOPBACK) for command in commands]
         config[key] = [f"chmod 600 {REMOTE_TOKEN}", *commands]
@@ -65,9 +72,10 @@ def secure(ray_part: Mapping[str, Any], token: Path) -> SecuredFile:
 
 
 def asks_for_tokens(ray_part: Mapping[str, Any]) -> bool:
-    """Whether the file's own start commands set RAY_AUTH_MODE."""
-    commands = [command for key in START_COMMANDS for command in ray_part.get(key) or []]
-    return any("RAY_AUTH_MODE=token" in str(command) for command in commands)
+    """Whether every start command of the file sets RAY_AUTH_MODE itself, but for those that only stop."""
+    commands = [str(each) for key in START_COMMANDS for each in ray_part.get(key) or []]
+    starts = [command for command in commands if not STOP.fullmatch(command)]
+    return bool(starts) and all(OWN_TOKEN.match(command) for command in starts)
 
 
 def make_token(path: Path) -> None:
@@ -86,10 +94,6 @@ def mark_anew(token: Path) -> None:
 
 def _for_us_alone(path: str, flags: int) -> int:
     return os.open(path, flags, mode=0o600)
-
-
-def _with_token(command: str) -> str:
-    return RAY_START.sub(f"{VARIABLES} ", command)
 
 
 def _difference(before: dict[str, Any], after: dict[str, Any]) -> str:

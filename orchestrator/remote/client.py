@@ -12,10 +12,10 @@ from pathlib import Path
 from rich.console import Console
 
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.cluster.jobs import Jobs, refuse_open_cluster
+from cudnn_sweep.cluster.jobs import Jobs, answers_anybody, refuse_open_cluster
 from cudnn_sweep.cluster.known import KnownCluster, SentJob
 from cudnn_sweep.cluster.launch_file import LaunchFile
-from cudnn_sweep.cluster.launcher import bring_up, tunnel, workers_at_first
+from cudnn_sweep.cluster.launcher import bring_up, take_down, tunnel, workers_at_first
 from cudnn_sweep.cluster.secured import SecuredFile, make_token, mark_anew, secure
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.options import LaunchOptions
@@ -147,15 +147,32 @@ def make_ready(cluster: Cluster, console: Console) -> None:
     path.chmod(0o600)
     say(console, f"ray up -y {shlex.quote(str(path))}")
     bring_up(path)
+    _end_where_open(cluster, console)
+
+
+def _end_where_open(cluster: Cluster, console: Console) -> None:
+    """Whatever its start commands hold: one that needs no token does not stay. Raises ClusterError."""
+    path = cluster.known.launch_file
+    with tunnel(path) as here:
+        Jobs(here, cluster.known.token)  # it is up, or this says why not
+        if not answers_anybody(here):
+            return
+    console.print("It asks for no token: it is taken down.", highlight=False)
+    take_down(path)
+    raise ClusterError(
+        f"the cluster {cluster.known.name} came up, answered without a token and was taken down: anybody "
+        "who reaches its dashboard could run code there (CVE-2023-48022). Its start commands drop the "
+        "variables RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH, as `sudo` or `env -i` does: keep both (`sudo -E`)"
+    )
 
 
 def _answers(cluster: Cluster) -> bool:
     try:
         with tunnel(cluster.known.launch_file, timeout_s=ANSWER_S) as here:
             Jobs(here, cluster.known.token)
+            return not answers_anybody(here)
     except ClusterError:
         return False
-    return True
 
 
 def _secured(cluster: Cluster) -> SecuredFile:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from cudnn_sweep.cluster.secured import REMOTE_MARK, REMOTE_TOKEN, VARIABLES, make_token, secure
+from cudnn_sweep.cluster.secured import EXPORT, REMOTE_MARK, REMOTE_TOKEN, make_token, secure
 
 pytestmark = pytest.mark.measuring
 
@@ -39,12 +39,12 @@ def test_every_start_gets_the_token_and_nothing_else_changes() -> None:
     assert before == ON_PREMISES
     assert secured.config["head_start_ray_commands"] == [
         f"chmod 600 {REMOTE_TOKEN}",
-        "ray stop",
-        f"ulimit -n 65536; {VARIABLES} {HEAD_START}",
+        f"{EXPORT}ray stop",
+        f"{EXPORT}ulimit -n 65536; {HEAD_START}",
     ]
     assert secured.config["worker_start_ray_commands"] == [
         f"chmod 600 {REMOTE_TOKEN}",
-        f"{VARIABLES} ray start --address=$RAY_HEAD_IP:6379",
+        f"{EXPORT}ray start --address=$RAY_HEAD_IP:6379",
     ]
     mark = str(TOKEN.with_name("brought_up"))
     mounts = {"~/data": "/data", REMOTE_TOKEN: str(TOKEN), REMOTE_MARK: mark}
@@ -57,22 +57,26 @@ def test_every_start_gets_the_token_and_nothing_else_changes() -> None:
 def test_rays_own_commands_are_secured_and_their_dashboard_kept_to_the_head() -> None:
     config = secure(AWS, TOKEN).config
     (start,) = [line for line in config["head_start_ray_commands"] if "ray start" in line]
-    assert f"; {VARIABLES} ray start --head" in start
+    assert start.startswith(EXPORT)
     assert "--dashboard-host=127.0.0.1" in start
     (start,) = [line for line in config["worker_start_ray_commands"] if "ray start" in line]
-    assert f"{VARIABLES} ray start --address" in start
+    assert start.startswith(EXPORT)
 
 
 def test_difference_names_each_change() -> None:
     added = [
         line for line in secure(ON_PREMISES, TOKEN).difference.splitlines() if line.startswith("+")
     ]
-    assert len(added) == 7  # the copy's name, two chmods, two starts, two files
+    assert len(added) == 8  # the copy's name, two chmods, three commands, two files
     assert all(".cudnn-sweep-" in line for line in added[1:])
 
 
 def test_file_that_asks_for_tokens_itself_is_left_alone() -> None:
-    own = {**ON_PREMISES, "head_start_ray_commands": ["RAY_AUTH_MODE=token ray start --head"]}
+    own = {
+        **ON_PREMISES,
+        "head_start_ray_commands": ["ray stop", "RAY_AUTH_MODE=token ray start --head"],
+        "worker_start_ray_commands": ["RAY_AUTH_MODE=token ray start --address=$RAY_HEAD_IP:6379"],
+    }
     secured = secure(own, TOKEN)
     assert secured.config == own
     assert secured.difference == ""

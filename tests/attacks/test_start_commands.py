@@ -1,0 +1,170 @@
+"""27 ways to start a Ray in a launch file: each asks for a token, or its cluster is refused and ended."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from rich.console import Console
+
+from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.cluster.secured import secure
+from cudnn_sweep.orchestrator.remote import client
+from cudnn_sweep.orchestrator.spec import SweepSpec
+
+HEAD = "start --head --dashboard-host=0.0.0.0"
+KEEP_THE_VARIABLES = (
+    f"ray {HEAD}",
+    f"ray  {HEAD}",
+    f"ray\t{HEAD}",
+    f"ray \\\n  {HEAD}",
+    f"ulimit -n 65536; ray {HEAD}",
+    f"./ray {HEAD}",
+    f"~/venv/bin/ray {HEAD}",
+    f"$HOME/venv/bin/ray {HEAD}",
+    f"${{HOME}}/venv/bin/ray {HEAD}",
+    f'"ray" {HEAD}',
+    f"'my venv/bin/ray' {HEAD}",
+    f"R=ray; $R {HEAD}",
+    f"ray --logging-level info {HEAD}",
+    f"./python -m ray.scripts.scripts {HEAD}",
+    f"echo RAY_AUTH_MODE=token; ray {HEAD}",
+    f"cd / && ray {HEAD}",
+    f"(ray {HEAD})",
+    f"nohup ray {HEAD}",
+    f"exec ray {HEAD}",
+    f"nice -n 1 ray {HEAD}",
+    f"timeout 60 ray {HEAD}",
+    f"bash -c 'ray {HEAD}'",
+    "./start_ray.sh",
+)
+DROP_THE_VARIABLES = (
+    f"RAY_AUTH_MODE=token_x ray {HEAD}",
+    f'env -i HOME="$HOME" PATH="$PATH" ray {HEAD}',
+    f"unset RAY_AUTH_MODE; ray {HEAD}",
+    f"RAY_AUTH_MODE=disabled ray {HEAD}",
+)
+RAY = '#!/bin/sh\necho "$RAY_AUTH_MODE $RAY_AUTH_TOKEN_PATH" >> "$HOME/started"\n'
+LAUNCH_FILE = """\
+cluster_name: attacked
+provider: {type: local, head_ip: 127.0.0.1, worker_ips: []}
+auth: {ssh_user: me}
+metadata: {sweep: {suite: quick}}
+"""
+
+
+def test_there_are_27() -> None:
+    assert len({*KEEP_THE_VARIABLES, *DROP_THE_VARIABLES}) == 27
+
+
+@pytest.mark.parametrize("command", KEEP_THE_VARIABLES)
+def test_start_command_asks_for_a_token_and_still_runs(command: str, tmp_path: Path) -> None:
+    assert _modes(command, tmp_path) == [f"token {tmp_path}/.cudnn-sweep-token"]
+
+
+@pytest.mark.parametrize("command", DROP_THE_VARIABLES)
+def test_what_cannot_be_made_to_ask_is_left_to_the_look_at_the_cluster(
+    command: str, tmp_path: Path
+) -> None:
+    (mode,) = _modes(command, tmp_path)
+    assert not mode.startswith("token ")
+
+
+def test_cluster_that_answers_without_a_token_is_refused_and_taken_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _head(asks=False) as head, pytest.raises(ClusterError, match="was taken down"):
+        _make_ready(head, tmp_path, monkeypatch)
+    assert head.done == ["up", "down"]
+
+
+def test_cluster_that_asks_for_the_token_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _head(asks=True) as head:
+        _make_ready(head, tmp_path, monkeypatch)
+        _make_ready(head, tmp_path, monkeypatch)  # up as the file has it
+    assert head.done == ["up"]
+
+
+def test_file_is_launched_as_it_is_only_where_every_start_sets_the_mode(tmp_path: Path) -> None:
+    own = "export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=/own; ray start --head"
+    inline = "ulimit -n 65536; A=b RAY_AUTH_MODE=token ray start --address=$RAY_HEAD_IP:6379"
+    assert not _is_changed(tmp_path, ["ray stop", own], [inline])
+    assert _is_changed(tmp_path, ["ray stop", own], ["ray start --address=$RAY_HEAD_IP:6379"])
+    assert _is_changed(tmp_path, ["echo RAY_AUTH_MODE=token; ray start --head"], [inline])
+
+
+def _is_changed(folder: Path, head: list[str], worker: list[str]) -> bool:
+    commands = {"head_start_ray_commands": head, "worker_start_ray_commands": worker}
+    return bool(secure({**_ray_part(folder), **commands}, folder / "token").difference)
+
+
+def _ray_part(folder: Path) -> dict[str, object]:
+    file = folder / "cluster.yaml"
+    file.write_text(LAUNCH_FILE)
+    return dict(read_launch_file(file, SweepSpec).ray_part)
+
+
+def _modes(command: str, home: Path) -> list[str]:
+    """What each Ray was given that the secured command starts, as a node runs it."""
+    for name in ("ray", "python", "venv/bin/ray", "my venv/bin/ray"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(RAY)
+        (home / name).chmod(0o755)
+    (home / "start_ray.sh").write_text(f"#!/bin/sh\nray {HEAD}\n")
+    (home / "start_ray.sh").chmod(0o755)
+    part = {**_ray_part(home), "head_start_ray_commands": [command]}
+    *_, secured = secure(part, home / "token").config["head_start_ray_commands"]
+    there = {"HOME": str(home), "PATH": f"{home}:{os.environ['PATH']}"}
+    subprocess.run(["bash", "-c", f"true && ({secured})"], env=there, cwd=home, check=True)
+    return (home / "started").read_text().splitlines()
+
+
+@dataclass(kw_only=True)
+class Head:
+    address: str = ""
+    done: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def _head(*, asks: bool) -> Iterator[Head]:
+    """A dashboard that asks for a token, or not."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            refused = asks and "Authorization" not in self.headers
+            self.send_response(401 if refused else 200)
+            self.end_headers()
+            self.wfile.write(b'{"version": "4", "ray_version": "2.60.0", "ray_commit": ""}')
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield Head(address=f"127.0.0.1:{server.server_port}")
+        server.shutdown()
+
+
+def _make_ready(head: Head, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a launch does, with a `ray up` and a `ray down` that only tell."""
+
+    @contextmanager
+    def tunnel(file: Path, *, timeout_s: float = 1.0) -> Iterator[str]:
+        yield head.address
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    monkeypatch.setattr(client, "tunnel", tunnel)
+    monkeypatch.setattr(client, "bring_up", lambda file: head.done.append("up"))
+    monkeypatch.setattr(client, "take_down", lambda file: head.done.append("down"))
+    file = folder / "cluster.yaml"
+    file.write_text(LAUNCH_FILE)
+    cluster = client.cluster_of(read_launch_file(file, SweepSpec))
+    client.make_ready(cluster, Console(quiet=True))
