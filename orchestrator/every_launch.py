@@ -4,6 +4,7 @@ import math
 import secrets
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,13 +15,14 @@ from rich.console import Console
 from cudnn_sweep.analysis.progress import MOST_REPEATS
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.contrast import contrasts_of
+from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.plan import Plan, make_plan
+from cudnn_sweep.orchestrator.private_folder import our_temporary_folder, scratch_folder
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.report import print_stopped
 from cudnn_sweep.orchestrator.say import warn
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.sweep_choice import SweepChoice
-from cudnn_sweep.orchestrator.sweep_lock import our_temporary_folder
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
@@ -62,7 +64,7 @@ def session_for(choice: SweepChoice, whole: Plan, preload: tuple[str, ...]) -> S
         plan_trials=choice.plan_trials,
         shard=choice.shard,
         retries=choice.retries,
-        scratch=our_temporary_folder() / f"{choice.sweep_id}{shard}",
+        scratch=scratch_folder(f"{choice.sweep_id}{shard}"),
         folder=Path.cwd(),
         preload=preload,
     )
@@ -93,7 +95,9 @@ def run_rounds(
 
 def refuges_of(session: Session) -> list[Path]:
     """Where records may go that the results location does not take: other disks, or memory."""
-    places = (our_temporary_folder(), Path("/dev/shm"), Path.home())
+    places = [Path("/dev/shm"), Path.home()]
+    with suppress(OrchestratorError):  # then elsewhere
+        places.insert(0, our_temporary_folder())
     return [place / f"sweep-held-{session.launch_id}" for place in places]
 
 

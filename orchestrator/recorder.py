@@ -10,6 +10,8 @@ from cudnn_sweep.analysis.collector import Collector
 from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.orchestrator.errors import OrchestratorError
+from cudnn_sweep.orchestrator.private_folder import private_folder
 from cudnn_sweep.orchestrator.progress import Failure, Progress, SlotState
 
 MAX_LOST = 3  # a trial that takes its worker along so often again is left for the next launch
@@ -103,8 +105,8 @@ class Recorder:
     def _shelter(self, record: RunRecord, refuges: list[Path]) -> None:
         for refuge in refuges:
             try:
-                open_store(str(refuge)).write(record)
-            except (StoreError, OSError):
+                open_store(str(private_folder(refuge))).write(record)
+            except (StoreError, OrchestratorError, OSError):
                 continue
             self._progress.kept_in[str(refuge)] = self._progress.kept_in.get(str(refuge), 0) + 1
             return

@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
@@ -12,7 +11,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from cudnn_sweep.orchestrator.device_lock import device_lock
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SweepBusyError
+from cudnn_sweep.orchestrator.private_folder import our_temporary_folder
 
 
 @contextmanager
@@ -41,16 +42,10 @@ def measuring_lock(accelerators: list[str]) -> Iterator[None]:
 
     Raises SweepBusyError, naming the accelerator and the holder.
     """
-    folder = our_temporary_folder() / "locks"
     with ExitStack() as stack:
         for name in sorted(accelerators):
-            stack.enter_context(_held(folder, name, f"another sweep is measuring on {name}"))
+            stack.enter_context(device_lock(name))
         yield
-
-
-def our_temporary_folder() -> Path:
-    """This user's, on this machine."""
-    return Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}")
 
 
 @contextmanager
@@ -66,16 +61,24 @@ def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or error
         raise OrchestratorError(f"no lock can be made in {folder}: {reason}") from error
-    now = datetime.now().astimezone().isoformat(timespec="seconds")
     try:
         with suppress(OSError):  # a full disk: then nobody is told who holds it
-            holder.write_text(
-                json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
-            )
+            _write_new(holder)
         yield
     finally:
-        holder.unlink(missing_ok=True)
+        with suppress(
+            OSError
+        ):  # a disk turned read-only, or what was a folder: the lock goes anyway
+            holder.unlink(missing_ok=True)
         lock.release()
+
+
+def _write_new(holder: Path) -> None:
+    """Whatever stands there by this name, a link to elsewhere too, is removed and not written to."""
+    now = datetime.now().astimezone().isoformat(timespec="seconds")
+    holder.unlink(missing_ok=True)
+    with holder.open("x") as file:
+        json.dump({"pid": os.getpid(), "host": socket.gethostname(), "since": now}, file)
 
 
 def _folder(location: str) -> Path:

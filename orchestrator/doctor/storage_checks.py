@@ -9,7 +9,12 @@ from pathlib import Path
 from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.doctor.check import Check
-from cudnn_sweep.orchestrator.sweep_lock import our_temporary_folder
+from cudnn_sweep.orchestrator.errors import OrchestratorError
+from cudnn_sweep.orchestrator.private_folder import (
+    ADVICE,
+    our_temporary_folder,
+    temporary_path,
+)
 
 LEAST_FREE_GB = 2.0  # Ray refuses work on a disk that is 95% full; a night's records take 100 MB
 
@@ -17,7 +22,7 @@ LEAST_FREE_GB = 2.0  # Ray refuses work on a disk that is 95% full; a night's re
 def check_storage(results: str) -> Iterator[Check]:
     yield _results(results)
     yield _room("temporary files", Path(tempfile.gettempdir()))
-    yield _compute_caches(our_temporary_folder())
+    yield _compute_caches(temporary_path())
 
 
 def _results(location: str) -> Check:
@@ -39,13 +44,15 @@ def _compute_caches(folder: Path) -> Check:
     name = "compute caches"
     try:
         with _made_folders_removed(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            our_temporary_folder()
             with tempfile.NamedTemporaryFile(dir=folder):
                 pass
+    except OrchestratorError as error:
+        found, _, advice = str(error).rpartition(": ")
+        return Check(name=name, state="problem", found=found, advice=advice)
     except OSError as error:
         found = f"{folder} cannot be written: {error.strerror}"
-        advice = "make it yours, or name another folder for temporary files by TMPDIR"
-        return Check(name=name, state="problem", found=found, advice=advice)
+        return Check(name=name, state="problem", found=found, advice=ADVICE)
     return Check(name=name, found=f"{folder} can be written")
 
 

@@ -30,9 +30,9 @@ from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, confirmation_plan
 from cudnn_sweep.orchestrator.nightly.suspects import suite_again, suspects_of
 from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.say import say, warn
 from cudnn_sweep.orchestrator.session import Session
-from cudnn_sweep.orchestrator.sweep_lock import our_temporary_folder
 from cudnn_sweep.workloads.survey import Survey
 
 TIME_SHARE = 0.5  # of the night's budget, besides it
@@ -101,7 +101,7 @@ class _Confirming:
                 waiting = [each for each in waiting if _needs_more(found.get(each.key))]
                 if not waiting or self._of_two is None or left_s <= 0:
                     break
-        shutil.rmtree(our_temporary_folder() / self._confirm_id, ignore_errors=True)
+        shutil.rmtree(scratch_folder(self._confirm_id), ignore_errors=True)
         return found
 
     def _lacking(self, plan: Plan, waiting: Sequence[Candidate]) -> Plan:
@@ -127,7 +127,7 @@ class _Confirming:
             plan_hash=plan.plan_hash,
             plan_trials=len(plan.trials),
             retries={},
-            scratch=our_temporary_folder() / self._confirm_id,
+            scratch=scratch_folder(self._confirm_id),
             folder=Path.cwd(),
             preload=self._executor.modules(self._asked.suite, self._asked.file.sweep.preload),
             pythons={} if self._good is None else {LAST_GOOD: self._good},

@@ -7,13 +7,14 @@ from rich.console import Console
 
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.every_launch import modules_to_preload, open_results
+from cudnn_sweep.orchestrator.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.remote.by_model import nodes_by_model
 from cudnn_sweep.orchestrator.remote.events import Looked
 from cudnn_sweep.orchestrator.remote.nodes import look_at_last_good, still_there
 from cudnn_sweep.orchestrator.remote.on_nodes import run_on_nodes
 from cudnn_sweep.orchestrator.remote.request import Look, RemoteRequest, Run
 from cudnn_sweep.orchestrator.remote.teller import Teller, emit
-from cudnn_sweep.orchestrator.sweep_lock import our_temporary_folder, sweep_lock
+from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 
 
 def do_errand(request: RemoteRequest, errand: Look | Run, console: Console) -> None:
@@ -41,7 +42,7 @@ def _run(request: RemoteRequest, errand: Run, console: Console) -> None:
     session = replace(
         errand.session,
         folder=Path(),
-        scratch=our_temporary_folder() / errand.session.sweep_id,
+        scratch=scratch_folder(errand.session.sweep_id),
         preload=modules_to_preload(request.suite, request.preload),
     )
     with sweep_lock(store.location, session.sweep_id):

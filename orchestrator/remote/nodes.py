@@ -11,10 +11,10 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cudnn_sweep.orchestrator.errors import ServerError, SpecError
+from cudnn_sweep.orchestrator.private_folder import our_temporary_folder
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.remote.node import Node, NodeReport, Unfit
 from cudnn_sweep.orchestrator.slot import survey
-from cudnn_sweep.orchestrator.sweep_lock import our_temporary_folder
 from cudnn_sweep.workloads.environment import Environment
 
 NODES_S = 600.0  # a cloud's machine takes minutes
@@ -126,8 +126,7 @@ def _as_they_come(cluster: Cluster, asked: list[Any]) -> Iterator[tuple[Any, flo
 def _report(workloads: list[str]) -> NodeReport:
     """In a process of its own: the worker that Ray keeps must not import torch."""
     folder = our_temporary_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    remove_old_caches(folder)
+    remove_old_caches(folder / "scratch")
     with ForkServer(survey_only=True, folder=Path.cwd()) as server:
         machine = survey(server, workloads)
     return NodeReport(machine=machine, free_bytes=shutil.disk_usage(folder).free, clock_s=time())

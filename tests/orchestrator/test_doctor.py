@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cudnn_sweep.cluster.errors import LocalRayError
+from cudnn_sweep.orchestrator import device_lock
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.doctor import gpu_checks, self_test
 from cudnn_sweep.orchestrator.doctor.check import Check
@@ -65,7 +65,7 @@ def own_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer
     """Of this folder's fork server. A sweep that runs on this machine meanwhile is not in our way."""
     monkeypatch.setattr("cudnn_sweep.orchestrator.slot.ForkServer", lambda **_: server)
     monkeypatch.setattr(Slot, "close", lambda _: None)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(device_lock, "PREFIX", f"test/{tmp_path}/")
 
 
 def type_doctor(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
