@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.location import Location
 
 TEMPORARY_SUFFIX = ".tmp"
 DELAYED_OPEN = "allow_delayed_open"  # pyarrow's name for sending a small object in one request
@@ -93,7 +94,7 @@ class LocalFolder(Folder):
     is_local = True
 
     def __init__(self, location: str) -> None:
-        root = str(Path(location).expanduser().absolute())
+        root = str(Location(location).folder.absolute())
         super().__init__(root, fs.LocalFileSystem(), root)
 
     def write(self, path: str, content: pa.Buffer) -> None:
@@ -129,14 +130,13 @@ class LocalFolder(Folder):
 
 def open_folder(location: str) -> Folder:
     """The folder behind a path, or behind a URL that pyarrow knows (s3://, gs://, ...)."""
-    if "://" not in location:
+    where = Location(location)
+    if not where.is_url:
         return LocalFolder(location)
     try:
         filesystem, root = _connect(location)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise StoreError(f"results location {location!r} cannot be opened: {error}") from error
-    if isinstance(filesystem, fs.LocalFileSystem):
-        return LocalFolder(root)
+        raise StoreError(f"results location '{where.shown}' cannot be opened: {error}") from error
     return Folder(location, filesystem, root)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
+from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
 from cudnn_sweep.cluster.launch_file import INSIDE, SWEEP, LaunchFile, read_launch_file
 from cudnn_sweep.cluster.manifests.nights import nightly_manifest
@@ -65,7 +66,7 @@ def _refuse_narrower(options: LaunchOptions) -> None:
 
 def _lasting(results: str, keys: KubernetesKeys) -> str:
     """Where they lie for the pod that writes them, which ends with the job."""
-    if "://" in results:
+    if Location(results).is_url:
         return results
     if keys.results_claim is None:
         raise SpecError(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.orchestrator.device_lock import device_lock
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SweepBusyError
 from cudnn_sweep.orchestrator.private_folder import our_temporary_folder
@@ -82,8 +83,9 @@ def _write_new(holder: Path) -> None:
 
 
 def _folder(location: str) -> Path:
-    if "://" not in location:
-        return Path(location)
+    where = Location(location)
+    if not where.is_url:
+        return where.folder
     name = blake2b(location.encode(), digest_size=8).hexdigest()
     return our_temporary_folder() / "locks" / name
 

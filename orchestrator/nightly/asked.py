@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from cudnn_sweep.analysis.contrast import Contrast
+from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
@@ -54,7 +55,8 @@ class AskedNight:
     def reports(self) -> Path:
         if self.options.reports is not None:
             return self.options.reports
-        beside = Path("nightly-reports") if "://" in self.results else Path(self.results, "nightly")
+        where = Location(self.results)
+        beside = Path("nightly-reports") if where.is_url else where.folder / "nightly"
         return beside / self.name.launch / "reports"
 
     def diary(self) -> Diary:
@@ -80,6 +82,7 @@ def read_asked(
         check_last_good(file)
     keys = file.sweep.nightly
     name, suite = choose_suite(file.sweep, options.suite or keys.suite)
+    results = Location(options.results or file.sweep.results)
     night = NightName(date=options.night, launch=launch_name(file))
     launch = LaunchOptions(
         file=options.file,
@@ -97,7 +100,7 @@ def read_asked(
         suite_name=name,
         suite=suite,
         name=night,
-        results=options.results or file.sweep.results,
+        results=results.text,
         launch_options=launch,
         executor=_executor(file, launch, suite, night, options.fake, console),
         webhook=None if keys.webhook is None else find_webhook(keys.webhook, environment),

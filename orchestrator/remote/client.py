@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.jobs import Jobs, answers_anybody, refuse_open_cluster
 from cudnn_sweep.cluster.known import KnownCluster, SentJob
@@ -119,11 +120,12 @@ def show_what_would_be_launched(
 def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> RemoteRequest:
     spec = file.sweep
     name, suite = choose_suite(spec, options.suite)
+    results = Location(options.results or spec.results)
     return RemoteRequest(
         options=options,
         suite_name=name,
         suite=suite,
-        results=options.results or spec.results,
+        results=results.text,
         preload=tuple(spec.preload),
         budget_minutes=options.budget_minutes or spec.budget_minutes,
         workers=workers_at_first(file.ray_part) if file.where == "launcher" else 0,
@@ -182,7 +184,7 @@ def _secured(cluster: Cluster) -> SecuredFile:
 
 def _tell_where(console: Console, request: RemoteRequest, job_id: str) -> None:
     say(console, f"Job {job_id}")
-    if "://" not in request.results:
+    if not Location(request.results).is_url:
         say(
             console,
             f"Results lie in ~/{HEAD_FOLDER}/{request.results} on the head and go with its disk; whoever "

@@ -17,6 +17,7 @@ import ray
 from rich.console import Console
 
 from cudnn_sweep.analysis.errors import AnalysisError
+from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.jobs import refuse_open_ray
 from cudnn_sweep.orchestrator.errors import OrchestratorError
@@ -95,7 +96,7 @@ def _sweep(request: RemoteRequest, nodes: list[Node], sweeps: int, console: Cons
     only = list(request.options.only)
     chosen = narrow(whole, only) if only else whole
     location = request.location()
-    if "://" not in location and Path(RECORDS).is_dir():
+    if not Location(location).is_url and Path(RECORDS).is_dir():
         shutil.copytree(RECORDS, location, dirs_exist_ok=True)
     store = open_results(location, console)
     choice = choose_sweep(store, whole, chosen, machine.environment, request.options.wish)

@@ -9,6 +9,7 @@ from time import sleep
 from rich.console import Console
 
 from cudnn_sweep.analysis.collector import Collector
+from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.cluster.jobs import ENDED, Jobs
 from cudnn_sweep.orchestrator.contrast import verdicts_of
@@ -133,7 +134,7 @@ def follow(jobs: Jobs, job_id: str, results: str, console: Console) -> Heard:
     """Until the job ends. Raises UnfinishedError where the cluster is not reached any more, or the job
     ended early; SpecError where nothing was started.
     """
-    follower = Follower(results, console, copies="://" not in results)
+    follower = Follower(results, console, copies=not Location(results).is_url)
     try:
         _read_all(lambda: jobs.follow(job_id), lambda: jobs.state(job_id)[0] in ENDED, follower)
     finally:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.orchestrator.remote.follow import Follower, Heard
 from cudnn_sweep.orchestrator.remote.request import RemoteRequest, write_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES, take_own_code
@@ -22,8 +23,9 @@ END_S = 10.0
 
 def run_inside(request: RemoteRequest, console: Console) -> Heard:
     """Until the driver ends. Raises UnfinishedError where that is early, SpecError where nothing was started."""
-    if "://" not in request.results:
-        request = replace(request, results=str(Path(request.results).absolute()))
+    where = Location(request.results)
+    if not where.is_url:
+        request = replace(request, results=str(where.folder.absolute()))
     with tempfile.TemporaryDirectory(prefix="sweep-inside-") as folder:
         work = Path(folder)
         write_request(request, work)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
+from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.session import Session
@@ -61,9 +62,9 @@ class RemoteRequest:
 
     def location(self) -> str:
         """The results as the head names them."""
-        if "://" in self.results:
+        if Location(self.results).is_url:
             return self.results
-        return str(Path.home() / HEAD_FOLDER / self.results)
+        return str(Path.home() / HEAD_FOLDER / Path(self.results).expanduser())
 
 
 REQUEST = TypeAdapter(RemoteRequest)

@@ -5,6 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.remote.request import RECORDS, RemoteRequest, write_request
@@ -86,12 +87,13 @@ def take_file(place: str, work: Path) -> None:
 
 def _take_records(results: str, target: Path) -> None:
     """Copies of unfinished sweeps: the head that had them may be lost."""
-    if "://" in results or not Path(results).is_dir():
+    where = Location(results)
+    if where.is_url or not where.folder.is_dir():
         return
     for state in open_store(results).sweeps():
         if not state.finished:
             folder = f"sweep={state.sweep_id}"
-            shutil.copytree(Path(results, folder), target / folder)
+            shutil.copytree(where.folder / folder, target / folder)
 
 
 def _check_size(work: Path) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from cudnn_sweep.analysis.collector import Collector
+from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.cluster.jobs import Jobs
@@ -46,7 +47,7 @@ def _still_known(jobs: Jobs, sent: Iterable[SentJob]) -> list[SentJob]:
 
 
 def _new_records(jobs: Jobs, job: SentJob) -> list[RunRecord]:
-    if "://" in job.results:
+    if Location(job.results).is_url:
         return []
     store = open_store(job.results)
     if _all_here(_last_told(jobs, job), store):

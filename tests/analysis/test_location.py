@@ -1,0 +1,43 @@
+"""What a results location may be, and how it is shown."""
+
+from pathlib import Path
+
+import pytest
+
+from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.folder import open_folder
+from cudnn_sweep.analysis.location import Location
+
+KEY = "SECRETSECRET"
+WITH_KEYS = (
+    f"s3://AKID:{KEY}@bucket/sweeps?endpoint_override=127.0.0.1:18555&scheme=http",
+    f"s3://bucket/sweeps?secret_key={KEY}",
+    f"gs://bucket/sweeps?access_token={KEY}",
+    f"abfs://:{KEY}@container@account.dfs.core.windows.net/sweeps",
+    f"s3://bucket/sweeps?region=x&X-Amz-Signature={KEY}",
+)
+
+
+@pytest.mark.parametrize("url", WITH_KEYS)
+def test_url_that_holds_a_key_is_refused_and_the_key_not_shown(url: str) -> None:
+    with pytest.raises(StoreError, match="a key stands in the URL.* give it by ") as refused:
+        open_folder(url)
+    assert KEY not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/a?region=eu-1&scheme=http", "gs://anonymous@bucket"])
+def test_url_without_a_key_is_one(url: str) -> None:
+    assert Location(url).is_url
+
+
+def test_folder_is_found_where_the_shell_would_find_it() -> None:
+    assert Location("~/sweeps").folder == Path.home() / "sweeps"
+    assert Location("results").folder == Path("results")
+    assert Location("file:///data/a%20b").folder == Path("/data/a b")
+    assert not Location("file:///data").is_url
+
+
+@pytest.mark.parametrize("text", ["a\0b", "s3://[bucket/x"])
+def test_text_that_can_be_no_place_is_refused(text: str) -> None:
+    with pytest.raises(StoreError, match="results location"):
+        Location(text)
