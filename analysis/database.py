@@ -28,6 +28,9 @@ LOCKED = {
 }
 
 
+OF_THE_QUESTION = (duckdb.ParserException, duckdb.CatalogException, duckdb.BinderException)
+
+
 class Database:
     """Answers SQL over one snapshot of a store."""
 
@@ -61,11 +64,15 @@ class Database:
                 return relation.to_arrow_table()
             except (duckdb.Error, pa.ArrowException) as error:
                 failure = error
-            if not self._store.has_lost(self._snapshot):
+            if not self._store.has_lost(self._snapshot) and not self._finds_damage(failure):
                 break
             self._snapshot = self._store.snapshot(self._sweep_id)
             self._is_shown = False
         raise QueryError(f"the query failed: {failure}") from failure
+
+    def _finds_damage(self, failure: Exception) -> bool:
+        """Where the rows may be at fault, and not the question."""
+        return not isinstance(failure, OF_THE_QUESTION) and self._store.has_damage()
 
     def _show_records(self) -> None:
         """Make the view. Only where a trial has several rows does it look for the one that counts."""
@@ -101,6 +108,11 @@ class Database:
         found = [statement.type.name for statement in self._connection.extract_statements(sql)]
         if found != [duckdb.StatementType.SELECT.name]:
             raise QueryError(f"found {', '.join(found) or 'no statement'}; allowed is one SELECT")
+
+
+def left_out(torn: str) -> str:
+    """The warning of a file that the answers lack."""
+    return f"left out {torn}: damaged, or no record of ours; a launch sets such files aside"
 
 
 @contextmanager

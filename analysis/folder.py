@@ -6,6 +6,7 @@ folder by writing aside, fsync, rename, and fsync of the folder.
 
 import os
 import re
+import stat
 import time
 import uuid
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.errors import StoreError, TornFileError
 from cudnn_sweep.analysis.location import Location
 
 TEMPORARY_SUFFIX = ".tmp"
@@ -57,12 +58,27 @@ class Folder:
         ):
             return stream.read_buffer()
 
+    def require_file(self, path: str) -> None:
+        """Raise TornFileError where no bytes of a file can be expected: an object store has no others."""
+
+    def is_folder(self, path: str) -> bool:
+        """An object store has none; what is called like one is."""
+        return True
+
     def names(self, path: str, suffix: str = "") -> list[str]:
         """Sorted names of what lies directly in a folder; none where there is no such folder."""
         selector = fs.FileSelector(self.full(path), allow_not_found=True)
         with naming(f"list {self.shown(path)}"):
             found: list[str] = [info.base_name for info in self.filesystem.get_file_info(selector)]
         return sorted(name for name in found if name.endswith(suffix))
+
+    def files_below(self, prefix: str, suffix: str = ".parquet") -> list[str]:
+        """Paths at any depth of what is in folders whose names begin so."""
+        selector = fs.FileSelector(self.full(""), allow_not_found=True, recursive=True)
+        with naming(f"list {self.shown()}"):
+            found = [info.path for info in self.filesystem.get_file_info(selector)]
+        below = [path.removeprefix(self.full("")).lstrip("/") for path in found]
+        return [path for path in below if path.startswith(prefix) and path.endswith(suffix)]
 
     def rename(self, path: str, new_path: str) -> None:
         with naming(f"rename {self.shown(path)}", may_be_gone=True):
@@ -80,8 +96,10 @@ class Folder:
         """Nothing to do: an object that was not wholly sent does not exist."""
 
     def shown(self, path: str = "") -> str:
-        """The path as errors name it: without the credentials that a URL may hold."""
-        return f"{self._scheme}{self.full(path)}"
+        """The path as errors name it: without what a URL may say besides, and in characters that can be
+        printed.
+        """
+        return f"{self._scheme}{self.full(path)}".encode(errors="backslashreplace").decode()
 
     def url(self, path: str) -> str:
         """The path as DuckDB knows it; what it would take for a pattern is escaped."""
@@ -110,14 +128,40 @@ class LocalFolder(Folder):
                 raise
             _sync_folder(target.parent)
 
+    def require_file(self, path: str) -> None:
+        """To open a pipe would wait for its other end; a link may lead nowhere, or to a device."""
+        try:
+            kind = os.stat(self.full(path)).st_mode
+        except OSError as error:
+            if os.path.islink(self.full(path)):
+                raise TornFileError(f"{self.shown(path)} is a link that leads nowhere") from None
+            if isinstance(error, FileNotFoundError):
+                raise
+            raise StoreError(f"cannot read {self.shown(path)}: {error.strerror}") from error
+        if not stat.S_ISREG(kind):
+            raise TornFileError(f"{self.shown(path)} is no file")
+        if not _is_utf8(path):
+            raise TornFileError(f"{self.shown(path)} has a name that is no UTF-8")
+
+    def is_folder(self, path: str) -> bool:
+        return os.path.isdir(self.full(path))
+
+    def rename(self, path: str, new_path: str) -> None:
+        with naming(f"rename {self.shown(path)}", may_be_gone=True):
+            os.rename(self.full(path), self.full(new_path))
+
     def names(self, path: str, suffix: str = "") -> list[str]:
         """In one look, so that a file compacted meanwhile is listed, or what it became part of is."""
         try:
             with naming(f"list {self.shown(path)}", may_be_gone=True):
-                found = os.listdir(self.full(path))
+                found = os.listdir(self.full(path)) if self._may_be_listed(path) else []
         except FileNotFoundError:
             return []
         return sorted(name for name in found if name.endswith(suffix))
+
+    def _may_be_listed(self, path: str) -> bool:
+        """A file in a folder's place holds nothing; that the root is one has to be told."""
+        return not path or not os.path.exists(self.full(path)) or self.is_folder(path)
 
     def remove_stale_temporaries(self, path: str) -> None:
         oldest_s = time.time() - STALE_TEMPORARY_S
@@ -160,6 +204,15 @@ def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
             raise
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise StoreError(f"cannot {action}: {reason}") from error
+
+
+def _is_utf8(path: str) -> bool:
+    """What is not comes from a listing with half characters in it."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _literal(path: str) -> str:

@@ -1,7 +1,14 @@
-"""Tables as Parquet bytes, with checksums, and back: what cannot be read back is torn."""
+"""Tables as Parquet bytes, with checksums, and back: what cannot be read back is torn.
 
+Each page has a checksum, which is verified wherever a page is read. What stands between pages is covered by
+the CRC-32 in a file's name: of a small file the whole, of a larger one its footer.
+"""
+
+import re
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -9,9 +16,19 @@ import pyarrow.parquet as pq
 
 from cudnn_sweep.analysis.errors import StoreError, TornFileError
 from cudnn_sweep.analysis.folder import Folder
+from cudnn_sweep.analysis.schema import arrow_schema
 
 UNREADABLE = (OSError, pa.ArrowException)  # pyarrow reports damaged bytes as either
 GROUP_ROWS = 5000  # read at a time by one core: about 12 MB of samples
+SMALL_BYTES = 2**20  # a file is read whole before it is used: that takes a millisecond
+END_BYTES = 8  # the footer's length, and Parquet's mark
+DIGEST = re.compile(r"\.(crc|footer)-([0-9a-f]{8})\.parquet$")
+# Of every row of every version.
+KEYS = ("sweep_id", "trial_id", "attempt_id", "retry", "status", "started_at", "ended_at")
+# Ours, and the files that a scan reads: with their checksums.
+FORMAT = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
 
 
 def encode(table: pa.Table) -> pa.Buffer:
@@ -47,15 +64,23 @@ def encode_few(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
+def file_name(stem: str, content: pa.Buffer) -> str:
+    """Of a file with this content: its checksum is part of it."""
+    if len(content) <= SMALL_BYTES:
+        return f"{stem}.crc-{zlib.crc32(content):08x}.parquet"
+    footer_bytes = int.from_bytes(content[-END_BYTES:-4].to_pybytes(), "little")
+    return f"{stem}.footer-{zlib.crc32(content[-footer_bytes - END_BYTES :]):08x}.parquet"
+
+
 def read(folder: Folder, path: str, columns: list[str] | None = None) -> pa.Table:
     """Some columns of one file; TornFileError if damaged, FileNotFoundError if it is gone."""
-    with _damage_named(folder, path), folder.filesystem.open_input_file(folder.full(path)) as file:
-        return _decode(file, columns)
+    with _damage_named(folder, path), _opened(folder, path) as file:
+        return _decode(folder.shown(path), file, columns)
 
 
 def rows(folder: Folder, path: str) -> int:
     """How many rows a file's footer promises; raises as `read` does."""
-    with _damage_named(folder, path), folder.filesystem.open_input_file(folder.full(path)) as file:
+    with _damage_named(folder, path), _opened(folder, path) as file:
         promised: int = pq.read_metadata(file).num_rows
         return promised
 
@@ -63,9 +88,27 @@ def rows(folder: Folder, path: str) -> int:
 def open_fragment(folder: Folder, path: str) -> ds.ParquetFileFragment:
     """A file to be scanned later, its footer read now; raises as `read` does."""
     with _damage_named(folder, path):
-        fragment = ds.ParquetFileFormat().make_fragment(folder.full(path), folder.filesystem)
+        _opened(folder, path).close()
+        fragment = FORMAT.make_fragment(folder.full(path), folder.filesystem)
         fragment.ensure_complete_metadata()
+        _check_schema(folder.shown(path), fragment.physical_schema)
+        _check_keys_of(folder.shown(path), fragment.metadata)
         return fragment
+
+
+def is_torn(folder: Folder, path: str) -> bool:
+    """Whether the file is at fault; one that cannot be fetched at all is a StoreError."""
+    try:
+        folder.require_file(path)
+        content = folder.read(path)
+        _check_digest(folder.shown(path), path, content)
+    except TornFileError:
+        return True
+    try:
+        _decode(folder.shown(path), pa.BufferReader(content))
+    except (TornFileError, *UNREADABLE):
+        return True
+    return False
 
 
 @contextmanager
@@ -80,19 +123,75 @@ def _damage_named(folder: Folder, path: str) -> Iterator[None]:
         raise StoreError(f"cannot read {folder.shown(path)}: {error}") from error
 
 
-def is_torn(folder: Folder, path: str) -> bool:
-    """Whether the bytes are at fault; a file that cannot be fetched at all is a StoreError."""
-    content = folder.read(path)
-    try:
-        _decode(pa.BufferReader(content))
-    except UNREADABLE:
-        return True
-    return False
+def _opened(folder: Folder, path: str) -> pa.NativeFile:
+    """With what its name promises. Raises TornFileError."""
+    folder.require_file(path)
+    digest = DIGEST.search(path)
+    if digest is not None and digest[1] == "crc":
+        content = folder.read(path)
+        _check_digest(folder.shown(path), path, content)
+        return pa.BufferReader(content)
+    file = folder.filesystem.open_input_file(folder.full(path))
+    if digest is not None:
+        _check_digest(folder.shown(path), path, _footer(file))
+    return file
 
 
-def _decode(source: pa.NativeFile, columns: list[str] | None = None) -> pa.Table:
+def _footer(file: pa.NativeFile) -> bytes:
+    size = file.size()
+    end: bytes = file.read_at(END_BYTES, max(0, size - END_BYTES))
+    footer_bytes = min(size, int.from_bytes(end[:4], "little") + END_BYTES)
+    footer: bytes = file.read_at(footer_bytes, size - footer_bytes)
+    return footer
+
+
+def _check_digest(shown: str, path: str, content: pa.Buffer | bytes) -> None:
+    """`content`: the whole file or, of a large one, its end."""
+    digest = DIGEST.search(path)
+    if digest is None:
+        return
+    if digest[1] == "footer":
+        content = _footer(pa.BufferReader(content))
+    if zlib.crc32(content) != int(digest[2], 16):
+        raise TornFileError(f"{shown} does not hold what was written")
+
+
+def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None) -> pa.Table:
     with pq.ParquetFile(source, page_checksum_verification=True) as file:
-        return file.read(columns)
+        _check_schema(shown, file.schema_arrow)
+        table = file.read(columns)
+    if any(table[key].null_count for key in KEYS if columns is None or key in columns):
+        raise TornFileError(f"{shown} has rows without a key")
+    return table
+
+
+def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
+    """As statistics have them, where they are."""
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    wanted = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in KEYS]
+    found = (group.column(at).statistics for group in groups for at in wanted)
+    if any(each is not None and each.null_count for each in found):
+        raise TornFileError(f"{shown} has rows without a key")
+
+
+def _check_schema(shown: str, schema: pa.Schema) -> None:
+    """A later version's columns are no mistake; a type of its own is."""
+    if not _is_ours(schema.remove_metadata()):
+        raise TornFileError(f"{shown} holds no records of ours")
+
+
+@cache
+def _is_ours(schema: pa.Schema) -> bool:
+    """Few schemas are asked about, each of thousands of files."""
+    own = arrow_schema()
+    shared = [field for field in schema if field.name in own.names]
+    if len(set(schema.names)) != len(schema.names) or not set(KEYS) <= set(schema.names):
+        return False
+    try:
+        pa.unify_schemas([own, pa.schema(shared)], promote_options="default")
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def _columns_by_kind(schema: pa.Schema) -> tuple[list[str], list[str]]:

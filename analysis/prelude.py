@@ -8,7 +8,7 @@ from cudnn_sweep.analysis.schema import arrow_schema
 from cudnn_sweep.analysis.settings_sql import settings_macros, with_config
 from cudnn_sweep.analysis.sql_text import literal
 from cudnn_sweep.analysis.sql_types import sql_type
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.store import SWEEP, Store
 
 REPEATED_KEYS = """\
 select sweep_id, trial_id from ({rows}) group by sweep_id, trial_id having count(*) > 1"""
@@ -85,12 +85,15 @@ def _no_rows() -> str:
 
 
 def _stored_rows(store: Store) -> list[str]:
-    """A select of what the files hold: by a pattern, unless torn files have to be left out."""
+    """A select of what the files hold: by a pattern, unless that finds what is no record of the store's."""
     paths, torn = store.files(), store.torn_files()
     whole = [store.folder.url(path) for path in paths if path not in torn]
     if not whole:
         return []
-    names = whole if torn else [store.folder.url(PATTERN)]
+    is_clean = (
+        not torn and not store.strays() and len(store.folder.files_below(SWEEP)) == len(paths)
+    )
+    names = [store.folder.url(PATTERN)] if is_clean else whole
     listed = ", ".join(literal(name) for name in names)
     options = "union_by_name = true, hive_partitioning = false"
     return [f"select * from read_parquet([{listed}], {options})"]

@@ -71,13 +71,14 @@ class Results:
         return self._ask(parse_query("the SQL given", text), values)
 
     def _ask(self, asked: NamedQuery, values: dict[str, Value]) -> Answer:
-        from cudnn_sweep.analysis.database import open_database
+        from cudnn_sweep.analysis.database import left_out, open_database
 
         every = asked.values(values) if asked.parameters else values
         with open_database(self._store) as database:
-            for torn in database.torn_files:
-                warnings.warn(f"left out {torn}: damaged; a launch sets it aside", stacklevel=3)
-            return Answer(database.query(asked.sql, every))
+            answer = Answer(database.query(asked.sql, every))
+            for torn in database.torn_files:  # those too that the question came upon
+                warnings.warn(left_out(torn), stacklevel=3)
+            return answer
 
     def __repr__(self) -> str:
         return f"<results in {self._store.folder.shown()}>"

@@ -42,6 +42,7 @@ class SnapshotReader:
         self._folder = folder
         self._loose: dict[str, pa.Table] = {}
         self._parts: dict[str, ds.ParquetFileFragment] = {}
+        self._damaged: set[str] = set()
 
     def read(self, paths: list[str]) -> Snapshot:
         """FileNotFoundError where a file is gone by now: list again."""
@@ -68,13 +69,28 @@ class SnapshotReader:
         return self._loose[path]
 
     def _part(self, path: str) -> ds.ParquetFileFragment:
+        if path in self._damaged:
+            raise TornFileError(f"{self._folder.shown(path)} has damaged pages")
         if path not in self._parts:
             self._parts[path] = parquet.open_fragment(self._folder, path)
         return self._parts[path]
 
     def _scanned(self, fragments: list[ds.ParquetFileFragment]) -> ds.FileSystemDataset:
-        format_, filesystem = ds.ParquetFileFormat(), self._folder.filesystem
-        return ds.FileSystemDataset(fragments, _nullable_schema(), format_, filesystem)
+        filesystem = self._folder.filesystem
+        return ds.FileSystemDataset(fragments, _nullable_schema(), parquet.FORMAT, filesystem)
+
+    def find_damage(self) -> bool:
+        """Read every part whole; whether one was found that cannot be, which is left out from then on."""
+        found = {path for path in self._parts if self._is_damaged(path)}
+        self._damaged |= found
+        self._parts = {path: part for path, part in self._parts.items() if path not in found}
+        return bool(found)
+
+    def _is_damaged(self, path: str) -> bool:
+        try:
+            return parquet.is_torn(self._folder, path)
+        except FileNotFoundError:
+            return False
 
 
 def joined(tables: list[pa.Table]) -> pa.Table:

@@ -1,8 +1,8 @@
 """The results: Parquet files below a folder or a URL, one a finished trial, compacted in batches.
 
-    sweep=<id>/trials/<trial_id>-<attempt_id>.parquet   a trial, as soon as it has finished
-    sweep=<id>/trials/together-<unique>.parquet         trials that finished while another was written
-    sweep=<id>/part-<unique>.parquet                    many, once compacted
+    sweep=<id>/trials/<trial_id>-<attempt_id>.<crc>.parquet   a trial, as soon as it has finished
+    sweep=<id>/trials/together-<unique>.<crc>.parquet         trials that finished while another was written
+    sweep=<id>/part-<unique>.<crc>.parquet                    many, once compacted
 
 Killing a writer at any moment loses nothing and repeats at most rows that readers drop by key:
 of several rows for one (sweep_id, trial_id) the highest retry counts, of these the earliest.
@@ -12,6 +12,7 @@ import re
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
@@ -26,6 +27,7 @@ from cudnn_sweep.analysis.snapshot import TRIALS, Snapshot, SnapshotReader, join
 
 Answer = TypeVar("Answer")
 
+SWEEP = "sweep="  # begins the name of a sweep's folder
 TORN_SUFFIX = ".torn"
 SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # ids become names of files
 MANY_PARTS = 10  # small ones: then they are merged, for a query over 200 takes ten times as long
@@ -65,9 +67,12 @@ class Store:
 
         StoreError where not all could be made durable.
         """
-        files = {_loose_path(together): together for together in _by_sweep(records)}
-        for path, together in files.items():
-            self.folder.write(path, parquet.encode_few(to_table(together)))
+        files = {}
+        for together in _by_sweep(records):
+            content = parquet.encode_few(to_table(together))
+            path = parquet.file_name(_loose_stem(together), content)
+            self.folder.write(path, content)
+            files[path] = together
         return files
 
     def compact(
@@ -100,8 +105,9 @@ class Store:
 
     def write_part(self, sweep_id: str, trials: pa.Table) -> None:
         """Store many trials of one sweep in one file."""
-        part = f"{_sweep_folder(sweep_id)}/part-{uuid.uuid4().hex}.parquet"
-        self.folder.write(part, parquet.encode(trials))
+        content = parquet.encode(trials)
+        stem = f"{_sweep_folder(sweep_id)}/part-{uuid.uuid4().hex}"
+        self.folder.write(parquet.file_name(stem, content), content)
 
     def stored_trials(self, sweep_id: str) -> dict[str, StoredTrial]:
         """Every trial of a sweep that has a record, by trial_id."""
@@ -113,15 +119,29 @@ class Store:
 
     def sweep_ids(self) -> list[str]:
         """Sweeps that have a folder, in the order of their names."""
-        names = self.folder.names("")
-        return [name.removeprefix("sweep=") for name in names if name.startswith("sweep=")]
+        return [name.removeprefix(SWEEP) for name in self._named_sweep() if self._is_sweep(name)]
+
+    def strays(self) -> list[str]:
+        """What is called like a sweep's folder and is none, as a file manager's copy: it counts nowhere."""
+        return [self.folder.shown(name) for name in self._named_sweep() if not self._is_sweep(name)]
+
+    def _named_sweep(self) -> list[str]:
+        return [name for name in self.folder.names("") if name.startswith(SWEEP)]
+
+    def _is_sweep(self, name: str) -> bool:
+        return bool(SAFE_ID.fullmatch(name.removeprefix(SWEEP))) and self.folder.is_folder(name)
 
     def snapshot(self, sweep_id: str | None = None) -> Snapshot:
         """What is stored now, of one sweep or of all; duplicates are still in it.
 
         Its parts are read later: FileNotFoundError where they were compacted by then.
         """
-        return self._retried(lambda: self._reader.read(self.files(sweep_id)))
+        found = self._retried(lambda: self._reader.read(self.files(sweep_id)))
+        return found if sweep_id else replace(found, torn=(*found.torn, *self.strays()))
+
+    def has_damage(self) -> bool:
+        """Read every part whole that was scanned; whether one cannot be. The next snapshot lacks it."""
+        return self._reader.find_damage()
 
     def has_lost(self, snapshot: Snapshot) -> bool:
         """Whether a part of a snapshot has been compacted since, so that it can be read no more."""
@@ -153,7 +173,15 @@ class Store:
         return aside
 
     def _counted(self, sweep_id: str | None) -> list[StoredTrial]:
-        return self._retried(lambda: counting(self._reader.read(self.files(sweep_id))))
+        def count() -> list[StoredTrial]:
+            return counting(self._reader.read(self.files(sweep_id)))
+
+        try:
+            return self._retried(count)
+        except (OSError, pa.ArrowException) as error:  # a page of a part, when it was scanned
+            if self.has_damage():
+                return self._retried(count)
+            raise StoreError(f"cannot read {self.folder.shown()}: {error}") from error
 
     def _retried(self, read: Callable[[], Answer]) -> Answer:
         for _ in range(LISTINGS):
@@ -204,7 +232,7 @@ class Store:
 
 
 def _sweep_folder(sweep_id: str) -> str:
-    return f"sweep={check_id(sweep_id)}"
+    return f"{SWEEP}{check_id(sweep_id)}"
 
 
 def _trials_folder(sweep_id: str) -> str:
@@ -218,11 +246,11 @@ def _by_sweep(records: Iterable[RunRecord]) -> Iterable[list[RunRecord]]:
     return found.values()
 
 
-def _loose_path(together: list[RunRecord]) -> str:
+def _loose_stem(together: list[RunRecord]) -> str:
     first = together[0]
     own = f"{check_id(first.trial_id)}-{check_id(first.attempt_id)}"
     name = own if len(together) == 1 else f"together-{uuid.uuid4().hex}"
-    return f"{_trials_folder(first.sweep_id)}/{name}.parquet"
+    return f"{_trials_folder(first.sweep_id)}/{name}"
 
 
 def _unknown(rows: pa.Table, known: set[str]) -> pa.Table:

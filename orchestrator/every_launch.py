@@ -49,7 +49,7 @@ def open_results(location: str, console: Console) -> Store:
     store = open_store(location)
     store.check_writable()
     for torn in store.set_aside_torn():
-        warn(console, f"warning: a half-written file was set aside: {torn}")
+        warn(console, f"warning: a damaged or foreign file was set aside: {torn}")
     return store
 
 

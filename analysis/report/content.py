@@ -83,7 +83,6 @@ def gather(
             location=location,
             sweep_id=sweep_id,
             min_effect=min_effect,
-            torn_files=database.torn_files,
             cells=cells,
             compared=compared,
             time_shares=_typed(TimeShare, _named(database, "where_time_goes")),
@@ -93,6 +92,7 @@ def gather(
             precision_costs=_named(database, "precision_cost", baseline=_most_exact(cells)),
             environments=_named(database, "environment"),
             trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
+            torn_files=database.torn_files,  # those too that these questions came upon
         )
 
 

@@ -37,7 +37,7 @@ def compare(
     """
     from cudnn_sweep.analysis.bisection import read_candidates
     from cudnn_sweep.analysis.comparison import compare as compare_sides
-    from cudnn_sweep.analysis.database import open_database
+    from cudnn_sweep.analysis.database import left_out, open_database
     from cudnn_sweep.analysis.errors import QueryError
     from cudnn_sweep.analysis.store import open_store
 
@@ -46,6 +46,8 @@ def compare(
     named = read_candidates(candidates or "")
     with open_database(open_store(results or results_of_the_launch_file())) as database:
         found = compare_sides(database, a, b, min_effect)
+        for torn in database.torn_files:
+            typer.echo(f"warning: {left_out(torn)}", err=True)
     to_stderr = format not in FOR_PEOPLE
     typer.echo("\n".join(_head(found)) + "\n", err=to_stderr)
     deliver(found.rows, format, None)

@@ -143,15 +143,16 @@ def _given(options: list[str]) -> dict[str, str]:
 
 
 def _ask(store: "Store", asked: "NamedQuery", options: list[str]) -> "pa.Table":
-    from cudnn_sweep.analysis.database import open_database
+    from cudnn_sweep.analysis.database import left_out, open_database
 
     values = asked.parse_values(_given(options))
     with open_database(store) as database:
         if database.is_empty:
             typer.echo(f"note: no results are stored in {store.folder.shown()}", err=True)
-        for torn in database.torn_files:
-            typer.echo(f"warning: left out {torn}: damaged; a launch sets it aside", err=True)
-        return database.query(asked.sql, values)
+        answer = database.query(asked.sql, values)
+        for torn in database.torn_files:  # those too that the question came upon
+            typer.echo(f"warning: {left_out(torn)}", err=True)
+        return answer
 
 
 def deliver(answer: "pa.Table", format: Format, output: Path | None) -> None:

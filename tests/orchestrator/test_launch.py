@@ -133,7 +133,7 @@ def test_killed_launch_is_resumed_and_nothing_is_lost_or_doubled(resumed: Resume
     after = resumed.after
     assert after.returncode == 0, after.stdout + after.stderr
     assert f"resuming {resumed.sweep_id}" in after.stdout
-    assert "half-written file was set aside" in after.stdout
+    assert "foreign file was set aside" in after.stdout
     assert resumed.torn.with_name("half-written.parquet.torn").exists()
     assert list(stored(resumed.here)) == [resumed.sweep_id]
     rows = first_rows(resumed.here, resumed.sweep_id)

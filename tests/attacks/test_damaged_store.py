@@ -1,0 +1,334 @@
+"""Results after a bad disk, a foreign program and a careless hand: no wrong number, nothing stands still."""
+
+import os
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from cudnn_sweep.analysis import parquet
+from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.prelude import prelude_sql
+from cudnn_sweep.analysis.queries import load_query
+from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.orchestrator.every_launch import open_results
+
+Attempts = Callable[[int, int], int]
+Plant = Callable[[Path, pa.Table], object]
+EVERY_VALUE = "select md5(string_agg(r::varchar order by trial_id)) as digest from records r"
+COUNT = "select count(*) as trials from records"
+SWEEP = "night-1"
+LARGE, SMALL = 0, parquet.SMALL_BYTES  # from how many bytes on a file is read in pieces
+
+
+@pytest.fixture
+def rows(measured: pa.Table) -> pa.Table:
+    at = measured.column_names.index("sweep_id")
+    return measured.set_column(at, "sweep_id", pa.array([SWEEP] * len(measured)))
+
+
+@pytest.fixture
+def results(tmp_path: Path, rows: pa.Table) -> Path:
+    """A part, and two loose files."""
+    store = open_store(str(tmp_path / "results"))
+    store.write_part(SWEEP, rows.slice(2))
+    for at in range(2):
+        content = parquet.encode_few(rows.slice(at, 1))
+        stem = f"sweep={SWEEP}/trials/{rows['trial_id'][at]}-{rows['attempt_id'][at]}"
+        store.folder.write(parquet.file_name(stem, content), content)
+    return tmp_path / "results"
+
+
+def asked(results: Path) -> tuple[list[dict[str, object]], tuple[str, ...]]:
+    """A digest of every value of every row, and what was left out."""
+    with open_database(open_store(str(results))) as database:
+        found = database.query(EVERY_VALUE).to_pylist()
+        return found, database.torn_files
+
+
+def flip(content: bytearray, dice: random.Random) -> None:
+    content[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
+
+
+def zero(content: bytearray, dice: random.Random) -> None:
+    start = dice.randrange(len(content))
+    length = min(dice.randrange(1, 64), len(content) - start)
+    content[start : start + length] = bytes(length)
+
+
+def cut(content: bytearray, dice: random.Random) -> None:
+    del content[dice.randrange(len(content)) :]
+
+
+def insert(content: bytearray, dice: random.Random) -> None:
+    content.insert(dice.randrange(len(content)), dice.randrange(256))
+
+
+def swap(content: bytearray, dice: random.Random) -> None:
+    one, other = dice.randrange(len(content)), dice.randrange(len(content))
+    content[one], content[other] = content[other], content[one]
+
+
+DAMAGES = (flip, flip, flip, flip, zero, cut, insert, swap)  # mostly single bits
+
+
+@pytest.mark.parametrize("kind", ["part, read whole", "part, read in pieces", "loose file"])
+def test_no_damage_changes_an_answer_without_a_word(
+    kind: str,
+    tmp_path: Path,
+    rows: pa.Table,
+    attempts: Attempts,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parquet, "SMALL_BYTES", LARGE if "pieces" in kind else SMALL)
+    results = tmp_path / "results"
+    store = open_store(str(results))
+    if kind == "loose file":
+        content = parquet.encode_few(rows.slice(0, 1))
+        stem = f"sweep={SWEEP}/trials/a-b"
+        store.folder.write(parquet.file_name(stem, content), content)
+    else:
+        store.write_part(SWEEP, rows)
+    whole, dice = asked(results), random.Random(seed)
+    (file,) = [results / path for path in store.files()]
+    intact = file.read_bytes()
+    ends: Counter[str] = Counter()
+    for _ in range(attempts(12, 300)):
+        content = bytearray(intact)
+        dice.choice(DAMAGES)(content, dice)
+        file.write_bytes(content)
+        found, left_out = asked(results)
+        ends["named" if left_out else "unharmed"] += 1
+        assert left_out == (str(file),) or (found, left_out) == whole
+    file.write_bytes(intact)
+    assert asked(results) == whole
+    print(f"{kind}: {dict(ends)}")
+
+
+def test_damaged_part_is_left_out_by_every_question_and_set_aside_by_a_launch(
+    results: Path, rows: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "SMALL_BYTES", LARGE)
+    store = open_store(str(results))
+    store.write_part("night-2", rows.slice(0, 4))
+    (part,) = results.glob("sweep=night-2/part-*")
+    content = bytearray(part.read_bytes())
+    content[len(content) // 3] ^= 1
+    part.write_bytes(content)
+    assert {state.sweep_id for state in open_store(str(results)).sweeps()} == {SWEEP}
+    assert open_store(str(results)).torn_files() == [str(part.relative_to(results))]
+    said = StringIO()
+    open_results(str(results), Console(file=said, width=400))
+    assert f"{part.name}.torn" in said.getvalue()
+    assert asked(results)[1] == ()
+
+
+def changed(column: str, kind: pa.DataType) -> Plant:
+    """A file in which a column has another type."""
+
+    def plant(folder: Path, rows: pa.Table) -> None:
+        at = rows.column_names.index(column)
+        nulls = pa.nulls(len(rows), kind)
+        values = pa.array(range(len(rows)), kind) if pa.types.is_integer(kind) else nulls
+        pq.write_table(rows.set_column(at, column, values), folder / "changed.parquet")
+
+    return plant
+
+
+def without(column: str) -> Plant:
+    def plant(folder: Path, rows: pa.Table) -> None:
+        pq.write_table(rows.drop_columns([column]), folder / "without.parquet")
+
+    return plant
+
+
+def nulls_in(column: str) -> Plant:
+    def plant(folder: Path, rows: pa.Table) -> None:
+        at = rows.column_names.index(column)
+        nulls = pa.nulls(len(rows), rows.schema.field(column).type)
+        pq.write_table(rows.set_column(at, column, nulls), folder / "nulls.parquet")
+
+    return plant
+
+
+def bytes_of(content: bytes) -> Plant:
+    return lambda folder, _: (folder / "bytes.parquet").write_bytes(content)
+
+
+def link_to(target: str) -> Plant:
+    return lambda folder, _: (folder / "link.parquet").symlink_to(target)
+
+
+def of_one_column(folder: Path, rows: pa.Table) -> None:
+    pq.write_table(pa.table({"note": ["x"]}), folder / "mine.parquet")
+
+
+def with_a_name_twice(folder: Path, rows: pa.Table) -> None:
+    twice = rows.append_column("status", rows["status"])
+    pq.write_table(twice, folder / "twice.parquet")
+
+
+def of_a_dictionary(folder: Path, rows: pa.Table) -> None:
+    at = rows.column_names.index("gpu")
+    coded = rows["gpu"].dictionary_encode()
+    pq.write_table(rows.set_column(at, "gpu", coded), folder / "coded.parquet")
+
+
+def with_another_writers_name(folder: Path, rows: pa.Table) -> None:
+    """The name promises other bytes."""
+    pq.write_table(rows, folder / "part-0.crc-00000000.parquet")
+
+
+def copied(folder: Path, rows: pa.Table) -> None:
+    """The same rows once more count once."""
+    pq.write_table(rows, folder / "copied.parquet")
+
+
+def of_no_rows(folder: Path, rows: pa.Table) -> None:
+    pq.write_table(rows.slice(0, 0), folder / "empty.parquet")
+
+
+def named_in_latin_1(folder: Path, rows: pa.Table) -> None:
+    pq.write_table(rows, folder / "rows.parquet")
+    os.rename(folder / "rows.parquet", os.fsencode(folder) + b"/caf\xe9.parquet")
+
+
+def of_a_folder(folder: Path, rows: pa.Table) -> None:
+    (folder / "folder.parquet").mkdir()
+
+
+def of_a_pipe(folder: Path, rows: pa.Table) -> None:
+    os.mkfifo(folder / "pipe.parquet")
+
+
+def deeper(folder: Path, rows: pa.Table) -> None:
+    (folder / "a" / "b").mkdir(parents=True)
+    odd = rows.set_column(
+        rows.column_names.index("trial_id"), "trial_id", pa.array(["odd"] * len(rows))
+    )
+    pq.write_table(odd, folder / "a" / "b" / "x.parquet")
+
+
+def a_sweep_called(name: str) -> Plant:
+    def plant(folder: Path, rows: pa.Table) -> None:
+        results = next(each for each in folder.parents if each.name == "results")
+        (results / name / "trials").mkdir(parents=True)
+        pq.write_table(rows, results / name / "x.parquet")
+
+    return plant
+
+
+def a_file_called(name: str) -> Plant:
+    def plant(folder: Path, rows: pa.Table) -> None:
+        results = next(each for each in folder.parents if each.name == "results")
+        (results / name).write_text("no folder")
+
+    return plant
+
+
+OTHER_TYPES: dict[str, tuple[pa.DataType, ...]] = {
+    "block": (pa.int32(), pa.string(), pa.float64()),
+    "retry": (pa.int8(), pa.string()),
+    "replicate": (pa.uint64(),),
+    "sweep_id": (pa.int64(), pa.large_string(), pa.binary()),
+    "trial_id": (pa.int64(), pa.list_(pa.string())),
+    "attempt_id": (pa.int64(),),
+    "status": (pa.bool_(),),
+    "ended_at": (pa.timestamp("ns", tz="UTC"), pa.timestamp("us"), pa.int64(), pa.string()),
+    "started_at": (pa.timestamp("ms", tz="UTC"), pa.date32()),
+    "steady_wall_ms": (pa.float32(), pa.string(), pa.int64()),
+    "benchmark": (pa.int64(), pa.string()),
+    "warnings": (pa.string(), pa.list_(pa.int64())),
+    "gpu": (pa.binary(), pa.float64()),
+    "message": (pa.int64(),),
+}
+CONTENTS: tuple[bytes, ...] = (
+    b"",
+    b"x",
+    b"PAR1",
+    b"PAR1PAR1",
+    b"PARE",
+    b"PAR1" + bytes(5000) + b"PAR1",
+)
+CONTENTS += (b"PAR1" + b"\xff" * 4 + b"PAR1", b"#!/bin/sh\nrm -rf /\n", b"\x89PNG\r\n\x1a\n" * 99)
+TARGETS = ("/etc/passwd", "/dev/zero", "/dev/null", "nowhere", "link.parquet", "/", "..")
+SWEEP_NAMES = ("sweep=night-1 (copy)", "sweep=.x", "sweep=é", "sweep=", "sweep=a b", "sweep=..")
+GARBAGE: dict[str, Plant] = {
+    **{
+        f"{column} as {kind}": changed(column, kind)
+        for column, kinds in OTHER_TYPES.items()
+        for kind in kinds
+    },
+    **{f"no {column}": without(column) for column in parquet.KEYS},
+    **{f"nulls in {column}": nulls_in(column) for column in parquet.KEYS},
+    **{f"{len(content)} bytes, {content[:9]!r}": bytes_of(content) for content in CONTENTS},
+    **{f"a link to {target}": link_to(target) for target in TARGETS},
+    **{f"a folder {name}": a_sweep_called(name) for name in SWEEP_NAMES},
+    "a file sweep=x": a_file_called("sweep=x"),
+    **{
+        plant.__name__.replace("_", " "): plant
+        for plant in (
+            of_one_column,
+            with_a_name_twice,
+            of_a_dictionary,
+            with_another_writers_name,
+            copied,
+            of_no_rows,
+            named_in_latin_1,
+            of_a_folder,
+            of_a_pipe,
+            deeper,
+        )
+    },
+}
+PLACES = ("trials", "")
+
+
+def cases(attempts: Attempts, seed: int) -> Iterator[tuple[str, Plant, str]]:
+    every = [(name, plant, place) for name, plant in GARBAGE.items() for place in PLACES]
+    count = attempts(12, len(every))
+    yield from every if count >= len(every) else random.Random(seed).sample(every, count)
+
+
+def test_there_are_80_kinds() -> None:
+    assert len(GARBAGE) >= 75
+
+
+def test_no_stray_thing_stops_the_rest_or_counts(
+    results: Path, rows: pa.Table, attempts: Attempts, seed: int
+) -> None:
+    """A question, one of ours, plain DuckDB, and what a launch does first and last."""
+    question = load_query("helps_or_hurts")
+    clean = asked(results)
+    done = 0
+    for name, plant, place in cases(attempts, seed):
+        here = results.with_name("attacked") / f"{done}" / "results"
+        copy(results, here)
+        plant(here / f"sweep={SWEEP}" / place, rows)
+        told = f"{name} in {place or 'the sweep'}"
+        with open_database(open_store(str(here))) as database:
+            assert database.query(COUNT).to_pylist() == [{"trials": len(rows)}], told
+            database.query(question.sql, question.values({}))
+        with duckdb.connect() as plain:
+            plain.execute(prelude_sql(open_store(str(here))))
+            assert plain.sql(COUNT).fetchall() == [(len(rows),)], told
+        store = open_results(str(here), Console(quiet=True))
+        assert len(store.stored_trials(SWEEP)) == len(rows), told
+        store.compact(SWEEP)
+        assert asked(here)[0] == clean[0], told
+        assert not store.torn_files(), told
+        done += 1
+    print(f"{done} cases")
+
+
+def copy(results: Path, to: Path) -> None:
+    shutil.copytree(results, to)
