@@ -42,6 +42,8 @@ SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     # Out of memory is for the kernel to judge: Ray would end the recorder or a slot, not the trial.
     "RAY_memory_monitor_refresh_ms": "0",
+    # Without its head Ray ends after so long, and takes us along: 60 s unasked.
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
     # Nobody reads them, and what collects them runs beside our measurements.
     "RAY_enable_metrics_collection": "0",
 }

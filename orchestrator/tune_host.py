@@ -23,6 +23,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.group_recorder import GroupRecorder
+from cudnn_sweep.orchestrator.lost import RecorderGone, UntilLost
 from cudnn_sweep.orchestrator.nodes_gone import GONE_S, NodesGone
 from cudnn_sweep.orchestrator.plan import Plan, Trial
 from cudnn_sweep.orchestrator.progress import Progress
@@ -38,6 +39,10 @@ QUIET = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "RAY_AIR_NEW_OUTPUT": "0",
 }
+
+ANSWER_S = 10.0  # the recorder answers at once while it lives
+OWN_GONE_S = 10.0  # on one machine no cable brings a node back
+AGAIN = ", and with it what was not recorded yet: launch again to go on"
 
 SlotMaker = Callable[[Session, str], Slot]
 
@@ -183,18 +188,6 @@ class ActorsKept(FIFOScheduler):
         """Tune then starts those that wait in their order."""
 
 
-class UntilNodesGone(tune.Stopper):
-    def __init__(self, gone: NodesGone) -> None:
-        self._gone = gone
-
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        return False
-
-    def stop_all(self) -> bool:
-        """Asked by Tune many times a second."""
-        return self._gone.look()
-
-
 def alive_nodes() -> set[str]:
     """The ids of Ray's that it has not given up."""
     return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
@@ -209,7 +202,7 @@ class Host:
         """`followed`: `take` is asked for the records as they come."""
         self._session = session
         self._slots = slots
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        here = NodeAffinitySchedulingStrategy(_own_node(), soft=False)
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         busy = min(slots.count, sum(1 for _ in session.plan.blocks()))
         self._recorder: Any = (
@@ -220,7 +213,7 @@ class Host:
 
     def progress(self) -> Progress:
         """How far it is; may be asked from another thread while `run` runs."""
-        return self._ask(self._recorder.progress.remote())
+        return self._ask(self._recorder.progress.remote(), ANSWER_S)
 
     def take(self) -> list[RunRecord]:
         """Records that became durable since the last time; may be asked from another thread."""
@@ -246,7 +239,7 @@ class Host:
             recorder=self._recorder,
             gate=self._gate,
         )
-        gone = NodesGone(self._slots.nodes, alive_nodes, patience_s=self._slots.gone_s)
+        lost = UntilLost(RecorderGone(self._recorder), self._nodes_gone())
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(
@@ -257,7 +250,7 @@ class Host:
             ),
             run_config=tune.RunConfig(
                 name=self._session.launch_id,
-                stop=UntilNodesGone(gone) if self._slots.nodes else None,
+                stop=lost,
                 storage_path=str(tune_folder),
                 failure_config=tune.FailureConfig(max_failures=MAX_LOST * max(map(len, blocks))),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
@@ -265,16 +258,30 @@ class Host:
             ),
         )
         tuner.fit()
-        if gone.reason is not None:
-            ray.get(self._recorder.stop.remote(gone.reason))
+        if lost.reason is not None:
+            try:
+                ray.get(self._recorder.stop.remote(lost.reason), timeout=ANSWER_S)
+            except ray.exceptions.RayError:
+                raise UnfinishedError(f"{lost.reason}{AGAIN}") from None
+
+    def _nodes_gone(self) -> NodesGone:
+        """Without nodes of a cluster the one that this process started is all there is."""
+        if self._slots.nodes:
+            return NodesGone(self._slots.nodes, alive_nodes, patience_s=self._slots.gone_s)
+        return NodesGone({_own_node(): "this machine"}, alive_nodes, patience_s=OWN_GONE_S)
 
     def finish(self, refuges: list[Path]) -> Progress:
         """Write what is held and compact; see Recorder.finish."""
         return self._ask(self._recorder.finish.remote(self._session.sweep_id, refuges))
 
-    def _ask(self, answer: Any) -> Progress:
+    def _ask(self, answer: Any, timeout_s: float | None = None) -> Progress:
         try:
-            found: Progress = ray.get(answer)
-        except ray.exceptions.RayError as error:
-            raise UnfinishedError(f"the recorder is gone: {error}") from error
+            found: Progress = ray.get(answer, timeout=timeout_s)
+        except ray.exceptions.RayError:
+            raise UnfinishedError(f"the recorder is gone{AGAIN}") from None
         return found
+
+
+def _own_node() -> str:
+    node: str = ray.get_runtime_context().get_node_id()
+    return node

@@ -1,5 +1,8 @@
 """The command line, a file a command. `--help` imports neither torch nor ray."""
 
+# First: a signal while the rest is imported ends a command as it does later.
+from cudnn_sweep.orchestrator.cli import early_signals  # noqa: F401, I001
+
 import typer
 
 from cudnn_sweep.orchestrator.cli.catalog import suites, workloads

@@ -12,10 +12,19 @@ from typer.core import TyperGroup
 
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.orchestrator.cli import early_signals
+from cudnn_sweep.orchestrator.cli.standing_by import (
+    INTERRUPTED,
+    KEPT,
+    TERMINATED,
+    is_watched,
+    say_code,
+)
 from cudnn_sweep.orchestrator.errors import OrchestratorError, UnfinishedError
 from cudnn_sweep.workloads.errors import WorkloadError
 
-UNFINISHED, USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+UNFINISHED, USAGE = 1, 2
+MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)
 
 
 class Commands(TyperGroup):
@@ -34,20 +43,29 @@ def mistakes_exit() -> Iterator[None]:
     def terminate(number: int, frame: object) -> NoReturn:
         nonlocal code  # Tune answers any KeyboardInterrupt with one of its own
         code = TERMINATED
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends it twice
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, terminate)
+    if signal.getsignal(signal.SIGINT) is early_signals.end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     except UnfinishedError as error:
         typer.echo(f"sweep: {error}", err=True)
-        raise typer.Exit(UNFINISHED) from None
-    except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
+        _end(UNFINISHED)
+    except MISTAKES as error:
         typer.echo(f"sweep: {error}", err=True)
-        raise typer.Exit(USAGE) from None
+        _end(USAGE)
     except KeyboardInterrupt:
-        typer.echo("sweep: interrupted; what was recorded is kept, launch again to go on", err=True)
+        typer.echo(f"sweep: interrupted; {KEPT}", err=True)
         leave(code)
+
+
+def _end(code: int) -> NoReturn:
+    if is_watched():  # Ray Tune may have run here
+        leave(code)
+    raise typer.Exit(code)
 
 
 def leave(code: int) -> NoReturn:
@@ -56,4 +74,5 @@ def leave(code: int) -> NoReturn:
     """
     sys.stdout.flush()
     sys.stderr.flush()
+    say_code(code)
     os._exit(code)

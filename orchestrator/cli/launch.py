@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+UNFINISHED = 1  # exit code
+
 
 def launch(
     file: Annotated[
@@ -63,17 +65,21 @@ def launch(
     the reason given. 130: Ctrl-C. 143: SIGTERM.
     """
     from cudnn_sweep.orchestrator.cli.failing import leave
-    from cudnn_sweep.orchestrator.launch import launch as run_launch
-    from cudnn_sweep.orchestrator.options import LaunchOptions
-    from cudnn_sweep.orchestrator.say import console_here
-    from cudnn_sweep.orchestrator.shard import read_shard
-    from cudnn_sweep.orchestrator.sweep_choice import Wish
+    from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 
     if at is not None and not manifest:
         raise typer.BadParameter(
             "--at goes with --manifest; on this machine: sweep schedule install"
         )
     _check_together(resume, new, sweep_id, shard)
+    if not dry_run and not manifest:
+        stand_by(lost=UNFINISHED)
+    from cudnn_sweep.orchestrator.launch import launch as run_launch
+    from cudnn_sweep.orchestrator.options import LaunchOptions
+    from cudnn_sweep.orchestrator.say import console_here
+    from cudnn_sweep.orchestrator.shard import read_shard
+    from cudnn_sweep.orchestrator.sweep_choice import Wish
+
     wish = Wish(
         resume=resume,
         new=new,

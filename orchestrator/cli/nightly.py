@@ -1,12 +1,20 @@
 """`sweep nightly`."""
 
 import os
+import traceback
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cudnn_sweep.orchestrator.nightly.options import NightOptions
+
+COULD_NOT_TELL = 3  # exit code
 
 
 class Format(StrEnum):
@@ -57,8 +65,11 @@ def nightly(
     reason given. 130: Ctrl-C. 143: SIGTERM. A night that was cut goes on where it is started again.
     """
     from cudnn_sweep.orchestrator.cli.failing import leave
+    from cudnn_sweep.orchestrator.cli.standing_by import stand_by
+
+    if not dry_run and pin is None and not unpin:
+        stand_by(lost=COULD_NOT_TELL)
     from cudnn_sweep.orchestrator.cli.launch import program
-    from cudnn_sweep.orchestrator.nightly.night import run_night
     from cudnn_sweep.orchestrator.nightly.night_name import read_date
     from cudnn_sweep.orchestrator.nightly.options import NightOptions
     from cudnn_sweep.orchestrator.nightly.pinning import pin_baseline
@@ -82,5 +93,19 @@ def nightly(
         first = None if pin is None else read_date(pin, "--pin")
         typer.echo(pin_baseline(options, first))
         return
-    code = run_night(options, os.environ, console)
-    leave(code)
+    leave(_run(options, console))
+
+
+def _run(options: "NightOptions", console: "Console") -> int:
+    """Exit code 1 says one thing: whatever was not foreseen could not tell."""
+    from cudnn_sweep.orchestrator.cli.failing import MISTAKES
+    from cudnn_sweep.orchestrator.nightly.night import run_night
+
+    try:
+        return run_night(options, os.environ, console)
+    except MISTAKES:
+        raise
+    except Exception as error:  # noqa: BLE001  # of whichever library
+        traceback.print_exc()
+        typer.echo(f"sweep: could not tell: {type(error).__name__}: {error}", err=True)
+        return COULD_NOT_TELL

@@ -39,6 +39,12 @@ class Compared:
 def compare(asked: AskedNight, began: datetime, console: Console) -> Compared:
     diary = asked.diary()
     first, before = diary.baseline(), diary.before(asked.name)
+    if first is not None and asked.name.date < first:
+        reason = f"{asked.name.date} is before {first}, the pinned night: --unpin, or --pin an earlier one"
+        return not_measured(asked, began, (reason,))
+    for file in diary.unreadable(asked.name):
+        warning = f"warning: left out {file}: it is no night's JSON"
+        console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
     earlier = before.findings if before else ()
     history = _read(asked, first)
     if history is None:

@@ -13,6 +13,7 @@ from datetime import date
 import pyarrow as pa
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json, to_json
 from cudnn_sweep.analysis.store import Store
@@ -35,6 +36,7 @@ class Baseline(BaseModel):
     """The night from which on nights are compared, and to whose month."""
 
 
+SHOWN = 200  # characters of a file that is not what it should be
 TOLD = TypeAdapter(list[Told])
 
 
@@ -61,10 +63,21 @@ class Diary:
         """The last outcome of an earlier night that measured something."""
         for night in reversed(self._nights()):
             if night < f"{name.sweep_id}.json":
-                outcome = from_json(self._read(night) or "")
-                if outcome.recorded_trials:
+                outcome = self._outcome(night)
+                if outcome is not None and outcome.recorded_trials:
                     return outcome
         return None
+
+    def unreadable(self, name: NightName) -> list[str]:
+        """Where outcomes of earlier nights lie that cannot be read: callers say so."""
+        earlier = [night for night in self._nights() if night < f"{name.sweep_id}.json"]
+        return [self._shown(night) for night in earlier if self._outcome(night) is None]
+
+    def _outcome(self, night: str) -> NightOutcome | None:
+        try:
+            return from_json(self._read(night) or "")
+        except ReportError:
+            return None
 
     def is_last(self, name: NightName) -> bool:
         return all(night <= f"{name.sweep_id}.json" for night in self._nights())
@@ -82,10 +95,10 @@ class Diary:
     def baseline(self) -> date | None:
         text = self._read("baseline.json")
         try:
-            return Baseline.model_validate_json(text).first if text else None
+            return None if text is None else Baseline.model_validate_json(text).first
         except ValidationError:
             raise SpecError(
-                f"{self._shown('baseline.json')} is no pinned baseline: {text}"
+                f"{self._shown('baseline.json')} is no pinned baseline: {(text or '')[:SHOWN]!r}"
             ) from None
 
     def pin(self, first: date) -> None:
@@ -103,7 +116,7 @@ class Diary:
             content: bytes = self.store.folder.read(self._path(name)).to_pybytes()
         except FileNotFoundError:
             return None
-        return content.decode()
+        return content.decode(errors="replace")
 
     def _write(self, name: str, text: str) -> None:
         self.store.folder.write(self._path(name), pa.py_buffer(text.encode()))

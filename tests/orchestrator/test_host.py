@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ import ray
 from cudnn_sweep.analysis.progress import blocks_of
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
-from cudnn_sweep.orchestrator.errors import ServerError
+from cudnn_sweep.orchestrator.errors import ServerError, UnfinishedError
 from cudnn_sweep.orchestrator.every_launch import run_rounds, session_for
 from cudnn_sweep.orchestrator.plan import Plan, Trial
 from cudnn_sweep.orchestrator.process.protocol import Outcome
@@ -302,6 +303,26 @@ def test_full_disk_stops_new_trials_and_loses_none(
     assert 0 < len(stored) < len(plan.trials)
     assert len(stored) + len(kept) == progress.recorded + progress.held
     assert not stored.keys() & kept.keys()
+
+
+def test_launch_whose_recorder_dies_ends_at_once_and_says_so(
+    ray_here: Path, plan_of: MakePlan, fake_slot: MakeSlot, tmp_path: Path
+) -> None:
+    plan = plan_of("noop", replicates=40)
+    session = new_session(plan, tmp_path)
+    host = Host(session, results=str(tmp_path), slots=Slots(count=1, gpu=True))
+    recorder = host._recorder
+    die = threading.Timer(4.0, lambda: ray.kill(recorder))
+    die.start()
+    began = time.monotonic()
+    with pytest.raises(UnfinishedError, match="the recorder is gone.*launch again to go on"):
+        host.run(ray_here, None, fake_slot(trial_s=0.4))
+    die.join()
+    assert time.monotonic() - began < 25
+    with pytest.raises(UnfinishedError, match="the recorder is gone"):
+        host.finish([])
+    stored = open_store(str(tmp_path)).stored_trials(session.sweep_id)
+    assert 0 < len(stored) < len(plan.trials)
 
 
 def test_ray_is_still_up(ray_here: Path) -> None:

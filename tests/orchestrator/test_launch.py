@@ -105,7 +105,8 @@ def resumed(tmp_path_factory: pytest.TempPathFactory, faulty: str) -> Resumed:
         replicates=3,
     )
     with begun(here) as launch:
-        os.kill(launch.pid, signal.SIGSTOP)  # it would be through before the other has asked
+        (worker,) = Path(f"/proc/{launch.pid}/task/{launch.pid}/children").read_text().split()
+        os.kill(int(worker), signal.SIGSTOP)  # it would be through before the other has asked
         meanwhile = sweep(here, "launch")
         os.kill(launch.pid, signal.SIGKILL)
         launch.wait()
@@ -114,7 +115,7 @@ def resumed(tmp_path_factory: pytest.TempPathFactory, faulty: str) -> Resumed:
     torn.write_bytes(b"PAR1 and then the power went")
     return Resumed(
         here=here,
-        pid=launch.pid,
+        pid=int(worker),
         sweep_id=sweep_id,
         rows=first_rows(here, sweep_id),
         torn=torn,

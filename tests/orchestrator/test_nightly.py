@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer
 from rich.console import Console
+from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.cell_names import cell_name
 from cudnn_sweep.analysis.nightly.history import History, read_history
@@ -26,6 +28,7 @@ from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
@@ -207,6 +210,59 @@ def test_launch_files_that_share_results_have_nights_of_their_own(
     night(2, file=Path("other.yaml"))
     assert [each.sweep_id for each in history(1).nights] == ["night-2026-11-01-lab"]
     assert (here / "results" / "nightly" / "other-lab" / "night-2026-11-02-other-lab.json").exists()
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000, b"", b'{"a": 1}'])
+def test_a_damaged_diary_ends_no_night_and_is_named(
+    here: Path, night: RunNight, content: bytes
+) -> None:
+    night(1)
+    diary = here / "results" / "nightly" / "lab"
+    (diary / "night-2026-11-01-lab.json").write_bytes(content)
+    (diary / "told.json").write_bytes(content)
+    said = io.StringIO()
+    assert night(2, console=Console(file=said, width=400)) == 3, "insufficient data"
+    assert "night-2026-11-01-lab.json: it is no night's JSON" in said.getvalue()
+    assert outcome(here, 2).recorded_trials > 0
+
+
+def test_an_unreadable_pin_is_refused_by_name_and_unpins_nothing(
+    here: Path, night: RunNight
+) -> None:
+    night(1)
+    (here / "results" / "nightly" / "lab" / "baseline.json").write_bytes(b"")
+    said = io.StringIO()
+    assert night(2, console=Console(file=said, width=400)) == 3
+    assert "baseline.json is no pinned baseline: ''" in said.getvalue()
+
+
+def test_a_night_before_the_pinned_one_says_so(here: Path, night: RunNight) -> None:
+    for day in (1, 2):
+        night(day)
+    pin_baseline(
+        NightOptions(file=Path("cluster.yaml"), night=date(2026, 11, 2)), date(2026, 11, 2)
+    )
+    assert night(1, measure=False) == 3
+    assert outcome(here, 1).reasons == (
+        "2026-11-01 is before 2026-11-02, the pinned night: --unpin, or --pin an earlier one",
+    )
+
+
+def test_what_was_not_foreseen_is_no_regression(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> int:
+        raise ZeroDivisionError("of a library's")
+
+    monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.night.run_night", fails)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", _raise_exit)
+    done = CliRunner().invoke(app, ["nightly", "--fake", "script.yaml"])
+    assert done.exit_code == 3
+    assert "could not tell: ZeroDivisionError: of a library's" in done.stderr
+
+
+def _raise_exit(code: int) -> None:
+    raise typer.Exit(code)
 
 
 def test_a_pinned_night_begins_what_is_compared_with(here: Path, night: RunNight) -> None:

@@ -54,7 +54,7 @@ def from_json(text: str) -> NightOutcome:
             raise ReportError(f"a night's JSON of version {version}: {SCHEMA_VERSION} is read here")
         rows = [_with_key(row) for row in found["findings"]]
         return OUTCOME.validate_python(found | {"findings": rows})
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ReportError(f"no night's JSON: {error}") from error
 
 

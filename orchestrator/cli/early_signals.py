@@ -1,0 +1,18 @@
+"""Ctrl-C and SIGTERM until a command handles them: an exit code, and no traceback out of an import."""
+
+import os
+import signal
+import sys
+
+PROGRAMS = ("sweep", "-m", "__main__.py")  # `-m`: while Python imports this package to run it
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+def end(number: int, frame: object) -> None:
+    os._exit(CODES[signal.Signals(number)])
+
+
+if os.path.basename(sys.argv[0]) in PROGRAMS:  # and not inside another program
+    for each in CODES:
+        if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(each, end)

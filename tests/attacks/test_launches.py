@@ -1,0 +1,292 @@
+"""Launches under attack: killed at random moments, without a part of their Ray, by signals, through their ports.
+
+What they stored is read by pyarrow alone.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+Attempts = Callable[[int, int], int]
+SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]
+HANG_S = 90.0  # of a launch that takes a few seconds, on a machine that others use too
+END_S = 60.0  # until nothing of a launch is left
+REPLICATES = 8
+TRIALS = 2 * REPLICATES + 1  # two configs, and an A/A pair's second
+LAUNCH_FILE = f"""
+metadata:
+  sweep:
+    configs: [{{benchmark: false}}, {{benchmark: true}}]
+    replicates: {REPLICATES}
+    measure: {{warmup_s: 0, steady_budget_s: 0.02, calibrate: false, timeout_s: 20}}
+    cells: [{{workload: noop}}]
+"""
+# By a part of the command line, or of the name that Ray gives.
+ROLES = {
+    "recorder": "ray::GroupRecorder",
+    "gate": "ray::SlotGate",
+    "worker": "ray::ResourceTrainable",
+    "fork server": "cudnn_sweep.orchestrator.process.server",
+    "raylet": "raylet/raylet",
+    "GCS": "gcs_server",
+    "agent": "ray::DashboardAgent",
+    "runtime agent": "ray::RuntimeEnvAgent",
+    "janitor": "janitor.py",
+}
+
+
+def prepare(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tmp").mkdir()
+    (folder / "cluster.yaml").write_text(LAUNCH_FILE)
+    return folder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    folder: Path
+    process: subprocess.Popen[bytes]
+    output: Path
+
+    def said(self) -> str:
+        return self.output.read_text(errors="replace")
+
+    def recorded(self) -> int:
+        return sum(1 for _ in self.folder.glob("results/sweep=*/trials/*.parquet"))
+
+    def pids(self) -> set[int]:
+        """Of it and of all that it started: by descent, and by what Ray's processes carry."""
+        mark = f"TMPDIR={self.folder / 'tmp'}\0".encode()
+        marked = {pid for pid in _every() if mark in _read(pid, "environ")}
+        return marked | _below(self.process.pid) | self._of_ray()
+
+    def _of_ray(self) -> set[int]:
+        own = os.fsencode(self.folder / "tmp")
+        return {pid for pid in _every() if own in _read(pid, "cmdline")}
+
+    def role(self, name: str) -> list[int]:
+        """Processes of this launch that do that."""
+        wanted = ROLES[name].encode()
+        return [pid for pid in self.pids() if wanted in _read(pid, "cmdline")]
+
+    def worker(self) -> list[int]:
+        """The process that does the work, which the shell's waits for."""
+        return [pid for pid in _children(self.process.pid)]
+
+    def wait(self, limit_s: float = HANG_S) -> int:
+        """Its exit code. Raises TimeoutExpired where it hangs."""
+        return self.process.wait(limit_s)
+
+
+@contextmanager
+def begun(folder: Path, *arguments: str, command: str = "launch") -> Iterator[Launch]:
+    """Whatever is left of it at the end is killed."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    output = folder / f"output-{time.monotonic_ns()}"
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [*SWEEP, command, *arguments],
+            cwd=folder,
+            env={**os.environ, "TMPDIR": str(folder / "tmp"), "CUDA_VISIBLE_DEVICES": ""},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    launch = Launch(folder=folder, process=process, output=output)
+    try:
+        yield launch
+    finally:
+        for pid in launch.pids():
+            kill(pid)
+        process.wait()
+
+
+def finish(folder: Path) -> str:
+    """Launch until it is done; what the last one said."""
+    for _ in range(4):
+        with begun(folder) as launch:
+            code = launch.wait()
+            said = launch.said()
+        if code == 0:
+            return said
+    raise AssertionError(f"four launches did not finish it; the last said:\n{said}")
+
+
+def left_behind(launch: Launch) -> list[str]:
+    """Command lines of what still runs after END_S, and folders of a Ray that nobody removed."""
+    ends = time.monotonic() + END_S
+    while (left := launch.pids()) and time.monotonic() < ends:
+        time.sleep(0.1)
+    lines = [_read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace") for pid in left]
+    return [*lines, *(str(found) for found in (launch.folder / "tmp").glob("sweep-????????"))]
+
+
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def check_stored(folder: Path) -> Counter[str]:
+    """By plain pyarrow: each trial of each sweep's plan once, no file that does not read."""
+    files = sorted((folder / "results").rglob("*"))
+    strange = [file for file in files if file.suffix in (".torn", ".tmp")]
+    assert not strange, strange
+    rows = [
+        row
+        for file in files
+        if file.suffix == ".parquet"
+        for row in pq.read_table(
+            file, columns=["sweep_id", "trial_id", "attempt_id", "status", "repeats_block"]
+        ).to_pylist()
+    ]
+    planned = [row for row in rows if row["repeats_block"] is None]
+    assert len({row["attempt_id"] for row in rows}) == len(rows), "an attempt stands there twice"
+    by_sweep = Counter(row["sweep_id"] for row in planned)
+    keys = {(row["sweep_id"], row["trial_id"]) for row in planned}
+    assert len(keys) == len(planned), "a trial stands there twice"
+    assert set(by_sweep.values()) == {TRIALS}, f"a trial is missing: {by_sweep}"
+    return Counter(row["status"] for row in planned)
+
+
+def _every() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+
+
+def _read(pid: int, file: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{file}").read_bytes()
+    except OSError:
+        return b""
+
+
+def _children(pid: int) -> Sequence[int]:
+    return [int(each) for each in _read(pid, f"task/{pid}/children").split()]
+
+
+def _below(pid: int) -> set[int]:
+    found = {pid} if _read(pid, "cmdline") else set()
+    for child in _children(pid):
+        found |= _below(child)
+    return found
+
+
+LATEST_S = 14.0  # of a kill after the launch began; a quiet machine is done by then
+LOST_S = 30.0  # in which a launch ends, or goes on, that lost a part of its Ray
+TARGETS = (
+    *("everything", "everything", "driver", "shell's process", "worker", "fork server", "recorder"),
+    *("raylet", "GCS", "gate", "agent", "runtime agent"),
+)
+
+
+def test_killed_launches_lose_and_double_nothing(
+    tmp_path: Path, attempts: Attempts, seed: int
+) -> None:
+    """Each sweep is hit a few times, then launched until it is done, and counted by pyarrow alone."""
+    dice, wanted = random.Random(seed), attempts(1, 200)
+    done: Counter[str] = Counter()
+    sweeps = 0
+    while done.total() < wanted:
+        folder = prepare(tmp_path / f"sweep-{sweeps}")
+        for _ in range(min(dice.randint(1, 4), wanted - done.total())):
+            before = set(folder.glob("results/sweep=*/trials/*")) | set(
+                folder.glob("results/*/part-*")
+            )
+            with begun(folder) as launch:
+                target = dice.choice(TARGETS)
+                done[target] += _hit(launch, target, dice)
+                launch.wait()
+                assert not left_behind(launch), f"after {target}"
+            assert _rows(folder) >= _rows_of(before), f"rows are gone after {target}"
+        finish(folder)
+        check_stored(folder)
+        sweeps += 1
+    print(f"{done.total()} kills over {sweeps} sweeps of {TRIALS} trials: {dict(done)}")
+
+
+def _hit(launch: Launch, target: str, dice: random.Random) -> bool:
+    """At a random moment; whether there was something to hit by then."""
+    ends = time.monotonic() + dice.uniform(0.0, LATEST_S)
+    while time.monotonic() < ends and launch.process.poll() is None:
+        time.sleep(0.02)
+    if target == "everything":
+        janitor = set(launch.role("janitor"))  # it is there to be left
+        pids = sorted(launch.pids() - janitor)
+    elif target == "driver":
+        pids = list(launch.worker())
+    elif target == "shell's process":
+        pids = [launch.process.pid]
+    else:
+        pids = launch.role(target)
+    for pid in pids:
+        kill(pid)
+    return bool(pids)
+
+
+def _rows(folder: Path) -> int:
+    return _rows_of(set(folder.glob("results/sweep=*/**/*.parquet")))
+
+
+def _rows_of(files: set[Path]) -> int:
+    there = [file for file in files if file.suffix == ".parquet" and file.exists()]
+    return sum(pq.read_metadata(file).num_rows for file in there)
+
+
+@pytest.mark.parametrize("lost", ["agent", "recorder", "GCS", "raylet", "runtime agent", "gate"])
+def test_launch_that_lost_a_part_of_its_ray_ends_or_goes_on(
+    lost: str, tmp_path: Path, attempts: Attempts
+) -> None:
+    for number in range(attempts(lost == "agent", 3)):
+        folder = prepare(tmp_path / f"{number}")
+        with begun(folder) as launch:
+            while launch.recorded() < 2:
+                assert launch.process.poll() is None, launch.said()
+                time.sleep(0.05)
+            for pid in launch.role(lost):
+                kill(pid)
+            began = time.monotonic()
+            code = launch.wait(LOST_S)
+            took_s = time.monotonic() - began
+            said = launch.said()
+            assert not left_behind(launch)
+        assert code == 0 or "launch again to go on" in said, said
+        print(f"{lost}: exit code {code} after {took_s:.1f} s")
+        finish(folder)
+        check_stored(folder)
+
+
+def test_signal_ends_a_launch_with_its_code_at_any_moment(
+    tmp_path: Path, attempts: Attempts, seed: int
+) -> None:
+    """To the shell's process, and to the whole group as `timeout` and Slurm send it."""
+    dice = random.Random(seed)
+    codes = {signal.SIGINT: 130, signal.SIGTERM: 143}
+    folder = prepare(tmp_path / "signals")
+    ends: Counter[str] = Counter()
+    for _ in range(attempts(2, 40)):
+        number = dice.choice(list(codes))
+        whole_group = dice.random() < 0.5
+        with begun(folder, "--new") as launch:
+            time.sleep(dice.uniform(0.15, LATEST_S))
+            if launch.process.poll() is None:
+                pids = launch.pids() if whole_group else {launch.process.pid}
+                for pid in sorted(pids) if whole_group else pids:
+                    if not whole_group or pid not in launch.role("janitor"):
+                        kill(pid, number)
+                code = launch.wait(40.0)
+                assert code in (codes[number], 0), launch.said()
+                assert "Traceback" not in launch.said(), launch.said()
+                ends[f"{number.name} to {'all' if whole_group else 'one'}: {code}"] += 1
+            assert not left_behind(launch)
+    print(dict(ends))
