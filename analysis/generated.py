@@ -164,7 +164,7 @@ def _trials(
         "steady_iterations": pa.array(random.integers(samples // 3, 2 * samples // 3 + 1, count)),
         "logged_searches": pa.array(searches.astype(np.int64), mask=failed),
         "warnings": _typed(
-            "warnings", [["throttled"] if place % 97 == 0 else [] for place in places]
+            "warnings", [["shared_gpu"] if place % 97 == 0 else [] for place in places]
         ),
     }
 

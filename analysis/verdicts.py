@@ -4,10 +4,14 @@ The arithmetic is in sql/helps_or_hurts.sql and sql/break_even.sql, and so are t
 """
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from cudnn_sweep.analysis.answers import answer
 from cudnn_sweep.analysis.queries import Value
 from cudnn_sweep.analysis.store import Store
+
+CellKey: TypeAlias = tuple[str, str, str, str | None]
+"""Cell, hardware, software, and the hash of a user's code: what trials have to share to be one cell's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +62,11 @@ class Verdict:
     cell_id: str
     env_hash: str
     software_hash: str
+    workload_hash: str | None
+
+    @property
+    def key(self) -> CellKey:
+        return self.cell_id, self.env_hash, self.software_hash, self.workload_hash
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +101,11 @@ class BreakEven:
     cell_id: str
     env_hash: str
     software_hash: str
+    workload_hash: str | None
+
+    @property
+    def key(self) -> CellKey:
+        return self.cell_id, self.env_hash, self.software_hash, self.workload_hash
 
 
 def verdicts(store: Store, sweep_id: str | None = None, **values: Value) -> list[Verdict]:

@@ -9,7 +9,9 @@ with processes as (
     select
         *,
         not is_doubtful(warnings) as counts,
-        concat_ws('|', cell_id, env_hash, software_hash, settings, loop_kind) as group_id
+        concat_ws(
+            '|', cell_id, env_hash, software_hash, workload_hash, settings, loop_kind
+        ) as group_id
     from configured(null, of_sweep)
     where status = 'ok' and twin = 0
 ),
@@ -50,6 +52,7 @@ grouped as (
         any_value(cell_id) as cell_id,
         any_value(env_hash) as env_hash,
         any_value(software_hash) as software_hash,
+        any_value(workload_hash) as workload_hash,
         any_value(settings) as settings,
         any_value(loop_kind) as loop_kind,
         any_value(precision) as precision,

@@ -54,6 +54,7 @@ told as (
         cell_id,
         env_hash,
         software_hash,
+        workload_hash,
         other_settings,
         device,
         benchmark,
@@ -81,6 +82,7 @@ reasons as (
         cell_id,
         env_hash,
         software_hash,
+        workload_hash,
         other_settings,
         no_effect_reason(
             flag,
@@ -92,7 +94,7 @@ reasons as (
             bool_or(searched) filter (where tells)
         ) as no_effect_reason
     from told
-    group by cell_id, env_hash, software_hash, other_settings
+    group by cell_id, env_hash, software_hash, workload_hash, other_settings
 ),
 
 sides as (
@@ -120,12 +122,14 @@ joined as (
         other_settings,
         any_value(env_hash) as env_hash,
         any_value(software_hash) as software_hash,
+        any_value(workload_hash) as workload_hash,
         any_value(ok) filter (where b) as b_ok,
         any_value(ok) filter (where c) as c_ok,
         min(launch_id) = max(launch_id)
         and min(slot) = max(slot)
         and min(env_hash) = max(env_hash)
-        and min(software_hash) = max(software_hash) as same_place,
+        and min(software_hash) = max(software_hash)
+        and coalesce(min(workload_hash) = max(workload_hash), true) as same_place,
         bool_or(shared) as shared,
         coalesce(bool_or(throttled) filter (where b), false) as baseline_throttled,
         coalesce(bool_or(throttled) filter (where c), false) as candidate_throttled,
@@ -215,6 +219,7 @@ select
     kinds.baseline_benchmark,
     kinds.env_hash,
     kinds.software_hash,
+    kinds.workload_hash,
     case
         when kinds.b_ok is null then 'candidate'
         when kinds.c_ok is null then 'baseline'
@@ -279,11 +284,14 @@ inner join reasons
         kinds.cell_id = reasons.cell_id
         and kinds.env_hash = reasons.env_hash
         and kinds.software_hash = reasons.software_hash
+        and kinds.workload_hash is not distinct from reasons.workload_hash
         and kinds.other_settings = reasons.other_settings
 left join shortened as b_short
     on kinds.sweep_id = b_short.sweep_id and kinds.b_trial_id = b_short.trial_id
 left join shortened as c_short
     on kinds.sweep_id = c_short.sweep_id and kinds.c_trial_id = c_short.trial_id
 window cell as (
-    partition by kinds.cell_id, kinds.env_hash, kinds.software_hash, kinds.other_settings
+    partition by
+        kinds.cell_id, kinds.env_hash, kinds.software_hash, kinds.workload_hash,
+        kinds.other_settings
 );

@@ -72,7 +72,7 @@ counted as materialized (
         trials.*,
         tasks.task,
         concat_ws(
-            '|', side, trials.cell_id, settings, loop_kind, env_hash, software_hash
+            '|', side, trials.cell_id, settings, loop_kind, env_hash, software_hash, workload_hash
         ) as group_id
     from trials
     inner join tasks on trials.cell_id = tasks.cell_id
@@ -103,6 +103,7 @@ groups as materialized (
         layout,
         env_hash,
         software_hash,
+        workload_hash,
         group_id,
         min(steady_iterations) as fewest_steps,
         max(steady_iterations) as most_steps,
@@ -133,6 +134,14 @@ matched as materialized (
         a.side = 'a' and b.side = 'b'
         and (not common.hardware or (a.env_hash = b.env_hash and a.cell_id = b.cell_id))
         and (not common.software or a.software_hash = b.software_hash)
+    -- of a user's code that was edited: only the same code, where both sides have it
+    qualify
+        a.workload_hash is not distinct from b.workload_hash
+        or not bool_or(a.workload_hash is not distinct from b.workload_hash) over (
+            partition by
+                a.task, a.settings, a.loop_kind, a.precision, a.layout, a.env_hash, b.env_hash,
+                a.software_hash, b.software_hash
+        )
 ),
 
 members as (

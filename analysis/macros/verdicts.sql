@@ -9,7 +9,9 @@ create or replace macro contrast_verdicts(
 with blocks as materialized (
     select
         * exclude (baseline_first_ms, candidate_first_ms, baseline_second_ms, shape_names),
-        concat_ws('|', cell_id, env_hash, software_hash, other_settings, loop_kind) as cell,
+        concat_ws(
+            '|', cell_id, env_hash, software_hash, workload_hash, other_settings, loop_kind
+        ) as cell,
         loop_kind = 'closed'
         and compute_cache in (cache_state, 'none', 'disabled') as weighs_cold,
         pairing = 'paired' as counts
@@ -74,6 +76,7 @@ cells as (
         any_value(cell_id) as cell_id,
         any_value(env_hash) as env_hash,
         any_value(software_hash) as software_hash,
+        any_value(workload_hash) as workload_hash,
         any_value(other_settings) as other_settings,
         any_value(baseline_settings) as baseline_settings,
         any_value(candidate_settings) as candidate_settings,

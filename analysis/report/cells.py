@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from cudnn_sweep.analysis.cell_names import ID_CHARACTERS, Words, words_apart
+from cudnn_sweep.analysis.verdicts import CellKey
 
 GROUPED = ("direction", "precision", "layout")
-ENVIRONMENT = ("gpu", "torch", "cudnn", "driver")
+ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,6 +21,7 @@ class StoredCell:
     cell_id: str
     env_hash: str
     software_hash: str
+    workload_hash: str | None
     workload: str
     problem: str | None
     model_arguments: Any
@@ -38,11 +40,13 @@ class StoredCell:
     torch: str
     cudnn: str | None
     driver: str | None
+    code: str | None
+    """The beginning of workload_hash."""
     trials: int
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        return self.cell_id, self.env_hash, self.software_hash
+    def key(self) -> CellKey:
+        return self.cell_id, self.env_hash, self.software_hash, self.workload_hash
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

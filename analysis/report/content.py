@@ -13,7 +13,7 @@ from cudnn_sweep.analysis.queries import NamedQuery, Value, load_query, parse_qu
 from cudnn_sweep.analysis.report.cells import ReportCell, named
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.time_shares import TimeShare
-from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
+from cudnn_sweep.analysis.verdicts import BreakEven, CellKey, Verdict
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -63,7 +63,7 @@ class Content:
     """Of whole cells, those with the largest effects first, up to MOST_TRIALS."""
 
     @property
-    def numbers(self) -> Mapping[tuple[str, str, str], int]:
+    def numbers(self) -> Mapping[CellKey, int]:
         """Of each cell by its key: where it stands in `cells`."""
         return {cell.stored.key: number for number, cell in enumerate(self.cells)}
 
@@ -113,8 +113,7 @@ def _compared(database: Database, contrast: Contrast, min_effect: float) -> Comp
 
 def identity(row: Verdict | BreakEven) -> tuple[str | None, ...]:
     """What the answers about one cell and contrast have in common."""
-    cell = (row.cell_id, row.env_hash, row.software_hash)
-    return *cell, row.contrast, row.other_settings, row.loop_kind
+    return *row.key, row.contrast, row.other_settings, row.loop_kind
 
 
 def _most_exact(cells: Sequence[ReportCell]) -> str:

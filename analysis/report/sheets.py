@@ -9,16 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from cudnn_sweep.analysis.report import words
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
 from cudnn_sweep.analysis.settings import config_name, texts_in, texts_of
-from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
+from cudnn_sweep.analysis.verdicts import BreakEven, CellKey, Verdict
 
-Key: TypeAlias = tuple[str, str, str]
 Scalar: TypeAlias = str | float | int | bool | None
 Row: TypeAlias = Mapping[str, Scalar]
 
@@ -44,12 +43,12 @@ def sheets(content: Content) -> dict[str, Sheet]:
     return {
         "cells": _sheet(_cells(content)),
         "verdicts": _sheet(
-            _verdict(number, numbers[_key(verdict)], verdict, label, compared)
+            _verdict(number, numbers[verdict.key], verdict, label, compared)
             for number, compared in enumerate(content.compared)
             for verdict, label in zip(compared.verdicts, _labels(content, compared), strict=True)
         ),
         "paybacks": _sheet(
-            _payback(number, numbers[_key(verdict)], verdict, label, row)
+            _payback(number, numbers[verdict.key], verdict, label, row)
             for number, compared in enumerate(content.compared)
             for verdict, label in zip(compared.verdicts, _labels(content, compared), strict=True)
             for row in compared.paybacks(verdict).values()
@@ -86,12 +85,15 @@ def _arrow(table: pa.Table) -> Sheet:
     return _sheet(table.to_pylist())
 
 
-def _of_cells(table: pa.Table, numbers: Mapping[Key, int], shown: Callable[[Row], Row]) -> Sheet:
+def _of_cells(
+    table: pa.Table, numbers: Mapping[CellKey, int], shown: Callable[[Row], Row]
+) -> Sheet:
     rows = table.to_pylist()
-    keys = [(row["cell_id"], row["env_hash"], row["software_hash"]) for row in rows]
-    return _sheet(
-        {"cell": numbers[key]} | dict(shown(row)) for key, row in zip(keys, rows, strict=True)
-    )
+    return _sheet({"cell": numbers[_key(row)]} | dict(shown(row)) for row in rows)
+
+
+def _key(row: Mapping[str, Any]) -> CellKey:
+    return row["cell_id"], row["env_hash"], row["software_hash"], row["workload_hash"]
 
 
 def _cells(content: Content) -> Iterable[Row]:
@@ -124,7 +126,7 @@ def _labels(content: Content, compared: Compared) -> list[str]:
     settings = [set(texts_in(verdict.other_settings).items()) for verdict in compared.verdicts]
     common = set.intersection(*settings)
     labels = [
-        " ".join([names[_key(verdict)], *("=".join(one) for one in sorted(each - common))])
+        " ".join([names[verdict.key], *("=".join(one) for one in sorted(each - common))])
         for verdict, each in zip(compared.verdicts, settings, strict=True)
     ]
     count = Counter(labels)
@@ -132,10 +134,6 @@ def _labels(content: Content, compared: Compared) -> list[str]:
         label if count[label] == 1 else f"{label} ({verdict.loop_kind} loop)"
         for label, verdict in zip(labels, compared.verdicts, strict=True)
     ]
-
-
-def _key(row: Verdict | BreakEven) -> Key:
-    return row.cell_id, row.env_hash, row.software_hash
 
 
 def _verdict(number: int, cell: int, verdict: Verdict, label: str, compared: Compared) -> Row:
@@ -199,7 +197,7 @@ def _payback(number: int, cell: int, verdict: Verdict, label: str, row: BreakEve
     }
 
 
-def _colds(content: Content, numbers: Mapping[Key, int]) -> Iterable[Row]:
+def _colds(content: Content, numbers: Mapping[CellKey, int]) -> Iterable[Row]:
     """A row for the baseline and one for the candidate of each answer."""
     for number, compared in enumerate(content.compared):
         contrast = compared.contrast
@@ -207,7 +205,7 @@ def _colds(content: Content, numbers: Mapping[Key, int]) -> Iterable[Row]:
             for side in ("baseline", "candidate"):
                 cold_ms = row[f"{side}_cold_ms"]
                 yield {
-                    "cell": numbers[row["cell_id"], row["env_hash"], row["software_hash"]],
+                    "cell": numbers[_key(row)],
                     "contrast": number,
                     "config": f"{contrast.field}={getattr(contrast, side)}",
                     "compute_cache": row["compute_cache"],
@@ -222,15 +220,12 @@ def _choice(row: Row) -> Row:
     return {"config": config_name(texts_of(row))} | {name: row[name] for name in names}
 
 
-def _precisions(table: pa.Table, numbers: Mapping[Key, int]) -> Iterable[Row]:
+def _precisions(table: pa.Table, numbers: Mapping[CellKey, int]) -> Iterable[Row]:
     """A row for each candidate, and one for each baseline, whose ratio is 1."""
     seen: set[tuple[int, str]] = set()
     for row in table.to_pylist():
-        hashes, config = (
-            (row["env_hash"], row["software_hash"]),
-            config_name(texts_in(row["settings"])),
-        )
-        baseline = numbers[row["baseline_cell_id"], *hashes]
+        config = config_name(texts_in(row["settings"]))
+        baseline = numbers[_key(row | {"cell_id": row["baseline_cell_id"]})]
         family = f"{baseline} {config}"
         if (baseline, config) not in seen:
             seen.add((baseline, config))
@@ -246,7 +241,7 @@ def _precisions(table: pa.Table, numbers: Mapping[Key, int]) -> Iterable[Row]:
                 "ms": row["baseline_ms"],
             }
         yield {
-            "cell": numbers[row["cell_id"], *hashes],
+            "cell": numbers[_key(row)],
             "config": config,
             "family": family,
             "relative_l2_error": row["relative_l2_error"],

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cudnn_sweep.analysis.formats import two_digits
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
-from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
+from cudnn_sweep.analysis.verdicts import BreakEven, CellKey, Verdict
 
 VERDICTS = ("fails", "helps", "hurts", "equivalent", "inconclusive", "no_effect")
 CACHES = ("empty", "warm")
@@ -63,7 +63,7 @@ def verdict_counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
     return {name: found[name] for name in VERDICTS}
 
 
-def sentences(compared: Compared, labels: dict[tuple[str, str, str], str]) -> list[str]:
+def sentences(compared: Compared, labels: Mapping[CellKey, str]) -> list[str]:
     """The largest gain, the largest loss, and why a setting had no effect where it had none."""
     gains = [each for each in compared.verdicts if each.wall_verdict == "helps"]
     losses = [each for each in compared.verdicts if each.wall_verdict == "hurts"]
@@ -135,20 +135,20 @@ def _largest(
     what: str,
     verdicts: Sequence[Verdict],
     compared: Compared,
-    labels: dict[tuple[str, str, str], str],
+    labels: Mapping[CellKey, str],
 ) -> str:
     verdict = max(verdicts, key=lambda each: effect(each.ratio))
     times = ""
     if verdict.baseline_ms is not None and verdict.candidate_ms is not None:
         times = f", {number(verdict.baseline_ms)} → {number(verdict.candidate_ms)} ms an iteration"
-    label = labels[verdict.cell_id, verdict.env_hash, verdict.software_hash]
+    label = labels[verdict.key]
     paid = _paid(compared.paybacks(verdict)) if what == "gain" else ""
     open_loop = "; new shapes never end there, nor do searches" if _searches_on(verdict) else ""
     return f"Largest {what}: {label}: {change(verdict)}{times}{paid}{open_loop}."
 
 
-def _failing(verdict: Verdict, labels: dict[tuple[str, str, str], str]) -> str:
-    label = labels[verdict.cell_id, verdict.env_hash, verdict.software_hash]
+def _failing(verdict: Verdict, labels: Mapping[CellKey, str]) -> str:
+    label = labels[verdict.key]
     blocks = verdict.blocks + verdict.unpaired_blocks
     return (
         f"{label} fails with the candidate in {verdict.candidate_failed} of {blocks} blocks, with the "

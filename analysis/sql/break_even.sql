@@ -20,8 +20,8 @@
 --     no_effect     the setting cannot have mattered: see no_effect_reason
 -- Intervals are 95% t intervals over blocks. break_even_low and _high divide their ends, the worst
 -- and best with each other. Of a tuning cost from a single block nobody knows how far off the next
--- would be: it has no interval. `new_compute_caches` in a suite gives more blocks that meet an empty
--- cache.
+-- would be: it has no interval. `new_compute_caches` in a suite gives more blocks that meet an
+-- empty cache.
 --
 -- Per shape, tuning is of that shape's first call alone, and iterations are counted at that shape:
 -- of a loop that meets it every tenth time it takes ten times as many. A loop is timed over all its
@@ -46,7 +46,9 @@
 with blocks as materialized (
     select
         *,
-        concat_ws('|', cell_id, env_hash, software_hash, other_settings, loop_kind) as cell,
+        concat_ws(
+            '|', cell_id, env_hash, software_hash, workload_hash, other_settings, loop_kind
+        ) as cell,
         if(loop_kind = 'closed', baseline_ms - candidate_ms, null) as gain_ms
     from block_pairs($field, $baseline, $candidate, $sweep_id)
     where pairing = 'paired'
@@ -59,6 +61,7 @@ cells as (
         any_value(cell_id) as cell_id,
         any_value(env_hash) as env_hash,
         any_value(software_hash) as software_hash,
+        any_value(workload_hash) as workload_hash,
         any_value(other_settings) as other_settings,
         any_value(loop_kind) as loop_kind,
         any_value(no_effect_reason) as no_effect_reason,
@@ -218,11 +221,13 @@ select
     bounded.no_effect_reason,
     bounded.cell_id,
     bounded.env_hash,
-    bounded.software_hash
+    bounded.software_hash,
+    bounded.workload_hash
 from bounded
 inner join cell_labels() as labels on bounded.cell_id = labels.cell_id
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout, bounded.other_settings,
     bounded.software_hash, bounded.loop_kind, bounded.cell_id, bounded.env_hash,
-    bounded.compute_cache, bounded.shape_number
+    bounded.compute_cache, bounded.shape_number,
+    bounded.workload_hash

@@ -57,7 +57,7 @@ compared as (
         max(ratio) filter (where regime = 'fixed') over (
             partition by
                 workload, problem, direction, input_shape, state, precision, layout, other_settings,
-                env_hash, software_hash
+                env_hash, software_hash, workload_hash
         ) as ratio_when_fixed
     from labelled
 )
@@ -93,7 +93,8 @@ select
     no_effect_reason,
     cell_id,
     env_hash,
-    software_hash
+    software_hash,
+    workload_hash
 from compared
 where
     ($workload is null or workload = $workload)
@@ -101,4 +102,5 @@ where
 order by
     gpu asc, workload asc, problem asc, direction asc, input_shape asc, state asc, precision asc,
     layout asc, other_settings asc, software_hash asc, regime = 'fixed' desc, distinct_shapes asc,
-    regime asc, loop_kind asc, cell_id asc, env_hash asc
+    regime asc, loop_kind asc, cell_id asc, env_hash asc,
+    workload_hash asc

@@ -30,6 +30,7 @@ with drawn as (
         cell_id,
         env_hash,
         software_hash,
+        workload_hash,
         settings,
         kernels_source,
         kernels_hash,
@@ -48,14 +49,14 @@ with drawn as (
         max(logged_workspace_bytes) filter (where logged_kernels_agree) as logged_workspace_bytes
     from configured(null, $sweep_id)
     where status = 'ok' and kernels_hash is not null
-    group by cell_id, env_hash, software_hash, settings, kernels_source, kernels_hash
+    group by cell_id, env_hash, software_hash, workload_hash, settings, kernels_source, kernels_hash
 ),
 
 ranked as (
     select
         *,
         row_number() over (
-            partition by cell_id, env_hash, software_hash, settings, kernels_source
+            partition by cell_id, env_hash, software_hash, workload_hash, settings, kernels_source
             order by processes desc, kernels_hash asc
         ) = 1 as is_modal
     from drawn
@@ -66,10 +67,11 @@ counted as (
         cell_id,
         env_hash,
         software_hash,
+        workload_hash,
         kernels_source,
         count(distinct kernels_hash) as cell_choices
     from drawn
-    group by cell_id, env_hash, software_hash, kernels_source
+    group by cell_id, env_hash, software_hash, workload_hash, kernels_source
 ),
 
 found as (
@@ -95,9 +97,10 @@ found as (
         kernels_source,
         cell_id,
         env_hash,
-        software_hash
+        software_hash,
+        workload_hash
     from ranked
-    group by cell_id, env_hash, software_hash, settings, kernels_source
+    group by cell_id, env_hash, software_hash, workload_hash, settings, kernels_source
 )
 
 select -- noqa: ST06
@@ -133,7 +136,8 @@ select -- noqa: ST06
     found.kernels_source,
     found.cell_id,
     found.env_hash,
-    found.software_hash
+    found.software_hash,
+    found.workload_hash
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 inner join counted
@@ -141,8 +145,10 @@ inner join counted
         found.cell_id = counted.cell_id
         and found.env_hash = counted.env_hash
         and found.software_hash = counted.software_hash
+        and found.workload_hash is not distinct from counted.workload_hash
         and found.kernels_source = counted.kernels_source
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout, found.software_hash,
-    found.config, found.kernels_source, found.cell_id, found.env_hash
+    found.config, found.kernels_source, found.cell_id, found.env_hash,
+    found.workload_hash

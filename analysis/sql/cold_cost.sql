@@ -30,7 +30,8 @@ with blocks as materialized (
     select
         *,
         concat_ws(
-            '|', cell_id, env_hash, software_hash, other_settings, loop_kind, compute_cache
+            '|', cell_id, env_hash, software_hash, workload_hash, other_settings, loop_kind,
+            compute_cache
         ) as cell,
         candidate_cold_ms - baseline_cold_ms as extra_ms,
         (extra_ms - first_shape_extra_ms) / nullif(shapes - 1, 0) as later_shape_extra_ms,
@@ -76,7 +77,8 @@ cells as (
         any_value(no_effect_reason) as no_effect_reason,
         any_value(cell_id) as cell_id,
         any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash
+        any_value(software_hash) as software_hash,
+        any_value(workload_hash) as workload_hash
     from blocks
     group by cell
 )
@@ -114,7 +116,8 @@ select -- noqa: ST06
     cells.no_effect_reason,
     cells.cell_id,
     cells.env_hash,
-    cells.software_hash
+    cells.software_hash,
+    cells.workload_hash
 from cells
 inner join cell_labels() as labels on cells.cell_id = labels.cell_id
 inner join verdicts on cells.cell = verdicts.cell
@@ -122,4 +125,5 @@ order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout,
     cells.other_settings, cells.software_hash, cells.loop_kind, cells.cell_id, cells.env_hash,
-    cells.compute_cache
+    cells.compute_cache,
+    cells.workload_hash

@@ -63,6 +63,7 @@ pairs as ( -- noqa: ST03
             and b.loop_kind = c.loop_kind
             and b.precision = c.precision
             and b.layout = c.layout
+            and b.workload_hash is not distinct from c.workload_hash
             and b.torch = c.torch
             and b.cuda is not distinct from c.cuda
             and b.cudnn is not distinct from c.cudnn
@@ -86,10 +87,12 @@ select -- noqa: ST06
     b.env_hash as baseline_env_hash,
     c.env_hash,
     b.software_hash as baseline_software_hash,
-    c.software_hash
+    c.software_hash,
+    c.workload_hash
 from unpaired_answers('pairs', $min_effect)
 order by
     gpu, workload, problem, direction, input_shape,
     regime, state, precision, layout,
     settings, loop_kind, c.cell_id, c.env_hash,
-    c.software_hash, b.gpu, b.env_hash, b.software_hash
+    c.software_hash, b.gpu, b.env_hash, b.software_hash,
+    c.workload_hash

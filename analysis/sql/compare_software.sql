@@ -114,6 +114,7 @@ pairs as ( -- noqa: ST03
         on
             b.cell_id = c.cell_id
             and b.env_hash = c.env_hash
+            and b.workload_hash is not distinct from c.workload_hash
             and b.settings = c.settings
             and b.loop_kind = c.loop_kind
     inner join chosen
@@ -142,10 +143,12 @@ select -- noqa: ST06
     c.cell_id,
     c.env_hash,
     b.software_hash as baseline_software_hash,
-    c.software_hash
+    c.software_hash,
+    c.workload_hash
 from unpaired_answers('pairs', $min_effect)
 order by
     gpu, workload, problem, direction, input_shape,
     regime, state, precision, layout,
     settings, loop_kind, c.cell_id, c.env_hash,
-    c.software_hash, b.software_hash
+    c.software_hash, b.software_hash,
+    c.workload_hash

@@ -24,13 +24,13 @@ with processes as (
             max(relative_l2_error) over alike as relative_l2_error,
             max(relative_max_error) over alike as relative_max_error
         ),
-        concat_ws('|', cell_id, env_hash, software_hash) as cell,
+        concat_ws('|', cell_id, env_hash, software_hash, workload_hash) as cell,
         config = usual_config() as is_default
     from records
     where
         status = 'ok' and (fingerprint is not null or loss_first is not null)
         and ($sweep_id is null or sweep_id = $sweep_id)
-    window alike as (partition by cell_id, env_hash, software_hash, fingerprint)
+    window alike as (partition by cell_id, env_hash, software_hash, workload_hash, fingerprint)
 ),
 
 paired as (
@@ -74,9 +74,11 @@ select
     bool_and(isfinite(loss_first) and isfinite(loss_last)) as finite_losses,
     any_value(cell_id) as cell_id,
     any_value(env_hash) as env_hash,
-    any_value(software_hash) as software_hash
+    any_value(software_hash) as software_hash,
+    any_value(workload_hash) as workload_hash
 from paired
 group by cell, config
 order by
     gpu, workload, problem, direction, input_shape, regime, state, precision, layout, software_hash,
-    config, cell_id, env_hash
+    config, cell_id, env_hash,
+    workload_hash

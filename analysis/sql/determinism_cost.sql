@@ -35,6 +35,7 @@ results as (
         cell_id,
         env_hash,
         software_hash,
+        workload_hash,
         settings,
         setting,
         count(fingerprint) as processes,
@@ -43,7 +44,7 @@ results as (
         distinct_results = 1 and coalesce(repeats, true) as reproducible
     from configured($field, $sweep_id)
     where status = 'ok' and fingerprint is not null
-    group by cell_id, env_hash, software_hash, settings, setting
+    group by cell_id, env_hash, software_hash, workload_hash, settings, setting
 )
 
 select -- noqa: ST06
@@ -88,7 +89,8 @@ select -- noqa: ST06
     found.blocks_with_same_bits,
     found.cell_id,
     found.env_hash,
-    found.software_hash
+    found.software_hash,
+    found.workload_hash
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 left join results as b
@@ -96,6 +98,7 @@ left join results as b
         found.cell_id = b.cell_id
         and found.env_hash = b.env_hash
         and found.software_hash = b.software_hash
+        and found.workload_hash is not distinct from b.workload_hash
         and found.baseline_settings = b.settings
         and found.baseline_value = b.setting
 left join results as c
@@ -103,9 +106,11 @@ left join results as c
         found.cell_id = c.cell_id
         and found.env_hash = c.env_hash
         and found.software_hash = c.software_hash
+        and found.workload_hash is not distinct from c.workload_hash
         and found.candidate_settings = c.settings
         and found.candidate_value = c.setting
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout,
-    found.other_settings, found.software_hash, found.loop_kind, found.cell_id, found.env_hash
+    found.other_settings, found.software_hash, found.loop_kind, found.cell_id, found.env_hash,
+    found.workload_hash

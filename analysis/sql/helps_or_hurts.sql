@@ -85,11 +85,13 @@ select
     software.driver,
     found.cell_id,
     found.env_hash,
-    found.software_hash
+    found.software_hash,
+    found.workload_hash
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 inner join software_labels() as software on found.software_hash = software.software_hash
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout, found.other_settings,
-    found.software_hash, found.loop_kind, found.cell_id, found.env_hash
+    found.software_hash, found.loop_kind, found.cell_id, found.env_hash,
+    found.workload_hash

@@ -18,6 +18,7 @@ with found as (
         cell_id,
         env_hash,
         software_hash,
+        workload_hash,
         settings,
         loop_kind,
         count(*) as processes,
@@ -32,7 +33,7 @@ with found as (
         min(steady_device_source) as device_source
     from configured(null, $sweep_id)
     where status = 'ok' and steady_wall_ms > 0 and steady_device_ms > 0
-    group by cell_id, env_hash, software_hash, settings, loop_kind
+    group by cell_id, env_hash, software_hash, workload_hash, settings, loop_kind
 )
 
 select
@@ -58,10 +59,12 @@ select
     found.device_source,
     found.cell_id,
     found.env_hash,
-    found.software_hash
+    found.software_hash,
+    found.workload_hash
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout,
-    found.software_hash, found.settings, found.loop_kind, found.cell_id, found.env_hash
+    found.software_hash, found.settings, found.loop_kind, found.cell_id, found.env_hash,
+    found.workload_hash

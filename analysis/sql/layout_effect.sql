@@ -45,6 +45,7 @@ pairs as ( -- noqa: ST03
             and b.precision = c.precision
             and b.env_hash = c.env_hash
             and b.software_hash = c.software_hash
+            and b.workload_hash is not distinct from c.workload_hash
 )
 
 select -- noqa: ST06
@@ -61,10 +62,12 @@ select -- noqa: ST06
     b.cell_id as baseline_cell_id,
     c.cell_id,
     c.env_hash,
-    c.software_hash
+    c.software_hash,
+    c.workload_hash
 from unpaired_answers('pairs', $min_effect)
 order by
     gpu, workload, problem, direction, input_shape,
     regime, state, precision, layout,
     settings, c.software_hash, loop_kind, c.env_hash,
-    c.cell_id, b.precision, b.layout
+    c.cell_id, b.precision, b.layout,
+    c.workload_hash

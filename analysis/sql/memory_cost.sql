@@ -78,7 +78,8 @@ select -- noqa: ST06
     found.no_effect_reason,
     found.cell_id,
     found.env_hash,
-    found.software_hash
+    found.software_hash,
+    found.workload_hash
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 inner join sizes on found.env_hash = sizes.env_hash
@@ -86,4 +87,5 @@ where found.baseline_peak_reserved_bytes > 0 or found.candidate_peak_reserved_by
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout,
-    found.other_settings, found.software_hash, found.loop_kind, found.cell_id, found.env_hash
+    found.other_settings, found.software_hash, found.loop_kind, found.cell_id, found.env_hash,
+    found.workload_hash

@@ -22,6 +22,7 @@ with measured as (
         cell_id,
         env_hash,
         software_hash,
+        workload_hash,
         settings,
         loop_kind,
         count(*) as processes,
@@ -35,7 +36,7 @@ with measured as (
         median(calibration_copy_gbps) as copy_gbps
     from configured(null, $sweep_id)
     where status = 'ok' and roofline_share is not null
-    group by cell_id, env_hash, software_hash, settings, loop_kind
+    group by cell_id, env_hash, software_hash, workload_hash, settings, loop_kind
 ),
 
 found as (
@@ -79,10 +80,12 @@ select
     found.convolution_bytes,
     found.cell_id,
     found.env_hash,
-    found.software_hash
+    found.software_hash,
+    found.workload_hash
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout,
-    found.software_hash, found.settings, found.loop_kind, found.cell_id, found.env_hash
+    found.software_hash, found.settings, found.loop_kind, found.cell_id, found.env_hash,
+    found.workload_hash

@@ -31,7 +31,7 @@
 with blocks as materialized (
     select
         *,
-        concat_ws('|', cell_id, env_hash, software_hash, other_settings) as cell,
+        concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as cell,
         log_ratio(candidate_device_ms, baseline_device_ms) as log_ratio
     from block_pairs($field, $baseline, $candidate, $sweep_id)
     where pairing = 'paired' and other_kernels is not null
@@ -55,7 +55,8 @@ cells as (
         any_value(no_effect_reason) as no_effect_reason,
         any_value(cell_id) as cell_id,
         any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash
+        any_value(software_hash) as software_hash,
+        any_value(workload_hash) as workload_hash
     from blocks
     group by cell
 ),
@@ -76,6 +77,7 @@ choices as (
         cell_id,
         env_hash,
         software_hash,
+        workload_hash,
         settings,
         kernels_hash as choice,
         convolution_kernels(any_value(kernels)) as kernels,
@@ -85,7 +87,7 @@ choices as (
             as layout_conversion_share
     from configured($field, $sweep_id)
     where status = 'ok' and kernels_hash is not null
-    group by cell_id, env_hash, software_hash, settings, kernels_hash
+    group by cell_id, env_hash, software_hash, workload_hash, settings, kernels_hash
 ),
 
 unlimited as (
@@ -93,12 +95,13 @@ unlimited as (
         cell_id,
         env_hash,
         software_hash,
+        workload_hash,
         baseline_settings as limited_settings,
         count(*) as blocks,
         exp(avg(log_ratio(candidate_device_ms, baseline_device_ms))) as device_ratio
     from block_pairs('benchmark_limit', '10', '0', $sweep_id)
     where pairing = 'paired' and baseline_benchmark
-    group by cell_id, env_hash, software_hash, baseline_settings
+    group by cell_id, env_hash, software_hash, workload_hash, baseline_settings
 )
 
 select -- noqa: ST06
@@ -135,7 +138,8 @@ select -- noqa: ST06
     found.no_effect_reason,
     found.cell_id,
     found.env_hash,
-    found.software_hash
+    found.software_hash,
+    found.workload_hash
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 inner join choices as b
@@ -143,6 +147,7 @@ inner join choices as b
         found.cell_id = b.cell_id
         and found.env_hash = b.env_hash
         and found.software_hash = b.software_hash
+        and found.workload_hash is not distinct from b.workload_hash
         and found.baseline_settings = b.settings
         and found.baseline_choice = b.choice
 inner join choices as c
@@ -150,6 +155,7 @@ inner join choices as c
         found.cell_id = c.cell_id
         and found.env_hash = c.env_hash
         and found.software_hash = c.software_hash
+        and found.workload_hash is not distinct from c.workload_hash
         and found.candidate_settings = c.settings
         and found.candidate_choice = c.choice
 left join unlimited
@@ -157,8 +163,10 @@ left join unlimited
         found.cell_id = unlimited.cell_id
         and found.env_hash = unlimited.env_hash
         and found.software_hash = unlimited.software_hash
+        and found.workload_hash is not distinct from unlimited.workload_hash
         and found.candidate_settings = unlimited.limited_settings
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout,
-    found.other_settings, found.software_hash, found.cell_id, found.env_hash
+    found.other_settings, found.software_hash, found.cell_id, found.env_hash,
+    found.workload_hash

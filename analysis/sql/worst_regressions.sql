@@ -69,11 +69,13 @@ select -- noqa: ST06
         as extra_reserved_bytes,
     worse.cell_id,
     worse.env_hash,
-    worse.software_hash
+    worse.software_hash,
+    worse.workload_hash
 from worse
 inner join cell_labels() as labels on worse.cell_id = labels.cell_id
 where worse.regression is not null or worse.wall_verdict = 'fails'
 order by
     worse.wall_verdict = 'fails' desc, worse.candidate_failed desc, worse.regression desc,
-    worse.cell_id asc, worse.other_settings asc, worse.env_hash asc, worse.software_hash asc
+    worse.cell_id asc, worse.other_settings asc, worse.env_hash asc, worse.software_hash asc,
+    worse.workload_hash asc
 limit $rows

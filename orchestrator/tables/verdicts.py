@@ -99,7 +99,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _same(row: BreakEven, verdict: Verdict) -> bool:
-    same = ("cell_id", "contrast", "other_settings", "loop_kind", "env_hash", "software_hash")
+    same = ("key", "contrast", "other_settings", "loop_kind")
     return all(getattr(row, name) == getattr(verdict, name) for name in same)
 
 

@@ -2,6 +2,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -13,6 +14,9 @@ from cudnn_sweep.analysis.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.prelude import prelude_sql
 from cudnn_sweep.analysis.queries import load_query, own_queries, parse_query, query_names
 from cudnn_sweep.analysis.store import Store, open_store
+
+if TYPE_CHECKING:
+    from tests.makers import MakePair
 
 Asked = Callable[[str], tuple[pa.Table, pa.Table]]
 
@@ -172,3 +176,18 @@ def _both_ways(store: Store) -> Iterator[Asked]:
             return ours, connection.sql(execute).to_arrow_table()
 
         yield asked
+
+
+@pytest.mark.parametrize("name", query_names())
+def test_a_question_tells_trials_of_edited_code_apart(
+    name: str, store: Store, make_pair: "MakePair"
+) -> None:
+    """Where it has a row a software it has one a version of the code too, but for nights."""
+    for block in range(6):
+        for record in make_pair(block, 10.0, 12.0, workload_hash=f"code-{block % 2}"):
+            store.write(record)
+    question = load_query(name)
+    with open_database(store) as database:
+        rows = database.query(question.sql, question.values({})).to_pylist()
+    if rows and {"cell_id", "software_hash"} <= rows[0].keys() and not name.startswith("night"):
+        assert {row["workload_hash"] for row in rows} == {"code-0", "code-1"}

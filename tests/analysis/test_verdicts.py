@@ -408,3 +408,26 @@ def test_throttling_under_both_sides_leaves_the_blocks_out(
             store.write(replace(record, warnings=["throttled"] if block == side else []))
     (verdict,) = verdicts(store)
     assert (verdict.blocks, verdict.doubtful_blocks) == (4, 2)
+
+
+def test_trials_of_edited_code_are_other_cells(store: Store, make_pair: MakePair) -> None:
+    for block in range(4):
+        ratio, code = (0.5, "before") if block < 2 else (2.0, "after")
+        for record in make_pair(block, 10.0, 10.0 * ratio, workload_hash=code):
+            store.write(record)
+    found = verdicts(store)
+    assert {row.workload_hash: row.blocks for row in found} == {"before": 2, "after": 2}
+    for row in found:
+        assert row.ratio == pytest.approx(0.5 if row.workload_hash == "before" else 2.0)
+
+
+def test_a_block_whose_code_was_edited_between_its_trials_is_split(
+    store: Store, make_pair: MakePair
+) -> None:
+    for block in range(3):
+        baseline, candidate = make_pair(block, 10.0, 10.0, workload_hash="before")
+        store.write(baseline)
+        store.write(replace(candidate, workload_hash="before" if block else "after"))
+    found = verdicts(store)
+    assert sum(row.blocks for row in found) == 2
+    assert sum(row.split_blocks for row in found) == 1

@@ -4,6 +4,7 @@ select
     cell_id,
     env_hash,
     software_hash,
+    workload_hash,
     any_value(workload) as workload,
     any_value(problem) as problem,
     any_value(model_arguments) as model_arguments,
@@ -22,10 +23,11 @@ select
     'torch ' || any_value(torch) as torch,
     'cuDNN ' || any_value(cudnn)::text as cudnn,
     'driver ' || any_value(driver) as driver,
+    'code ' || workload_hash[:6] as code,
     count(*) as trials
 from records
 where $sweep_id is null or sweep_id = $sweep_id
-group by cell_id, env_hash, software_hash
+group by cell_id, env_hash, software_hash, workload_hash
 order by
     gpu, workload, problem, direction, input_shape, regime, state, precision, layout, cell_id,
     env_hash, software_hash

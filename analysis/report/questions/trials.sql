@@ -6,6 +6,7 @@ select -- noqa: ST06
     cell_id,
     env_hash,
     software_hash,
+    workload_hash,
     trial_id,
     sweep_id,
     block,
