@@ -86,8 +86,8 @@ def test_every_chart_is_drawn_and_described(page: Browser, told: Payload) -> Non
     assert names - empty >= HAVE_ROWS
     for name in names - empty:
         marks = page.evaluate(
-            f"document.querySelectorAll('#chart-{name} .mark-symbol path, "
-            f"#chart-{name} .mark-rect path').length"
+            f"document.querySelectorAll('#chart-{name} .mark-symbol.role-mark path, "
+            f"#chart-{name} .mark-rect.role-mark path').length"
         )
         assert isinstance(marks, int) and marks > 0, name
         label = page.evaluate(f"document.querySelector('#chart-{name}').ariaLabel")
@@ -126,7 +126,7 @@ def test_the_policy_stops_a_script_that_is_put_in(browser: Browser, report: Path
 
 def test_filters_narrow_table_and_charts(page: Browser) -> None:
     _choose(page, "precision", "fp32")
-    page.wait("document.querySelectorAll('#chart-effect .mark-symbol path').length <= 6")
+    page.wait("document.querySelectorAll('#chart-effect .mark-symbol.role-mark path').length === 1")
     assert _text(page, "#shown") == "1 of 4 cells shown"
     assert page.evaluate("document.querySelectorAll('#cell-table tbody tr').length") == 1
     _choose(page, "precision", "")
