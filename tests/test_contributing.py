@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.conftest import PackageCopy
 
 TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
-NAMED = re.compile(r"^\*\*.+?\*\*[^`]*`([^`]+)`(?:.+\n)+\n((?: {4}.*\n|\n)+)", re.MULTILINE)
+NAMED = re.compile(r"^\*\*.+?\*\*[^`]*`([^`]+/[^`]+)`(?:.+\n)+\n((?: {4}.*\n|\n)+)", re.MULTILINE)
 SAMPLES = {path: textwrap.dedent(code).strip() + "\n" for path, code in NAMED.findall(TEXT)}
 WORKLOAD = "workloads/catalog/blur.py"
 QUERY = "analysis/sql/slowest.sql"
