@@ -83,8 +83,9 @@ grouped as (
         median(calibration_matmul_tflops) as matmul_tflops,
         median(calibration_copy_gbps) as copy_gbps,
         min(kernels_source) as kernels_source,
-        mode(kernels_hash order by kernels_hash) as kernels_hash,
-        mode(fingerprint order by fingerprint) as fingerprint,
+        -- null where its processes disagree: then another draw says nothing of another cell
+        if(count(distinct kernels_hash) = 1, min(kernels_hash), null) as kernels_hash,
+        if(count(distinct fingerprint) = 1, min(fingerprint), null) as fingerprint,
         max(started_at) as last_started_at
     from processes
     group by group_id
