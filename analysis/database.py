@@ -5,7 +5,9 @@ store's folder is not enough: a COPY inside a `with` is a SELECT to its parser, 
 """
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
+from threading import Thread
 
 import duckdb
 import pyarrow as pa
@@ -22,12 +24,14 @@ LOCKED = {
     "autoload_known_extensions": False,
     "python_enable_replacements": False,  # else SQL sees the Python variables of its callers
     "temp_directory": "",  # DuckDB may always write to it
+    "memory_limit": "50%",  # else a runaway question takes the memory of what measures beside it
     "enable_external_access": False,
     "enable_progress_bar": False,  # it would stand among the answers
     "lock_configuration": True,
 }
 
 
+INTERRUPT_S = 5.0  # in which a question ends that is asked to
 OF_THE_QUESTION = (duckdb.ParserException, duckdb.CatalogException, duckdb.BinderException)
 
 
@@ -60,8 +64,7 @@ class Database:
                 self._refuse_all_but_select(sql)
                 self._show_records()
                 self._make_macros(sql)
-                relation = self._connection.sql(sql, params=dict(values) if values else None)
-                return relation.to_arrow_table()
+                return self._answer(sql, dict(values) if values else None)
             except (duckdb.Error, pa.ArrowException) as error:
                 failure = error
             if not self._store.has_lost(self._snapshot) and not self._finds_damage(failure):
@@ -69,6 +72,25 @@ class Database:
             self._snapshot = self._store.snapshot(self._sweep_id)
             self._is_shown = False
         raise QueryError(f"the query failed: {failure}") from failure
+
+    def _answer(self, sql: str, values: dict[str, Value] | None) -> pa.Table:
+        """In a thread of its own: this one takes a Ctrl-C, which DuckDB does not while it works."""
+        found: Future[pa.Table] = Future()
+
+        def ask() -> None:
+            try:
+                found.set_result(self._connection.sql(sql, params=values).to_arrow_table())
+            except BaseException as error:  # noqa: BLE001  # raised where the answer is awaited
+                found.set_exception(error)
+
+        thread = Thread(target=ask, daemon=True)
+        thread.start()
+        try:
+            return found.result()
+        except KeyboardInterrupt:
+            self._connection.interrupt()
+            thread.join(INTERRUPT_S)
+            raise
 
     def _finds_damage(self, failure: Exception) -> bool:
         """Where the rows may be at fault, and not the question."""
@@ -105,7 +127,10 @@ class Database:
         return "select * from part_rows union all select * from loose_rows"
 
     def _refuse_all_but_select(self, sql: str) -> None:
-        found = [statement.type.name for statement in self._connection.extract_statements(sql)]
+        try:
+            found = [each.type.name for each in self._connection.extract_statements(sql)]
+        except ValueError:  # a kind that its Python has no name for
+            raise QueryError("found no SELECT; allowed is one SELECT") from None
         if found != [duckdb.StatementType.SELECT.name]:
             raise QueryError(f"found {', '.join(found) or 'no statement'}; allowed is one SELECT")
 

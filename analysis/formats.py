@@ -4,25 +4,33 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterator
+from itertools import count
+from typing import Any
 
 import pyarrow as pa
 
 from cudnn_sweep.analysis import parquet
+from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.json_value import json_value
+from cudnn_sweep.analysis.printable import printable
+
+FORMULA = re.compile(r"\s*[=+\-@\t\r]")
 
 
 def to_csv(table: pa.Table) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.column_names)
-    writer.writerows([_cell(value) for value in row] for row in plain_rows(table))
+    writer.writerow(map(_no_formula, table.column_names))
+    writer.writerows([_csv_cell(value) for value in row] for row in plain_rows(table))
     return text.getvalue()
 
 
 def to_json(table: pa.Table) -> str:
     """A list of objects, a row on a line."""
-    rows = [dict(zip(table.column_names, row, strict=True)) for row in plain_rows(table)]
+    names = _distinct(table.column_names)
+    rows = [dict(zip(names, row, strict=True)) for row in plain_rows(table)]
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     return f"[\n{lines}\n]\n" if rows else "[]\n"
 
@@ -43,13 +51,42 @@ def plain_rows(table: pa.Table) -> Iterator[list[object]]:
     names = table.column_names
     maps = {field.name for field in table.schema if pa.types.is_map(field.type)}
     columns = [
-        [
-            json_value(dict(value) if name in maps and value else value)
-            for value in column.to_pylist()
-        ]
+        [json_value(dict(value) if name in maps and value else value) for value in _values(column)]
         for name, column in zip(names, table.columns, strict=True)
     ]
     return (list(row) for row in zip(*columns, strict=True))
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """What Python has no value for, as a date in the year 290000, as text."""
+    try:
+        found: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError):
+        try:
+            found = column.cast(pa.string()).to_pylist()
+        except pa.ArrowException as error:
+            raise QueryError(f"a column of type {column.type} cannot be shown: {error}") from None
+    return found
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Of columns with one name the later ones get a number: a, a_1."""
+    found: list[str] = []
+    for name in names:
+        free = (each for number in count(1) if (each := f"{name}_{number}") not in (*names, *found))
+        found.append(next(free) if name in found else name)
+    return found
+
+
+def _csv_cell(value: object) -> str:
+    text = value if isinstance(value, str) else _cell(value)
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")  # else no reader knows where a row ends
+    return _no_formula(lines) if isinstance(value, str) else lines
+
+
+def _no_formula(text: str) -> str:
+    """Text that a spreadsheet would take for a formula is given an apostrophe."""
+    return f"'{text}" if FORMULA.match(text) else text
 
 
 def readable(value: object) -> str:
@@ -70,11 +107,7 @@ def _cell(value: object) -> str:
 
 
 def _markdown_row(cells: list[str]) -> str:
-    return f"| {' | '.join(_escaped(cell) for cell in cells)} |"
-
-
-def _escaped(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("\n", "<br>")
+    return f"| {' | '.join(escaped(cell) for cell in cells)} |"
 
 
 def two_digits(value: float) -> str:
@@ -83,3 +116,11 @@ def two_digits(value: float) -> str:
         return f"{value:.2g}"
     unit = 10 ** (math.floor(math.log10(value)) - 1)
     return f"{round(value / unit) * unit:,}"
+
+
+def escaped(cell: str) -> str:
+    """Nothing in it is markup, a link, an image or a mention."""
+    text = printable(cell).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    marked = re.sub(r"([\\`*\[\]~|])", r"\\\1", text)
+    parted = re.sub(r"(?<=:)//|(?<=www)\.|@", lambda found: f"<!-- -->{found[0]}", marked)
+    return parted.replace("\n", "<br>")

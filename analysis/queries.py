@@ -125,8 +125,20 @@ def read_query(name: str, file: Path) -> NamedQuery:
     """The question in a user's file; QueryError where it cannot be read."""
     try:
         return parse_query(name, file.read_text())
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, QueryError) as error:
         raise QueryError(f"cannot read {file}: {error}") from error
+
+
+def readable_queries(own: Mapping[str, Path]) -> tuple[dict[str, NamedQuery], list[str]]:
+    """A user's own by name, and of those that cannot be read why: any `.sql` may lie there."""
+    found: dict[str, NamedQuery] = {}
+    faults = []
+    for name, file in own.items():
+        try:
+            found[name] = read_query(name, file)
+        except QueryError as error:
+            faults.append(str(error))
+    return found, faults
 
 
 def parse_query(name: str, text: str) -> NamedQuery:

@@ -15,6 +15,7 @@ from cudnn_sweep.analysis.queries import (
     own_queries,
     parse_query,
     query_names,
+    readable_queries,
 )
 
 if TYPE_CHECKING:
@@ -50,8 +51,10 @@ class Results:
         """The named questions, and the parameters that each one takes: a row a question."""
         import pyarrow as pa
 
-        own = own_queries()
-        asked = [load_query(name, own) for name in [*query_names(), *own]]
+        own, faults = readable_queries(own_queries())
+        for fault in faults:
+            warnings.warn(f"no question: {fault}", stacklevel=2)
+        asked = [*map(load_query, query_names()), *own.values()]
         columns = {
             "name": [each.name for each in asked],
             "question": [each.question for each in asked],

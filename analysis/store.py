@@ -57,6 +57,7 @@ class Store:
         try:
             self.folder.write(probe, pa.py_buffer(b"sweep"))
             self.folder.remove(probe)
+            self.folder.remove_stale_temporaries("")  # of a launch that was killed here
         except StoreError as error:
             raise StoreError(
                 f"results cannot be stored in {self.folder.shown()}: {error}"

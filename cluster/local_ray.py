@@ -9,13 +9,15 @@ did not follow us to the loopback would still ask for it.
 import logging
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +31,8 @@ PREFIX = "sweep-"  # mkdtemp appends 8 characters
 MAX_PARENT_BYTES = MAX_SOCKET_BYTES - len(f"/{PREFIX}12345678{SOCKET}")
 
 OBJECT_STORE_BYTES = 80_000_000  # Ray's least is 75 MiB; our records are a few KB
+TOKEN = "token"
+ABANDONED_S = 60.0  # by then what is alive of a Ray that has just begun can be seen
 STOP_TIMEOUT_S = 15.0  # the janitor needs 8 s at most
 
 SETTINGS = {
@@ -110,7 +114,9 @@ def local_ray(
 @contextmanager
 def _folder(scratch: Path | None) -> Iterator[Path]:
     """A folder, and the janitor that removes it when we are done or dead."""
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_parent(scratch)))
+    parent = _parent(scratch)
+    _remove_abandoned(parent)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
     # -I -S: without site-packages it starts in 20 ms.
     command = [sys.executable, "-I", "-S", janitor.__file__, str(folder)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
@@ -123,6 +129,17 @@ def _folder(scratch: Path | None) -> Iterator[Path]:
             raise LocalRayError(f"{folder}: Ray's processes there do not end") from None
 
 
+def _remove_abandoned(parent: Path) -> None:
+    """What a Ray of ours left whose janitor was killed with it, as by the end of a container."""
+    for folder in parent.glob(f"{PREFIX}????????"):
+        with suppress(OSError):  # another launch may remove it too
+            is_ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
+            is_old = time.time() - folder.stat().st_mtime > ABANDONED_S
+            is_a_ray = (folder / TOKEN).is_file()
+            if is_ours and is_old and is_a_ray and not janitor.is_used(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 def _parent(scratch: Path | None) -> Path:
     wanted = [scratch.absolute()] if scratch is not None else []
     for parent in (*wanted, Path(tempfile.gettempdir())):
@@ -133,7 +150,7 @@ def _parent(scratch: Path | None) -> Path:
 
 def _write_token(folder: Path) -> Path:
     """Make a token for this Ray alone. mkdtemp's folder keeps other users from replacing it."""
-    path = folder / "token"
+    path = folder / TOKEN
     with open(path, "x", opener=lambda name, flags: os.open(name, flags, mode=0o600)) as file:
         file.write(secrets.token_hex(32))
     return path

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from ruamel.yaml.nodes import MappingNode, ScalarNode
+from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.nodes import Node as YamlNode
 
 from cudnn_sweep.cluster.errors import LaunchFileError
@@ -50,6 +50,12 @@ class Document:
         """What stands there and the line of its key; None where the file has nothing there."""
         node, line = self.root, 1
         for depth, step in enumerate(at, start=1):
+            if isinstance(node, SequenceNode) and isinstance(step, int):
+                if step >= len(node.value):
+                    return None
+                node = node.value[step]
+                line = node.start_mark.line + 1
+                continue
             pairs = node.value if isinstance(node, MappingNode) else []
             found = [pair for pair in pairs if pair[0].value == step]
             if not found:

@@ -66,7 +66,8 @@ class Mistake:
     text: str
 
     def show(self, file: Path) -> str:
-        return f"{file}:{self.line}: {dotted(self.key) or 'the file'}: {self.text}"
+        told = f"{file}:{self.line}: {dotted(self.key) or 'the file'}: {self.text}"
+        return "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in told)
 
 
 def dotted(key: KeyPath) -> str:
@@ -155,6 +156,8 @@ def _scalar(node: ScalarNode) -> None | bool | int | float | str:
     text = str(node.value)
     if HALF_CHARACTER.search(text):
         raise ValueError("found half a character, as in `\\ud800`, allowed: whole ones")
+    if "\0" in text:
+        raise ValueError("found the character NUL, which no path and no name has")
     if node.style is not None or str(node.tag) == TEXT_TAG:  # quoted, a block, or `!!str`
         return text
     if text in CONSTANTS:

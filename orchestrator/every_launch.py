@@ -42,7 +42,10 @@ def modules_to_preload(suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_installed(module: str) -> bool:
-    return find_spec(module.partition(".")[0]) is not None
+    try:
+        return find_spec(module.partition(".")[0]) is not None
+    except ValueError:  # no name of a module, or __main__
+        return False
 
 
 def open_results(location: str, console: Console) -> Store:
@@ -89,6 +92,8 @@ def run_rounds(
             break
         each = replace(session, plan=plan)
         progress = progress.then(run(each, None if budget_s is None else left_s))
+        if progress.stopped:  # the results may not even be read then
+            break
         plan = again()
     return progress
 
@@ -101,11 +106,13 @@ def refuges_of(session: Session) -> list[Path]:
     return [place / f"sweep-held-{session.launch_id}" for place in places]
 
 
-def end_of(
-    choice: SweepChoice, session: Session, store: Store, progress: Progress, console: Console
-) -> int:
+def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
+    """Before anything is read of the results: where records are kept that these did not take."""
     if progress.stopped:
         print_stopped(console, store.location, progress)
+
+
+def end_of(choice: SweepChoice, session: Session, store: Store) -> int:
     if not choice.is_complete(store.stored_trials(session.sweep_id).values()):
         return UNFINISHED
     shutil.rmtree(session.scratch, ignore_errors=True)

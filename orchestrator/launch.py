@@ -12,6 +12,7 @@ from cudnn_sweep.orchestrator.every_launch import (
     plan_of,
     run_rounds,
     session_for,
+    tell_stopped,
 )
 from cudnn_sweep.orchestrator.executor import Executor
 from cudnn_sweep.orchestrator.options import LaunchOptions
@@ -20,7 +21,7 @@ from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.repeats import repeats_of
 from cudnn_sweep.orchestrator.report import print_plan
 from cudnn_sweep.orchestrator.say import say
-from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
+from cudnn_sweep.orchestrator.spec import SweepSpec, cells_named, choose_suite
 from cudnn_sweep.orchestrator.summary import Summary, print_summary
 from cudnn_sweep.orchestrator.sweep_choice import choose_sweep
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
@@ -41,7 +42,8 @@ def launch(options: LaunchOptions, console: Console, executor: Executor | None =
     name, suite = choose_suite(spec, options.suite)
     preload = executor.modules(suite, spec.preload)
     machine = executor.look(suite)
-    whole = plan_of(name, suite, machine)
+    with cells_named(options.file, name):
+        whole = plan_of(name, suite, machine)
     chosen = narrow(whole, list(options.only)) if options.only else whole
     slots = max(1, len(machine.gpus))
     if options.dry_run:
@@ -64,10 +66,11 @@ def launch(options: LaunchOptions, console: Console, executor: Executor | None =
             budget_s = None if minutes is None else minutes * 60
             with executor.opened(store, machine, console) as run:
                 progress = run_rounds(session, again, run, budget_s)
+        tell_stopped(store, progress, console)
         if not options.brief:
             summary = Summary.of(store, choice, session, progress)
             print_summary(console, summary, location, options)
-        return end_of(choice, session, store, progress, console)
+        return end_of(choice, session, store)
 
 
 def _on_cluster(file: LaunchFile[SweepSpec], options: LaunchOptions, console: Console) -> int:

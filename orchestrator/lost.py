@@ -12,11 +12,14 @@ from cudnn_sweep.orchestrator.nodes_gone import NodesGone
 LOOK_S = 1.0
 
 
-class RecorderGone:
-    """Asks the recorder, which answers at once while it lives, whatever it writes meanwhile."""
+class ActorGone:
+    """Asks an actor what it answers at once while it lives, whatever it does meanwhile."""
 
-    def __init__(self, recorder: Any, now: Callable[[], float] = monotonic) -> None:
-        self._recorder = recorder
+    def __init__(
+        self, name: str, ask: Callable[[], Any], now: Callable[[], float] = monotonic
+    ) -> None:
+        self._name = name
+        self._ask = ask
         self._now = now
         self._next_look = now()
         self._asked: Any | None = None
@@ -27,21 +30,21 @@ class RecorderGone:
         if self.reason is not None:
             return True
         if self._asked is None and self._now() >= self._next_look:
-            self._asked = self._recorder.wanted.remote([])
+            self._asked = self._ask()
         if self._asked is not None and ray.wait([self._asked], timeout=0)[0]:
             self._next_look = self._now() + LOOK_S
             asked, self._asked = self._asked, None
             try:
                 ray.get(asked)
             except ray.exceptions.RayError:
-                self.reason = "the recorder is gone"
+                self.reason = f"{self._name} is gone"
         return self.reason is not None
 
 
 class UntilLost(tune.Stopper):
     """Ends Tune's run."""
 
-    def __init__(self, *watched: NodesGone | RecorderGone) -> None:
+    def __init__(self, *watched: NodesGone | ActorGone) -> None:
         self._watched = watched
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:

@@ -1,15 +1,16 @@
 """Plan: the ordered trials of a suite on one GPU model. A value: printed, stored, narrowed, run."""
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.workloads.cell import Cell, content_hash
+from cudnn_sweep.workloads.cell import Cell, content_hash, text_hash
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
-from cudnn_sweep.workloads.suite import SuiteSpec
+from cudnn_sweep.workloads.suite import SuiteSpec, too_many_trials
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,8 +32,10 @@ class Trial:
 
     @property
     def trial_id(self) -> str:
-        content = (asdict(self.cell), asdict(self.config), self.replicate, self.twin)
-        return content_hash((*content, self.software) if self.software else content)
+        parts = [_text(self.cell), _text(self.config), str(self.replicate), str(self.twin)]
+        if self.software:
+            parts.append(json.dumps(self.software))
+        return text_hash(f"[{', '.join(parts)}]")
 
     @property
     def seed(self) -> int:
@@ -60,6 +63,22 @@ class Trial:
     def has(self, field: str, value: str) -> bool:
         """In whichever case: a module's class may have capitals, YAML's True has one."""
         return self.fields()[field].lower() == value.lower()
+
+
+_texts: dict[int, tuple[Cell | CudnnConfig, str]] = {}
+MOST_TEXTS = 10_000
+
+
+def _text(part: Cell | CudnnConfig) -> str:
+    """As `content_hash` writes it: of a million trials it is asked, of few cells and configs, which are no
+    keys of a dictionary themselves.
+    """
+    known = _texts.get(id(part))
+    if known is None or known[0] is not part:
+        if len(_texts) >= MOST_TEXTS:
+            _texts.clear()
+        known = _texts[id(part)] = (part, json.dumps(asdict(part), sort_keys=True))
+    return known[1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,6 +133,8 @@ def make_plan(name: str, suite: SuiteSpec, cells: list[Cell]) -> Plan:
     So each cell's replicates are spread over the sweep, and a time budget that cuts it leaves every
     cell as many of them, but for one: the same cells in every night.
     """
+    if fault := too_many_trials(len(cells) * suite.replicates * len(suite.configs)):
+        raise SpecError(f"suite {name}: {fault}")
     order = random.Random(content_hash([cell.cell_id for cell in cells]))
     blocks = [
         (cell, replicate)

@@ -4,6 +4,8 @@ import sys
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.printable import printable
+
 PLAIN_WIDTH = 180  # columns where the output is no terminal: tables keep their rows on a line
 
 
@@ -14,8 +16,8 @@ def console_here(*, stderr: bool = False, plain_width: int = PLAIN_WIDTH) -> Con
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """As it is: names come from users and are no markup, and no line is broken."""
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+    """Names come from users: they are no markup and steer no terminal. No line is broken."""
+    console.print(printable(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def warn(console: Console, text: str) -> None:

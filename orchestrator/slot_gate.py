@@ -22,3 +22,6 @@ class SlotGate:
                 self._open.set()
         self._open.wait(SLOTS_UP_S)
         self._open.set()
+
+    def is_there(self) -> None:
+        """Whoever waits for it in vain is told by this."""

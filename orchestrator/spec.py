@@ -1,5 +1,7 @@
 """What a launch file asks of us under `metadata.sweep`, and where its suite comes from."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -7,12 +9,14 @@ from pydantic import BaseModel, Field, PositiveFloat, PositiveInt, model_validat
 
 from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
-from cudnn_sweep.cluster.strict_yaml import read_strict
+from cudnn_sweep.cluster.strict_yaml import read_document, read_strict
+from cudnn_sweep.cluster.yaml_tree import dotted
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.errors import CellsError
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.strict import STRICT
-from cudnn_sweep.workloads.suite import CellAxes, GpuChoice, ProblemSpec, SuiteSpec
+from cudnn_sweep.workloads.suite import CellAxes, GpuChoice, ProblemSpec, SuiteSpec, too_many
 
 SUITES = files("cudnn_sweep.workloads").joinpath("suites")
 DEFAULT_SUITE = "quick"
@@ -51,6 +55,11 @@ class SweepSpec(BaseModel):
     def _one_source(self) -> "SweepSpec":
         if self.suite is not None and self.cells is not None:
             raise ValueError("give `suite` or `cells`, not both")
+        if self.cells is not None:
+            usual = SuiteSpec(cells=[CellAxes(workload="noop")])
+            configs, replicates = self.configs or usual.configs, self.replicates or usual.replicates
+            if fault := too_many(self.cells, configs, replicates):
+                raise ValueError(fault)
         return self
 
 
@@ -60,7 +69,7 @@ def choose_suite(spec: SweepSpec, name: str | None) -> tuple[str, SuiteSpec]:
     Raises SpecError for an unknown suite, LaunchFileError for a mistake in a suite's file.
     """
     if name is None and spec.cells is not None:
-        chosen, suite = INLINE, SuiteSpec(cells=spec.cells, problems=spec.problems)
+        chosen, suite = INLINE, SuiteSpec.model_construct(cells=spec.cells, problems=spec.problems)
     else:
         chosen = name or spec.suite or DEFAULT_SUITE
         suite = load_suite(chosen)
@@ -72,7 +81,27 @@ def choose_suite(spec: SweepSpec, name: str | None) -> tuple[str, SuiteSpec]:
     if spec.measure is not None:  # what is not written there stays as the suite has it
         written = {key: getattr(spec.measure, key) for key in spec.measure.model_fields_set}
         asked["measure"] = suite.measure.model_copy(update=written)
-    return chosen, suite.model_copy(update=asked)
+    suite = suite.model_copy(update=asked)
+    if fault := too_many(suite.cells, suite.configs, suite.replicates):
+        raise SpecError(f"metadata.sweep with suite {chosen}: {fault}")
+    return chosen, suite
+
+
+@contextmanager
+def cells_named(file: Path, suite: str) -> Iterator[None]:
+    """A mistake in what cells mean is shown with the file and line where they stand."""
+    try:
+        yield
+    except CellsError as error:
+        at: tuple[str | int, ...] = ("cells", error.number)
+        if suite == INLINE:
+            at = ("metadata", "sweep", *at)
+        elif suite in suite_names():
+            raise SpecError(f"suite {suite}: cells[{error.number}]: {error}") from None
+        else:
+            file = Path(suite)
+        line = read_document(file).line(at)
+        raise SpecError(f"{file}:{line}: {dotted(at)}: {error}") from None
 
 
 def load_suite(name: str) -> SuiteSpec:

@@ -58,6 +58,8 @@ def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
+        if not (folder / f".{name}.lock").exists():  # what holds no lock makes none either
+            raise OrchestratorError(f"no lock can be made in {folder}: it takes no file") from None
         raise SweepBusyError(f"{otherwise}: {_describe(holder)}") from None
     except OSError as error:
         reason = error.strerror or error

@@ -23,7 +23,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.group_recorder import GroupRecorder
-from cudnn_sweep.orchestrator.lost import RecorderGone, UntilLost
+from cudnn_sweep.orchestrator.lost import ActorGone, UntilLost
 from cudnn_sweep.orchestrator.nodes_gone import GONE_S, NodesGone
 from cudnn_sweep.orchestrator.plan import Plan, Trial
 from cudnn_sweep.orchestrator.progress import Progress
@@ -239,7 +239,11 @@ class Host:
             recorder=self._recorder,
             gate=self._gate,
         )
-        lost = UntilLost(RecorderGone(self._recorder), self._nodes_gone())
+        lost = UntilLost(
+            ActorGone("the recorder", lambda: self._recorder.wanted.remote([])),
+            ActorGone("what starts all slots at once", self._gate.is_there.remote),
+            self._nodes_gone(),
+        )
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(

@@ -35,5 +35,8 @@ class Cell:
 
 def content_hash(content: object) -> str:
     """A short hash that is the same for the same content in every process."""
-    text = json.dumps(content, sort_keys=True)
+    return text_hash(json.dumps(content, sort_keys=True))
+
+
+def text_hash(text: str) -> str:
     return blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""The one error of this folder."""
+"""The error of this folder."""
 
 from difflib import get_close_matches
 
@@ -7,6 +7,14 @@ MOST_NAMES = 30  # that are listed; of more, those like what was found
 
 class WorkloadError(Exception):
     """A user's mistake in naming or describing what to time: says what was found and what is allowed."""
+
+
+class CellsError(WorkloadError):
+    """The same of one of a suite's `cells`, by its number."""
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(text)
+        self.number = number
 
 
 def unknown(kind: str, found: str, allowed: list[str]) -> WorkloadError:

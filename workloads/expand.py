@@ -6,7 +6,7 @@ from itertools import islice, product
 from typing import Literal
 
 from cudnn_sweep.workloads.cell import Cell
-from cudnn_sweep.workloads.errors import WorkloadError, unknown
+from cudnn_sweep.workloads.errors import CellsError, WorkloadError, unknown
 from cudnn_sweep.workloads.layout import check_layout
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.parameters import NamedChoice, name_and_numbers
@@ -50,11 +50,13 @@ def expand_cells(
     Raises WorkloadError for a name or a combination that does not exist.
     """
     own = {name: spec.problem(name) for name, spec in suite.problems.items()}
-    cells = {
-        cell.cell_id: cell
-        for axes in suite.cells
-        for cell in _combinations(axes, own, facts, device=device, gpu=gpu)
-    }
+    cells: dict[str, Cell] = {}
+    for number, axes in enumerate(suite.cells):
+        try:
+            found = _combinations(axes, own, facts, device=device, gpu=gpu)
+            cells |= {cell.cell_id: cell for cell in found}
+        except WorkloadError as error:
+            raise CellsError(number, str(error)) from error
     return list(cells.values())
 
 

@@ -1,5 +1,7 @@
 """Suite: a named choice of workloads × regimes × states × precisions × layouts × configs × replicates."""
 
+from collections.abc import Sequence
+from math import prod
 from typing import Annotated, Any
 
 from pydantic import (
@@ -10,6 +12,7 @@ from pydantic import (
     JsonValue,
     PlainSerializer,
     PositiveInt,
+    model_validator,
 )
 
 from cudnn_sweep.workloads.config import CudnnConfig
@@ -97,6 +100,9 @@ class ModelSpec(BaseModel):
     optimiser: NamedChoice = "sgd"
 
 
+MOST_TRIALS = 1_000_000  # of a plan: it is made in half a minute, and takes weeks to run
+
+
 class CellAxes(BaseModel):
     """Cells: a list in any place stands for each of its values, all combined."""
 
@@ -115,6 +121,21 @@ class CellAxes(BaseModel):
     state: NamedChoice | list[NamedChoice] = "plain"
     precision: str | list[str] = "tf32"
     layout: str | list[str] = "contiguous"
+
+    @model_validator(mode="after")
+    def _is_no_flood(self) -> "CellAxes":
+        if self.combinations() > MOST_TRIALS:
+            raise ValueError(
+                f"found {self.combinations():,} combinations, allowed are {MOST_TRIALS:,} trials"
+            )
+        return self
+
+    def combinations(self) -> int:
+        """How many cells it says, a problem set counted as one."""
+        batch = None if isinstance(self.batch, BatchByDevice) else self.batch
+        axes = (self.workload, self.problem, self.input, self.direction, batch)
+        more = (self.regime, self.state, self.precision, self.layout)
+        return prod(len(each(axis)) for axis in (*axes, *more))
 
 
 class GpuChoice(BaseModel):
@@ -147,6 +168,25 @@ class SuiteSpec(BaseModel):
     gpus: GpuChoice = GpuChoice()
     preload: list[str] = []
     """Slow packages that its workloads import: the fork server imports those that are installed, once."""
+
+    @model_validator(mode="after")
+    def _is_no_flood(self) -> "SuiteSpec":
+        if fault := too_many(self.cells, self.configs, self.replicates):
+            raise ValueError(fault)
+        return self
+
+
+def too_many(
+    cells: Sequence[CellAxes], configs: Sequence[CudnnConfig], replicates: int
+) -> str | None:
+    """Why a plan of so many trials is refused."""
+    return too_many_trials(sum(axes.combinations() for axes in cells) * len(configs) * replicates)
+
+
+def too_many_trials(trials: int) -> str | None:
+    if trials <= MOST_TRIALS:
+        return None
+    return f"found {trials:,} trials (cells x configs x replicates), allowed are {MOST_TRIALS:,}"
 
 
 def workload_names(suite: SuiteSpec) -> list[str]:

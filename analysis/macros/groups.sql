@@ -83,9 +83,8 @@ grouped as (
         median(calibration_matmul_tflops) as matmul_tflops,
         median(calibration_copy_gbps) as copy_gbps,
         min(kernels_source) as kernels_source,
-        -- null where its processes disagree: then another draw says nothing of another cell
-        if(count(distinct kernels_hash) = 1, min(kernels_hash), null) as kernels_hash,
-        if(count(distinct fingerprint) = 1, min(fingerprint), null) as fingerprint,
+        mode(kernels_hash order by kernels_hash) as kernels_hash,
+        mode(fingerprint order by fingerprint) as fingerprint,
         max(started_at) as last_started_at
     from processes
     group by group_id

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.formats import to_markdown
+from cudnn_sweep.analysis.formats import escaped, to_markdown
 from cudnn_sweep.analysis.report.payload import ComparedWords, Payload
-from cudnn_sweep.analysis.report.sheets import Scalar, Sheet
+from cudnn_sweep.analysis.report.sheets import Sheet
 
 SHOWN = {
     "label": "cell",
@@ -30,9 +30,9 @@ def to_text(payload: Payload) -> str:
     """Markdown, ending in a line break."""
     parts = [
         "# cuDNN sweep report",
-        " · ".join(payload.common),
-        payload.nothing or "",
-        payload.cost,
+        _escaped(" · ".join(payload.common)),
+        _escaped(payload.nothing or ""),
+        _escaped(payload.cost),
     ]
     for number, contrast in enumerate(payload.contrasts):
         parts += _contrast(payload.tables["verdicts"], number, contrast)
@@ -63,7 +63,7 @@ def _contrast(verdicts: Sheet, number: int, contrast: ComparedWords) -> list[str
 
 def _table(sheet: Sheet, titles: dict[str, str]) -> str:
     columns = {
-        title: [_safe(row[sheet.columns.index(name)]) for row in sheet.rows]
+        title: [row[sheet.columns.index(name)] for row in sheet.rows]
         for name, title in titles.items()
     }
     kept = {
@@ -76,10 +76,6 @@ def _listed(sentences: Sequence[str]) -> str:
     return "\n".join(f"- {_escaped(sentence)}" for sentence in sentences)
 
 
-def _safe(value: Scalar) -> Scalar:
-    return _escaped(value) if isinstance(value, str) else value
-
-
 def _escaped(text: str) -> str:
     """Names come from users: none may become markup."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
+    return escaped(" ".join(text.split()))

@@ -95,7 +95,7 @@ function showCells() {
 // Text that a spreadsheet would take for a formula is given an apostrophe.
 function csvField(value) {
   if (value === null || value === undefined) return "";
-  const text = typeof value === "string" && /^[=+\-@\t]/.test(value) ? `'${value}` : String(value);
+  const text = typeof value === "string" && /^\s*[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

@@ -13,8 +13,8 @@
 -- intervals only as far as processes show it.
 --
 -- contrast: what differs of torch, cuDNN, the driver and this program; else the hashes
--- other_kernels: whether the two choose other kernels; null where processes of one side disagree
--- same_bits: whether a step's result has the same bits; null where processes of one side disagree
+-- other_kernels: whether the most common choice of kernels is another
+-- same_bits: whether the most common result of a step has the same bits
 -- matmul_ratio: the calibration's matrix product, candidate / baseline: above 1 is faster
 -- copy_ratio: the calibration's copy, candidate / baseline: above 1 is faster
 -- baseline_torch: PyTorch's version of the baseline

@@ -16,7 +16,7 @@
 -- layout_conversions: most that a step of the candidate launched
 -- baseline_layout_conversion_ms: device time that they take the baseline's step, median
 -- layout_conversion_ms: device time that they take the candidate's step, median
--- other_kernels: whether the two choose other kernels; null where processes of one side disagree
+-- other_kernels: whether the most common choice of kernels is another
 with groups as materialized (
     select * from process_groups($sweep_id)
 ),

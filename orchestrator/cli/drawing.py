@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 def draw(answer: "pa.Table", width: int | None) -> str:
     """Text at most `width` wide; None: as wide as it needs."""
     from cudnn_sweep.analysis.formats import plain_rows, readable
+    from cudnn_sweep.analysis.printable import printable
 
-    rows = [[readable(value) for value in row] for row in plain_rows(answer)]
+    rows = [[printable(readable(value)) for value in row] for row in plain_rows(answer)]
     table = _table(answer, rows)
     console = Console(file=StringIO(), width=100_000, color_system=None)
     needed = Measurement.get(console, console.options, table).maximum

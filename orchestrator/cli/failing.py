@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import Any, NoReturn
 
 import typer
@@ -39,6 +40,9 @@ class Commands(TyperGroup):
 def mistakes_exit() -> Iterator[None]:
     """SIGTERM, which schedulers send, ends a command as Ctrl-C does."""
     code = INTERRUPTED
+    for stream in (sys.stdout, sys.stderr):  # a name of a file may be no UTF-8
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
     def terminate(number: int, frame: object) -> NoReturn:
         nonlocal code  # Tune answers any KeyboardInterrupt with one of its own
@@ -56,6 +60,11 @@ def mistakes_exit() -> Iterator[None]:
         _end(UNFINISHED)
     except MISTAKES as error:
         typer.echo(f"sweep: {error}", err=True)
+        _end(USAGE)
+    except OSError as error:
+        if error.filename is None:
+            raise  # not about a file: nobody foresaw it
+        typer.echo(f"sweep: {error.filename}: {error.strerror}", err=True)
         _end(USAGE)
     except KeyboardInterrupt:
         typer.echo(f"sweep: interrupted; {KEPT}", err=True)

@@ -72,12 +72,21 @@ def query(
 
 
 def _print_questions() -> None:
-    from cudnn_sweep.analysis.queries import load_query, own_queries, query_names, read_query
+    from cudnn_sweep.analysis.queries import (
+        load_query,
+        own_queries,
+        query_names,
+        readable_queries,
+    )
 
     for name in query_names():
         _print_question(load_query(name), name)
-    for name, file in own_queries().items():
-        _print_question(read_query(name, file), f"{name} ({file})")
+    files = own_queries()
+    own, faults = readable_queries(files)
+    for name, asked in own.items():
+        _print_question(asked, f"{name} ({files[name]})")
+    for fault in faults:
+        typer.echo(f"note: no question: {fault}", err=True)
 
 
 def _print_question(asked: "NamedQuery", title: str) -> None:

@@ -23,7 +23,7 @@ from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
-from cudnn_sweep.orchestrator.every_launch import plan_of
+from cudnn_sweep.orchestrator.every_launch import plan_of, tell_stopped
 from cudnn_sweep.orchestrator.executor import Executor
 from cudnn_sweep.orchestrator.labels import cell_labels
 from cudnn_sweep.orchestrator.nightly.asked import AskedNight
@@ -95,7 +95,8 @@ class _Confirming:
                 todo = self._lacking(plan, waiting)
                 if todo.trials and left_s > 0:
                     self._tell(todo)
-                    run(self._session(plan, todo), left_s)
+                    session = self._session(plan, todo)
+                    tell_stopped(self._store, run(session, left_s), self._console)
                 is_cut = monotonic() > self._ends
                 found |= _answers(waiting, _read(self._asked), self._of_two, is_cut=is_cut)
                 waiting = [each for each in waiting if _needs_more(found.get(each.key))]

@@ -14,6 +14,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
+from threading import Thread
 from typing import IO, Literal
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -44,7 +45,7 @@ class Patience:
     first_pause_s: float = 2.0
     """The pause doubles from try to try."""
     try_limit_s: float = 10.0
-    """Of silence while connecting or reading."""
+    """Of a whole try, however its answer comes."""
     limit_s: float = 120.0
     """Of all tries and pauses: no pause ends later than this."""
 
@@ -96,7 +97,7 @@ def tell(webhook: Webhook, news: News, patience: Patience | None = None) -> None
     )
     end = time.monotonic() + patience.limit_s
     for number in range(1, patience.tries + 1):
-        failure = _try(request, patience.try_limit_s)
+        failure = _try_in_time(request, patience.try_limit_s)
         if failure is None:
             return
         pause_s = failure.pause_s or _pause_s(patience, number)
@@ -115,6 +116,17 @@ class _Failure:
     """Another try may do."""
     pause_s: float | None = None
     """As the other side asks."""
+
+
+def _try_in_time(request: Request, limit_s: float) -> _Failure | None:
+    """A socket's limit is of its silence: an answer may come a byte at a time for ever."""
+    came: list[_Failure | None] = []
+    thread = Thread(target=lambda: came.append(_try(request, limit_s)), daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    if came:
+        return came[0]
+    return _Failure(text=f"gave no whole answer in {limit_s:g} s", is_passing=True)
 
 
 def _try(request: Request, limit_s: float) -> _Failure | None:

@@ -5,6 +5,7 @@ import resource
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -27,6 +28,7 @@ from cudnn_sweep.workloads.measuring.model_trace import trace_model
 from cudnn_sweep.workloads.measuring.trial import run_trial
 from cudnn_sweep.workloads.survey import survey_machine
 
+MOST_CHARACTERS = 2000  # of an error, in its record and on the screen
 CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeError for host memory
 
 
@@ -34,12 +36,15 @@ def live(request: Request, reply_to: int, log: int, born: float) -> None:
     """Run the job and write the reply; never returns. `born`: when we were forked, by `monotonic`."""
     try:
         _limit(request, log)
+        _close_other_pipes(reply_to)
         before = set(sys.modules)
         reply = _work(request, reply_to, born)
         reply.imported = sorted(set(sys.modules) - before)
         _write(reply_to, REPLY.dump_json(reply) + b"\n")
-    finally:
-        os._exit(0)
+    except BaseException:  # noqa: BLE001  # ours: the trial's own are in the reply
+        traceback.print_exc()  # goes into the record
+        os._exit(1)
+    os._exit(0)
 
 
 def _limit(request: Request, log: int) -> None:
@@ -57,6 +62,14 @@ def _limit(request: Request, log: int) -> None:
     if request.host_memory_limit_mib is not None:
         limit = request.host_memory_limit_mib * 2**20
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def _close_other_pipes(reply_to: int) -> None:
+    """The server's, of which the trial's code has no business to write to."""
+    for each in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the listing's own is closed by now
+            if os.readlink(f"/proc/self/fd/{each}").startswith("pipe:") and int(each) != reply_to:
+                os.close(int(each))
 
 
 def _work(request: Request, reply_to: int, born: float) -> Reply:
@@ -77,7 +90,7 @@ def _work(request: Request, reply_to: int, born: float) -> Reply:
         else:
             reply.survey = survey_machine(job.workloads)
     except WorkloadError as error:
-        reply.status, reply.message = "error", str(error)
+        reply.status, reply.message = "error", _storable(str(error))
     except (MemoryError, torch.OutOfMemoryError) as error:
         reply.status, reply.message = "out_of_memory", _describe(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a user's code raises
@@ -88,12 +101,19 @@ def _work(request: Request, reply_to: int, born: float) -> Reply:
 
 def _describe(error: BaseException) -> str:
     """The error, and the line of code that raised it."""
-    text = f"{type(error).__name__}: {error}".strip()
+    text = _storable(f"{type(error).__name__}: {error}".strip())
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:
         return text
     last = frames[-1]
     return f"{text} ({os.path.basename(last.filename)}:{last.lineno} in {last.name})"
+
+
+def _storable(text: str) -> str:
+    """At most so long, and no half characters: JSON has none."""
+    whole = text.encode(errors="backslashreplace").decode()
+    cut = len(whole) - MOST_CHARACTERS
+    return whole if cut <= 0 else f"{whole[:MOST_CHARACTERS]}... ({cut:,} characters more)"
 
 
 def _write(pipe: int, data: bytes) -> None:

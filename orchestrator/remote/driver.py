@@ -29,6 +29,7 @@ from cudnn_sweep.orchestrator.every_launch import (
     plan_of,
     run_rounds,
     session_for,
+    tell_stopped,
 )
 from cudnn_sweep.orchestrator.plan import narrow
 from cudnn_sweep.orchestrator.remote.by_model import a_process_each, nodes_by_model, read_nodes
@@ -110,9 +111,10 @@ def _sweep(request: RemoteRequest, nodes: list[Node], sweeps: int, console: Cons
         run = partial(run_on_nodes, store.location, nodes, request.suite.gpus, teller)
         again = partial(repeats_of, store, whole, choice)
         progress = run_rounds(session, again, run, budget_s)
+        tell_stopped(store, progress, console)
         summary = Summary.of(store, choice, session, progress)
         print_summary(console, summary, request.results, request.options)
-        return end_of(choice, session, store, progress, console)
+        return end_of(choice, session, store)
 
 
 if __name__ == "__main__":

@@ -229,25 +229,3 @@ def test_a_contrast_of_softwares_names_what_differs(ask: Ask, cell: Cell) -> Non
     (row,) = ask("compare_software", [*old, *new])
     assert row["contrast"] == "cudnn: 91900 → 92000, driver: 570.1 → 580.1"
     assert (row["ratio"], row["same_bits"], row["other_kernels"]) == (1.0, True, False)
-
-
-def test_processes_that_disagree_among_themselves_say_nothing_of_another_software(
-    ask: Ask, cell: Cell
-) -> None:
-    old = [
-        replace(each, kernels_hash=f"choice-{number % 2}", fingerprint=f"bits-{number % 2}")
-        for number, each in enumerate(cell("a", SLOW))
-    ]
-    new = [
-        replace(
-            each,
-            trial_id=f"new-{each.trial_id}",
-            started_at=each.started_at + timedelta(days=1),
-            software_hash="software-b",
-            kernels_hash="choice-1",
-            fingerprint="bits-1",
-        )
-        for each in old
-    ]
-    (row,) = ask("compare_software", [*old, *new])
-    assert (row["other_kernels"], row["same_bits"]) == (None, None)

@@ -268,6 +268,20 @@ def test_checking_a_location_leaves_nothing_behind(store: Store, tmp_path: Path)
     assert list((tmp_path / "results").iterdir()) == []
 
 
+def test_what_a_launch_left_that_was_killed_while_it_looked_is_removed(
+    store: Store, tmp_path: Path
+) -> None:
+    store.check_writable()
+    left = tmp_path / "results" / ".writable-1.tmp.2.tmp"
+    left.write_bytes(b"sw")
+    store.check_writable()
+    assert left.exists(), "another launch may be looking just now"
+    yesterday = time.time() - 86_400
+    os.utime(left, (yesterday, yesterday))
+    store.check_writable()
+    assert not left.exists()
+
+
 @pytest.mark.parametrize("location", ["nowhere://bucket", "s3://bucket?no_such_option=1"])
 def test_an_unknown_url_is_refused_by_name(location: str) -> None:
     with pytest.raises(StoreError, match="cannot be opened"):

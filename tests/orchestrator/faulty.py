@@ -36,6 +36,27 @@ def fine(numbers: torch.Tensor) -> None:
 
 
 @failing
+def says_half_a_character(numbers: torch.Tensor) -> None:
+    raise RuntimeError("half \ud800 of it")
+
+
+@failing
+def says_too_much(numbers: torch.Tensor) -> None:
+    raise RuntimeError("x" * 5_000_000)
+
+
+@failing
+def answers_for_its_server(numbers: torch.Tensor) -> None:
+    """To whatever it finds open."""
+    for number in range(3, 64):
+        try:
+            os.write(number, b'{"status": "ok", "message": "forged"}\n')
+        except OSError:
+            continue
+    raise ValueError("wrote all over")
+
+
+@failing
 def raises(numbers: torch.Tensor) -> None:
     raise ValueError("the user's step is wrong")
 

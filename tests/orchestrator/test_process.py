@@ -50,6 +50,21 @@ def test_fault_ends_its_process_alone(run_trial: RunTrial, faulty: str, fault: s
     assert _sleepers() == []
 
 
+def test_message_is_stored_whatever_it_holds_and_cut(run_trial: RunTrial, faulty: str) -> None:
+    half = run_trial(f"{faulty}:says_half_a_character")
+    assert half.status == "error" and "half \\ud800 of it" in str(half.message)
+    long = run_trial(f"{faulty}:says_too_much")
+    assert long.status == "error" and len(str(long.message)) < 2200
+    assert "characters more)" in str(long.message)
+
+
+def test_trial_cannot_answer_in_its_servers_place(run_trial: RunTrial, faulty: str) -> None:
+    """It can lie about itself; its server still tells what became of it, and of the next."""
+    outcome = run_trial(f"{faulty}:answers_for_its_server")
+    assert outcome.pid > 0 and outcome.started_at <= outcome.ended_at
+    assert run_trial(f"{faulty}:fine").status == "ok", "the server still understands what it reads"
+
+
 def test_descendants_end_with_the_trial(run_trial: RunTrial, faulty: str) -> None:
     assert run_trial(f"{faulty}:leaves_a_descendant").status == "ok"
     assert _sleepers() == []
