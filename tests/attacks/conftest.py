@@ -1,6 +1,6 @@
 """How much of each attack is run: a short part with a fixed seed, or the whole.
 
-make attacks                                     # the whole, about an hour on two cores
+make attacks                                     # the whole, hours on two cores
 SWEEP_ATTACKS_SEED=7 make attacks                # other moments, flips and mutants
 SWEEP_ATTACKS=0.1 pytest tests/attacks           # a tenth of the whole
 """

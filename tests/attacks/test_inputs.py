@@ -1,0 +1,297 @@
+"""Launch files, suites and options from a careless or a hostile hand: read, or refused in words, at once."""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cudnn_sweep.analysis.errors import AnalysisError
+from cudnn_sweep.cluster.errors import ClusterError, LaunchFileError
+from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
+from cudnn_sweep.orchestrator.plan import make_plan
+from cudnn_sweep.orchestrator.spec import SweepSpec, cells_named, choose_suite, load_suite
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.suite import MOST_TRIALS, workload_names
+
+Attempts = Callable[[int, int], int]
+MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)
+LONG_S = 10.0
+ROOT = Path(__file__).parents[2]
+FACTS = {
+    takes: WorkloadFacts(
+        directions=("forward", "backward"), varies=("batch", "space"), input_shape=shape
+    )
+    for takes, shape in (("a problem", None), ("a shape", (8, 3, 64, 64)))
+}
+SEEDS = (
+    *(ROOT / "workloads/suites").glob("*.yaml"),
+    *(ROOT / "cluster/examples").glob("*.yaml"),
+    ROOT / "cluster.yaml",
+)
+WHOLE = """
+metadata:
+  sweep:
+    problems: {mine: {input: 8x3x32x32, out_channels: 8, kernel: 3, padding: 1}}
+    cells:
+      - {workload: conv, problem: [mine, tutorials/rgb256], precision: [tf32, fp16], regime: fixed}
+      - {workload: [noop, mnist], batch: {cuda: 8, cpu: 2}, layout: channels_last}
+    configs: [{benchmark: false}, {benchmark: true, benchmark_limit: 0}]
+    replicates: 3
+    measure: {warmup_s: 0.1, steady_budget_s: 0.5, timeout_s: 60}
+    results: results
+    gpus: {models: H200, share: 0.5}
+    budget_minutes: 10
+    nightly: {suite: quick, budget_minutes: 30, webhook: {url_env: HOOK}}
+"""
+VALUES = (
+    *("0", "-1", "1.5", "1e400", "0x10", "null", "~", "true", "no", "[]", "{}", "''", "[[[[]]]]"),
+    *(
+        ".nan",
+        ".inf",
+        "-.inf",
+        "99999999999999999999",
+        "2026-01-01",
+        "1:30",
+        "!!python/object:os.x",
+    ),
+    *(
+        "!!binary aGk=",
+        "*a",
+        "&a [*a]",
+        "<<",
+        '"\\ud800"',
+        '"\\0"',
+        '"\\e]0;pwned\\a"',
+        "'%s'",
+        "é",
+    ),
+    *(
+        "s3://k:secret@b/p",
+        "../..",
+        "~/x",
+        "a" * 3000,
+        "nowhere",
+        "{a: {b: {c: 1}}}",
+        "8x3x0x0",
+        "@",
+    ),
+)
+BOMBS = {
+    "laughs": "a: &a [x,x,x,x,x,x,x,x]\n"
+    + "".join(
+        f"{chr(98 + n)}: &{chr(98 + n)} [{','.join(['*' + chr(97 + n)] * 8)}]\n" for n in range(9)
+    ),
+    "merges": "a: &a {x: 1}\n" + "".join(f"k{n}: {{<<: [*a, *a]}}\n" for n in range(2000)),
+    "itself": "a: &a [*a]\n",
+    "brackets": "[" * 20_000,
+    "braces": "{a: " * 20_000,
+    "long list": "metadata: {sweep: {preload: [" + "x," * 30_000 + "x]}}",
+    "large": "# " + "x" * 10_000_000,
+    "binary": "\x00\x01\x02",
+    "twice": "metadata: {sweep: {}}\nmetadata: {sweep: {}}\n",
+    "tag": "metadata: !!python/object/apply:os.system ['touch pwned']\n",
+    "two": "---\na: 1\n---\nb: 2\n",
+}
+
+
+def run(file: Path, *, suite: bool) -> None:
+    """What a launch does with it before it looks at the machine, and the plan."""
+    if suite:
+        name, chosen = str(file), load_suite(str(file))
+    else:
+        name, chosen = choose_suite(read_launch_file(file, SweepSpec).sweep, None)
+    facts = {
+        name: FACTS["a problem" if name.startswith("conv") else "a shape"]
+        for name in workload_names(chosen)
+    }
+    with cells_named(file, name):
+        cells = expand_cells(chosen, facts, device="cuda", gpu="NVIDIA H200")
+    make_plan(name, chosen, cells)
+
+
+def mutated(text: str, dice: random.Random) -> str:
+    lines = text.splitlines()
+    for _ in range(dice.randint(1, 3)):
+        at = dice.randrange(len(lines))
+        line = lines[at]
+        match dice.randrange(7):
+            case 0:
+                lines[at] = f"{line.partition(':')[0]}: {dice.choice(VALUES)}"
+            case 1:
+                lines.insert(at, dice.choice(lines))
+            case 2:
+                del lines[at]
+            case 3:
+                lines[at] = " " * dice.randint(0, 6) + line.lstrip()
+            case 4 if line:
+                place = dice.randrange(len(line))
+                lines[at] = line[:place] + dice.choice("{}[]:,*&!|>'\"%@`#-? \t\0é") + line[place:]
+            case 5:
+                words = line.split()
+                lines[at] = (
+                    line.replace(dice.choice(words), dice.choice(VALUES), 1) if words else "?"
+                )
+            case _:
+                lines[at] = line[: dice.randrange(len(line) + 1)]
+        lines = lines or [""]
+    return "\n".join(lines)
+
+
+def refusal(file: Path, *, suite: bool) -> str | None:
+    """Its words; None where it is read. Whatever else is raised fails the test."""
+    began = time.process_time()  # others may use the machine
+    try:
+        run(file, suite=suite)
+        words = None
+    except MISTAKES as error:
+        words = str(error)
+        if isinstance(error, LaunchFileError):
+            assert str(file) in words, words
+        assert "\x1b" not in words and "secret@" not in words
+    assert time.process_time() - began < LONG_S, file.read_text()[:200]
+    return words
+
+
+def test_mutants_of_launch_files_and_suites_are_read_or_refused_in_words(
+    tmp_path: Path, attempts: Attempts, seed: int
+) -> None:
+    dice, ends = random.Random(seed), Counter[str]()
+    unlined = Counter[str]()
+    for number in range(attempts(60, 1500)):
+        seed_file = dice.choice(SEEDS) if number % 2 else None
+        text = WHOLE if seed_file is None else seed_file.read_text()
+        file = tmp_path / f"f{number}.yaml"
+        file.write_bytes(mutated(text, dice).encode(errors="replace"))
+        suite = seed_file is not None and seed_file.parent.name == "suites"
+        words = refusal(file, suite=suite)
+        ends["read" if words is None else "refused"] += 1
+        if words is not None and f"{file}:" not in words:
+            unlined[words.splitlines()[0][:60]] += 1
+    print(dict(ends), "without a line:", sum(unlined.values()), dict(unlined.most_common(5)))
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_bomb_is_refused_at_once(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(BOMBS[name])
+    assert refusal(file, suite=False) is not None
+    assert not (tmp_path / "pwned").exists()
+
+
+FLOODS = {
+    "replicates": "{suite: quick, replicates: 100000000}",
+    "a cross product": "{cells: [{workload: noop, batch: &b ["
+    + ",".join(map(str, range(1, 2001)))
+    + "]"
+    ", direction: [" + ",".join(f"d{n}" for n in range(2000)) + "]}]}",
+    "many cells": "{replicates: 400000, cells: [{workload: noop}, {workload: noop, batch: 2}]}",
+}
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_flood_of_trials_is_refused_with_its_count(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(f"metadata:\n  sweep: {FLOODS[name]}\n")
+    words = refusal(file, suite=False)
+    assert words is not None and f"allowed are {MOST_TRIALS:,}" in words
+    assert name == "replicates" or f"{file}:2" in words
+
+
+def test_mistake_in_what_a_cell_means_names_its_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(WHOLE.replace("precision: [tf32, fp16]", "precision: fp12"))
+    with pytest.raises(SpecError, match=rf"{file}:6: metadata.sweep.cells\[0\]: unknown precision"):
+        run(file, suite=False)
+
+
+OPTIONS: tuple[str, ...] = (
+    "--results",
+    "--sweep-id",
+    "--only",
+    "--shard",
+    "--resume",
+    "--suite",
+    "--format",
+    "--output",
+)
+OPTIONS += (
+    "--min-effect",
+    "--at",
+    "--night",
+    "--pin",
+    "--budget-minutes",
+    "--a",
+    "--limit",
+    "-x",
+    "--",
+)
+COMMANDS = (
+    ["query", "failures"], ["query"], ["compare"], ["report"], ["launch", "--dry-run"], ["status"],
+    ["nightly", "--dry-run"], ["schedule", "show"], ["launch", "--manifest"], ["suites"], ["pull"],
+)  # fmt: skip
+WORDS: tuple[str, ...] = (
+    "",
+    "0",
+    "-1",
+    "nan",
+    "1e999",
+    "é",
+    "\udce9",
+    "../../x",
+    "/proc",
+    "/dev/null",
+    "s3://k:x@b/p",
+)
+WORDS += (
+    "x" * 5000,
+    "25:99",
+    "0/0",
+    "2/1",
+    "2026-13-45",
+    "a=b",
+    "=",
+    "select 1",
+    "'",
+    "--",
+    "*.yaml",
+)
+
+
+def test_no_option_ends_in_a_traceback(
+    tmp_path: Path, attempts: Attempts, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", _exits)
+    monkeypatch.setattr(
+        "cudnn_sweep.orchestrator.this_machine._survey", _no_machine
+    )  # what it is about ends before
+    dice, codes = random.Random(seed), Counter[int]()
+    for _ in range(attempts(30, 1000)):
+        words = list(dice.choice(COMMANDS))
+        for _ in range(dice.randint(0, 3)):
+            words += dice.choices(
+                [[dice.choice(OPTIONS), dice.choice(WORDS)], [dice.choice(WORDS)]]
+            )[0]
+        began = time.process_time()
+        done = CliRunner().invoke(app, words)
+        assert isinstance(done.exception, SystemExit | None), (words, done.exception)
+        assert done.exit_code in (0, 1, 2, 3), words
+        assert "secret@" not in done.output
+        assert time.process_time() - began < LONG_S, words
+        codes[done.exit_code] += 1
+    print(dict(codes))
+
+
+def _exits(code: int) -> None:
+    raise SystemExit(code)
+
+
+def _no_machine(*_: object) -> None:
+    raise SpecError("no machine is looked at here")

@@ -1,0 +1,138 @@
+"""Names that attack, in every text column, on their way to a page, a file, a terminal and a webhook."""
+
+import csv
+import io
+import json
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from cudnn_sweep.analysis.nightly.reports.write import write_reports
+from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.nightly.news import slack_body
+from cudnn_sweep.orchestrator.nightly.night_news import news_of
+from cudnn_sweep.orchestrator.nightly.shown import show
+
+if TYPE_CHECKING:
+    from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+
+PAYLOADS = (
+    "<script>pwned()</script>",
+    "</script><img src=x onerror=pwned()>",
+    '"><svg onload=pwned()>',
+    "javascript:pwned()",
+    "![x](http://evil/x.png) [y](javascript:pwned())",
+    "<b>bold</b> | a | b |\n# heading\n- item",
+    "=cmd|' /C calc'!A1",
+    "\r=1+1",
+    " @SUM(1)",
+    "\x1b]0;pwned\x07\x1b[31m",
+    "$(touch pwned) `touch pwned`; touch pwned",
+    "]]> <!-- --> <![CDATA[",
+    "__proto__",
+    "constructor",
+    "é\u202eevil\u2066",
+    "@everyone <!channel> <http://evil|click>",
+    "{{7*7}} ${7*7} %s %n",
+)
+OURS = ("sweep_id", "trial_id", "attempt_id", "status", "launch_id", "slot", "cell_id", "env_hash")
+Attempts = Callable[[int, int], int]
+
+
+class Found(HTMLParser):
+    """Elements and attributes that nobody of ours writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.strange: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = {name for name, _ in attrs}
+        texts = " ".join(value or "" for _, value in attrs)
+        if tag in ("img", "iframe", "object", "embed") or any(n.startswith("on") for n in names):
+            self.strange.append(f"{tag} {attrs}")
+        if "evil" in texts or "javascript:" in texts:
+            self.strange.append(f"{tag} {attrs}")
+
+    @classmethod
+    def of(cls, page: str) -> list[str]:
+        found = cls()
+        found.feed(page)
+        return found.strange
+
+
+def hostile(rows: pa.Table, payload: str) -> pa.Table:
+    """It stands in every text column that a user has a hand in."""
+    for at, field in enumerate(rows.schema):
+        if field.type == pa.string() and field.name not in OURS and not field.name.endswith("hash"):
+            rows = rows.set_column(at, field.name, pa.array([payload] * len(rows)))
+    return rows
+
+
+def test_names_in_results_stay_text_wherever_they_are_shown(
+    measured: pa.Table, tmp_path: Path, attempts: Attempts, seed: int
+) -> None:
+    every = random.Random(seed).sample(PAYLOADS, len(PAYLOADS))
+    done = 0
+    for payload in every[: attempts(2, len(every))]:
+        results = tmp_path / f"{done}"
+        store = open_store(str(results))
+        rows = hostile(measured, payload)
+        store.write_part(rows["sweep_id"][0].as_py(), rows)
+        say_all(results, payload)
+        done += 1
+    print(f"{done} payloads")
+
+
+def say_all(results: Path, payload: str) -> None:
+    def sweep(*words: str) -> str:
+        done = CliRunner().invoke(app, [*words, "--results", str(results)])
+        assert done.exit_code == 0, (payload, done.output, done.exception)
+        return done.stdout
+
+    page = results.with_name(f"{results.name}.html")
+    sweep("report", "--output", str(page))
+    assert not Found.of(page.read_text()), payload
+    question = ("query", "select distinct problem, gpu, torch, message from records")
+    for form in ("table", "markdown"):
+        text = sweep(*question, "--format", form)
+        assert "\x1b" not in text and "\x07" not in text
+    for text in (sweep(*question, "--format", "markdown"), sweep("report", "--format", "markdown")):
+        assert not Found.of(text.replace("<br>", "")), payload
+        assert "![x](" not in text and "\n# heading" not in text
+    read = list(csv.reader(io.StringIO(sweep(*question, "--format", "csv"))))
+    assert not [cell for row in read for cell in row if cell.strip()[:1] in ("=", "+", "@")], read
+    (row,) = json.loads(sweep(*question, "--format", "json"))
+    assert row["problem"] == payload
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_names_in_a_night_stay_text(
+    payload: str, night: "tuple[NightOutcome, list[Series]]", tmp_path: Path
+) -> None:
+    """A night whose names are hostile: tests/conftest.py; here its launch file and suite are too."""
+    outcome = replace(night[0], launch_file=payload, suite=payload, reasons=(payload,))
+    reports = write_reports(outcome, night[1], tmp_path)
+    texts = {file.suffix: file.read_text() for file in reports}
+    ElementTree.fromstring(texts[".xml"])
+    assert not Found.of(texts[".html"])
+    assert not Found.of(
+        re.sub(r"(`+).+?\1", "", texts[".md"], flags=re.DOTALL)
+    )  # but in code spans
+    said = io.StringIO()
+    show(outcome, reports, "text", Console(file=said, width=120))
+    assert "\x1b]" not in said.getvalue() and "\x07" not in said.getvalue()
+    posted = json.loads(json.dumps(slack_body(news_of(outcome, list(outcome.alerts)))))
+    posted["blocks"] = [each for each in posted["blocks"] if each["type"] != "header"]  # plain text
+    assert not re.search("<[!h]", json.dumps(posted)), posted

@@ -1,0 +1,91 @@
+"""Odd folders, names and programs in a crontab: a line runs what it is for, or is refused; nothing else runs."""
+
+import random
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from cudnn_sweep.orchestrator.errors import ScheduleError
+from cudnn_sweep.orchestrator.schedule.crontab import line_of, with_entry, without
+from cudnn_sweep.orchestrator.schedule.entry import Entry, parse_time
+
+PARTS = (
+    *("a", " ", "%", "\\%", "\\", "'", '"', "$(touch pwned)", "`touch pwned`", "; touch pwned #"),
+    *(
+        "\n* * * * * touch pwned",
+        "\u202e",
+        "é",
+        "#",
+        "&",
+        "|",
+        "~",
+        "*",
+        "x" * 60,
+        "$HOME",
+        "!",
+        "\t",
+    ),
+)
+BEFORE = (
+    "",
+    "MAILTO=me\n",
+    "0 5 * * * backup\n",
+    "# cudnn-sweep\n",
+    "no line break at its end",
+    "\n\n",
+    "0 5 * * * a \\% b\r\n",
+    "@daily x # cudnn-sweep 0123456789ab\n",
+)
+PROGRAM = '#!/bin/sh\nprintf \'%s\\n\' "$PWD" "$@" >> "{told}"\n'
+
+
+def test_schedule_runs_what_it_is_for_or_is_refused(
+    tmp_path: Path, attempts: Callable[[int, int], int], seed: int
+) -> None:
+    dice, ends = random.Random(seed), Counter[str]()
+    for number in range(attempts(40, 250)):
+        root = tmp_path / f"{number}"
+        name = "".join(dice.choices(PARTS, k=dice.randint(1, 4))).replace("/", "").strip(".") or "x"
+        folder = root / name
+        program, told = folder / f"{name} sweep", root / "told"
+        before = dice.choice(BEFORE)
+        try:
+            entry = Entry(
+                launch_file=folder / f"{name}.yaml",
+                program=(str(program),),
+                at=parse_time("02:30"),
+                log=root / "log",
+            )
+        except ScheduleError:
+            ends["refused"] += 1
+            continue
+        try:
+            folder.mkdir(parents=True)
+            program.write_text(PROGRAM.format(told=told))
+        except OSError:  # longer than names may be
+            continue
+        program.chmod(0o755)
+        after = with_entry(before, entry)
+        line = line_of(entry)
+        assert after.split("\n").count(line) == 1 and with_entry(after, entry) == after
+        assert without(after, entry.launch_file).rstrip("\n") == before.rstrip("\n")
+        subprocess.run(["sh", "-c", as_cron_does(line)], cwd=root, check=True)
+        assert told.read_text().split("\n") == [str(folder), "nightly", str(entry.launch_file), ""]
+        assert not list(tmp_path.rglob("pwned"))
+        ends["ran"] += 1
+    print(dict(ends))
+
+
+def as_cron_does(line: str) -> str:
+    """The command of a line: what stands behind the first bare `%` is its input, and a `\\%` is a `%`."""
+    command = line.split(" ", 5)[5]
+    said, at = "", 0
+    while at < len(command):
+        if command[at : at + 2] == "\\%":
+            said, at = said + "%", at + 2
+        elif command[at] == "%":
+            break
+        else:
+            said, at = said + command[at], at + 1
+    return said
