@@ -22,7 +22,7 @@ from typing import (
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
 Part: TypeAlias = Literal["hardware", "software"]
@@ -172,6 +172,19 @@ class RunRecord:
         "null: the launch's own",
     ]
 
+    in_turns: Annotated[
+        bool | None,
+        "its process took turns with the others of its block; null before schema 4, where none did",
+    ]
+    alone_reason: Annotated[
+        str | None,
+        "why it took none: as asked, no other of its block, memory, lost before, open loop, its "
+        "state, or threads or processes of its own; null where it ended before its first turn",
+    ]
+    turn_cpus: Annotated[
+        str | None, "CPUs on which its block took turns, as Linux lists them; null: all it had"
+    ]
+
     # config
     enabled: Annotated[
         bool, "torch.backends.cudnn.enabled, read back", Setting(usual=True, since=1)
@@ -235,6 +248,9 @@ class RunRecord:
     ]
 
     # memory of the caching allocator, and the host's
+    cold_free_bytes: Annotated[
+        int | None, "memory of the device that no process held when the cold part began"
+    ]
     cold_allocated_bytes_before: Annotated[
         int | None, "device memory allocated when the cold part began"
     ]
@@ -268,6 +284,9 @@ class RunRecord:
         list[float] | None,
         "wall time per iteration: of each timed group (closed loop) or of each step, searches included (open loop)",
     ]
+    steady_wall_rounds: Annotated[
+        list[int] | None, "of each sample the round, which others of its block timed one in, too"
+    ]
     steady_wall_ms: Annotated[
         float | None,
         "wall time per iteration: median of the samples (closed loop), their mean (open loop)",
@@ -287,6 +306,9 @@ class RunRecord:
     steady_device_note: Annotated[str | None, "why there is no graph, or no device time at all"]
     steady_device_samples_ms: Annotated[
         list[float] | None, "device time per iteration, free of launch gaps, of each replay"
+    ]
+    steady_device_rounds: Annotated[
+        list[int] | None, "of each sample the round: of those with one number the mean counts"
     ]
     steady_device_ms: Annotated[float | None, "their median"]
     steady_device_p10_ms: Annotated[float | None, "10% of the samples are below"]
@@ -352,9 +374,12 @@ class RunRecord:
     sm_clock_low_mhz: Annotated[int | None, "lowest SM clock seen"]
     sm_clock_high_mhz: Annotated[int | None, "highest SM clock seen"]
     memory_clock_mhz: Annotated[int | None, "memory clock at the end"]
-    power_w: Annotated[float | None, "mean power, from the energy counter, which steps by 0.1 s"]
+    power_w: Annotated[
+        float | None, "mean power, from the energy counter, which steps by 0.1 s; null in turns"
+    ]
     energy_per_iteration_mj: Annotated[
-        float | None, "energy of the wall-timed loop / its iterations, millijoules"
+        float | None,
+        "energy of the wall-timed loop / its iterations, millijoules; null where processes took turns",
     ]
     temperature_c: Annotated[int | None, "highest temperature seen"]
     throttle_reasons: Annotated[list[str] | None, "what slowed the clocks, as NVML names it"]
@@ -370,6 +395,12 @@ class RunRecord:
     ]
     logged_searches: Annotated[int | None, "how many of them timed plans"]
     logged_workspace_bytes: Annotated[int | None, "the largest workspace of the plans taken"]
+    logged_largest_workspace_bytes: Annotated[
+        int | None, "the largest workspace of the plans that searches built, timed or not"
+    ]
+    logged_plans_dropped: Annotated[
+        int | None, "how many of these needed more memory than was free"
+    ]
     logged_kernels_agree: Annotated[
         bool | None, "whether that process launched the kernels of the timed one"
     ]
@@ -390,9 +421,11 @@ class RunRecord:
     process_s: Annotated[
         float, "whole life of the trial's process, fork to gone; the log's is not in it"
     ]
+    waited_s: Annotated[float | None, "of it, what others of its block did their turns in"]
     gap_s: Annotated[
         float | None,
-        "from the slot's last process gone to this one forked; null after one of another `software`",
+        "from the slot's last process gone to this one forked; null beside another of its block, or "
+        "after one of another `software`",
     ]
     started_at: Annotated[datetime, "when the trial's process was forked, UTC"]
     ended_at: Annotated[datetime, "when it was gone, UTC"]

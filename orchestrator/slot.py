@@ -1,17 +1,21 @@
-"""A slot: one accelerator's place where trials run, one after another, each in a fresh process."""
+"""A slot: one accelerator's place where trials run, one block after another, each trial in a fresh process."""
 
+import os
+import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
 from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.orchestrator.block import BeginTrial, Block, Running
 from cudnn_sweep.orchestrator.errors import ServerError
+from cudnn_sweep.orchestrator.gpus.cpu_topology import read_cores, show_cpus
 from cudnn_sweep.orchestrator.gpus.pinning import pinning_of
 from cudnn_sweep.orchestrator.plan import Trial
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import (
     LogJob,
-    Outcome,
     Request,
     SurveyJob,
     TrialJob,
@@ -20,7 +24,7 @@ from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.cell import content_hash
 from cudnn_sweep.workloads.environment import Environment
-from cudnn_sweep.workloads.measurement import TrialRequest
+from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.survey import Survey
 
 SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs takes tens of seconds
@@ -32,6 +36,8 @@ class Place:
 
     server: ForkServer
     environment: Environment
+    cpus: frozenset[int]
+    """Where its processes run."""
 
 
 class Slot:
@@ -64,33 +70,82 @@ class Slot:
             _check_device(session, found)
             if "" in self._places:
                 _check_same_device(software, self._places[""].environment, found)
-            return Place(server=server, environment=_pinned(server, found))
+            return _pinned(server, found)
         except ServerError:
             server.close()
             raise
 
+    @property
+    def measuring(self) -> MeasureSpec:
+        return self._session.plan.measure
+
+    def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
+        """A block's records, each as soon as it may be told. Whatever a trial's process does is in them.
+
+        Raises ServerError where a server dies.
+        """
+        return Block(self, trials, begin).measure()
+
     def run(self, trial: Trial, attempt: int) -> RunRecord:
-        """Whatever the trial's process does is in the record; ServerError where the server dies."""
+        """One trial by itself."""
+        (record,) = self.measure([trial], lambda _: attempt)
+        return record
+
+    def start(
+        self, trial: Trial, attempt: int, *, takes_turns: bool, beside: bool = False
+    ) -> Running:
         request = self._request(trial)
-        place = self._places[trial.software]
-        outcome = self._fork(place, TrialJob(trial=request))
-        if trial.software != self._ran_last:
+        follows = not beside and trial.software == self._ran_last
+        self._ran_last = trial.software
+        job = TrialJob(trial=request, takes_turns=takes_turns)
+        return Running(
+            trial=trial,
+            attempt=attempt,
+            process=self._places[trial.software].server.begin(self._limited(job)),
+            follows=follows,
+            new_cache=request.compute_cache is not None
+            and not Path(request.compute_cache).exists(),
+        )
+
+    def record(
+        self, running: Running, *, in_turns: bool = False, alone_reason: str | None = None
+    ) -> RunRecord:
+        trial, outcome = running.trial, running.outcome
+        assert outcome is not None
+        if not running.follows:
             outcome = replace(outcome, gap_s=None)  # it would be since the server's own last trial
-            self._ran_last = trial.software
-        logs = self._logs(trial) and outcome.status == "ok"
+        place = self._places[trial.software]
+        logs = self.logs(trial) and outcome.status == "ok"
+        log = LogJob(trial=self._request(trial))
         return make_record(
             self._session,
             trial,
             outcome,
             place.environment,
-            log=self._fork(place, LogJob(trial=request)) if logs else None,
+            log=place.server.run(self._limited(log)) if logs else None,
+            in_turns=in_turns,
+            alone_reason=alone_reason,
+            turn_cpus=show_cpus(self.turn_cpus()) if in_turns and self.turn_cpus() else None,
             slot=self.name,
-            attempt=attempt,
+            attempt=running.attempt,
             attempt_id=uuid4().hex,
         )
 
+    def turn_cpus(self) -> tuple[int, ...]:
+        """Where a block takes its turns; empty: on all CPUs that the slot has."""
+        wanted = self.measuring.turn_cpus
+        own = self._places[""]
+        if wanted is None or own.environment.device != "cuda":
+            return ()
+        return tuple(core.cpus[0] for core in read_cores(own.cpus)[-wanted:])
+
+    def forget(self, running: Running) -> None:
+        folder = self._compute_cache(running.trial)
+        if running.new_cache and folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def _request(self, trial: Trial) -> TrialRequest:
-        measure = self._session.plan.measure
+        measure = self.measuring
         return TrialRequest(
             cell=trial.cell,
             config=trial.config,
@@ -100,21 +155,18 @@ class Slot:
             reference=trial.replicate < measure.reference_replicates,
         )
 
-    def _logs(self, trial: Trial) -> bool:
-        first = trial.replicate < self._session.plan.measure.logged_replicates
+    def logs(self, trial: Trial) -> bool:
+        first = trial.replicate < self.measuring.logged_replicates
         return first and not trial.twin and self._on_gpu(trial)
 
     def _on_gpu(self, trial: Trial) -> bool:
         return self._places[trial.software].environment.device == "cuda"
 
-    def _fork(self, place: Place, job: TrialJob | LogJob) -> Outcome:
-        measure = self._session.plan.measure
-        return place.server.run(
-            Request(
-                job=job,
-                timeout_s=measure.timeout_s,
-                host_memory_limit_mib=measure.host_memory_limit_mib,
-            )
+    def _limited(self, job: TrialJob | LogJob) -> Request:
+        return Request(
+            job=job,
+            timeout_s=self.measuring.timeout_s,
+            host_memory_limit_mib=self.measuring.host_memory_limit_mib,
         )
 
     def close(self) -> None:
@@ -156,14 +208,16 @@ def _python(session: Session, software: str) -> Path | None:
     return session.pythons[software]
 
 
-def _pinned(server: ForkServer, found: Environment) -> Environment:
+def _pinned(server: ForkServer, found: Environment) -> Place:
     """Where there is a GPU, only CUDA says which: its processes are pinned from then on."""
     pinning = pinning_of(found.gpu_uuid)
     if pinning is None:
-        return found
+        everywhere = frozenset(os.sched_getaffinity(0))
+        return Place(server=server, environment=found, cpus=everywhere)
     server.pin(pinning.cpus)
     cores = len(pinning.cpus)
-    return replace(found, cpu_cores=cores, pinned_cpus=str(pinning), numa_node=pinning.node)
+    there = replace(found, cpu_cores=cores, pinned_cpus=str(pinning), numa_node=pinning.node)
+    return Place(server=server, environment=there, cpus=pinning.cpus)
 
 
 def survey(server: ForkServer, workloads: list[str]) -> Survey:

@@ -8,7 +8,7 @@ stores is disposable: the results are the only state that matters.
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -67,8 +67,8 @@ class Slots:
 
 
 class BlockRunner(tune.Trainable):
-    """One actor a slot. Tune's trial is one block, which therefore stays on its GPU; each step is one
-    trial of ours, in a fresh process.
+    """One actor a slot. Tune's trial is one block, which therefore stays on its GPU; at each step one
+    record of it becomes durable.
     """
 
     def setup(  # type: ignore[override]  # tune.with_parameters adds the rest
@@ -81,7 +81,8 @@ class BlockRunner(tune.Trainable):
     ) -> None:
         accelerator = "-".join(str(index) for index in ray.get_gpu_ids()) or "cpu"
         self._blocks = dict(session.plan.blocks())
-        self._todo: list[Trial] | None = None
+        self._records: Iterator[RunRecord] | None = None
+        self._left = 0
         self._recorder = recorder
         self._gate: Any | None = gate
         self._slot = self._make(lambda: make_slot(session, accelerator))
@@ -96,7 +97,7 @@ class BlockRunner(tune.Trainable):
             raise
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        self._todo = None
+        self._records = None
         return True
 
     def step(self) -> dict[str, Any]:
@@ -105,29 +106,33 @@ class BlockRunner(tune.Trainable):
         if self._gate is not None:
             ray.get(self._gate.enter.remote())
             self._gate = None
-        if self._todo is None:
-            self._todo = self._open_block(self._blocks[self.config["block"]])
-        stopped = bool(self._todo) and not self._run(self._slot, self._todo.pop(0))
-        return {"done": stopped or not self._todo, "stopped": stopped}
+        if self._records is None:
+            trials = self._wanted(self._blocks[self.config["block"]])
+            self._records, self._left = self._slot.measure(trials, self._begin), len(trials)
+        stopped = self._left > 0 and not self._record_next(self._records)
+        return {"done": stopped or not self._left, "stopped": stopped}
 
-    def _open_block(self, trials: list[Trial]) -> list[Trial]:
+    def _wanted(self, trials: list[Trial]) -> list[Trial]:
         """Where a worker was lost, some of its block's trials are done, or given up."""
         ids = [trial.trial_id for trial in trials]
         wanted = ray.get(self._recorder.wanted.remote(ids))
         return [trial for trial in trials if trial.trial_id in wanted]
 
-    def _run(self, slot: Slot, trial: Trial) -> bool:
-        """Whether the trial is durable, so that further ones may start."""
-        begin = self._recorder.begin.remote(trial.trial_id, trial.position, slot.name)
-        attempt = ray.get(begin)
-        if attempt is None:
-            return False
+    def _begin(self, trial: Trial) -> int | None:
+        assert self._slot is not None
+        begin = self._recorder.begin.remote(trial.trial_id, trial.position, self._slot.name)
+        attempt: int | None = ray.get(begin)
+        return attempt
+
+    def _record_next(self, records: Iterator[RunRecord]) -> bool:
+        """Whether there was a record and it is durable, so that further trials may start."""
         try:
-            record = slot.run(trial, attempt)
+            record = next(records, None)
         except Exception as error:
             ray.get(self._recorder.trial_lost.remote(f"{type(error).__name__}: {error}"))
             raise
-        return bool(ray.get(self._recorder.record.remote(record)))
+        self._left -= 1
+        return record is not None and bool(ray.get(self._recorder.record.remote(record)))
 
     def cleanup(self) -> None:
         if self._slot is not None:

@@ -45,6 +45,10 @@ class MeasureSpec(BaseModel):
     """that of its device time after this long (0: it is not timed),"""
     steady_error: Annotated[float, Field(ge=0)] = 0.002
     """or each as soon as the standard error of the median is below this share of it."""
+    in_turns: bool = True
+    """The processes of a block live side by side and take turns; else they run one after another."""
+    turn_cpus: Annotated[int, Field(ge=1)] | None = None
+    """On so many CPUs, the same for all of a block, where there is a GPU; none: on all that it has."""
     flush_l2: bool = False
     """Time the device also with its L2 cache cleared before each step."""
     open_steps: Annotated[int, Field(ge=1)] = 64
@@ -94,6 +98,7 @@ class ColdCall:
 
 @dataclass(kw_only=True, slots=True)
 class MemoryUse:
+    cold_free_bytes: int | None = None
     cold_allocated_bytes_before: int | None = None
     cold_reserved_bytes_before: int | None = None
     cold_peak_allocated_bytes: int | None = None
@@ -118,6 +123,7 @@ class SteadyWall:
     warmup_s: float | None = None
     warmup_settled: bool | None = None
     steady_wall_samples_ms: list[float] | None = None
+    steady_wall_rounds: list[int] | None = None
     steady_wall_ms: float | None = None
     steady_wall_p10_ms: float | None = None
     steady_wall_p90_ms: float | None = None
@@ -131,6 +137,7 @@ class SteadyDevice:
     steady_device_source: str | None = None
     steady_device_note: str | None = None
     steady_device_samples_ms: list[float] | None = None
+    steady_device_rounds: list[int] | None = None
     steady_device_ms: float | None = None
     steady_device_p10_ms: float | None = None
     steady_device_p90_ms: float | None = None
@@ -229,6 +236,8 @@ class LogPass:
     logged_choices: list[LoggedChoice] | None = None
     logged_searches: int | None = None
     logged_workspace_bytes: int | None = None
+    logged_largest_workspace_bytes: int | None = None
+    logged_plans_dropped: int | None = None
     kernels_hash: str | None = None
 
 

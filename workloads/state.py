@@ -25,6 +25,9 @@ class State(ABC):
     """A step's forward pass keeps no activations and runs again in the backward pass; only for what has
     one and runs it through `Setting.forward`."""
 
+    alone: ClassVar[bool] = False
+    """A step must have no other process beside it on the device."""
+
     @abstractmethod
     def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
         """The step as it is in this state; called once `step` is built."""

@@ -93,7 +93,7 @@ def _measure(plan: Plan, folder: Path, seconds: float) -> tuple[list[RunRecord],
     with closing(Slot(session, "doctor")) as slot:
         began = monotonic()
         for _, pair in plan.blocks():
-            records += [slot.run(trial, 1) for trial in pair]
+            records += slot.measure(pair, lambda _: 1)
             if monotonic() - began > seconds or any(r.status != "ok" for r in records[-2:]):
                 break
     for record in records:

@@ -13,8 +13,11 @@ import torch
 
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
 from cudnn_sweep.orchestrator.process.protocol import (
+    PASSED,
     REPLY,
     SO_FAR,
+    TURN,
+    WHAT_WAS_SAID,
     LogJob,
     Reply,
     Request,
@@ -27,18 +30,37 @@ from cudnn_sweep.workloads.measuring.log_pass import run_log_pass
 from cudnn_sweep.workloads.measuring.model_trace import trace_model
 from cudnn_sweep.workloads.measuring.trial import run_trial
 from cudnn_sweep.workloads.survey import survey_machine
+from cudnn_sweep.workloads.turns import Said, Turn
 
 MOST_CHARACTERS = 2000  # of an error, in its record and on the screen
 CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeError for host memory
 
 
-def live(request: Request, reply_to: int, log: int, born: float) -> None:
+class PipeBaton:
+    """The baton comes as a line in one pipe, and goes as one in the other."""
+
+    def __init__(self, told: int, reply_to: int) -> None:
+        self._told = os.fdopen(told, "rb")
+        self._reply_to = reply_to
+        self.waited_s = 0.0
+
+    def pass_on(self, said: Said) -> Turn:
+        began = monotonic()
+        _write(self._reply_to, PASSED + WHAT_WAS_SAID.dump_json(said) + b"\n")
+        line = self._told.readline()
+        if not line:
+            os._exit(0)  # the server has gone
+        self.waited_s += monotonic() - began
+        return TURN.validate_json(line)
+
+
+def live(request: Request, told: int, reply_to: int, log: int, born: float) -> None:
     """Run the job and write the reply; never returns. `born`: when we were forked, by `monotonic`."""
     try:
         _limit(request, log)
-        _close_other_pipes(reply_to)
+        _close_other_pipes(told, reply_to)
         before = set(sys.modules)
-        reply = _work(request, reply_to, born)
+        reply = _work(request, told, reply_to, born)
         reply.imported = sorted(set(sys.modules) - before)
         _write(reply_to, REPLY.dump_json(reply) + b"\n")
     except BaseException:  # noqa: BLE001  # ours: the trial's own are in the reply
@@ -64,15 +86,15 @@ def _limit(request: Request, log: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
-def _close_other_pipes(reply_to: int) -> None:
+def _close_other_pipes(*ours: int) -> None:
     """The server's, of which the trial's code has no business to write to."""
     for each in os.listdir("/proc/self/fd"):
         with suppress(OSError):  # the listing's own is closed by now
-            if os.readlink(f"/proc/self/fd/{each}").startswith("pipe:") and int(each) != reply_to:
+            if os.readlink(f"/proc/self/fd/{each}").startswith("pipe:") and int(each) not in ours:
                 os.close(int(each))
 
 
-def _work(request: Request, reply_to: int, born: float) -> Reply:
+def _work(request: Request, told: int, reply_to: int, born: float) -> Reply:
     job = request.job
     reply = Reply()
     try:
@@ -82,6 +104,7 @@ def _work(request: Request, reply_to: int, born: float) -> Reply:
                 job.trial,
                 reply.measured,
                 lambda: _write(reply_to, SO_FAR + REPLY.dump_json(reply) + b"\n"),
+                PipeBaton(told, reply_to) if job.takes_turns else None,
             )
         elif isinstance(job, LogJob):
             reply.log_pass = run_log_pass(job.trial)

@@ -1,8 +1,9 @@
-"""A slot's end of the fork server: starts it, sends one job at a time, closes it."""
+"""A slot's end of the fork server: starts it, has it begin processes, passes them the baton, closes it."""
 
 import os
 import subprocess
 import sys
+from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,16 +13,25 @@ from pydantic import ValidationError
 
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.protocol import (
+    BEGIN,
+    END,
     GREETING,
     OUTCOME,
+    PASS,
     PROTOCOL,
     READY,
     REFUSED,
     REQUEST,
+    SAID,
+    TURN,
+    WHAT_WAS_SAID,
     Outcome,
     Request,
+    line_of,
+    parts_of,
 )
 from cudnn_sweep.workloads.environment import our_version
+from cudnn_sweep.workloads.turns import Said, Turn
 
 SERVER = "cudnn_sweep.orchestrator.process.server"
 
@@ -58,6 +68,8 @@ class ForkServer:
         options = [*(["--survey-only"] if survey_only else []), *preload]
         without = OURS_ALONE if python else ()
         ours = {name: value for name, value in os.environ.items() if name not in without}
+        self._count = 0
+        self._heard: defaultdict[int, deque[Said | Outcome]] = defaultdict(deque)
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)} if gpu_uuids else {}
         self._name = f"the fork server of {python}" if python else "the fork server"
         try:
@@ -109,22 +121,44 @@ class ForkServer:
         """Keep later jobs' processes on these CPUs: they inherit it from the server's one thread."""
         os.sched_setaffinity(self.pid, cpus)
 
+    def begin(self, request: Request) -> "Begun":
+        """Fork a process for a job; it has the baton."""
+        self._count += 1
+        self._tell(line_of(BEGIN, self._count, REQUEST.dump_json(request)))
+        return Begun(self, self._count)
+
     def run(self, request: Request) -> Outcome:
         """Raises ServerError where the server dies; what the job itself does is in the Outcome."""
+        outcome = self.begin(request).heard()
+        assert isinstance(outcome, Outcome), outcome
+        return outcome
+
+    def _tell(self, line: bytes) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(REQUEST.dump_json(request) + b"\n")
+            self._process.stdin.write(line)
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # reading finds the same end, and says how it came
-        answer = self._read()
-        if not answer.endswith(b"\n"):
-            raise ServerError(f"{self._name} died, exit code {self._process.wait()}")
-        if answer.startswith(REFUSED):
-            reason = answer.removeprefix(REFUSED).decode().strip()
-            raise ServerError(f"{self._name} cannot do what is asked: {reason}")
+
+    def _hear(self, number: int) -> Said | Outcome:
+        """The next that is said of a process; what comes of others first is kept for them."""
+        while not self._heard[number]:
+            answer = self._read()
+            if not answer.endswith(b"\n"):
+                raise ServerError(f"{self._name} died, exit code {self._process.wait()}")
+            word, other, rest = parts_of(answer)
+            if word == REFUSED:
+                raise ServerError(f"{self._name} cannot do what is asked: {rest.decode()}")
+            self._heard[other].append(self._understand(word, rest))
+        heard = self._heard[number].popleft()
+        if isinstance(heard, Outcome):
+            del self._heard[number]
+        return heard
+
+    def _understand(self, word: bytes, rest: bytes) -> Said | Outcome:
         try:
-            return OUTCOME.validate_json(answer)
+            return (WHAT_WAS_SAID if word == SAID else OUTCOME).validate_json(rest)
         except ValidationError as error:
             raise ServerError(f"{self._name} says what this one cannot read: {error}") from error
 
@@ -151,3 +185,30 @@ class ForkServer:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class Begun:
+    """A process of a server's, which lives until its Outcome was heard."""
+
+    def __init__(self, server: ForkServer, number: int) -> None:
+        self._server = server
+        self._number = number
+
+    def heard(self) -> Said | Outcome:
+        """What it says when it passes the baton back, or what became of it.
+
+        Raises ServerError where the server dies.
+        """
+        return self._server._hear(self._number)
+
+    def take(self, turn: Turn) -> Said | Outcome:
+        """Pass it the baton, and wait until it is back."""
+        self._server._tell(line_of(PASS, self._number, TURN.dump_json(turn)))
+        return self.heard()
+
+    def end(self) -> Outcome:
+        """Kill it."""
+        self._server._tell(line_of(END, self._number))
+        while isinstance(heard := self.heard(), Said):
+            pass
+        return heard

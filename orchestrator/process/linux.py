@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+from collections.abc import Collection
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
@@ -21,9 +22,9 @@ def die_with_parent() -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def end_children() -> None:
+def end_children(but: Collection[int] = ()) -> None:
     """Kill and reap our children, and those that killing makes ours."""
-    while children := _children():
+    while children := set(_children()).difference(but):
         for pid in children:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)

@@ -1,6 +1,8 @@
-"""What is said between a slot and its fork server: one line of JSON each way, a request at a time.
+"""What is said between a slot and its fork server, a line at a time: a word, the number of a process, JSON.
 
-The server may be of another version of ours. It begins with a greeting, which says the protocol's
+A slot begins processes, passes them the baton and ends them; the server says what each said when it
+passed the baton back, and what became of it. One at a time has the baton: a process that is begun, until
+it says something or ends. The server may be of another version of ours. It begins with a greeting, which says the protocol's
 number. Of a reply a field that is unknown here is left out, one that is missing there is null; but a
 request has to be understood whole, or it would not be measured as asked: the server refuses it.
 """
@@ -14,10 +16,11 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from cudnn_sweep.workloads.measurement import LogPass, Measurement, TrialRequest
 from cudnn_sweep.workloads.survey import Survey
 from cudnn_sweep.workloads.tracing import Trace, TraceRequest
+from cudnn_sweep.workloads.turns import Said, Turn
 
 EXACT = ConfigDict(ser_json_inf_nan="constants")  # an error of infinity is no missing error
 
-PROTOCOL = 1  # raise it where a word's meaning changes; a field more or less needs no other number
+PROTOCOL = 2  # raise it where a word's meaning changes; a field more or less needs no other number
 WHOLE = ConfigDict(extra="forbid")
 
 Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout"]
@@ -36,6 +39,8 @@ class TrialJob:
     """Measure one trial."""
 
     trial: TrialRequest
+    takes_turns: bool = False
+    """Pass the baton back once all shapes were met; else measure to the end."""
     kind: Literal["trial"] = "trial"
 
 
@@ -71,6 +76,7 @@ class Request:
 
     job: Annotated[TrialJob | LogJob | SurveyJob | TraceJob, Field(discriminator="kind")]
     timeout_s: float
+    """How long it may have the baton, all turns together."""
     host_memory_limit_mib: int | None = None
 
 
@@ -103,6 +109,8 @@ class Outcome:
     started_at: datetime
     ended_at: datetime
     process_s: float
+    waited_s: float = 0.0
+    """Of it, with the baton elsewhere."""
     exit_s: float | None
     gap_s: float | None
 
@@ -131,10 +139,26 @@ class Outcome:
 
 
 READY = b"ready "  # begins the greeting
-SO_FAR = b"~"  # begins a reply that another one follows, unless the process dies first
-REFUSED = b"refused "  # begins the answer to a request that was not understood
+# A slot's words, and the server's.
+BEGIN, PASS, END = b"begin", b"pass", b"end"
+SAID, ENDED, REFUSED = b"said", b"ended", b"refused"
+# What a process's line to its server begins with, unless it is the last one.
+SO_FAR = b"~"  # a reply that another one follows, unless the process dies first
+PASSED = b"="  # it passes the baton on
 
 GREETING = TypeAdapter(Greeting)
 REQUEST = TypeAdapter(Request)
 REPLY = TypeAdapter(Reply)
 OUTCOME = TypeAdapter(Outcome)
+TURN = TypeAdapter(Turn)
+WHAT_WAS_SAID = TypeAdapter(Said)
+
+
+def line_of(word: bytes, number: int, rest: bytes = b"") -> bytes:
+    return b"%b %d %b\n" % (word, number, rest)
+
+
+def parts_of(line: bytes) -> tuple[bytes, int, bytes]:
+    """Of what `line_of` made."""
+    word, number, rest = line.rstrip(b"\n").split(b" ", 2)
+    return word, int(number), rest

@@ -1,37 +1,39 @@
-"""The fork server: imports what trials need, once, and forks a fresh process for each request.
+"""The fork server: imports what trials need, once, and forks a fresh process for each request. Several may
+live; each waits for its turn.
 
 It has one thread and never touches CUDA; both are asserted, since a fork of anything else may hang or
 crash. Requests come by standard input, outcomes go to standard output; it ends when its input does.
 """
 
 import gc
+import math
 import os
 import select
 import signal
 import sys
-import tempfile
 from contextlib import suppress
-from datetime import UTC, datetime
 from importlib import import_module
 from time import monotonic
 
 from pydantic import ValidationError
 
+from cudnn_sweep.orchestrator.process.forked import Forked
 from cudnn_sweep.orchestrator.process.linux import adopt_orphans, end_children, threads
 from cudnn_sweep.orchestrator.process.protocol import (
+    BEGIN,
+    END,
+    ENDED,
     GREETING,
     OUTCOME,
+    PASS,
     PROTOCOL,
     READY,
     REFUSED,
-    REPLY,
     REQUEST,
-    SO_FAR,
+    SAID,
     Greeting,
-    Outcome,
-    Reply,
-    Request,
-    Status,
+    line_of,
+    parts_of,
 )
 from cudnn_sweep.workloads.environment import our_version
 
@@ -41,8 +43,6 @@ IMPORTED_BY_TORCH_LATE = (
     "torch.profiler._cupti_monitor",  # by an optimiser's first step
 )
 REQUESTS = 0  # standard input
-EXIT_S = 30.0  # a process that has replied and does not end is killed after this
-LAST_WORDS = 800  # characters of a dead process's output that go into its message
 
 
 def main() -> None:
@@ -58,18 +58,77 @@ def main() -> None:
             _preload(option)
     gc.freeze()  # children then do not copy pages by collecting what is here
     greeting = Greeting(protocol=PROTOCOL, version=our_version())
-    _answer(replies, READY + GREETING.dump_json(greeting))
-    last_gone: float | None = None
-    with tempfile.TemporaryFile() as log:
-        for line in sys.stdin.buffer:
-            try:
-                request = REQUEST.validate_json(line)
-            except ValidationError as error:
-                _answer(replies, REFUSED + _refusal(error).encode())
-                continue
-            outcome = _run(request, log.fileno(), last_gone)
-            last_gone = monotonic()
-            _answer(replies, OUTCOME.dump_json(outcome))
+    _answer(replies, READY + GREETING.dump_json(greeting) + b"\n")
+    Server(replies).serve()
+
+
+class Server:
+    """Begins and ends processes as it is told, and hears all that live at once."""
+
+    def __init__(self, replies: int) -> None:
+        self._answers = replies
+        self._requests = b""
+        self._live: dict[int, Forked] = {}
+        self._last_gone: float | None = None
+
+    def serve(self) -> None:
+        """Returns when the slot has gone."""
+        while self._read_requests(ready := self._wait()):
+            for number, process in list(self._live.items()):
+                if passed := process.listen(ready):
+                    _answer(self._answers, line_of(SAID, number, passed))
+                elif process.has_ended(ready):
+                    self._end(number)
+                elif process.deadline <= monotonic():
+                    process.give_up()
+        for process in self._live.values():
+            process.kill()
+        end_children()
+
+    def _wait(self) -> set[int]:
+        watched = {REQUESTS}.union(*(process.watched for process in self._live.values()))
+        deadline = min((process.deadline for process in self._live.values()), default=math.inf)
+        limit_s = None if deadline == math.inf else max(0.0, deadline - monotonic())
+        return set(select.select(watched, (), (), limit_s)[0])
+
+    def _read_requests(self, ready: set[int]) -> bool:
+        """Whether there may be more."""
+        if REQUESTS not in ready:
+            return True
+        data = os.read(REQUESTS, 2**16)
+        *lines, self._requests = (self._requests + data).split(b"\n")
+        for line in lines:
+            self._do(*parts_of(line))
+        return bool(data)
+
+    def _do(self, word: bytes, number: int, rest: bytes) -> None:
+        if word == BEGIN:
+            self._begin(number, rest)
+        elif number not in self._live:
+            pass  # it has ended, and that was said
+        elif word == PASS:
+            self._live[number].tell(rest)
+        else:
+            assert word == END, word
+            self._live[number].kill()
+            self._end(number)
+
+    def _begin(self, number: int, rest: bytes) -> None:
+        try:
+            request = REQUEST.validate_json(rest)
+        except ValidationError as error:
+            _answer(self._answers, line_of(REFUSED, number, _refusal(error).encode()))
+            return
+        alone = not self._live and self._last_gone is not None
+        gap_s = monotonic() - self._last_gone if alone and self._last_gone else None
+        self._live[number] = Forked(request, self._live.values(), gap_s)
+
+    def _end(self, number: int) -> None:
+        outcome = self._live.pop(number).bury()
+        # What it left behind; a process that others of these left is not told apart.
+        end_children(but=[process.pid for process in self._live.values()])
+        self._last_gone = monotonic()
+        _answer(self._answers, line_of(ENDED, number, OUTCOME.dump_json(outcome)))
 
 
 def _refusal(error: ValidationError) -> str:
@@ -115,115 +174,7 @@ def _check_fork(imported: str) -> None:
         sys.exit(f"sweep: {imported}: has touched CUDA while importing")
 
 
-def _run(request: Request, log: int, last_gone: float | None) -> Outcome:
-    from cudnn_sweep.orchestrator.process.child import live
-
-    os.ftruncate(log, 0)
-    os.lseek(log, 0, os.SEEK_SET)
-    read_end, write_end = os.pipe()
-    started_at, born = datetime.now(UTC), monotonic()
-    pid = os.fork()
-    if pid == 0:
-        live(request, write_end, log, born)
-    os.close(write_end)
-    said, timed_out, exit_began = _listen(pid, read_end, born + request.timeout_s)
-    wait_status = os.waitpid(pid, 0)[1]
-    end_children()
-    reply = _last_reply(said)
-    status, message = _judge(request, reply, timed_out, wait_status, log)
-    if reply is None and (reply := _reply_so_far(said)) and reply.measured:
-        reply.measured.checks_error, status, message = message, "ok", None
-    return Outcome(
-        status=status,
-        message=message,
-        reply=reply,
-        pid=pid,
-        started_at=started_at,
-        ended_at=datetime.now(UTC),
-        process_s=monotonic() - born,
-        exit_s=monotonic() - exit_began if reply else None,
-        gap_s=None if last_gone is None else born - last_gone,
-    )
-
-
-def _listen(pid: int, read_end: int, deadline: float) -> tuple[bytes, bool, float]:
-    """Wait until the child has replied and ended, and return what it said; kill it at its deadline.
-
-    Its end is watched through a pidfd: a descendant may hold its side of the pipe open for ever.
-    """
-    said = b""
-    pidfd = os.pidfd_open(pid)
-    replied: float | None = None
-    waiting = {read_end, pidfd, REQUESTS}
-    while True:
-        ready = select.select(waiting, (), (), max(0.0, deadline - monotonic()))[0]
-        if REQUESTS in ready:  # nothing is sent while a job runs: the slot has gone
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            end_children()
-            os._exit(0)
-        if read_end in ready:
-            data = os.read(read_end, 2**16)
-            said += data
-            if not data or _last_line(said):
-                waiting.discard(read_end)
-                replied = monotonic()
-                deadline = min(deadline, replied + EXIT_S)
-        if pidfd in ready and read_end not in ready:
-            break
-        if not ready:
-            os.kill(pid, signal.SIGKILL)
-            break
-    os.close(pidfd)
-    os.close(read_end)
-    return said, not ready and not _last_line(said), replied or monotonic()
-
-
-def _last_line(said: bytes) -> bytes | None:
-    """The reply after which no other follows."""
-    line = said.removesuffix(b"\n").rpartition(b"\n")[2]
-    return line if said.endswith(b"\n") and not line.startswith(SO_FAR) else None
-
-
-def _last_reply(said: bytes) -> Reply | None:
-    line = _last_line(said)
-    return REPLY.validate_json(line) if line else None
-
-
-def _reply_so_far(said: bytes) -> Reply | None:
-    line, end, _ = said.partition(b"\n")
-    return REPLY.validate_json(line.removeprefix(SO_FAR)) if end else None
-
-
-def _judge(
-    request: Request, reply: Reply | None, timed_out: bool, wait_status: int, log: int
-) -> tuple[Status, str | None]:
-    if reply is not None:
-        return reply.status, reply.message
-    words = _last_words(log)
-    if timed_out:
-        return "timeout", f"no result after {request.timeout_s:g} s: ended{words}"
-    if os.WIFSIGNALED(wait_status):
-        number = os.WTERMSIG(wait_status)
-        status: Status = "killed" if number == signal.SIGKILL else "crash"
-        return status, _signal_name(number) + words
-    return "crash", f"ended without a result, exit code {os.WEXITSTATUS(wait_status)}{words}"
-
-
-def _signal_name(number: int) -> str:
-    """Python has names for the first and the last real-time signal alone."""
-    known = {each.value: each.name for each in signal.Signals}
-    return f"{known.get(number, f'signal {number}')} ({signal.strsignal(number)})"
-
-
-def _last_words(log: int) -> str:
-    size = os.fstat(log).st_size
-    text = os.pread(log, LAST_WORDS, max(0, size - LAST_WORDS)).decode(errors="replace").strip()
-    return f"; its last output: {text}" if text else ""
-
-
-def _answer(replies: int, line: bytes) -> None:
-    data = line + b"\n"
+def _answer(replies: int, data: bytes) -> None:
     while data:
         data = data[os.write(replies, data) :]
 

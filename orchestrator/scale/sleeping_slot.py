@@ -3,11 +3,13 @@ recording cost.
 """
 
 import os
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from time import sleep
 from uuid import uuid4
 
 from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.orchestrator.block import BeginTrial
 from cudnn_sweep.orchestrator.plan import Trial
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.record import make_record
@@ -25,16 +27,20 @@ class SleepingSlot(Slot):
         self._sleep_s = sleep_s
         self.name = f"{environment.host}/{os.getpid()}"  # nodes on one host number their GPUs alike
 
-    def run(self, trial: Trial, attempt: int) -> RunRecord:
-        return make_record(
-            self._session,
-            trial,
-            self._outcome(),
-            self._environment,
-            slot=self.name,
-            attempt=attempt,
-            attempt_id=uuid4().hex,
-        )
+    def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
+        for trial in trials:
+            attempt = begin(trial)
+            if attempt is None:
+                return
+            yield make_record(
+                self._session,
+                trial,
+                self._outcome(),
+                self._environment,
+                slot=self.name,
+                attempt=attempt,
+                attempt_id=uuid4().hex,
+            )
 
     def _outcome(self) -> Outcome:
         began = datetime.now(UTC)

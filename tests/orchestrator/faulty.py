@@ -4,8 +4,11 @@ import ctypes
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import torch
 
@@ -113,6 +116,51 @@ def slower_with_benchmark(numbers: torch.Tensor) -> None:
 @failing
 def takes_a_while(numbers: torch.Tensor) -> None:
     time.sleep(0.05)
+
+
+_calls = 0
+
+
+def _when_timed() -> bool:
+    """In benchmark mode alone, once all shapes were met."""
+    global _calls
+    _calls += 1
+    return torch.backends.cudnn.benchmark and _calls > 2
+
+
+@failing
+def is_killed_when_timed(numbers: torch.Tensor) -> None:
+    _spin(0.001)
+    if _when_timed():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@failing
+def hangs_when_timed(numbers: torch.Tensor) -> None:
+    _spin(0.001)
+    if _when_timed():
+        time.sleep(3600)
+
+
+@failing
+def finds_no_memory_once(numbers: torch.Tensor) -> None:
+    """In benchmark mode, the first of a server's processes."""
+    mark = Path(tempfile.gettempdir(), f"sweep-found-no-memory-{os.getppid()}")
+    if _when_timed() and not mark.exists():
+        mark.touch()
+        raise torch.OutOfMemoryError("somebody has it all")
+
+
+@workload(directions=("forward",), input_shape=(1, 1), pay_one_time_costs=_touch)
+def has_a_thread(setting: Setting) -> TimedStep:
+    pool = ThreadPoolExecutor(1)
+    return TimedStep(prepare=setting.random, run=lambda _: pool.submit(_spin, 0.001).result())
+
+
+@workload(directions=("forward",), input_shape=(1, 1), pay_one_time_costs=_touch)
+def has_a_process(setting: Setting) -> TimedStep:
+    subprocess.Popen(["sleep", "1234.5"])
+    return TimedStep(prepare=setting.random, run=lambda _: _spin(0.001))
 
 
 _seen: set[tuple[int, ...]] = set()

@@ -41,13 +41,15 @@ def measure(
 
     All slots share one fork server: to start one takes 3 s.
     """
-    lent = SimpleNamespace(run=server.run, pin=server.pin, close=lambda: None)
+    lent = SimpleNamespace(run=server.run, begin=server.begin, pin=server.pin, close=lambda: None)
     monkeypatch.setattr("cudnn_sweep.orchestrator.slot.ForkServer", lambda **_: lent)
 
     def run(plan: Plan) -> list[RunRecord]:
         session = session_of(plan, "gpu", tmp_path)
         slot = Slot(session, "0")
-        records = [slot.run(trial, 1) for trial in plan.trials]
+        records = [
+            record for _, trials in plan.blocks() for record in slot.measure(trials, lambda _: 1)
+        ]
         assert [record.status for record in records] == ["ok"] * len(records)
         assert [record.checks_error for record in records] == [None] * len(records)
         return records

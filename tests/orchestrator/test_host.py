@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ import ray
 from cudnn_sweep.analysis.progress import blocks_of
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.orchestrator.block import BeginTrial
 from cudnn_sweep.orchestrator.errors import ServerError, UnfinishedError
 from cudnn_sweep.orchestrator.every_launch import run_rounds, session_for
 from cudnn_sweep.orchestrator.plan import Plan, Trial
@@ -67,6 +68,13 @@ def fake_slot(environment: Environment) -> MakeSlot:
                 self.name = f"fake/{os.getpid() if new_gpu else accelerator}"
                 if up is not None:
                     up()
+
+            def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
+                for trial in trials:
+                    attempt = begin(trial)
+                    if attempt is None:
+                        return
+                    yield self.run(trial, attempt)
 
             def run(self, trial: Trial, attempt: int) -> RunRecord:
                 if die is not None and die(trial, attempt):

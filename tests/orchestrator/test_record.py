@@ -39,17 +39,17 @@ def test_everything_measured_is_a_column() -> None:
 def shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer
 ) -> Callable[[Plan], list[Verdict]]:
-    """Run a plan's trials one after another, without Ray, and read the verdicts."""
+    """Run a plan, without Ray, and read the verdicts."""
     monkeypatch.setattr("cudnn_sweep.orchestrator.slot.ForkServer", lambda **_: server)
 
     def run(plan: Plan) -> list[Verdict]:
         session = session_of(plan, "planted", tmp_path)
         store = open_store(str(tmp_path / "results"))
         slot = Slot(session, "cpu")
-        for trial in plan.trials:
-            record = slot.run(trial, 1)
-            assert record.status == "ok", record.message
-            store.write(record)
+        for _, trials in plan.blocks():
+            for record in slot.measure(trials, lambda _: 1):
+                assert record.status == "ok", record.message
+                store.write(record)
         return verdicts(store)
 
     return run

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.measuring
 @pytest.fixture(autouse=True)
 def _lent_server(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Slots get the fork server of all tests."""
-    lent = SimpleNamespace(run=server.run, pin=server.pin, close=lambda: None)
+    lent = SimpleNamespace(run=server.run, begin=server.begin, pin=server.pin, close=lambda: None)
     monkeypatch.setattr(slot, "ForkServer", lambda **_: lent)
     yield
     server.pin(os.sched_getaffinity(0))

@@ -67,7 +67,7 @@ def store(
 ) -> Iterator[Store]:
     """Rounds of the plan, until the slower workload's pairs settle it."""
     store = open_store(str(tmp_path_factory.mktemp("softwares")))
-    lent = SimpleNamespace(run=server.run, close=lambda: None)
+    lent = SimpleNamespace(run=server.run, begin=server.begin, close=lambda: None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             slot, "ForkServer", lambda **how: ForkServer(**how) if how["python"] else lent

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
@@ -41,6 +41,9 @@ class Scripted:
     def read(self) -> GpuReading:
         self.asked += 1
         return next(self.readings, CALM)
+
+    def know(self, pids: Iterable[int], /) -> None:
+        self.known = tuple(pids)
 
     def energy_mj(self) -> int | None:
         return next(self.energies_mj, None)

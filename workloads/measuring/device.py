@@ -31,6 +31,10 @@ class Device:
         if self.is_cuda:
             torch.cuda.reset_peak_memory_stats()
 
+    def free_bytes(self) -> tuple[int, int] | tuple[None, None]:
+        """Memory of the device that no process holds, and all of it; unknown on a CPU."""
+        return torch.cuda.mem_get_info() if self.is_cuda else (None, None)
+
     def memory(self) -> DeviceMemory:
         if not self.is_cuda:
             return DeviceMemory()

@@ -22,23 +22,43 @@ PROFILED_S = 0.3
 Step = Callable[[], object]
 
 
-def time_replays(steps: list[Step], spec: MeasureSpec, telemetry: Telemetry) -> Sampled:
-    """Replays of a graph of whole rounds of `steps`, the L2 cache as the step before left it.
+class Replays:
+    """A graph of whole rounds of some steps, the L2 cache as the step before left it."""
 
-    Raises CannotCapture.
-    """
-    graph, rounds = _long_graph(steps)
-    calls = rounds * len(steps)
+    def __init__(self, steps: list[Step]) -> None:
+        """Raises CannotCapture."""
+        self._graph, rounds = _long_graph(steps)
+        self.calls = rounds * len(steps)
+        """Steps in one replay."""
+
+    def run(self, count: int) -> float:
+        """Seconds on the device for so many replays."""
+        return sum(replay_ms(self._graph, count)) / 1e3
+
+    def step_ms(self, count: int) -> list[float]:
+        """Time of a step in each of so many replays."""
+        return [duration / self.calls for duration in replay_ms(self._graph, count)]
+
+
+def replays_of_batch(replay_s: float) -> int:
+    """How many replays, of which each takes so long, are timed together."""
+    return max(1, round(BATCH_S / replay_s))
+
+
+def time_replays(steps: list[Step], spec: MeasureSpec, telemetry: Telemetry) -> Sampled:
+    """Raises CannotCapture."""
+    replays = Replays(steps)
     # The device was idle while steps were captured, and a cooler one runs faster for a while.
-    warm = warm_up(lambda count: sum(replay_ms(graph, count)) / 1e3, spec, telemetry)
-    batch = max(1, round(BATCH_S / warm.round_s))
+    batch = replays_of_batch(warm_up(replays.run, spec, telemetry).round_s)
 
     def take() -> list[float]:
-        durations = replay_ms(graph, batch)
+        durations = replays.step_ms(batch)
         telemetry.note()
-        return [duration / calls for duration in durations]
+        return durations
 
-    return sample(take, iterations=calls, budget_s=spec.device_budget_s, error=spec.steady_error)
+    return sample(
+        take, iterations=replays.calls, budget_s=spec.device_budget_s, error=spec.steady_error
+    )
 
 
 def time_flushed(
@@ -61,7 +81,7 @@ def time_flushed(
         return perf_counter() - began
 
     warm = warm_up(run, spec, telemetry)
-    batch = max(1, round(BATCH_S / warm.round_s))
+    batch = replays_of_batch(warm.round_s)
 
     def take() -> list[float]:
         return [fmean(durations, counts) for durations in zip(*rounds_of(batch), strict=True)]

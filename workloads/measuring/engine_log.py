@@ -65,13 +65,27 @@ class _Operation:
 
 def read_engine_log(text: str) -> list[LoggedChoice]:
     """A choice for each operation that met a shape for the first time, in order."""
+    return [choice for operation in _operations(text) if (choice := operation.choice())]
+
+
+def searched_workspaces(text: str) -> list[int]:
+    """The workspace of each plan that a search built, timed or not."""
+    return [
+        plan.workspace_bytes
+        for operation in _operations(text)
+        if operation.timed_ms
+        for plan in operation.plans
+    ]
+
+
+def _operations(text: str) -> list[_Operation]:
     operations: list[_Operation] = []
     for line in text.splitlines():
         if found := OPERATION.match(line):
             operations.append(_Operation(found["operation"]))
         elif operations:
             _read_line(line, operations[-1])
-    return [choice for operation in operations if (choice := operation.choice())]
+    return operations
 
 
 def _read_line(line: str, operation: _Operation) -> None:

@@ -13,7 +13,12 @@ import torch
 from cudnn_sweep.workloads.measurement import LogPass, Measurement, TrialRequest
 from cudnn_sweep.workloads.measuring.choice import read_choice
 from cudnn_sweep.workloads.measuring.device import find_device
-from cudnn_sweep.workloads.measuring.engine_log import FILE_VARIABLE, VARIABLES, read_engine_log
+from cudnn_sweep.workloads.measuring.engine_log import (
+    FILE_VARIABLE,
+    VARIABLES,
+    read_engine_log,
+    searched_workspaces,
+)
 from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
 from cudnn_sweep.workloads.workload import find_workload
 
@@ -26,13 +31,18 @@ def run_log_pass(request: TrialRequest) -> LogPass:
         apply_request(request, Measurement())
         device = find_device()
         step = find_workload(request.cell.workload).step(setting_of(request.cell, device))
-        step.run(step.prepare(request.cell.input_shape))
+        inputs = step.prepare(request.cell.input_shape)
+        free_bytes, _ = torch.cuda.mem_get_info()
+        step.run(inputs)
         torch.cuda.synchronize()
-        choices = read_engine_log(log.read_text() if log.exists() else "")
+        text = log.read_text() if log.exists() else ""
+        choices, workspaces = read_engine_log(text), searched_workspaces(text)
         choice, _ = read_choice(step, request.cell.input_shape, device)
     return LogPass(
         logged_choices=choices,
         logged_searches=sum(found.plans_timed > 0 for found in choices),
         logged_workspace_bytes=max((found.workspace_bytes for found in choices), default=None),
+        logged_largest_workspace_bytes=max(workspaces, default=None),
+        logged_plans_dropped=sum(workspace > free_bytes for workspace in workspaces),
         kernels_hash=choice.kernels_hash,
     )

@@ -14,6 +14,7 @@ from cudnn_sweep.workloads.workload import TimedStep
 
 GROUP_S = 0.02  # a timed group's least length: one synchronise (10 µs) is then 0.05% of it
 LEAST_PERIODS = 4  # of it, where the budget has room: a loop's CPU runs ahead of long steps, too
+LEAD_IN_S = 0.002  # untimed, at each turn: its first steps pay for the switch between two processes
 
 
 class Loop:
@@ -44,12 +45,24 @@ class Loop:
         self.device.synchronise()
         return perf_counter() - began
 
+    def lead_in(self, round_s: float) -> None:
+        """A few steps that nobody times; none where they take longer than a timed group is to."""
+        step_s = round_s / self.period
+        if step_s < GROUP_S:
+            for _ in range(math.ceil(LEAD_IN_S / step_s)):
+                self.result = self.step.run(next(self._next))
+
+
+def periods_of_group(round_s: float, spec: MeasureSpec) -> int:
+    """How many periods, of which each takes so long, are timed together."""
+    affordable = spec.steady_budget_s / MIN_SAMPLES / round_s
+    wanted = max(GROUP_S / round_s, LEAST_PERIODS)
+    return max(1, math.ceil(min(wanted, affordable)))
+
 
 def time_closed(loop: Loop, round_s: float, spec: MeasureSpec, telemetry: Telemetry) -> Sampled:
     """Time the loop as a user runs it: no synchronise inside a group of iterations."""
-    affordable = spec.steady_budget_s / MIN_SAMPLES / round_s
-    wanted = max(GROUP_S / round_s, LEAST_PERIODS)
-    periods = max(1, math.ceil(min(wanted, affordable)))
+    periods = periods_of_group(round_s, spec)
     size = periods * loop.period
 
     def take() -> list[float]:

@@ -1,6 +1,6 @@
 """Monitor: who reads a GPU beside a measurement, NVML or a fake that keeps to a script."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Protocol
@@ -30,6 +30,9 @@ class Monitor(Protocol):
     def max_sm_clock_mhz(self) -> int | None: ...
 
     def read(self) -> GpuReading: ...
+
+    def know(self, pids: Iterable[int], /) -> None:
+        """These processes are ours, beside this one."""
 
     def energy_mj(self) -> int | None:
         """Used since some moment in the past."""
@@ -67,6 +70,9 @@ class FakeMonitor:
 
     def read(self) -> GpuReading:
         return next(self._readings)
+
+    def know(self, pids: Iterable[int], /) -> None:
+        """Its script says how many others there are."""
 
     def energy_mj(self) -> int | None:
         self._energy_mj += FAKE_ENERGY_MJ

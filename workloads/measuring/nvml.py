@@ -1,7 +1,7 @@
 """What NVML says of one GPU, and the monitor that asks it; None where there is no answer."""
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import pynvml
@@ -72,6 +72,9 @@ class NvmlMonitor:
             pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM
         )
         self._our_pids = frozenset([os.getpid()] if our_pids is None else our_pids)
+
+    def know(self, pids: Iterable[int], /) -> None:
+        self._our_pids = frozenset([os.getpid(), *pids])
 
     def read(self) -> GpuReading:
         ask = self._gpu.ask_whole

@@ -1,8 +1,9 @@
 """When enough was measured, and what the samples say."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import median
 from time import perf_counter
 
@@ -61,7 +62,27 @@ def stop_reason(
 
 
 def median_error(samples: list[float]) -> float:
-    """Standard error of the median as a share of it, whatever the distribution.
+    """Standard error of the median as a share of it, whatever the distribution."""
+    middle_value = median(samples)
+    return _median_deviation(samples) / middle_value if middle_value else 0.0
+
+
+def paired_error(by_process: Sequence[Sequence[float]]) -> float:
+    """Standard error of the median ratio of two processes that took turns, the worst of all pairs.
+
+    Each gives a time a round; of a single one it is the error of its own median.
+    """
+    if len(by_process) == 1:
+        return median_error(list(by_process[0]))
+    logs = [[math.log(sample) for sample in samples] for samples in by_process]
+    return max(
+        _median_deviation([b - a for a, b in zip(one, other, strict=True)])
+        for one, other in combinations(logs, 2)
+    )
+
+
+def _median_deviation(samples: list[float]) -> float:
+    """Standard error of the median.
 
     So many samples lie below the true median as heads come up in as many tosses of a coin: n/2, with a
     standard deviation of √n/2. Half the distance between the samples at these ranks is therefore one
@@ -70,9 +91,7 @@ def median_error(samples: list[float]) -> float:
     """
     ordered = sorted(samples)
     middle, deviation = (len(ordered) - 1) / 2, math.sqrt(len(ordered)) / 2
-    width = _at(ordered, middle + deviation) - _at(ordered, middle - deviation)
-    middle_value = median(ordered)
-    return width / 2 / middle_value if middle_value else 0.0
+    return (_at(ordered, middle + deviation) - _at(ordered, middle - deviation)) / 2
 
 
 def _at(ordered: list[float], rank: float) -> float:

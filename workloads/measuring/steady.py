@@ -42,15 +42,13 @@ def measure_closed(
     telemetry.begin()
     timed = time_closed(loop, warm.round_s, spec, telemetry)
     telemetry.end()
-    _note_memory(device, measured)
-    _note_samples(timed, measured.wall)
+    note_memory(device, measured)
+    note_samples(timed, measured.wall)
     measured.loss_last = loss_of(loop.result)
     loop.result = None  # an autograd graph that it holds would spoil a capture
     if device.is_cuda and spec.device_budget_s > 0:
         _measure_device(loop, spec, telemetry, measured.device)
-        wall_ms, device_ms = measured.wall.steady_wall_ms, measured.device.steady_device_ms
-        if wall_ms and device_ms:
-            measured.device.launch_bound = wall_ms > LAUNCH_BOUND * device_ms
+    note_launch_bound(measured)
 
 
 def measure_open(
@@ -67,8 +65,8 @@ def measure_open(
     telemetry.begin()
     timed, result = time_open(step, shapes, spec, device, telemetry)
     telemetry.end()
-    _note_memory(device, measured)
-    _note_samples(timed, measured.wall)
+    note_memory(device, measured)
+    note_samples(timed, measured.wall)
     measured.wall.steady_wall_ms = fmean(timed.samples_ms)
     measured.wall.steady_wall_error = None  # shapes differ from step to step: nothing is repeated
     measured.device.steady_device_note = "open loop: searches are part of it"
@@ -86,25 +84,39 @@ def _measure_device(
     loop: Loop, spec: MeasureSpec, telemetry: Telemetry, found: SteadyDevice
 ) -> None:
     """By replays of a graph; where the step does not capture, by the profiler."""
-    steps: list[Step] = [partial(loop.step.run, inputs) for inputs in loop.inputs]
+    steps = steps_of(loop)
     try:
-        if not loop.step.capturable:
-            raise CannotCapture("the step launches from several threads")
-        check_capturable(steps[0])
-        _note_device(time_replays(steps, spec, telemetry), "graph", found)
+        check_steps(loop, steps)
+        note_device(time_replays(steps, spec, telemetry), "graph", found)
         if spec.flush_l2:
-            _measure_flushed(loop, steps, spec, telemetry, found)
+            measure_flushed(loop, steps, spec, telemetry, found)
     except CannotCapture as reason:
         found.steady_device_note = str(reason)
     if found.steady_device_ms is None:
-        profiled = time_profiled(steps)
-        if profiled is None:
-            found.steady_device_note = f"{found.steady_device_note}; the profiler saw no kernels"
-        else:
-            _note_device(profiled, "profiler", found)
+        measure_profiled(steps, found)
 
 
-def _note_device(timed: Sampled, source: str, found: SteadyDevice) -> None:
+def steps_of(loop: Loop) -> list[Step]:
+    return [partial(loop.step.run, inputs) for inputs in loop.inputs]
+
+
+def check_steps(loop: Loop, steps: list[Step]) -> None:
+    """Raises CannotCapture where a graph would not hold the loop's steps."""
+    if not loop.step.capturable:
+        raise CannotCapture("the step launches from several threads")
+    check_capturable(steps[0])
+
+
+def measure_profiled(steps: list[Step], found: SteadyDevice) -> None:
+    """For steps without a graph, whose note says why there is none."""
+    profiled = time_profiled(steps)
+    if profiled is None:
+        found.steady_device_note = f"{found.steady_device_note}; the profiler saw no kernels"
+    else:
+        note_device(profiled, "profiler", found)
+
+
+def note_device(timed: Sampled, source: str, found: SteadyDevice) -> None:
     found.steady_device_source = source
     found.steady_device_samples_ms = timed.samples_ms
     found.steady_device_ms = timed.median_ms
@@ -115,7 +127,7 @@ def _note_device(timed: Sampled, source: str, found: SteadyDevice) -> None:
     found.steady_device_stop = timed.stop
 
 
-def _measure_flushed(
+def measure_flushed(
     loop: Loop,
     steps: list[Step],
     spec: MeasureSpec,
@@ -130,7 +142,13 @@ def _measure_flushed(
     found.steady_flushed_ms = flushed.median_ms
 
 
-def _note_samples(timed: Sampled, wall: SteadyWall) -> None:
+def note_launch_bound(measured: Measurement) -> None:
+    wall_ms, device_ms = measured.wall.steady_wall_ms, measured.device.steady_device_ms
+    if wall_ms and device_ms:
+        measured.device.launch_bound = wall_ms > LAUNCH_BOUND * device_ms
+
+
+def note_samples(timed: Sampled, wall: SteadyWall) -> None:
     wall.steady_wall_samples_ms = timed.samples_ms
     wall.steady_wall_ms = timed.median_ms
     wall.steady_wall_p10_ms = timed.quantile_ms(0.1)
@@ -140,7 +158,7 @@ def _note_samples(timed: Sampled, wall: SteadyWall) -> None:
     wall.steady_stop = timed.stop
 
 
-def _note_memory(device: Device, measured: Measurement) -> None:
+def note_memory(device: Device, measured: Measurement) -> None:
     memory, now = measured.memory, device.memory()
     memory.steady_allocated_bytes = now.allocated_bytes
     memory.steady_reserved_bytes = now.reserved_bytes

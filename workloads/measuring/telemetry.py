@@ -24,7 +24,8 @@ SLOWED = 0.97
 
 
 class Telemetry:
-    """`begin` and `end` enclose the loop whose energy counts; notes after it count as well.
+    """`begin` and `end` enclose the loop whose energy counts; notes after it count as well. Without
+    `end` no energy is told: processes that take turns share the GPU's one counter.
 
     Without a monitor all of it does nothing.
     """
@@ -39,12 +40,17 @@ class Telemetry:
         self._loop_s = 0.0
         self._loop_mj: int | None = None
 
-    def begin(self) -> None:
-        """Forget what came before, the warm-up; takes up to 14 ms."""
+    def besides(self, pids: Iterable[int]) -> None:
+        """Processes that are ours, too."""
+        if self._monitor is not None:
+            self._monitor.know(pids)
+
+    def begin(self, *, energy: bool = True) -> None:
+        """Forget what came before, the warm-up; takes up to 14 ms with energy."""
         self._readings.clear()
         self._read_at = -math.inf
         self._loop_mj = None
-        if self._monitor is not None:
+        if self._monitor is not None and energy:
             self._energy_began_mj = self._monitor.energy_mj()
         self._began = self._now()
 

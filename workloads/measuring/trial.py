@@ -1,11 +1,15 @@
 """One trial, from flags to numbers, in a process that ends afterwards."""
 
+import os
 import resource
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from time import perf_counter
 
+from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.gpu import gpu_uuid
 from cudnn_sweep.workloads.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.measuring.calibration import calibrate
@@ -19,19 +23,25 @@ from cudnn_sweep.workloads.measuring.monitor import open_monitor
 from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
 from cudnn_sweep.workloads.measuring.roofline import note_roofline
 from cudnn_sweep.workloads.measuring.steady import loss_of, measure_closed, measure_open
+from cudnn_sweep.workloads.measuring.steady_in_turns import measure_in_turns
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.state import state_types
+from cudnn_sweep.workloads.turns import Baton, Said, Turn
 from cudnn_sweep.workloads.user_sources import workload_hash
 from cudnn_sweep.workloads.workload import TimedStep, Workload, find_workload
 
 
 def run_trial(
-    request: TrialRequest, measured: Measurement, report: Callable[[], None] = lambda: None
+    request: TrialRequest,
+    measured: Measurement,
+    report: Callable[[], None] = lambda: None,
+    baton: Baton | None = None,
 ) -> None:
     """Measure what `request` asks for into `measured`, which keeps what it got where a step raises.
 
     `report` is called when all is measured and the untimed checks begin, which a workload may not
-    survive.
+    survive. `baton`: it is passed on for the first time once all shapes were met.
     """
     cell = request.cell
     cache = apply_request(request, measured)
@@ -54,9 +64,13 @@ def run_trial(
     with _phase(measured, "calibration"):
         if request.measure.calibrate:
             measured.calibration = calibrate(device, setting.precision)
-    with _phase(measured, "steady"):
-        _measure_steady(request, workload, step, arriving, device, telemetry, measured)
+    with _phase(measured, "steady", baton):
+        took_turns = _measure_steady(
+            request, workload, step, arriving, device, telemetry, measured, baton
+        )
     report()
+    if baton is not None and took_turns:
+        baton.pass_on(Said(pid=os.getpid()))
     with _phase(measured, "checks"):
         with _noted(measured):
             measured.choice, work = read_choice(step, cell.input_shape, device)
@@ -95,6 +109,7 @@ def _measure_cold(
         measured.regime_shapes = len(set(period))
     device.forget_peak()
     before = device.memory()
+    memory.cold_free_bytes, _ = device.free_bytes()
     memory.cold_allocated_bytes_before = before.allocated_bytes
     memory.cold_reserved_bytes_before = before.reserved_bytes
     measured.cold, measured.distinct_shapes = [], 0
@@ -121,20 +136,50 @@ def _measure_steady(
     device: Device,
     telemetry: Telemetry,
     measured: Measurement,
-) -> None:
-    """The closed loop where all shapes were met, else the open one."""
+    baton: Baton | None,
+) -> bool:
+    """The closed loop where all shapes were met, else the open one. Returns whether it took turns."""
     cell, spec = request.cell, request.measure
     period = cell.shapes().period(cell.input_shape)
+    is_closed = period is not None and measured.distinct_shapes == measured.regime_shapes
     try:
-        if period is not None and measured.distinct_shapes == measured.regime_shapes:
+        if period is not None and is_closed:
             loop = Loop(step, period, workload.batches, device)
+            turn = baton.pass_on(_ready(cell, device)) if baton else Turn(stage="alone")
+            telemetry.besides(turn.beside)
+            if baton is not None and turn.stage != "alone":
+                measure_in_turns(loop, spec, telemetry, measured, baton, turn)
+                return True
             measure_closed(loop, spec, telemetry, measured)
         else:
+            if baton is not None:
+                turn = baton.pass_on(Said(pid=os.getpid(), alone="open loop"))
+                telemetry.besides(turn.beside)
             unseen = list(islice(arriving, spec.open_steps))
             measure_open(step, unseen, spec, device, telemetry, measured)
             measured.open_new_shapes = _new_shapes(unseen, measured)
     finally:
         measured.telemetry = telemetry.summary(measured.wall.steady_iterations)
+    return False
+
+
+def _ready(cell: Cell, device: Device) -> Said:
+    free_bytes, total_bytes = device.free_bytes()
+    return Said(
+        pid=os.getpid(),
+        alone=_why_alone(cell),
+        free_bytes=free_bytes,
+        total_bytes=total_bytes,
+    )
+
+
+def _why_alone(cell: Cell) -> str | None:
+    """Why the step is not to be stopped between two groups, nor to have others beside it."""
+    if state_types()[cell.state].alone:
+        return f"state {cell.state}"
+    if threading.active_count() > 1:
+        return "threads of its own"
+    return "processes of its own" if _children() else None
 
 
 def _new_shapes(unseen: list[Shape], measured: Measurement) -> int:
@@ -149,6 +194,11 @@ def _note_end(cache: ComputeCache | None, measured: Measurement) -> None:
         measured.compute_cache_entries_added = cache.entries_added()
 
 
+def _children() -> bool:
+    """Whether any thread of this process has started a process that lives."""
+    return any((thread / "children").read_text() for thread in Path("/proc/self/task").iterdir())
+
+
 @contextmanager
 def _noted(measured: Measurement) -> Iterator[None]:
     """A check that fails takes nothing back."""
@@ -159,9 +209,11 @@ def _noted(measured: Measurement) -> Iterator[None]:
 
 
 @contextmanager
-def _phase(measured: Measurement, name: str) -> Iterator[None]:
-    began = perf_counter()
+def _phase(measured: Measurement, name: str, baton: Baton | None = None) -> Iterator[None]:
+    """What it waits for others is none of its time."""
+    began = perf_counter() - (baton.waited_s if baton else 0.0)
     try:
         yield
     finally:
-        measured.phases_s[name] = perf_counter() - began
+        waited_s = baton.waited_s if baton else 0.0
+        measured.phases_s[name] = perf_counter() - waited_s - began

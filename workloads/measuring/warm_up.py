@@ -28,27 +28,43 @@ class WarmUp:
     """The fastest round."""
 
 
-def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
-    """Run for the warm-up's time, and on until clock, or pace where no clock is known, has settled.
+class WarmingUp:
+    """A warm-up, a window at a time."""
 
-    `run` runs so many rounds of what is to be timed and returns the seconds that they took.
-    """
+    def __init__(self, run: Callable[[int], float], telemetry: Telemetry) -> None:
+        """`run` runs so many rounds of what is to be timed and returns the seconds that they took."""
+        self._run = run
+        self._telemetry = telemetry
+        self.round_s = run(1)
+        """The fastest round."""
+        self.seconds = self.round_s
+        self.settled = False
+        """Whether clock, or pace where no clock is known, was the same in the last windows."""
+        self._speeds: list[float] = []
+
+    def window(self) -> None:
+        rounds = max(1, round(WINDOW_S / self.round_s))
+        window_s = self._run(rounds)
+        pace = window_s / rounds
+        self.seconds += window_s
+        self.round_s = min(self.round_s, pace)
+        clock = self._telemetry.clock_mhz()
+        self._speeds.append(clock or pace)
+        self.settled = _settled(self._speeds, CLOCK_WINDOWS if clock else PACE_WINDOWS)
+
+
+def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
+    """Run for the warm-up's time, and on until it has settled."""
     began = perf_counter()
-    fastest = run(1)
-    speeds: list[float] = []
+    warming = WarmingUp(run, telemetry)
     while (elapsed := perf_counter() - began) < max(spec.warmup_s, spec.warmup_limit_s):
         if spec.warmup_s == 0:
-            return WarmUp(seconds=elapsed, settled=None, round_s=fastest)
-        rounds = max(1, round(WINDOW_S / fastest))
-        pace = run(rounds) / rounds
-        fastest = min(fastest, pace)
-        clock = telemetry.clock_mhz()
-        speeds.append(clock or pace)
-        if perf_counter() - began >= spec.warmup_s and _settled(
-            speeds, CLOCK_WINDOWS if clock else PACE_WINDOWS
-        ):
-            return WarmUp(seconds=perf_counter() - began, settled=True, round_s=fastest)
-    return WarmUp(seconds=perf_counter() - began, settled=False, round_s=fastest)
+            return WarmUp(seconds=elapsed, settled=None, round_s=warming.round_s)
+        warming.window()
+        elapsed = perf_counter() - began
+        if elapsed >= spec.warmup_s and warming.settled:
+            return WarmUp(seconds=elapsed, settled=True, round_s=warming.round_s)
+    return WarmUp(seconds=perf_counter() - began, settled=False, round_s=warming.round_s)
 
 
 def _settled(speeds: list[float], windows: int) -> bool:

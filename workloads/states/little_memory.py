@@ -33,6 +33,7 @@ class LittleMemory(State):
     """
 
     name = "little_memory"
+    alone = True
 
     free_mib: int = 1024
 

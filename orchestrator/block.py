@@ -1,0 +1,219 @@
+"""A block on its slot: its processes live side by side and take turns, or run one after another."""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.orchestrator.plan import Trial
+from cudnn_sweep.orchestrator.process.client import Begun
+from cudnn_sweep.orchestrator.process.protocol import Outcome
+from cudnn_sweep.orchestrator.rounds import Rounds
+from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.turns import Said, Stage, Turn
+
+NO_OTHER = "no other of its block"
+MEMORY = "memory"
+LOST = "lost before"
+LOSSES = (
+    2  # of a trial with its worker: whether it or another of its block is the cause shows alone
+)
+CROWDED = 0.5  # of the device's memory: where less is free another may have to drop plans, or fail
+
+BeginTrial = Callable[[Trial], int | None]
+"""The number of a trial's attempt, which starts; None where no further one is to."""
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Running:
+    """A trial and its process."""
+
+    trial: Trial
+    attempt: int
+    process: Begun
+    follows: bool
+    """Its process is the next one of its server after that of the trial before."""
+    new_cache: bool
+    """It found its compute cache empty."""
+    pid: int = 0
+    outcome: Outcome | None = None
+
+    def listen(self) -> Said | None:
+        """What it says when it passes the baton back; None where it has ended."""
+        return self._note(self.process.heard())
+
+    def take(self, turn: Turn) -> Said | None:
+        return self._note(self.process.take(turn))
+
+    def finish(self, turn: Turn | None = None) -> Outcome:
+        """Let it run to its end."""
+        said = self.take(turn) if turn else self.listen()
+        assert said is None and self.outcome is not None, said
+        return self.outcome
+
+    def kill(self) -> None:
+        self.process.end()
+
+    def _note(self, heard: Said | Outcome) -> Said | None:
+        if isinstance(heard, Said):
+            self.pid = heard.pid
+            return heard
+        self.outcome = heard
+        return None
+
+
+class Place(Protocol):
+    """What a block needs of its slot."""
+
+    @property
+    def measuring(self) -> MeasureSpec: ...
+
+    def start(
+        self, trial: Trial, attempt: int, *, takes_turns: bool, beside: bool = False
+    ) -> Running: ...
+
+    def record(
+        self, running: Running, *, in_turns: bool = False, alone_reason: str | None = None
+    ) -> RunRecord:
+        """Of what has ended; where a process is to log, that one runs now."""
+
+    def logs(self, trial: Trial) -> bool: ...
+
+    def turn_cpus(self) -> tuple[int, ...]: ...
+
+    def forget(self, running: Running) -> None:
+        """Leave its compute cache as it was found."""
+
+
+class Block:
+    def __init__(self, place: Place, trials: Sequence[Trial], begin: BeginTrial) -> None:
+        self._place = place
+        self._todo = list(trials)
+        self._begin_trial = begin
+        self._attempts: dict[str, int] = {}
+
+    def measure(self) -> Iterator[RunRecord]:
+        """Raises ServerError where a server dies."""
+        reason: str | None = None if self._place.measuring.in_turns else "as asked"
+        if reason is None and len(self._todo) == 1:
+            reason = NO_OTHER
+        if reason is None:
+            reason = yield from self._side_by_side()
+        while self._todo and (running := self._start(takes_turns=False)):
+            running.finish()
+            yield self._place.record(running, alone_reason=reason)
+
+    def _start(self, *, takes_turns: bool, beside: bool = False) -> Running | None:
+        """The next trial's process, begun; None where no further one is to start."""
+        trial = self._todo.pop(0)
+        if trial.trial_id not in self._attempts:  # one that is measured again is no new attempt
+            attempt = self._begin_trial(trial)
+            if attempt is None:
+                self._todo.clear()
+                return None
+            self._attempts[trial.trial_id] = attempt
+        attempt = self._attempts[trial.trial_id]
+        return self._place.start(trial, attempt, takes_turns=takes_turns, beside=beside)
+
+    def _side_by_side(self) -> Generator[RunRecord, None, str | None]:
+        """Returns why those that are left, if any, are to run alone."""
+        members: list[Running] = []
+        reason: str | None = None
+        while self._todo and reason is None:
+            running = self._start(takes_turns=True, beside=bool(members))
+            if running is None:
+                break
+            said = running.listen()
+            if said is not None:
+                members.append(running)
+                reason = said.alone or _crowded(said) or _lost(running)
+            elif members and _lacked_memory(running):
+                self._again([running])
+                reason = MEMORY
+            else:
+                yield self._place.record(running)
+        if reason is None and len(members) > 1:
+            reason = yield from self._in_turns(members)
+        elif members:
+            reason = reason or NO_OTHER
+            yield from self._finish(members, "alone", reason)
+        return reason
+
+    def _in_turns(self, members: list[Running]) -> Generator[RunRecord, None, str]:
+        """Returns why those of them that are to be measured again are."""
+        seed = members[0].trial.seed
+        Rounds(members, self._place.measuring, seed=seed, cpus=self._place.turn_cpus()).run()
+        ended = [member for member in members if member.outcome]
+        living = [member for member in members if not member.outcome]
+        if any(_lacked_memory(member) for member in ended):
+            for member in living:
+                member.kill()
+            self._again(members)
+            return MEMORY
+        for member in ended:
+            yield self._place.record(member, in_turns=True)
+        yield from self._finish(living, "rest", None)
+        return MEMORY
+
+    def _finish(
+        self, members: list[Running], stage: Stage, reason: str | None
+    ) -> Iterator[RunRecord]:
+        """What is left of each, one at a time; processes that log follow when all have ended."""
+        in_turns = reason is None
+        held: list[Running] = []
+        holds = any(self._place.logs(member.trial) for member in members)
+        living = list(members)
+        while living:
+            member = living.pop(0)
+            member.finish(Turn(stage=stage, beside=tuple(other.pid for other in living)))
+            if living and _lacked_memory(member):
+                for other in living:
+                    other.kill()
+                self._again([*held, member, *living])
+                return
+            if holds:
+                held.append(member)
+            else:
+                yield self._place.record(member, in_turns=in_turns, alone_reason=reason)
+        records = [
+            self._place.record(member, in_turns=in_turns, alone_reason=reason) for member in held
+        ]
+        if _dropped(records):
+            self._again(held)
+        else:
+            yield from records
+
+    def _again(self, members: list[Running]) -> None:
+        """They are to be measured again, and alone."""
+        for member in members:
+            self._place.forget(member)
+        self._todo[:0] = [member.trial for member in members]
+
+
+def _crowded(said: Said) -> str | None:
+    if said.free_bytes is None or said.total_bytes is None:
+        return None
+    return MEMORY if said.free_bytes < CROWDED * said.total_bytes else None
+
+
+def _lost(running: Running) -> str | None:
+    return LOST if running.attempt > LOSSES else None
+
+
+def _lacked_memory(running: Running) -> bool:
+    """Whether it may have failed for what the others of its block hold."""
+    outcome = running.outcome
+    if outcome is None:
+        return False
+    measured = outcome.reply and outcome.reply.measured
+    checks_error = (measured and measured.checks_error) or ""
+    return outcome.status == "out_of_memory" or checks_error.startswith("OutOfMemoryError")
+
+
+def _dropped(records: Sequence[RunRecord]) -> bool:
+    """Whether a search may have dropped a plan for what the others of its block held: the log knows of a
+    workspace that was too large for a process, and not for the one that had most memory.
+    """
+    free = [record.cold_free_bytes for record in records if record.cold_free_bytes is not None]
+    wanted = [record.logged_largest_workspace_bytes or 0 for record in records]
+    return bool(free) and any(min(free) < workspace <= max(free) for workspace in wanted)

@@ -1,0 +1,167 @@
+"""A block's processes live side by side: what one does ends it alone, and who cannot take turns says why."""
+
+import os
+import signal
+import tempfile
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.orchestrator import slot
+from cudnn_sweep.orchestrator.plan import Plan, Trial
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TrialJob
+from cudnn_sweep.orchestrator.session import session_of
+from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
+from cudnn_sweep.workloads.turns import Said, Turn
+
+MakePlan = Callable[..., Plan]
+Measure = Callable[..., list[RunRecord]]
+
+SHORT = MeasureSpec(
+    warmup_s=0.0,
+    steady_budget_s=0.15,
+    calibrate=False,
+    reference_replicates=0,
+    telemetry="off",
+    timeout_s=20.0,
+)
+
+
+@pytest.fixture
+def measure(
+    tmp_path: Path, server: ForkServer, plan_of: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> Measure:
+    """The records of the first block of a workload's plan: off, on and off again."""
+    lent = SimpleNamespace(run=server.run, begin=server.begin, close=lambda: None)
+    monkeypatch.setattr(slot, "ForkServer", lambda **_: lent)
+
+    def run(
+        workload: str,
+        *,
+        spec: MeasureSpec = SHORT,
+        begin: Callable[[Trial], int | None] = lambda _: 1,
+        trials: int = 3,
+        **axes: str,
+    ) -> list[RunRecord]:
+        plan = plan_of(workload, measure=spec, **axes)
+        place = slot.Slot(session_of(plan, "block", tmp_path), "0")
+        return list(place.measure(plan.trials[:trials], begin))
+
+    return run
+
+
+def test_processes_of_a_block_take_turns(measure: Measure, faulty: str) -> None:
+    records = measure(f"{faulty}:takes_a_while")
+    assert [record.status for record in records] == ["ok"] * 3
+    assert {(record.in_turns, record.alone_reason) for record in records} == {(True, None)}
+    for record in records:
+        assert record.steady_wall_rounds == list(range(len(record.steady_wall_samples_ms or [])))
+        assert record.waited_s is not None and record.waited_s > 0.3, "others had their turns"
+        assert record.steady_s is not None and record.steady_s < record.process_s - record.waited_s
+    assert max(each.started_at for each in records) < min(each.ended_at for each in records)
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"), [("is_killed_when_timed", "killed"), ("hangs_when_timed", "timeout")]
+)
+def test_fault_in_a_turn_ends_its_process_alone(
+    measure: Measure, faulty: str, fault: str, status: str
+) -> None:
+    spec = SHORT.model_copy(update={"timeout_s": 2.0})
+    by_benchmark: dict[bool, list[RunRecord]] = {True: [], False: []}
+    for record in measure(f"{faulty}:{fault}", spec=spec):
+        by_benchmark[record.benchmark].append(record)
+    assert [record.status for record in by_benchmark[True]] == [status]
+    for record in by_benchmark[False]:
+        assert (record.status, record.in_turns) == ("ok", True)
+        assert record.steady_wall_rounds
+
+
+def test_time_that_a_trial_waits_is_none_of_its_own(measure: Measure, faulty: str) -> None:
+    spec = SHORT.model_copy(update={"timeout_s": 1.5, "steady_budget_s": 0.7})
+    records = measure(f"{faulty}:takes_a_while", spec=spec)
+    assert [record.status for record in records] == ["ok"] * 3
+    assert all((record.waited_s or 0) > 1.4 for record in records)
+
+
+def test_process_that_dies_while_it_waits_is_told_of_when_it_is_asked(
+    server: ForkServer, plan_of: MakePlan, faulty: str
+) -> None:
+    (trial, *_) = plan_of(f"{faulty}:fine").trials
+    request = TrialRequest(
+        cell=trial.cell, config=trial.config, measure=SHORT, seed=0, compute_cache=None
+    )
+    whole = Request(job=TrialJob(trial=request, takes_turns=True), timeout_s=20)
+    waits, works = server.begin(whole), server.begin(whole)
+    said = waits.heard()
+    assert isinstance(said, Said) and said.alone is None
+    os.kill(said.pid, signal.SIGKILL)
+    assert isinstance(works.heard(), Said)
+    ended = works.take(Turn(stage="alone"))
+    assert isinstance(ended, Outcome) and ended.status == "ok"
+    gone = waits.take(Turn(stage="warm_up"))
+    assert isinstance(gone, Outcome) and gone.status == "killed"
+
+
+@pytest.mark.parametrize(
+    ("workload", "axes", "reason"),
+    [
+        ("has_a_thread", {}, "threads of its own"),
+        ("has_a_process", {}, "processes of its own"),
+        ("fine", {"regime": "fresh"}, "open loop"),
+    ],
+)
+def test_step_that_cannot_take_turns_runs_alone_and_says_why(
+    measure: Measure, faulty: str, workload: str, axes: dict[str, str], reason: str
+) -> None:
+    records = measure(f"{faulty}:{workload}", **axes)
+    assert [record.status for record in records] == ["ok"] * 3
+    assert {(record.in_turns, record.alone_reason) for record in records} == {(False, reason)}
+    assert all(record.steady_wall_rounds is None for record in records)
+    assert one_after_another(records)
+
+
+def one_after_another(records: list[RunRecord]) -> bool:
+    ordered = sorted(records, key=lambda record: record.started_at)
+    return all(before.ended_at <= after.started_at for before, after in pairwise(ordered))
+
+
+def test_block_runs_one_after_another_where_that_is_asked(measure: Measure, faulty: str) -> None:
+    records = measure(f"{faulty}:fine", spec=SHORT.model_copy(update={"in_turns": False}))
+    assert {record.alone_reason for record in records} == {"as asked"}
+    assert one_after_another(records)
+
+
+def test_block_that_lacked_memory_is_measured_again_alone(
+    measure: Measure, server: ForkServer, faulty: str
+) -> None:
+    mark = Path(tempfile.gettempdir(), f"sweep-found-no-memory-{server.pid}")
+    records = measure(f"{faulty}:finds_no_memory_once")
+    assert [record.status for record in records] == ["ok"] * 3
+    mark.unlink()
+    assert {(record.in_turns, record.alone_reason) for record in records} == {(False, "memory")}
+
+
+def test_block_that_lost_its_worker_twice_runs_one_after_another(
+    measure: Measure, faulty: str
+) -> None:
+    """So that the trial that is to blame shows."""
+    records = measure(f"{faulty}:fine", begin=lambda _: 3)
+    assert {(record.attempt, record.alone_reason) for record in records} == {(3, "lost before")}
+
+
+def test_trial_that_is_left_by_itself_goes_on_alone(measure: Measure, faulty: str) -> None:
+    begun: list[str] = []
+
+    def once(trial: Trial) -> int | None:
+        begun.append(trial.trial_id)
+        return 1 if len(begun) == 1 else None
+
+    (record,) = measure(f"{faulty}:fine", begin=once)
+    assert (record.status, record.alone_reason) == ("ok", "no other of its block")
+    assert len(begun) == 2, "no third is begun where the second must not start"

@@ -1,0 +1,166 @@
+"""Steady state of processes that take turns: each times a group of steps, then the next one does.
+
+What two processes that run one after another differ by, a state of the host that lasts, both have here.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+
+from cudnn_sweep.workloads.measurement import Measurement, MeasureSpec
+from cudnn_sweep.workloads.measuring.cuda_graph import CannotCapture
+from cudnn_sweep.workloads.measuring.device_time import Replays, replays_of_batch
+from cudnn_sweep.workloads.measuring.loops import GROUP_S, Loop, periods_of_group
+from cudnn_sweep.workloads.measuring.sampling import Sampled
+from cudnn_sweep.workloads.measuring.steady import (
+    check_steps,
+    loss_of,
+    measure_flushed,
+    measure_profiled,
+    note_device,
+    note_launch_bound,
+    note_memory,
+    note_samples,
+    steps_of,
+)
+from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.measuring.warm_up import WarmingUp
+from cudnn_sweep.workloads.turns import Baton, Said, Turn
+
+
+def measure_in_turns(
+    loop: Loop,
+    spec: MeasureSpec,
+    telemetry: Telemetry,
+    measured: Measurement,
+    baton: Baton,
+    turn: Turn,
+) -> None:
+    """From the first turn until the measurement is to be reported."""
+    everywhere = os.sched_getaffinity(0)
+    measured.loop_kind = "closed"
+    part = SteadyInTurns(loop, spec, telemetry, measured)
+    telemetry.besides(turn.beside)
+    if turn.cpus:
+        _confine(turn.cpus)
+    while turn.stage != "report":
+        turn = baton.pass_on(part.take(turn))
+        telemetry.besides(turn.beside)
+    part.close(turn.stopped)
+    if turn.cpus:
+        _confine(everywhere)
+
+
+class SteadyInTurns:
+    """A closed loop's steady part, a turn at a time."""
+
+    def __init__(
+        self, loop: Loop, spec: MeasureSpec, telemetry: Telemetry, measured: Measurement
+    ) -> None:
+        self._loop = loop
+        self._spec = spec
+        self._telemetry = telemetry
+        self._measured = measured
+        self._warming: WarmingUp | None = None
+        self._wall: list[float] = []
+        self._wall_rounds: list[int] = []
+        self._replays: Replays | None = None
+        self._replays_warming: WarmingUp | None = None
+        self._device: list[float] = []
+        self._device_rounds: list[int] = []
+
+    def take(self, turn: Turn) -> Said:
+        if turn.stage == "warm_up":
+            self._warming = self._warm_up(self._warming, self._loop.run)
+            return Said(pid=os.getpid(), settled=self._warming.settled)
+        if turn.stage == "wall":
+            return Said(pid=os.getpid(), ms=self._time_group(turn.round))
+        if turn.stage == "capture":
+            self._end_wall(turn.stopped)
+            return Said(pid=os.getpid(), captured=self._capture())
+        assert self._replays is not None
+        if turn.stage == "device_warm_up":
+            self._replays_warming = self._warm_up(self._replays_warming, self._replays.run)
+            return Said(pid=os.getpid(), settled=self._replays_warming.settled)
+        assert turn.stage == "device", turn.stage
+        return Said(pid=os.getpid(), ms=self._time_replays(self._replays, turn.round))
+
+    def close(self, stopped: str | None) -> None:
+        if self._replays is not None and self._device:
+            found = self._measured.device
+            calls = self._replays.calls
+            note_device(_sampled(self._device, calls, stopped), "graph", found)
+            found.steady_device_rounds = self._device_rounds
+            self._replays = None  # its memory is free for another
+            if self._spec.flush_l2:
+                steps = steps_of(self._loop)
+                measure_flushed(self._loop, steps, self._spec, self._telemetry, found)
+        note_launch_bound(self._measured)
+
+    def _warm_up(self, warming: WarmingUp | None, run: Callable[[int], float]) -> WarmingUp:
+        if warming is None:
+            warming = WarmingUp(run, self._telemetry)
+        if self._spec.warmup_s > 0:
+            warming.window()
+        return warming
+
+    def _time_group(self, number: int) -> float:
+        assert self._warming is not None
+        if not self._wall:
+            self._loop.device.forget_peak()
+            self._telemetry.begin(energy=False)
+        round_s = self._warming.round_s
+        self._loop.lead_in(round_s)
+        periods = periods_of_group(round_s, self._spec)
+        ms = self._loop.run(periods) * 1e3 / (periods * self._loop.period)
+        self._telemetry.note()
+        self._wall.append(ms)
+        self._wall_rounds.append(number)
+        return ms
+
+    def _end_wall(self, stopped: str | None) -> None:
+        assert self._warming is not None
+        wall, loop = self._measured.wall, self._loop
+        wall.warmup_s = self._warming.seconds
+        wall.warmup_settled = self._warming.settled if self._spec.warmup_s > 0 else None
+        note_memory(loop.device, self._measured)
+        steps = periods_of_group(self._warming.round_s, self._spec) * loop.period
+        note_samples(_sampled(self._wall, steps, stopped), wall)
+        wall.steady_wall_rounds = self._wall_rounds
+        self._measured.loss_last = loss_of(loop.result)
+        loop.result = None  # an autograd graph that it holds would spoil a capture
+
+    def _capture(self) -> bool:
+        """Without a graph the device's time is the profiler's, taken in this turn."""
+        if not self._loop.device.is_cuda or not self._spec.device_budget_s:
+            return False
+        steps, found = steps_of(self._loop), self._measured.device
+        try:
+            check_steps(self._loop, steps)
+            self._replays = Replays(steps)
+        except CannotCapture as reason:
+            found.steady_device_note = str(reason)
+            measure_profiled(steps, found)
+        return self._replays is not None
+
+    def _time_replays(self, replays: Replays, number: int) -> float:
+        assert self._replays_warming is not None
+        replay_s = self._replays_warming.round_s
+        if replay_s < GROUP_S:
+            replays.run(1)
+        batch = replays.step_ms(replays_of_batch(replay_s))
+        self._telemetry.note()
+        self._device += batch
+        self._device_rounds += [number] * len(batch)
+        return sum(batch) / len(batch)
+
+
+def _sampled(samples_ms: list[float], iterations: int, stopped: str | None) -> Sampled:
+    return Sampled(
+        samples_ms=samples_ms, iterations=iterations * len(samples_ms), stop=stopped or "budget"
+    )
+
+
+def _confine(cpus: Iterable[int]) -> None:
+    """Each thread that this process has; those that it starts inherit it."""
+    for thread in os.listdir("/proc/self/task"):
+        os.sched_setaffinity(int(thread), cpus)

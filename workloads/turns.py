@@ -1,0 +1,61 @@
+"""Turns: what a process that measures is told when the baton comes to it, and what it says when it passes it on.
+
+The processes of a block live side by side on one device, and one at a time works. Whoever leads them
+decides whose turn it is, and when enough was measured.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Stage = Literal[
+    "alone",  # measure and check, to the end, as if there were no other
+    "warm_up",  # run the loop for a while
+    "wall",  # time a group of its steps
+    "capture",  # make the graph that the device's time is taken from
+    "device_warm_up",
+    "device",  # time some replays
+    "report",  # send what was measured
+    "rest",  # check, and end
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """What to do with the baton."""
+
+    stage: Stage
+    round: int = 0
+    stopped: str | None = None
+    """Why the timing before ended: precision or budget."""
+    beside: tuple[int, ...] = ()
+    """Process ids of the others of the block: they are no strangers on the device."""
+    cpus: tuple[int, ...] = ()
+    """Where the block takes its turns; empty: everywhere it may."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Said:
+    """What became of a turn."""
+
+    pid: int
+    alone: str | None = None
+    """Why this process cannot take turns."""
+    free_bytes: int | None = None
+    """Device memory that is free once all shapes were met,"""
+    total_bytes: int | None = None
+    """of so much."""
+    settled: bool = True
+    """Whether the warm-up may end."""
+    captured: bool = False
+    """Whether there is a graph to replay."""
+    ms: float | None = None
+    """Time of an iteration in this turn."""
+
+
+class Baton(Protocol):
+    def pass_on(self, said: Said, /) -> Turn:
+        """Returns when the baton comes back."""
+
+    @property
+    def waited_s(self) -> float:
+        """How long it was with others."""
