@@ -82,6 +82,22 @@ def test_cold_cost_depends_on_the_compute_cache_which_is_ours(
     assert users_cache() == before
 
 
+def test_processes_of_a_block_take_turns_on_one_gpu(plan_of: MakePlan, measure: Measure) -> None:
+    spec = TIMED.model_copy(update={"turn_cpus": 1, "flush_l2": True})
+    records = measure(plan_of("conv", measure=spec, **RGB))
+    assert len(records) == 3, "off, on, and one of them again"
+    assert {(record.in_turns, record.alone_reason) for record in records} == {(True, None)}
+    assert {record.steady_device_source for record in records} == {"graph"}
+    for record in records:
+        assert "shared_gpu" not in (record.warnings or ()), "the others of the block are ours"
+        assert len(record.steady_device_rounds or ()) == len(record.steady_device_samples_ms or ())
+        assert record.steady_flushed_ms and record.launch_bound is not None
+        assert record.turn_cpus is not None and record.turn_cpus.isdigit()
+        assert record.threads == record.cpu_cores, "the cold part has all of its cores"
+    free = [record.cold_free_bytes or 0 for record in records]
+    assert len(set(free)) == 3, "each beside one more"
+
+
 def test_other_cells_leave_a_compute_cache_alone(plan_of: MakePlan, measure: Measure) -> None:
     plan = plan_of("conv", configs=(BENCHMARK,), precision=["tf32", "bf16"], **RGB)
     assert {record.compute_cache for record in measure(plan)} == {"empty"}
