@@ -25,6 +25,8 @@ class Turn:
 
     stage: Stage
     round: int = 0
+    group_s: float = 0.02
+    """How long the steps that are timed together take, at least."""
     stopped: str | None = None
     """Why the timing before ended: precision or budget."""
     beside: tuple[int, ...] = ()

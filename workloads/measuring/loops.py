@@ -53,10 +53,10 @@ class Loop:
                 self.result = self.step.run(next(self._next))
 
 
-def periods_of_group(round_s: float, spec: MeasureSpec) -> int:
+def periods_of_group(round_s: float, spec: MeasureSpec, group_s: float = GROUP_S) -> int:
     """How many periods, of which each takes so long, are timed together."""
     affordable = spec.steady_budget_s / MIN_SAMPLES / round_s
-    wanted = max(GROUP_S / round_s, LEAST_PERIODS)
+    wanted = max(group_s / round_s, LEAST_PERIODS)
     return max(1, math.ceil(min(wanted, affordable)))
 
 

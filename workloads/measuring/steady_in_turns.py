@@ -63,6 +63,7 @@ class SteadyInTurns:
         self._warming: WarmingUp | None = None
         self._wall: list[float] = []
         self._wall_rounds: list[int] = []
+        self._wall_steps = 0
         self._replays: Replays | None = None
         self._replays_warming: WarmingUp | None = None
         self._device: list[float] = []
@@ -73,7 +74,7 @@ class SteadyInTurns:
             self._warming = self._warm_up(self._warming, self._loop.run)
             return Said(pid=os.getpid(), settled=self._warming.settled)
         if turn.stage == "wall":
-            return Said(pid=os.getpid(), ms=self._time_group(turn.round))
+            return Said(pid=os.getpid(), ms=self._time_group(turn))
         if turn.stage == "capture":
             self._end_wall(turn.stopped)
             return Said(pid=os.getpid(), captured=self._capture())
@@ -87,8 +88,8 @@ class SteadyInTurns:
     def close(self, stopped: str | None) -> None:
         if self._replays is not None and self._device:
             found = self._measured.device
-            calls = self._replays.calls
-            note_device(_sampled(self._device, calls, stopped), "graph", found)
+            iterations = self._replays.calls * len(self._device)
+            note_device(_sampled(self._device, iterations, stopped), "graph", found)
             found.steady_device_rounds = self._device_rounds
             self._replays = None  # its memory is free for another
             if self._spec.flush_l2:
@@ -103,18 +104,20 @@ class SteadyInTurns:
             warming.window()
         return warming
 
-    def _time_group(self, number: int) -> float:
+    def _time_group(self, turn: Turn) -> float:
         assert self._warming is not None
         if not self._wall:
             self._loop.device.forget_peak()
             self._telemetry.begin(energy=False)
         round_s = self._warming.round_s
         self._loop.lead_in(round_s)
-        periods = periods_of_group(round_s, self._spec)
-        ms = self._loop.run(periods) * 1e3 / (periods * self._loop.period)
+        periods = periods_of_group(round_s, self._spec, turn.group_s)
+        steps = periods * self._loop.period
+        ms = self._loop.run(periods) * 1e3 / steps
         self._telemetry.note()
         self._wall.append(ms)
-        self._wall_rounds.append(number)
+        self._wall_rounds.append(turn.round)
+        self._wall_steps += steps
         return ms
 
     def _end_wall(self, stopped: str | None) -> None:
@@ -123,8 +126,7 @@ class SteadyInTurns:
         wall.warmup_s = self._warming.seconds
         wall.warmup_settled = self._warming.settled if self._spec.warmup_s > 0 else None
         note_memory(loop.device, self._measured)
-        steps = periods_of_group(self._warming.round_s, self._spec) * loop.period
-        note_samples(_sampled(self._wall, steps, stopped), wall)
+        note_samples(_sampled(self._wall, self._wall_steps, stopped), wall)
         wall.steady_wall_rounds = self._wall_rounds
         self._measured.loss_last = loss_of(loop.result)
         loop.result = None  # an autograd graph that it holds would spoil a capture
@@ -155,9 +157,7 @@ class SteadyInTurns:
 
 
 def _sampled(samples_ms: list[float], iterations: int, stopped: str | None) -> Sampled:
-    return Sampled(
-        samples_ms=samples_ms, iterations=iterations * len(samples_ms), stop=stopped or "budget"
-    )
+    return Sampled(samples_ms=samples_ms, iterations=iterations, stop=stopped or "budget")
 
 
 def _confine(cpus: Iterable[int]) -> None:
