@@ -19,7 +19,7 @@ from time import monotonic
 
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.every_launch import modules_to_preload, plan_of
-from cudnn_sweep.orchestrator.plan import Plan, Trial
+from cudnn_sweep.orchestrator.plan import Plan, Trial, narrow
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.slot import Slot, survey
@@ -66,6 +66,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--cpus", action="append")
     parser.add_argument("--seconds", type=float, default=500.0)
+    parser.add_argument("--only", action="append", default=[], metavar="FIELD=VALUE")
     parser.add_argument("--by-cell", action="store_true", help="finish a cell, then the next")
     asked = parser.parse_args()
     end = monotonic() + asked.seconds
@@ -77,6 +78,8 @@ def main() -> None:
     for name, change in changes.items():
         measure = suite.measure.model_copy(update=change)
         plan = plan_of(name, suite.model_copy(update={"measure": measure}), machine)
+        only = [tuple(choice.split("=", 1)) for choice in asked.only]
+        plan = narrow(plan, only)
         methods.append(Method(name=name, plan=plan))
     blocks = list(zip(*(method.plan.blocks() for method in methods), strict=True))
     if asked.by_cell:

@@ -18,6 +18,7 @@ LOST = "lost before"
 LOSSES = (
     2  # of a trial with its worker: whether it or another of its block is the cause shows alone
 )
+ONE_CPU = 1.5  # kept busy by a loop: up to this it is one, by turns of its threads
 CROWDED = 0.5  # of the device's memory: where less is free another may have to drop plans, or fail
 
 BeginTrial = Callable[[Trial], int | None]
@@ -36,6 +37,9 @@ class Running:
     new_cache: bool
     """It found its compute cache empty."""
     pid: int = 0
+    busy_cpus: float = 0.0
+    cpus: tuple[int, ...] = ()
+    """Where it took its turns, where not everywhere it might."""
     outcome: Outcome | None = None
 
     def listen(self) -> Said | None:
@@ -126,6 +130,7 @@ class Block:
             said = running.listen()
             if said is not None:
                 members.append(running)
+                running.busy_cpus = said.busy_cpus
                 reason = said.alone or _crowded(said) or _lost(running)
             elif members and _lacked_memory(running):
                 self._again([running])
@@ -142,7 +147,11 @@ class Block:
     def _in_turns(self, members: list[Running]) -> Generator[RunRecord, None, str]:
         """Returns why those of them that are to be measured again are."""
         seed = members[0].trial.seed
-        Rounds(members, self._place.measuring, seed=seed, cpus=self._place.turn_cpus()).run()
+        confined = all(member.busy_cpus <= ONE_CPU for member in members)
+        cpus = self._place.turn_cpus() if confined else ()
+        for member in members:
+            member.cpus = cpus
+        Rounds(members, self._place.measuring, seed=seed, cpus=cpus).run()
         ended = [member for member in members if member.outcome]
         living = [member for member in members if not member.outcome]
         if any(_lacked_memory(member) for member in ended):

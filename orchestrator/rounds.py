@@ -31,12 +31,15 @@ class Rounds:
 
     def run(self) -> None:
         """From the warm-up until each has reported what it measured."""
+        spec, others = self._spec, len(self._living) - 1
         self._warm_up("warm_up", self._living)
-        stopped = self._time("wall", self._living, self._spec.steady_budget_s)
+        # One warm-up is enough for all: what the others would take is theirs to be timed in.
+        spared_s = others * spec.warmup_s
+        stopped = self._time("wall", self._living, spec.steady_budget_s, spared_s)
         said = self._round("capture", self._living, stopped=stopped)
         captured = [member for member, heard in said.items() if heard.captured]
         self._warm_up("device_warm_up", captured)
-        stopped = self._time("device", captured, self._spec.device_budget_s)
+        stopped = self._time("device", captured, spec.device_budget_s)
         self._round("report", self._living, stopped=stopped)
 
     def _warm_up(self, stage: Stage, members: list[Member]) -> None:
@@ -52,8 +55,10 @@ class Rounds:
             if spec.warmup_s == 0:
                 return
 
-    def _time(self, stage: Stage, members: list[Member], budget_s: float) -> str | None:
-        """Why it stopped; None where nobody was left."""
+    def _time(
+        self, stage: Stage, members: list[Member], budget_s: float, spared_s: float = 0.0
+    ) -> str | None:
+        """Why it stopped; None where nobody was left. `budget_s` is each one's."""
         times: dict[Member, list[float]] = {member: [] for member in members}
         began, number = monotonic(), 0
         while said := self._round(stage, members, number=number):
@@ -62,7 +67,7 @@ class Rounds:
                 assert heard.ms is not None
                 times[member].append(heard.ms)
             elapsed_s = monotonic() - began
-            if elapsed_s >= budget_s * len(said):
+            if elapsed_s >= budget_s * len(said) + spared_s:
                 return "budget"
             enough = number >= MIN_SAMPLES and elapsed_s >= LEAST_S * len(said)
             if enough and paired_error([times[each] for each in said]) <= self._spec.steady_error:

@@ -125,7 +125,7 @@ class Slot:
             log=place.server.run(self._limited(log)) if logs else None,
             in_turns=in_turns,
             alone_reason=alone_reason,
-            turn_cpus=show_cpus(self.turn_cpus()) if in_turns and self.turn_cpus() else None,
+            turn_cpus=show_cpus(running.cpus) or None,
             slot=self.name,
             attempt=running.attempt,
             attempt_id=uuid4().hex,

@@ -47,8 +47,9 @@ class MeasureSpec(BaseModel):
     """or each as soon as the standard error of the median is below this share of it."""
     in_turns: bool = True
     """The processes of a block live side by side and take turns; else they run one after another."""
-    turn_cpus: Annotated[int, Field(ge=1)] | None = None
-    """On so many CPUs, the same for all of a block, where there is a GPU; none: on all that it has."""
+    turn_cpus: Annotated[int, Field(ge=1)] | None = 1
+    """On so many CPUs, the same for all of a block, where there is a GPU; none: on all that it has. So are
+    loops that keep more than one busy."""
     flush_l2: bool = False
     """Time the device also with its L2 cache cleared before each step."""
     open_steps: Annotated[int, Field(ge=1)] = 64

@@ -25,8 +25,6 @@ class Turn:
 
     stage: Stage
     round: int = 0
-    group_s: float = 0.02
-    """How long the steps that are timed together take, at least."""
     stopped: str | None = None
     """Why the timing before ended: precision or budget."""
     beside: tuple[int, ...] = ()
@@ -46,6 +44,8 @@ class Said:
     """Device memory that is free once all shapes were met,"""
     total_bytes: int | None = None
     """of so much."""
+    busy_cpus: float = 0.0
+    """How many CPUs its loop keeps busy."""
     settled: bool = True
     """Whether the warm-up may end."""
     captured: bool = False

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -118,14 +119,13 @@ def takes_a_while(numbers: torch.Tensor) -> None:
     time.sleep(0.05)
 
 
-_calls = 0
+def _in_turn(function: str) -> bool:
+    return function in [frame.f_code.co_name for frame, _ in traceback.walk_stack(None)]
 
 
 def _when_timed() -> bool:
-    """In benchmark mode alone, once all shapes were met."""
-    global _calls
-    _calls += 1
-    return torch.backends.cudnn.benchmark and _calls > 2
+    """In benchmark mode alone, in a turn whose time counts."""
+    return torch.backends.cudnn.benchmark and _in_turn("_time_group")
 
 
 @failing
@@ -140,6 +140,15 @@ def hangs_when_timed(numbers: torch.Tensor) -> None:
     _spin(0.001)
     if _when_timed():
         time.sleep(3600)
+
+
+@failing
+def counts_its_cpus(numbers: torch.Tensor) -> None:
+    """One where its time counts, and before that all."""
+    every = len(os.sched_getaffinity(os.getppid()))
+    expected = 1 if _in_turn("_time_group") else every
+    if not _in_turn("_warm_up"):
+        assert len(os.sched_getaffinity(0)) == expected
 
 
 @failing

@@ -66,6 +66,15 @@ def test_processes_of_a_block_take_turns(measure: Measure, faulty: str) -> None:
     assert max(each.started_at for each in records) < min(each.ended_at for each in records)
 
 
+def test_all_of_a_block_take_their_turns_on_the_same_cpus(
+    measure: Measure, faulty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = max(os.sched_getaffinity(0))
+    monkeypatch.setattr(slot.Slot, "turn_cpus", lambda _: (last,))
+    records = measure(f"{faulty}:counts_its_cpus")
+    assert {(record.status, record.turn_cpus) for record in records} == {("ok", str(last))}
+
+
 @pytest.mark.parametrize(
     ("fault", "status"), [("is_killed_when_timed", "killed"), ("hangs_when_timed", "timeout")]
 )

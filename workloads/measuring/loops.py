@@ -2,7 +2,7 @@
 
 import math
 from itertools import cycle
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from cudnn_sweep.workloads.measurement import MeasureSpec
@@ -14,6 +14,9 @@ from cudnn_sweep.workloads.workload import TimedStep
 
 GROUP_S = 0.02  # a timed group's least length: one synchronise (10 µs) is then 0.05% of it
 LEAST_PERIODS = 4  # of it, where the budget has room: a loop's CPU runs ahead of long steps, too
+TURN_GROUP_S = (
+    0.005  # of processes that take turns: a host's pace changes within tens of milliseconds
+)
 LEAD_IN_S = 0.002  # untimed, at each turn: its first steps pay for the switch between two processes
 
 
@@ -44,6 +47,13 @@ class Loop:
             self.result = run(next(following))
         self.device.synchronise()
         return perf_counter() - began
+
+    def busy_cpus(self) -> float:
+        """How many CPUs this process keeps busy while it runs."""
+        began, cpu_began = perf_counter(), process_time()
+        while perf_counter() - began < GROUP_S:
+            self.run(1)
+        return (process_time() - cpu_began) / (perf_counter() - began)
 
     def lead_in(self, round_s: float) -> None:
         """A few steps that nobody times; none where they take longer than a timed group is to."""

@@ -9,7 +9,12 @@ from collections.abc import Callable, Iterable
 from cudnn_sweep.workloads.measurement import Measurement, MeasureSpec
 from cudnn_sweep.workloads.measuring.cuda_graph import CannotCapture
 from cudnn_sweep.workloads.measuring.device_time import Replays, replays_of_batch
-from cudnn_sweep.workloads.measuring.loops import GROUP_S, Loop, periods_of_group
+from cudnn_sweep.workloads.measuring.loops import (
+    GROUP_S,
+    TURN_GROUP_S,
+    Loop,
+    periods_of_group,
+)
 from cudnn_sweep.workloads.measuring.sampling import Sampled
 from cudnn_sweep.workloads.measuring.steady import (
     check_steps,
@@ -111,7 +116,7 @@ class SteadyInTurns:
             self._telemetry.begin(energy=False)
         round_s = self._warming.round_s
         self._loop.lead_in(round_s)
-        periods = periods_of_group(round_s, self._spec, turn.group_s)
+        periods = periods_of_group(round_s, self._spec, TURN_GROUP_S)
         steps = periods * self._loop.period
         ms = self._loop.run(periods) * 1e3 / steps
         self._telemetry.note()

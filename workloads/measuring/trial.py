@@ -145,7 +145,7 @@ def _measure_steady(
     try:
         if period is not None and is_closed:
             loop = Loop(step, period, workload.batches, device)
-            turn = baton.pass_on(_ready(cell, device)) if baton else Turn(stage="alone")
+            turn = baton.pass_on(_ready(cell, loop)) if baton else Turn(stage="alone")
             telemetry.besides(turn.beside)
             if baton is not None and turn.stage != "alone":
                 measure_in_turns(loop, spec, telemetry, measured, baton, turn)
@@ -163,13 +163,14 @@ def _measure_steady(
     return False
 
 
-def _ready(cell: Cell, device: Device) -> Said:
-    free_bytes, total_bytes = device.free_bytes()
+def _ready(cell: Cell, loop: Loop) -> Said:
+    free_bytes, total_bytes = loop.device.free_bytes()
     return Said(
         pid=os.getpid(),
         alone=_why_alone(cell),
         free_bytes=free_bytes,
         total_bytes=total_bytes,
+        busy_cpus=loop.busy_cpus(),
     )
 
 
