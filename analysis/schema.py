@@ -305,10 +305,10 @@ class RunRecord:
     ]
     steady_device_note: Annotated[str | None, "why there is no graph, or no device time at all"]
     steady_device_samples_ms: Annotated[
-        list[float] | None, "device time per iteration, free of launch gaps, of each replay"
+        list[float] | None, "device time per iteration, free of launch gaps, of each replay, or of each turn's"
     ]
     steady_device_rounds: Annotated[
-        list[int] | None, "of each sample the round: of those with one number the mean counts"
+        list[int] | None, "of each sample the round, which others of its block timed one in, too"
     ]
     steady_device_ms: Annotated[float | None, "their median"]
     steady_device_p10_ms: Annotated[float | None, "10% of the samples are below"]

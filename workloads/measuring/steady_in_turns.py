@@ -5,6 +5,7 @@ What two processes that run one after another differ by, a state of the host tha
 
 import os
 from collections.abc import Callable, Iterable
+from statistics import fmean
 
 from cudnn_sweep.workloads.measurement import Measurement, MeasureSpec
 from cudnn_sweep.workloads.measuring.cuda_graph import CannotCapture
@@ -73,6 +74,7 @@ class SteadyInTurns:
         self._replays_warming: WarmingUp | None = None
         self._device: list[float] = []
         self._device_rounds: list[int] = []
+        self._device_steps = 0
 
     def take(self, turn: Turn) -> Said:
         if turn.stage == "warm_up":
@@ -93,8 +95,7 @@ class SteadyInTurns:
     def close(self, stopped: str | None) -> None:
         if self._replays is not None and self._device:
             found = self._measured.device
-            iterations = self._replays.calls * len(self._device)
-            note_device(_sampled(self._device, iterations, stopped), "graph", found)
+            note_device(_sampled(self._device, self._device_steps, stopped), "graph", found)
             found.steady_device_rounds = self._device_rounds
             self._replays = None  # its memory is free for another
             if self._spec.flush_l2:
@@ -156,9 +157,10 @@ class SteadyInTurns:
             replays.run(1)
         batch = replays.step_ms(replays_of_batch(replay_s))
         self._telemetry.note()
-        self._device += batch
-        self._device_rounds += [number] * len(batch)
-        return sum(batch) / len(batch)
+        self._device.append(fmean(batch))
+        self._device_rounds.append(number)
+        self._device_steps += len(batch) * replays.calls
+        return self._device[-1]
 
 
 def _sampled(samples_ms: list[float], iterations: int, stopped: str | None) -> Sampled:
