@@ -305,7 +305,8 @@ class RunRecord:
     ]
     steady_device_note: Annotated[str | None, "why there is no graph, or no device time at all"]
     steady_device_samples_ms: Annotated[
-        list[float] | None, "device time per iteration, free of launch gaps, of each replay, or of each turn's"
+        list[float] | None,
+        "device time per iteration, free of launch gaps, of each replay, or of each turn's",
     ]
     steady_device_rounds: Annotated[
         list[int] | None, "of each sample the round, which others of its block timed one in, too"

@@ -32,6 +32,7 @@ class Verdict:
     contrast: str
     other_settings: str
     loop_kind: str | None
+    in_turns: bool
     blocks: int
     split_blocks: int
     doubtful_blocks: int

@@ -1,7 +1,7 @@
 -- Comparisons between cells: of two precisions, layouts, GPUs or softwares. Their processes ran in
 -- different blocks, so that nothing pairs them: Welch's t compares the means of their logarithms.
 
--- One row a cell, software, config and kind of loop: what its processes measured. Left out are the
+-- One row a cell, software, config, kind of loop, and whether processes took turns: what its processes measured. Left out are the
 -- second trials of A/A pairs, and processes whose GPU was throttled or shared (those are counted).
 -- `task` is what a cell measures but for precision, layout and GPU.
 create or replace macro process_groups(of_sweep) as table
@@ -9,8 +9,9 @@ with processes as (
     select
         *,
         not is_doubtful(warnings) as counts,
+        coalesce(in_turns, false) as took_turns,
         concat_ws(
-            '|', cell_id, env_hash, software_hash, workload_hash, settings, loop_kind
+            '|', cell_id, env_hash, software_hash, workload_hash, settings, loop_kind, took_turns
         ) as group_id
     from configured(null, of_sweep)
     where status = 'ok' and twin = 0
@@ -55,6 +56,7 @@ grouped as (
         any_value(workload_hash) as workload_hash,
         any_value(settings) as settings,
         any_value(loop_kind) as loop_kind,
+        any_value(took_turns) as in_turns,
         any_value(precision) as precision,
         any_value(layout) as layout,
         any_value(gpu) as gpu,

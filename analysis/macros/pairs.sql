@@ -34,7 +34,8 @@ create or replace macro shown(reason, verdict) as
 create or replace macro shown_unless_it_fails(reason, fails, verdict) as
     if(fails and reason is null and verdict is not null, 'fails', shown(reason, verdict));
 
--- One row a block and set of other settings. `pairing` is paired, doubtful, split (they ran on
+-- One row a block and set of other settings. Times of two that took turns are moved towards each
+-- other's so that their ratio is the median over rounds. `pairing` is paired, doubtful, split (they ran on
 -- different slots, or in different launches) or unpaired (one failed or is missing). A pair is
 -- doubtful where a trial met a shared GPU, or a throttled one; but where only one side of the cell
 -- is ever throttled, that is what its setting does, and the pair counts. `loop_kind` is mixed where
@@ -103,6 +104,7 @@ sides as (
         setting = from_value as b,
         setting = to_value as c,
         status = 'ok' as ok,
+        coalesce(in_turns, false) as took_turns,
         coalesce(compute_cache, 'none') as cache,
         list_transform(cold, lambda met: met.first_ms) as first_ms,
         list_transform(cold, lambda met: met.second_ms) as second_ms,
@@ -129,7 +131,21 @@ joined as (
         and min(slot) = max(slot)
         and min(env_hash) = max(env_hash)
         and min(software_hash) = max(software_hash)
-        and coalesce(min(workload_hash) = max(workload_hash), true) as same_place,
+        and coalesce(min(workload_hash) = max(workload_hash), true)
+        and bool_and(took_turns) = bool_or(took_turns) as same_place,
+        if(bool_and(ok) and same_place, bool_or(took_turns), null) as own_turns,
+        round_log(
+            any_value(steady_wall_samples_ms) filter (where c and took_turns),
+            any_value(steady_wall_rounds) filter (where c and took_turns),
+            any_value(steady_wall_samples_ms) filter (where b and took_turns),
+            any_value(steady_wall_rounds) filter (where b and took_turns)
+        ) as wall_log,
+        round_log(
+            any_value(steady_device_samples_ms) filter (where c and took_turns),
+            any_value(steady_device_rounds) filter (where c and took_turns),
+            any_value(steady_device_samples_ms) filter (where b and took_turns),
+            any_value(steady_device_rounds) filter (where b and took_turns)
+        ) as device_log,
         bool_or(shared) as shared,
         coalesce(bool_or(throttled) filter (where b), false) as baseline_throttled,
         coalesce(bool_or(throttled) filter (where c), false) as candidate_throttled,
@@ -247,10 +263,22 @@ select
         when flag = 'compute_cache_disabled' and kinds.c_cache = 'disabled' then kinds.b_cache
         when flag = 'compute_cache_disabled' and kinds.b_cache = 'disabled' then kinds.c_cache
     end as compute_cache,
-    if(kinds.own_kind <> 'mixed', coalesce(b_short.wall_ms, kinds.b_wall_ms), null) as baseline_ms,
-    if(kinds.own_kind <> 'mixed', coalesce(c_short.wall_ms, kinds.c_wall_ms), null) as candidate_ms,
-    if(kinds.same_source, kinds.b_device_ms, null) as baseline_device_ms,
-    if(kinds.same_source, kinds.c_device_ms, null) as candidate_device_ms,
+    if(
+        kinds.own_kind <> 'mixed',
+        coalesce(b_short.wall_ms, in_rounds(b_wall_ms, c_wall_ms, -wall_log)),
+        null
+    ) as baseline_ms,
+    if(
+        kinds.own_kind <> 'mixed',
+        coalesce(c_short.wall_ms, in_rounds(c_wall_ms, b_wall_ms, wall_log)),
+        null
+    ) as candidate_ms,
+    if(kinds.same_source, in_rounds(b_device_ms, c_device_ms, -device_log), null)
+        as baseline_device_ms,
+    if(kinds.same_source, in_rounds(c_device_ms, b_device_ms, device_log), null)
+        as candidate_device_ms,
+    -- which kind its cell has otherwise, where this pair tells none
+    coalesce(kinds.own_turns, bool_or(kinds.own_turns) over cell, false) as in_turns,
     kinds.launch_bound,
     kinds.launch_bound_known,
     kinds.shapes,

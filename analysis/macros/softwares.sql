@@ -20,7 +20,23 @@ pairs as (
         c, -- noqa: RF02
         b.loop_kind = 'open' and b.steady_iterations <> c.steady_iterations as is_uneven,
         least(b.steady_iterations, c.steady_iterations) as steps,
-        coalesce(b.compute_cache, 'none') as cache
+        coalesce(b.compute_cache, 'none') as cache,
+        if(
+            c.in_turns,
+            round_log(
+                c.steady_wall_samples_ms, c.steady_wall_rounds,
+                b.steady_wall_samples_ms, b.steady_wall_rounds
+            ),
+            null
+        ) as wall_log,
+        if(
+            c.in_turns,
+            round_log(
+                c.steady_device_samples_ms, c.steady_device_rounds,
+                b.steady_device_samples_ms, b.steady_device_rounds
+            ),
+            null
+        ) as device_log
     from trials as b
     inner join trials as c
         on
@@ -32,6 +48,7 @@ pairs as (
             and b.slot = c.slot
             and b.env_hash = c.env_hash
             and b.loop_kind = c.loop_kind
+            and coalesce(b.in_turns, false) = coalesce(c.in_turns, false)
     where b.software = of_software and c.software is null
 )
 
@@ -45,13 +62,24 @@ select
     b.software_hash as baseline_software_hash,
     struct_pack(
         baseline
-        := if(is_uneven, list_avg(b.steady_wall_samples_ms[:steps]), b.steady_wall_ms),
+        := if(
+            is_uneven,
+            list_avg(b.steady_wall_samples_ms[:steps]),
+            in_rounds(b.steady_wall_ms, c.steady_wall_ms, -wall_log)
+        ),
         candidate
-        := if(is_uneven, list_avg(c.steady_wall_samples_ms[:steps]), c.steady_wall_ms)
+        := if(
+            is_uneven,
+            list_avg(c.steady_wall_samples_ms[:steps]),
+            in_rounds(c.steady_wall_ms, b.steady_wall_ms, wall_log)
+        )
     ) as steady_wall,
     if(
         b.steady_device_source = c.steady_device_source,
-        struct_pack(baseline := b.steady_device_ms, candidate := c.steady_device_ms),
+        struct_pack(
+            baseline := in_rounds(b.steady_device_ms, c.steady_device_ms, -device_log),
+            candidate := in_rounds(c.steady_device_ms, b.steady_device_ms, device_log)
+        ),
         null
     ) as steady_device,
     if(

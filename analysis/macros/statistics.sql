@@ -65,6 +65,23 @@ create or replace macro log_of(x) as case when x > 0 then ln(x) end;
 create or replace macro log_ratio(candidate, baseline) as
     case when candidate > 0 and baseline > 0 then ln(candidate / baseline) end;
 
+-- Of two processes that took turns, each with its times and their rounds: the median of the log ratios of
+-- the rounds that both have, null without any.
+create or replace macro round_log(times, rounds, baseline_times, baseline_rounds) as list_median(
+    list_transform(
+        list_filter(
+            list_zip(times, rounds, baseline_times, baseline_rounds),
+            lambda each: each[2] = each[4]
+        ),
+        lambda each: log_ratio(each[1], each[3])
+    )
+);
+
+-- `ms`, moved so that its ratio to the other side's, moved likewise, is that of the rounds: half of the
+-- difference each. `log` is of this side over the other; as it is where null.
+create or replace macro in_rounds(ms, other_ms, log) as
+    coalesce(sqrt(ms * other_ms) * exp(log / 2), ms);
+
 -- p value of a mean against a minimum effect: that its true size is no more than `least`.
 create or replace macro p_of_effect(mean, se, df, least) as case
     when df is null or df < 1 or se is null then null -- greatest() would take a null for 0

@@ -44,7 +44,8 @@ where
 
 -- One row a cell and config that both sides measured. Where the two have a hardware in common only
 -- trials on the same one compare, and likewise with software. `method` is pairs where they ran in
--- blocks together, two or more; else it is welch, of the processes' logarithms. The device columns
+-- blocks together, two or more (round by round where they took turns; trials that did and that did not
+-- never compare); else it is welch, of the processes' logarithms. The device columns
 -- are null where a side has no device time, or the two have it from different sources. Of open
 -- loops only as many steps count as every process made: later ones have other shapes.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
@@ -71,8 +72,10 @@ counted as materialized (
     select
         trials.*,
         tasks.task,
+        coalesce(trials.in_turns, false) as took_turns,
         concat_ws(
-            '|', side, trials.cell_id, settings, loop_kind, env_hash, software_hash, workload_hash
+            '|', side, trials.cell_id, settings, loop_kind, env_hash, software_hash,
+            workload_hash, took_turns
         ) as group_id
     from trials
     inner join tasks on trials.cell_id = tasks.cell_id
@@ -99,6 +102,7 @@ groups as materialized (
         cell_id,
         settings,
         loop_kind,
+        took_turns,
         precision,
         layout,
         env_hash,
@@ -127,6 +131,7 @@ matched as materialized (
             a.task = b.task
             and a.settings = b.settings
             and a.loop_kind = b.loop_kind
+            and a.took_turns = b.took_turns
             and a.precision = b.precision
             and a.layout = b.layout
     cross join common
@@ -172,6 +177,10 @@ processes as materialized (
         counted.launch_id,
         counted.block,
         counted.slot,
+        if(counted.took_turns, counted.steady_wall_samples_ms, null) as wall_times,
+        if(counted.took_turns, counted.steady_wall_rounds, null) as wall_rounds,
+        if(counted.took_turns, counted.steady_device_samples_ms, null) as device_times,
+        if(counted.took_turns, counted.steady_device_rounds, null) as device_rounds,
         coalesce(shortened.wall_ms, counted.steady_wall_ms) as wall_ms,
         if(members.same_source, counted.steady_device_ms, null) as device_ms
     from members
@@ -199,15 +208,21 @@ sides as materialized (
     group by cell, side
 ),
 
-in_blocks as (
+block_logs as (
     select
         x.cell,
-        count(log_ratio(y.wall_ms, x.wall_ms)) as pairs,
-        avg(log_ratio(y.wall_ms, x.wall_ms)) as mean,
-        standard_error(log_ratio(y.wall_ms, x.wall_ms)) as se,
-        count(log_ratio(y.device_ms, x.device_ms)) as device_pairs,
-        avg(log_ratio(y.device_ms, x.device_ms)) as device_mean,
-        standard_error(log_ratio(y.device_ms, x.device_ms)) as device_se
+        coalesce(
+            round_log(y.wall_times, y.wall_rounds, x.wall_times, x.wall_rounds),
+            log_ratio(y.wall_ms, x.wall_ms)
+        ) as wall,
+        if(
+            x.device_ms is null or y.device_ms is null,
+            null,
+            coalesce(
+                round_log(y.device_times, y.device_rounds, x.device_times, x.device_rounds),
+                log_ratio(y.device_ms, x.device_ms)
+            )
+        ) as device
     from processes as x
     inner join processes as y
         on
@@ -217,7 +232,19 @@ in_blocks as (
             and x.slot = y.slot
             and x.launch_id = y.launch_id
     where x.side = 'a' and y.side = 'b'
-    group by x.cell
+),
+
+in_blocks as (
+    select
+        cell,
+        count(wall) as pairs,
+        avg(wall) as mean,
+        standard_error(wall) as se,
+        count(device) as device_pairs,
+        avg(device) as device_mean,
+        standard_error(device) as device_se
+    from block_logs
+    group by cell
     having pairs >= 2
 ),
 

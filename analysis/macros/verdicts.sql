@@ -10,7 +10,8 @@ with blocks as materialized (
     select
         * exclude (baseline_first_ms, candidate_first_ms, baseline_second_ms, shape_names),
         concat_ws(
-            '|', cell_id, env_hash, software_hash, workload_hash, other_settings, loop_kind
+            '|', cell_id, env_hash, software_hash, workload_hash, other_settings, loop_kind,
+            in_turns
         ) as cell,
         loop_kind = 'closed'
         and compute_cache in (cache_state, 'none', 'disabled') as weighs_cold,
@@ -81,6 +82,7 @@ cells as (
         any_value(baseline_settings) as baseline_settings,
         any_value(candidate_settings) as candidate_settings,
         any_value(loop_kind) as loop_kind,
+        any_value(in_turns) as in_turns,
         max(distinct_shapes) as distinct_shapes,
         count(*) filter (where counts) as blocks,
         count(*) filter (where pairing = 'split') as split_blocks,

@@ -47,6 +47,8 @@ class Night:
     """Up to where in its plan blocks had their turn."""
     measured: tuple[Measured, ...]
     """More than one where nodes differ."""
+    in_turns: bool = False
+    """Whether processes of its blocks took turns: times that were taken otherwise do not compare."""
 
     @cached_property
     def env_hashes(self) -> frozenset[str]:
@@ -92,7 +94,7 @@ class History:
         return self.nights[-1]
 
     def comparable(self, env_hash: str) -> list[Night]:
-        return [night for night in self.nights if env_hash in night.env_hashes]
+        return _like(self.nights, env_hash)
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
         """The workload_hash of a series' cell on the comparable night `at`, after the last one known
@@ -206,6 +208,7 @@ def _night(sweep_id: str, rows: list[Row]) -> Night:
         date=date.fromisoformat(sweep_id.removeprefix("night-")[:10]),
         planned=max(row["planned"] for row in rows),
         reached=max(row["reached"] for row in rows),
+        in_turns=any(row["in_turns"] for row in rows),
         measured=tuple(
             Measured(
                 env_hash=row["env_hash"],
@@ -241,7 +244,7 @@ class _Rows:
         nights: list[Night],
         cells: Mapping[str, tuple[str, str]],
     ) -> Iterator[Series]:
-        here = [night for night in nights if env_hash in night.env_hashes]
+        here = _like(nights, env_hash)
         softwares = [night.software_of(env_hash) for night in here]
         measured = _without_retired(self._by_env.get(env_hash, {}), here)
         presence = _presence(measured, here)
@@ -253,6 +256,14 @@ class _Rows:
                     for night, software in zip(here, softwares, strict=True)
                 ),
             )
+
+
+def _like(nights: Sequence[Night], env_hash: str) -> list[Night]:
+    """Those on this hardware that measured as the last one of all did."""
+    in_turns = nights[-1].in_turns
+    return [
+        night for night in nights if env_hash in night.env_hashes and night.in_turns == in_turns
+    ]
 
 
 def _without_retired(measured: ByName, nights: list[Night]) -> ByName:

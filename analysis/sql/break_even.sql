@@ -47,7 +47,8 @@ with blocks as materialized (
     select
         *,
         concat_ws(
-            '|', cell_id, env_hash, software_hash, workload_hash, other_settings, loop_kind
+            '|', cell_id, env_hash, software_hash, workload_hash, other_settings, loop_kind,
+            in_turns
         ) as cell,
         if(loop_kind = 'closed', baseline_ms - candidate_ms, null) as gain_ms
     from block_pairs($field, $baseline, $candidate, $sweep_id)

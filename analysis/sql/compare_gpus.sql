@@ -61,6 +61,7 @@ pairs as ( -- noqa: ST03
             b.task = c.task
             and b.settings = c.settings
             and b.loop_kind = c.loop_kind
+            and b.in_turns = c.in_turns
             and b.precision = c.precision
             and b.layout = c.layout
             and b.workload_hash is not distinct from c.workload_hash

@@ -117,6 +117,7 @@ pairs as ( -- noqa: ST03
             and b.workload_hash is not distinct from c.workload_hash
             and b.settings = c.settings
             and b.loop_kind = c.loop_kind
+            and b.in_turns = c.in_turns
     inner join chosen
         on
             b.env_hash = chosen.env_hash

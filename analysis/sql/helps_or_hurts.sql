@@ -7,7 +7,8 @@
 -- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost the net verdict takes
 -- $sweep_id TEXT = NULL: one sweep; all where null
 --
--- A row a cell and set of other settings. A ratio is candidate time / baseline time, the geometric
+-- A row a cell and set of other settings; of blocks in turns and of blocks whose processes ran one
+-- after another a row each. A ratio is candidate time / baseline time, the geometric
 -- mean over blocks, with its 95% interval. Each verdict tests against the minimum effect; 5% of
 -- those that help or hurt may be wrong: Benjamini-Hochberg over the rows of this answer whose
 -- setting can have mattered ($sweep_id leaves fewer). A candidate that failed in more blocks than
@@ -16,6 +17,7 @@
 -- '1', compares each config with itself in the A/A pairs: what helps or hurts there is a false
 -- alarm.
 --
+-- in_turns: whether a block's processes took turns: its log ratio is the median over their rounds
 -- net_blocks: blocks behind the net ratio: those that met the compute cache in the state asked for
 -- net_ratio: (cold cost + $iterations × time) of the candidate / that of the baseline
 -- net_ratio_low: lower end of its 95% interval
@@ -48,6 +50,7 @@ select
     found.contrast,
     found.other_settings,
     found.loop_kind,
+    found.in_turns,
     found.blocks,
     found.split_blocks,
     found.doubtful_blocks,
@@ -93,5 +96,5 @@ inner join software_labels() as software on found.software_hash = software.softw
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout, found.other_settings,
-    found.software_hash, found.loop_kind, found.cell_id, found.env_hash,
+    found.software_hash, found.loop_kind, found.in_turns, found.cell_id, found.env_hash,
     found.workload_hash

@@ -42,6 +42,7 @@ pairs as ( -- noqa: ST03
             b.task = c.task
             and b.settings = c.settings
             and b.loop_kind = c.loop_kind
+            and b.in_turns = c.in_turns
             and b.precision = c.precision
             and b.env_hash = c.env_hash
             and b.software_hash = c.software_hash

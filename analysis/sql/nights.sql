@@ -9,6 +9,7 @@
 -- planned: trials in its plan
 -- recorded: trials of it recorded, with this hardware and software
 -- reached: trials of the plan whose turn came, lost ones too; less than planned where time was up
+-- in_turns: whether processes of a block took turns
 -- first_started_at: when the first of them started, UTC
 -- commit: git commits of cudnn-sweep
 with parted as (
@@ -54,6 +55,7 @@ select -- noqa: ST06
         + 1 + any_value(longest.longest_block),
         planned
     ) as reached,
+    coalesce(bool_or(named.in_turns), false) as in_turns,
     min(named.started_at) as first_started_at,
     any_value(named.gpu) as gpu,
     any_value(named.gpu_memory_bytes) as gpu_memory_bytes,

@@ -162,8 +162,12 @@ def _changes(history: History) -> tuple[Change, ...]:
 
 def _new_baseline(history: History) -> str | None:
     *earlier, tonight = history.nights
-    if not earlier or any(night.env_hashes & tonight.env_hashes for night in earlier):
+    same = [night for night in earlier if night.env_hashes & tonight.env_hashes]
+    if not earlier or any(night.in_turns == tonight.in_turns for night in same):
         return None
+    if same:
+        method = "take turns" if tonight.in_turns else "run one after another"
+        return f"processes of a block {method}, unlike in the {len(same)} nights before"
     moved = ", ".join(
         f"{each.part} {each.before} → {each.now}"
         for each in changes(earlier[-1], tonight, HARDWARE)
