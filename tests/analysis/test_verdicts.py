@@ -431,3 +431,79 @@ def test_a_block_whose_code_was_edited_between_its_trials_is_split(
     found = verdicts(store)
     assert sum(row.blocks for row in found) == 2
     assert sum(row.split_blocks for row in found) == 1
+
+
+def in_turns(
+    pair: list[RunRecord], baseline_ms: list[float], candidate_ms: list[float]
+) -> list[RunRecord]:
+    """The pair as processes that took turns, with a time each round."""
+    return [
+        replace(
+            record,
+            in_turns=True,
+            steady_wall_samples_ms=times,
+            steady_wall_rounds=list(range(len(times))),
+        )
+        for record, times in zip(pair, (baseline_ms, candidate_ms), strict=True)
+    ]
+
+
+def test_processes_that_took_turns_are_paired_round_by_round(
+    store: Store, make_pair: MakePair
+) -> None:
+    """The host slows down between rounds; each process's own median says nothing of the other's."""
+    for block in range(3):
+        pair = make_pair(block, 10.0, 10.0)
+        for record in in_turns(pair, [10.0, 15.0, 30.0], [11.0, 16.5, 33.0]):
+            store.write(record)
+    (verdict,) = verdicts(store)
+    assert verdict.in_turns is True
+    assert verdict.ratio == pytest.approx(1.1)
+    assert verdict.wall_statistical_verdict == "hurts"
+
+
+def test_rounds_that_only_one_of_two_has_do_not_count(store: Store, make_pair: MakePair) -> None:
+    for block in range(3):
+        pair = make_pair(block, 10.0, 10.0)
+        for record in in_turns(pair, [10.0, 10.0], [11.0, 11.0, 50.0, 50.0, 50.0]):
+            store.write(record)
+    (verdict,) = verdicts(store)
+    assert verdict.ratio == pytest.approx(1.1)
+
+
+def test_device_times_of_turns_are_paired_by_their_own_rounds(
+    store: Store, make_pair: MakePair
+) -> None:
+    for block in range(3):
+        b, c = in_turns(make_pair(block, 10.0, 10.0), [10.0], [10.0])
+        b = replace(b, steady_device_samples_ms=[4.0, 8.0], steady_device_rounds=[0, 1])
+        c = replace(c, steady_device_samples_ms=[3.0, 6.0], steady_device_rounds=[0, 1])
+        store.write(b)
+        store.write(c)
+    (verdict,) = verdicts(store)
+    assert verdict.ratio == pytest.approx(1.0)
+    assert verdict.device_ratio == pytest.approx(0.75)
+
+
+def test_no_verdict_mixes_turns_with_processes_one_after_another(
+    store: Store, make_pair: MakePair
+) -> None:
+    for block in range(6):
+        pair = make_pair(block, 10.0, 12.0)
+        for record in in_turns(pair, [10.0], [11.0]) if block % 2 else pair:
+            store.write(record)
+    found = {verdict.in_turns: verdict for verdict in verdicts(store)}
+    assert {turns: verdict.blocks for turns, verdict in found.items()} == {True: 3, False: 3}
+    assert found[True].ratio == pytest.approx(1.1)
+    assert found[False].ratio == pytest.approx(1.2)
+
+
+def test_pair_of_which_only_one_took_turns_is_split(store: Store, make_pair: MakePair) -> None:
+    for block in range(3):
+        for record in in_turns(make_pair(block, 10.0, 12.0), [10.0], [11.0]):
+            store.write(record)
+    lone, other = make_pair(3, 10.0, 12.0)
+    store.write(lone)
+    store.write(in_turns([lone, other], [10.0], [11.0])[1])
+    (verdict,) = verdicts(store)
+    assert (verdict.blocks, verdict.split_blocks) == (3, 1)
