@@ -92,10 +92,10 @@ def test_fault_in_a_turn_ends_its_process_alone(
 
 
 def test_time_that_a_trial_waits_is_none_of_its_own(measure: Measure, faulty: str) -> None:
-    spec = SHORT.model_copy(update={"timeout_s": 1.5, "steady_budget_s": 0.7})
+    spec = SHORT.model_copy(update={"timeout_s": 3.0, "steady_budget_s": 1.1})
     records = measure(f"{faulty}:takes_a_while", spec=spec)
     assert [record.status for record in records] == ["ok"] * 3
-    assert all((record.waited_s or 0) > 1.4 for record in records)
+    assert max(record.process_s for record in records) > 3.0
 
 
 def test_process_that_dies_while_it_waits_is_told_of_when_it_is_asked(
