@@ -1,9 +1,10 @@
 -- Comparisons between cells: of two precisions, layouts, GPUs or softwares. Their processes ran in
 -- different blocks, so that nothing pairs them: Welch's t compares the means of their logarithms.
 
--- One row a cell, software, config, kind of loop, and whether processes took turns: what its processes measured. Left out are the
--- second trials of A/A pairs, and processes whose GPU was throttled or shared (those are counted).
--- `task` is what a cell measures but for precision, layout and GPU.
+-- One row a cell, software, config, kind of loop, and whether processes took turns: what its
+-- processes measured. Left out are the second trials of A/A pairs, and processes whose GPU was
+-- throttled or shared (those are counted). `task` is what a cell measures but for precision, layout
+-- and GPU.
 create or replace macro process_groups(of_sweep) as table
 with processes as (
     select

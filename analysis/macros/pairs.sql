@@ -35,15 +35,15 @@ create or replace macro shown_unless_it_fails(reason, fails, verdict) as
     if(fails and reason is null and verdict is not null, 'fails', shown(reason, verdict));
 
 -- One row a block and set of other settings. Times of two that took turns are moved towards each
--- other's so that their ratio is the median over rounds. `pairing` is paired, doubtful, split (they ran on
--- different slots, or in different launches) or unpaired (one failed or is missing). A pair is
--- doubtful where a trial met a shared GPU, or a throttled one; but where only one side of the cell
--- is ever throttled, that is what its setting does, and the pair counts. `loop_kind` is mixed where
--- one loop was open and the other closed: their times do not compare, nor do device times from two
--- sources (null then). `compute_cache` is the state that both met (none without CUDA), null where
--- they differ; where disabling it is the contrast, what the one that had a cache met. Cold costs
--- are over the shapes that both met. The flag twin pairs a config's A/A trials; others leave out
--- the second.
+-- other's so that their ratio is the median over rounds. `pairing` is paired, doubtful, split (they
+-- ran on different slots, or in different launches) or unpaired (one failed or is missing). A pair
+-- is doubtful where a trial met a shared GPU, or a throttled one; but where only one side of the
+-- cell is ever throttled, that is what its setting does, and the pair counts. `loop_kind` is mixed
+-- where one loop was open and the other closed: their times do not compare, nor do device times
+-- from two sources (null then). `compute_cache` is the state that both met (none without CUDA),
+-- null where they differ; where disabling it is the contrast, what the one that had a cache met.
+-- Cold costs are over the shapes that both met. The flag twin pairs a config's A/A trials; others
+-- leave out the second.
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep) as table
 with trials as (
     select * from configured(flag, of_sweep)

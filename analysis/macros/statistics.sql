@@ -65,8 +65,8 @@ create or replace macro log_of(x) as case when x > 0 then ln(x) end;
 create or replace macro log_ratio(candidate, baseline) as
     case when candidate > 0 and baseline > 0 then ln(candidate / baseline) end;
 
--- Of two processes that took turns, each with its times and their rounds: the median of the log ratios of
--- the rounds that both have, null without any.
+-- Of two processes that took turns, each with its times and their rounds: the median of the log
+-- ratios of the rounds that both have, null without any.
 create or replace macro round_log(times, rounds, baseline_times, baseline_rounds) as list_median(
     list_transform(
         list_filter(
@@ -77,8 +77,8 @@ create or replace macro round_log(times, rounds, baseline_times, baseline_rounds
     )
 );
 
--- `ms`, moved so that its ratio to the other side's, moved likewise, is that of the rounds: half of the
--- difference each. `log` is of this side over the other; as it is where null.
+-- `ms`, moved so that its ratio to the other side's, moved likewise, is that of the rounds: half of
+-- the difference each. `log` is of this side over the other; as it is where null.
 create or replace macro in_rounds(ms, other_ms, log) as
     coalesce(sqrt(ms * other_ms) * exp(log / 2), ms);
 
@@ -96,9 +96,10 @@ create or replace macro verdict(mean, se, df, adjusted_p, least) as case
     else 'inconclusive'
 end;
 
--- The verdicts of a question. `estimates` names a table of log ratios, one row a cell and clock, with
--- mean, se, df and family; a clock is what was compared (wall, device, memory, ...). Of the p values of
--- each clock and family those count that pass Benjamini and Hochberg's procedure over its rows.
+-- The verdicts of a question. `estimates` names a table of log ratios, one row a cell and clock,
+-- with mean, se, df and family; a clock is what was compared (wall, device, memory, ...). Of the p
+-- values of each clock and family those count that pass Benjamini and Hochberg's procedure over its
+-- rows.
 create or replace macro judged(estimates, min_effect) as table
 with given as (
     select

@@ -44,10 +44,10 @@ where
 
 -- One row a cell and config that both sides measured. Where the two have a hardware in common only
 -- trials on the same one compare, and likewise with software. `method` is pairs where they ran in
--- blocks together, two or more (round by round where they took turns; trials that did and that did not
--- never compare); else it is welch, of the processes' logarithms. The device columns
--- are null where a side has no device time, or the two have it from different sources. Of open
--- loops only as many steps count as every process made: later ones have other shapes.
+-- blocks together, two or more (round by round where they took turns; trials that did and that did
+-- not never compare); else it is welch, of the processes' logarithms. The device columns are null
+-- where a side has no device time, or the two have it from different sources. Of open loops only as
+-- many steps count as every process made: later ones have other shapes.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
 with tasks as materialized (
     select distinct
