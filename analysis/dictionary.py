@@ -20,6 +20,7 @@ SHARED = {
     "other_settings": "settings that baseline and candidate share",
     "settings": "the config's settings",
     "loop_kind": "closed, open, or mixed where the two differ: their times do not compare",
+    "in_turns": "whether a block's processes took turns: its log ratio is the median over their rounds",
     "blocks": "paired blocks: both trials ok, on one slot, in one launch, and not doubtful",
     "split_blocks": "blocks left out: on two slots, or interrupted between two launches; "
     "one that ran again whole since is a further block",

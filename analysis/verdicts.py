@@ -86,6 +86,7 @@ class BreakEven:
     contrast: str
     other_settings: str
     loop_kind: str | None
+    in_turns: bool
     shape: str | None
     compute_cache: str
     outcome: str

@@ -30,7 +30,7 @@ class Compared:
 
     contrast: Contrast
     verdicts: Sequence[Verdict]
-    break_evens: Mapping[tuple[str | None, ...], Mapping[str, BreakEven]]
+    break_evens: Mapping[tuple[str | bool | None, ...], Mapping[str, BreakEven]]
     """By `identity`, then by the state of the compute cache."""
 
     cold_costs: pa.Table | None
@@ -100,7 +100,7 @@ def _compared(database: Database, contrast: Contrast, min_effect: float) -> Comp
     values = contrast.values()
     found = _typed(Verdict, _named(database, "helps_or_hurts", min_effect=min_effect, **values))
     paid = [] if contrast.is_twins else _typed(BreakEven, _named(database, "break_even", **values))
-    break_evens: dict[tuple[str | None, ...], dict[str, BreakEven]] = {}
+    break_evens: dict[tuple[str | bool | None, ...], dict[str, BreakEven]] = {}
     for row in paid:
         break_evens.setdefault(identity(row), {})[row.compute_cache] = row
     return Compared(
@@ -111,9 +111,9 @@ def _compared(database: Database, contrast: Contrast, min_effect: float) -> Comp
     )
 
 
-def identity(row: Verdict | BreakEven) -> tuple[str | None, ...]:
+def identity(row: Verdict | BreakEven) -> tuple[str | bool | None, ...]:
     """What the answers about one cell and contrast have in common."""
-    return *row.key, row.contrast, row.other_settings, row.loop_kind
+    return *row.key, row.contrast, row.other_settings, row.loop_kind, row.in_turns
 
 
 def _most_exact(cells: Sequence[ReportCell]) -> str:

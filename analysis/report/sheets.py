@@ -21,6 +21,7 @@ from cudnn_sweep.analysis.verdicts import BreakEven, CellKey, Verdict
 Scalar: TypeAlias = str | float | int | bool | None
 Row: TypeAlias = Mapping[str, Scalar]
 
+METHODS = {True: "in turns", False: "one after another"}
 DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
 MIB = 2**20
@@ -121,12 +122,21 @@ def _cells(content: Content) -> Iterable[Row]:
 
 
 def _labels(content: Content, compared: Compared) -> list[str]:
-    """Each verdict's cell, with the settings that both its configs share where those differ."""
+    """Each verdict's cell, with the settings that both its configs share where those differ, and how its
+    closed loop was measured where both ways are there.
+    """
     names = {cell.stored.key: cell.label for cell in content.cells}
+    ways = {verdict.in_turns for verdict in compared.verdicts if verdict.loop_kind == "closed"}
     settings = [set(texts_in(verdict.other_settings).items()) for verdict in compared.verdicts]
     common = set.intersection(*settings)
     labels = [
-        " ".join([names[verdict.key], *("=".join(one) for one in sorted(each - common))])
+        " ".join(
+            [
+                names[verdict.key],
+                *("=".join(one) for one in sorted(each - common)),
+                *([METHODS[verdict.in_turns]] if len(ways) > 1 else []),
+            ]
+        )
         for verdict, each in zip(compared.verdicts, settings, strict=True)
     ]
     count = Counter(labels)

@@ -65,6 +65,7 @@ cells as (
         any_value(workload_hash) as workload_hash,
         any_value(other_settings) as other_settings,
         any_value(loop_kind) as loop_kind,
+        any_value(in_turns) as in_turns,
         any_value(no_effect_reason) as no_effect_reason,
         count(gain_ms) as gain_blocks,
         avg(gain_ms) as gain_ms,
@@ -204,6 +205,7 @@ select
     bounded.contrast,
     bounded.other_settings,
     bounded.loop_kind,
+    bounded.in_turns,
     bounded.shape,
     bounded.shape_number,
     bounded.compute_cache,
@@ -229,6 +231,6 @@ inner join cell_labels() as labels on bounded.cell_id = labels.cell_id
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout, bounded.other_settings,
-    bounded.software_hash, bounded.loop_kind, bounded.cell_id, bounded.env_hash,
+    bounded.software_hash, bounded.loop_kind, bounded.in_turns, bounded.cell_id, bounded.env_hash,
     bounded.compute_cache, bounded.shape_number,
     bounded.workload_hash

@@ -76,6 +76,7 @@ select
     contrast,
     other_settings,
     loop_kind,
+    in_turns,
     distinct_shapes,
     blocks,
     baseline_ms,
@@ -102,5 +103,5 @@ where
 order by
     gpu asc, workload asc, problem asc, direction asc, input_shape asc, state asc, precision asc,
     layout asc, other_settings asc, software_hash asc, regime = 'fixed' desc, distinct_shapes asc,
-    regime asc, loop_kind asc, cell_id asc, env_hash asc,
+    regime asc, loop_kind asc, in_turns asc, cell_id asc, env_hash asc,
     workload_hash asc

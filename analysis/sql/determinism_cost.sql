@@ -60,6 +60,7 @@ select -- noqa: ST06
     found.contrast,
     found.other_settings,
     found.loop_kind,
+    found.in_turns,
     found.blocks,
     found.baseline_ms,
     found.candidate_ms,

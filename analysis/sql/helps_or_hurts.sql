@@ -17,7 +17,6 @@
 -- '1', compares each config with itself in the A/A pairs: what helps or hurts there is a false
 -- alarm.
 --
--- in_turns: whether a block's processes took turns: its log ratio is the median over their rounds
 -- net_blocks: blocks behind the net ratio: those that met the compute cache in the state asked for
 -- net_ratio: (cold cost + $iterations × time) of the candidate / that of the baseline
 -- net_ratio_low: lower end of its 95% interval

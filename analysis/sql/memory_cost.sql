@@ -51,6 +51,7 @@ select -- noqa: ST06
     found.contrast,
     found.other_settings,
     found.loop_kind,
+    found.in_turns,
     found.blocks,
     found.baseline_peak_reserved_bytes,
     found.candidate_peak_reserved_bytes,

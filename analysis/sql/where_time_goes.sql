@@ -3,7 +3,8 @@
 --
 -- A row a sweep and part of its trials' time, the largest first: the phases of a record, `log` (the
 -- untimed process after it), `gap` (before it) and `other`, what no phase accounts for: of a failed
--- trial, what it was at when it ended.
+-- trial, what it was at when it ended. What a trial waits for others of its block to
+-- take their turns is their time.
 --
 -- part: the part, as above
 -- measuring: whether the part yields what was asked for
@@ -14,7 +15,7 @@
 with parts as (
     select
         sweep_id,
-        process_s - coalesce(
+        process_s - coalesce(waited_s, 0) - coalesce(
             list_sum([
                 start_s, one_time_s, build_s, cold_s, calibration_s, steady_s, checks_s, exit_s
             ]),

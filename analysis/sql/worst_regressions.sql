@@ -47,6 +47,7 @@ select -- noqa: ST06
     worse.contrast,
     worse.other_settings,
     worse.loop_kind,
+    worse.in_turns,
     worse.blocks,
     worse.baseline_failed,
     worse.candidate_failed,

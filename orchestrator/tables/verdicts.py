@@ -61,6 +61,7 @@ def verdict_table(
     """
     wide = width >= WIDE
     contrasts = {verdict.contrast for verdict in verdicts}
+    both = len({verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}) > 1
     states = sorted({row.compute_cache for row in break_evens if row.outcome != "no_effect"})
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
     gpus = ", ".join(sorted({verdict.gpu for verdict in verdicts}))
@@ -82,7 +83,7 @@ def verdict_table(
     for verdict in verdicts:
         mine = {row.compute_cache: row for row in break_evens if _same(row, verdict)}
         table.add_row(
-            verdict_label(verdict, cells),
+            verdict_label(verdict, cells) + (" in turns" if both and verdict.in_turns else ""),
             *([verdict.contrast] if len(contrasts) > 1 else []),
             _milliseconds(verdict.baseline_ms),
             _milliseconds(verdict.candidate_ms),
@@ -99,7 +100,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _same(row: BreakEven, verdict: Verdict) -> bool:
-    same = ("key", "contrast", "other_settings", "loop_kind")
+    same = ("key", "contrast", "other_settings", "loop_kind", "in_turns")
     return all(getattr(row, name) == getattr(verdict, name) for name in same)
 
 
