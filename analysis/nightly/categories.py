@@ -1,11 +1,11 @@
 """The screen of a series of words over its nights: tonight's, and the words that are usual."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, MONTH, RECENT
+from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, FINE_NIGHTS, MONTH, RECENT
 from cudnn_sweep.analysis.nightly.metric import Category
 
 State: TypeAlias = Literal["fine", "worse", "better", "different", "insufficient_data"]
@@ -27,11 +27,16 @@ class CategoryScreening:
     """Nights compared with; where data are insufficient, nights that there are."""
     first_bad_night_index: int | None
     """Into the values: since when words are unusual; None where fine."""
+    is_mended: bool = False
+    """The words of the last FINE_NIGHTS are usual."""
 
 
-def screen_category(values: Sequence[str | None], metric: Category) -> CategoryScreening:
+def screen_category(
+    values: Sequence[str | None], metric: Category, *, left_out: Collection[int] = ()
+) -> CategoryScreening:
     """Judge the last of `values`: one a night, oldest first, None where a night has none.
 
+    Nothing is compared with the nights at the places `left_out`.
     Tonight's word is news where it is unusual and, unless one night is enough, that of one of the two
     nights before is unusual too. Of a search that keeps choosing anew it is not: the share of words seen
     once is about the chance of one never seen (Good and Turing).
@@ -42,16 +47,19 @@ def screen_category(values: Sequence[str | None], metric: Category) -> CategoryS
         if value is not None and value != metric.no_answer
     ]
     recent, fewest, usual = (1, 2, OFTEN) if metric.at_once else (RECENT, FEWEST_NIGHTS, SELDOM)
-    if len(nights) < fewest or nights[-1][0] != len(values) - 1:
+    past = Counter([value for place, value in nights[:-recent] if place not in left_out][-MONTH:])
+    is_known = len(nights) >= fewest and past.total() >= fewest - recent
+    if not is_known or nights[-1][0] != len(values) - 1:
         return _screening("insufficient_data", None, None, len(nights), None)
-    past = Counter(value for _, value in nights[:-recent][-MONTH:])
     before, now = past.most_common(1)[0][0], nights[-1][1]
     if metric.is_drawn and [*past.values()].count(1) > SELDOM * past.total():
-        return _screening("fine", before, now, past.total(), None)
-    unusual = [place for place, value in nights[-recent:] if past[value] < usual * past.total()]
-    if len(unusual) < min(recent, 2) or unusual[-1] != nights[-1][0]:
-        return _screening("fine", before, now, past.total(), None)
-    return _screening(_news(now, metric), before, now, past.total(), unusual[0])
+        return _screening("fine", before, now, past.total(), None, is_mended=True)
+    unusual = [place for place, value in nights if past[value] < usual * past.total()]
+    is_mended = not {place for place, _ in nights[-FINE_NIGHTS:]}.intersection(unusual)
+    lately = [place for place, _ in nights[-recent:] if place in unusual]
+    if len(lately) < min(recent, 2) or lately[-1] != nights[-1][0]:
+        return _screening("fine", before, now, past.total(), None, is_mended=is_mended)
+    return _screening(_news(now, metric), before, now, past.total(), lately[0])
 
 
 def _news(now: str, metric: Category) -> State:
@@ -61,8 +69,19 @@ def _news(now: str, metric: Category) -> State:
 
 
 def _screening(
-    state: State, before: str | None, now: str | None, nights: int, first_bad: int | None
+    state: State,
+    before: str | None,
+    now: str | None,
+    nights: int,
+    first_bad: int | None,
+    *,
+    is_mended: bool = False,
 ) -> CategoryScreening:
     return CategoryScreening(
-        state=state, before=before, now=now, nights=nights, first_bad_night_index=first_bad
+        state=state,
+        before=before,
+        now=now,
+        nights=nights,
+        first_bad_night_index=first_bad,
+        is_mended=is_mended,
     )

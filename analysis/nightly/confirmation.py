@@ -7,13 +7,20 @@ the nights that follow. Arrays hold a series a row.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.gate import MONTH, NORMAL, Array, Mask
+from cudnn_sweep.analysis.nightly.gate import (
+    MONTH,
+    NORMAL,
+    Array,
+    Mask,
+    known_count,
+    known_median,
+)
 from cudnn_sweep.analysis.nightly.metric import Amount
 from cudnn_sweep.analysis.nightly.student import t_quantile
 
@@ -98,14 +105,19 @@ def confirm_by_waiting(
     first_bad_night_index: int,
     metric: Amount,
     *,
+    left_out: Collection[int] = (),
     is_pinned: bool = False,
 ) -> Confirmation:
     """Judge the nights from the first bad one on by those before it; ask again each night.
 
-    `values` are as a screen has them; a night's fresh replicates belong to its value. Keep the index
-    of the first screen that found it, so that what is compared with stays.
+    `values` and `left_out` are as a screen has them; a night's fresh replicates belong to its value.
+    Keep the index of the first screen that found it, so that what is compared with stays.
     """
-    before = [value for value in values[:first_bad_night_index] if value is not None]
+    before = [
+        value
+        for place, value in enumerate(values[:first_bad_night_index])
+        if value is not None and place not in left_out
+    ]
     since = [value for value in values[first_bad_night_index:] if value is not None]
     before = before[:MONTH] if is_pinned else before[-MONTH:]
     more = int(len(since) < MOST_NIGHTS)
@@ -140,20 +152,21 @@ def judge_pairs(ratios: Array, min_effect: float) -> Judged:
 
 
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = WAITING_Z) -> Judged:
-    """Logarithms of the nights before a change and since, two or more each, along the last axis.
+    """Logarithms of the nights before a change and since, two or more each, along the last axis; of those
+    before NaN counts for none.
 
     Against zero, not against the least effect: at 2% noise from night to night a step of 5% would
     else take a month. But the middle night since has to show as much as the least effect.
     """
-    level = np.median(before, axis=-1, keepdims=True)
+    level = known_median(before)[..., None]
     noise = _noise(before - level)
     excess = since - level
     counted = np.clip(excess, -NIGHT_COUNTS * noise, NIGHT_COUNTS * noise).mean(axis=-1)
-    old, new, noise = before.shape[-1], since.shape[-1], noise[..., 0]
+    old, new, noise = known_count(before), since.shape[-1], noise[..., 0]
     se = noise * np.sqrt(1 / new + MEDIAN_VARIANCE / old)
     ratio_log = np.median(excess, axis=-1)
-    oddest = np.maximum(abs(before - level).max(axis=-1), LEAST_NOISE)
-    oddest *= max(1.0, FEW_NIGHTS / old) ** 2
+    oddest = np.fmax(np.fmax.reduce(abs(before - level), axis=-1), LEAST_NOISE)
+    oddest = oddest * np.maximum(1.0, FEW_NIGHTS / old) ** 2
     is_overwhelming = new * excess.min(axis=-1) >= OVERWHELMING * oddest
     believed = (counted >= z * se) | is_overwhelming
     least = np.log1p(min_effect)
@@ -171,12 +184,12 @@ def _level(pairs: int) -> float:
 
 
 def _noise(deviations: Array) -> Array:
-    """From night to night: a standard deviation in which odd nights count little."""
-    nights = deviations.shape[-1]
-    robust = NORMAL * np.median(abs(deviations), axis=-1, keepdims=True)
+    """From night to night: a standard deviation in which odd nights count little. NaN counts for none."""
+    nights = known_count(deviations)[..., None]
+    robust = NORMAL * known_median(abs(deviations))[..., None]
     most = np.maximum(3 * robust, LEAST_NOISE)
     squares = np.clip(deviations, -most, most) ** 2
-    deviation = np.sqrt(squares.sum(axis=-1, keepdims=True) / (nights - 1))
+    deviation = np.sqrt(np.nansum(squares, axis=-1, keepdims=True) / (nights - 1))
     found: Array = np.maximum(deviation, LEAST_NOISE) * (1 + NOISE_IN_DOUBT / nights)
     return found
 

@@ -2,10 +2,11 @@
 
 It is meant to miss little and to be cheap where it is wrong: what it calls worse is a candidate, which
 fresh trials confirm or refute (confirmation.py) before anyone hears of it. All is in logarithms: a step
-of 5% is as large at any level. Arrays hold a series a row, its nights along the last axis.
+of 5% is as large at any level. Arrays hold a series a row, its nights along the last axis; NaN stands
+for a night that a series is not compared with.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -26,6 +27,9 @@ LATELY = 10  # compared with as well: a month would hide that what was just won 
 NORMAL = 1.4826  # the standard deviation of normal noise, in median absolute deviations
 LINE_IN_NOISE = 1.2  # standard deviations: at 2% noise, 19 of 20 steps of 5% are then seen
 LINE_IN_EFFECT = 2 / 3  # of the least effect: at no noise a step of just that one is surely seen
+FINE_NIGHTS = (
+    2  # in a row that end an alert: one alone may be chance, or a fault that comes and goes
+)
 NO_CANDIDATE = -1
 
 
@@ -46,13 +50,16 @@ class Screening:
     """Into the values: where the nights beyond the line begin; None where fine."""
     noise: float | None
     """From night to night, as a share: a robust standard deviation."""
+    is_mended: bool
+    """The last FINE_NIGHTS are not beyond the line of what is worse."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Past:
     """The nights that series are compared with."""
 
-    nights: int
+    logs: Array
+    """NaN for every other night."""
     level: Array
     noise: Array
     line: Array
@@ -63,34 +70,60 @@ class Past:
         found: Mask = sign * (logs - self.level[..., None]) > self.line[..., None]
         return found
 
+    @property
+    def nights(self) -> Places:
+        """How many, of each series."""
+        return known_count(self.logs)
 
-def screen(values: Sequence[float | None], metric: Amount, *, is_pinned: bool = False) -> Screening:
+
+def screen(
+    values: Sequence[float | None],
+    metric: Amount,
+    *,
+    left_out: Collection[int] = (),
+    is_pinned: bool = False,
+) -> Screening:
     """Judge the last of `values`: one a night, oldest first, None where a night has none.
 
-    Only nights that can be compared belong here: those of one env_hash, from the baseline's first on.
-    Where the baseline is pinned its first month stays what every later night is compared with.
+    Only nights of one env_hash, from the baseline's first on, belong here. Of those `left_out` holds
+    the places that nothing is compared with. Where the baseline is pinned its first month stays what
+    every later night is compared with.
     """
     places = [place for place, value in enumerate(values) if value is not None]
     if len(places) < FEWEST_NIGHTS or values[-1] is None:
         return _insufficient(len(places))
     logs = metric.logs([value for value in values if value is not None])[None]
-    pasts = compared_with(logs, metric.min_effect, is_pinned=is_pinned)
+    is_left_out = np.array([[place in left_out for place in places]])
+    pasts = compared_with(logs, metric.min_effect, left_out=is_left_out, is_pinned=is_pinned)
+    if pasts[0].nights[0] < FEWEST_NIGHTS - RECENT:
+        return _insufficient(int((~is_left_out).sum()))
+    is_mended = bool(mended(logs, pasts)[0])
     states: tuple[tuple[State, float], ...] = (("worse", 1.0), ("better", -1.0))
     for state, sign in states:
         for past in pasts:
             since = int(candidate_since(logs, past, sign)[0])
             if since != NO_CANDIDATE:
-                return _screening(state, past, logs, since, places[since])
-    return _screening("fine", pasts[0], logs, len(places) - RECENT, None)
+                return _screening(state, past, logs, since, places[since], is_mended)
+    return _screening("fine", pasts[0], logs, len(places) - RECENT, None, is_mended)
 
 
-def compared_with(logs: Array, min_effect: float, *, is_pinned: bool = False) -> list[Past]:
+def compared_with(
+    logs: Array, min_effect: float, *, left_out: Mask | None = None, is_pinned: bool = False
+) -> list[Past]:
     """A month, and where it is longer than that what came lately."""
-    earlier = logs[..., :-RECENT]
+    kept = logs if left_out is None else np.where(left_out, np.nan, logs)
+    earlier = kept[..., :-RECENT]
     if is_pinned:
-        return [_past(earlier[..., :MONTH], min_effect)]
+        return [_past(first_known(earlier, MONTH), min_effect)]
     nights = [MONTH, LATELY] if earlier.shape[-1] > LATELY else [MONTH]
-    return [_past(earlier[..., -count:], min_effect) for count in nights]
+    return [_past(last_known(earlier, count), min_effect) for count in nights]
+
+
+def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
+    """Of each series whether its last nights are fine."""
+    beyond = np.any([past.beyond(logs[..., -FINE_NIGHTS:], 1.0) for past in pasts], axis=0)
+    found: Mask = ~beyond.any(axis=-1)
+    return found
 
 
 def candidate_since(logs: Array, past: Past, sign: float = 1.0) -> Places:
@@ -111,15 +144,43 @@ def candidate_since(logs: Array, past: Past, sign: float = 1.0) -> Places:
     return since
 
 
+def last_known(logs: Array, count: int) -> Array:
+    """NaN in place of all but so many of the last ones that are known."""
+    from_the_end = np.cumsum(~np.isnan(logs[..., ::-1]), axis=-1)[..., ::-1]
+    found: Array = np.where(from_the_end <= count, logs, np.nan)
+    return found
+
+
+def first_known(logs: Array, count: int) -> Array:
+    """The same of the first ones."""
+    found: Array = last_known(logs[..., ::-1], count)[..., ::-1]
+    return found
+
+
+def known_count(logs: Array) -> Places:
+    found: Places = (~np.isnan(logs)).sum(axis=-1)
+    return found
+
+
+def known_median(logs: Array) -> Array:
+    """Along the last axis, of what is no NaN; NaN where there is nothing."""
+    ordered = np.sort(logs, axis=-1)  # NaN last
+    count = known_count(logs)[..., None]
+    low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, logs.shape[-1] - 1)
+    middle = [np.take_along_axis(ordered, place, axis=-1)[..., 0] for place in (low, high)]
+    found: Array = (middle[0] + middle[1]) / 2
+    return found
+
+
 def _past(logs: Array, min_effect: float) -> Past:
-    level = np.median(logs, axis=-1)
-    noise = NORMAL * np.median(abs(logs - level[..., None]), axis=-1)
+    level = known_median(logs)
+    noise = NORMAL * known_median(abs(logs - level[..., None]))
     line = np.maximum(LINE_IN_NOISE * noise, LINE_IN_EFFECT * np.log1p(min_effect))
-    return Past(nights=logs.shape[-1], level=level, noise=noise, line=line)
+    return Past(logs=logs, level=level, noise=noise, line=line)
 
 
 def _screening(
-    state: State, past: Past, logs: Array, since: int, first_bad: int | None
+    state: State, past: Past, logs: Array, since: int, first_bad: int | None, is_mended: bool
 ) -> Screening:
     before, now = float(past.level[0]), float(np.median(logs[0, since:]))
     return Screening(
@@ -127,9 +188,10 @@ def _screening(
         before=float(np.exp(before)),
         now=float(np.exp(now)),
         ratio=float(np.exp(now - before)),
-        nights=past.nights,
+        nights=int(past.nights[0]),
         first_bad_night_index=first_bad,
         noise=float(past.noise[0]),
+        is_mended=is_mended,
     )
 
 
@@ -142,4 +204,5 @@ def _insufficient(nights: int) -> Screening:
         nights=nights,
         first_bad_night_index=None,
         noise=None,
+        is_mended=False,
     )

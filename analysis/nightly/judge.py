@@ -21,6 +21,7 @@ from cudnn_sweep.analysis.nightly.history import (
     History,
     changes,
 )
+from cudnn_sweep.analysis.nightly.memory import Memory
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, Finding, Series, SeriesKey
 
@@ -46,6 +47,8 @@ class Candidate:
     """Tonight's screen shows it; else it waits since an earlier night."""
     earlier: Finding | None
     """What the night before said of it."""
+    left_out: frozenset[int]
+    """Of the series' points those that it is not compared with."""
 
     @property
     def key(self) -> SeriesKey:
@@ -66,24 +69,25 @@ class Screened:
     """Each with whether it was judged."""
 
 
-def screen_all(history: History, earlier: Sequence[Finding], *, is_pinned: bool) -> Screened:
-    """`earlier`: the findings of the night before. One that was refuted stays so, as long as the software
-    does: it needs no fresh trials every night.
+def screen_all(history: History, memory: Memory, *, is_pinned: bool) -> Screened:
+    """A finding of the night before that was refuted stays so, as long as the software does: it needs
+    no fresh trials every night.
     """
-    here = {series.key for series in history.series}
+    here = {series.key.series_id for series in history.series}
     known = {
-        finding.key: finding
-        for finding in earlier
-        if finding.key in here
+        finding.key.series_id: finding
+        for finding in memory.findings
+        if finding.key.series_id in here
         and (finding.state != "refuted" or not _is_other_software(history, finding.key))
     }
     candidates: list[Candidate] = []
     fine, judged = 0, []
     for series in history.series:
-        found = _screened(series, is_pinned)
+        left_out = memory.nights_left_out(series)
+        found = _screened(series, left_out, is_pinned)
         is_judged = found.state != "insufficient_data"
         judged.append(replace(series, is_judged=is_judged))
-        candidate = _candidate(judged[-1], found, known.get(series.key))
+        candidate = _candidate(judged[-1], found, known.get(series.key.series_id), left_out)
         if candidate is not None:
             candidates.append(candidate)
         elif is_judged:
@@ -104,23 +108,32 @@ def _is_other_software(history: History, key: SeriesKey) -> bool:
     return is_edited or bool(changes(history.nights[-2], history.tonight, SOFTWARE))
 
 
-def _screened(series: Series, is_pinned: bool) -> Screening | CategoryScreening:
+def _screened(
+    series: Series, left_out: frozenset[int], is_pinned: bool
+) -> Screening | CategoryScreening:
     metric = METRIC_OF[series.key.metric]
     values = [point.value for point in series.points]
     if isinstance(metric, Amount):
-        return screen(numbers_of(values), metric, is_pinned=is_pinned)
-    return screen_category(words_of(values), metric)
+        return screen(numbers_of(values), metric, left_out=left_out, is_pinned=is_pinned)
+    return screen_category(words_of(values), metric, left_out=left_out)
 
 
 def _candidate(
-    series: Series, found: Screening | CategoryScreening, earlier: Finding | None
+    series: Series,
+    found: Screening | CategoryScreening,
+    earlier: Finding | None,
+    left_out: frozenset[int],
 ) -> Candidate | None:
     is_seen = found.state in DIRECTIONS
-    if not is_seen and not (earlier is not None and _stays(earlier, found.state)):
+    stays = earlier is not None and _stays(earlier, found)
+    if not is_seen and not stays:
         return None
     direction = DIRECTIONS[found.state] if is_seen else earlier.direction  # type: ignore[union-attr]
     if earlier is not None and earlier.direction != direction:
-        earlier = None
+        if earlier.is_alert and stays:
+            is_seen, direction = False, earlier.direction
+        else:
+            earlier = None
     since = found.first_bad_night_index
     if earlier is not None:  # what it is compared with stays
         dates = [point.date for point in series.points]
@@ -137,14 +150,19 @@ def _candidate(
         nights=found.nights,
         is_seen=is_seen,
         earlier=earlier,
+        left_out=left_out,
     )
 
 
-def _stays(earlier: Finding, state: str) -> bool:
-    """Though tonight's screen does not show it: it waits, or tonight cannot tell."""
+def _stays(earlier: Finding, found: Screening | CategoryScreening) -> bool:
+    """Though tonight's screen does not show it: it waits, tonight cannot tell, or one fine night has
+    not ended an alert.
+    """
     if earlier.direction == "better" or earlier.state == "refuted":
         return False
-    return earlier.state == "waiting" or state == "insufficient_data"
+    if earlier.state == "waiting" or found.state == "insufficient_data":
+        return True
+    return not found.is_mended
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,7 +182,8 @@ def settle(
     if fresh is not None and fresh.confirmation.state == "confirmed":
         return _finding(candidate, fresh.confirmation, fresh, history, command)
     if earlier is not None and earlier.state == "confirmed":
-        return replace(earlier, now=candidate.now if candidate.is_seen else earlier.now)
+        now = candidate.now if candidate.is_seen else earlier.now
+        return replace(earlier, key=candidate.key, now=now)
     known = _by_waiting(candidate, is_pinned)
     if fresh is not None and fresh.of_two is None and fresh.confirmation.state == "refuted":
         known = fresh.confirmation
@@ -190,8 +209,10 @@ def _by_waiting(candidate: Candidate, is_pinned: bool) -> Confirmation:
     if isinstance(metric, Amount):
         numbers = numbers_of(values)
         if candidate.direction == "better":
-            numbers = _mirrored(numbers, candidate.since)
-        return confirm_by_waiting(numbers, candidate.since, metric, is_pinned=is_pinned)
+            numbers = _mirrored(numbers, candidate.since, candidate.left_out)
+        return confirm_by_waiting(
+            numbers, candidate.since, metric, left_out=candidate.left_out, is_pinned=is_pinned
+        )
     words = [word for word in words_of(values[candidate.since :]) if word is not None]
     found = confirm_category(words, str(candidate.before))
     if len(words) >= ENOUGH_NIGHTS:
@@ -199,9 +220,15 @@ def _by_waiting(candidate: Candidate, is_pinned: bool) -> Confirmation:
     return replace(found, state="undecided", more_blocks=ENOUGH_NIGHTS - len(words))
 
 
-def _mirrored(values: list[float | None], since: int) -> list[float | None]:
+def _mirrored(
+    values: list[float | None], since: int, left_out: frozenset[int]
+) -> list[float | None]:
     """As much worse as they are better."""
-    before = [value for value in values[:since] if value is not None]
+    before = [
+        value
+        for place, value in enumerate(values[:since])
+        if value is not None and place not in left_out
+    ]
     if not before:  # a baseline that was pinned since then
         return values
     level = median(before)

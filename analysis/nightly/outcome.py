@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import date, datetime
+from hashlib import sha256
 from typing import Literal
 
 NightState = Literal["fine", "regression", "could_not_tell"]
 EXIT_CODES: dict[NightState, int] = {"fine": 0, "regression": 1, "could_not_tell": 3}
+ID_CHARACTERS = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,6 +23,12 @@ class SeriesKey:
     """In words: workload, problem, direction, shape, regime, state, precision, layout."""
     settings: str
     """The config, or of the metric `sign` the contrast, in words."""
+
+    @property
+    def series_id(self) -> str:
+        """What it is known by from night to night, whatever its cell is called."""
+        parts = (self.metric, self.env_hash, self.cell_id, self.settings)
+        return sha256("\n".join(parts).encode()).hexdigest()[:ID_CHARACTERS]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,6 +105,31 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LeftOut:
+    """Nights of a confirmed change, which later nights of the series are not compared with."""
+
+    key: SeriesKey
+    since: date
+    until: date | None
+    """Its last night; None as long as it lasts."""
+
+    def covers(self, night: date) -> bool:
+        return self.since <= night and (self.until is None or night <= self.until)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Acceptance:
+    """Somebody's word that a confirmed change is how it should be."""
+
+    key: SeriesKey
+    first: date
+    """From this night on the series starts anew."""
+    reason: str
+    told_on: date
+    """The night whose alert was accepted: what begins after it is another change."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NightOutcome:
     night: str
     """Its sweep_id."""
@@ -123,6 +156,10 @@ class NightOutcome:
     """Why the nights before do not count, where they do not."""
     versions: tuple[Version, ...] = ()
     """Each change of software since the baseline, oldest first: histories are marked with them."""
+    left_out: tuple[LeftOut, ...] = ()
+    """All there ever were but those accepted, so that no later night forgets them."""
+    accepted: tuple[Acceptance, ...] = ()
+    """Those that hold on this night."""
 
     @property
     def exit_code(self) -> int:

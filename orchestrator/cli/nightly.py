@@ -44,6 +44,20 @@ def nightly(
         ),
     ] = None,
     unpin: Annotated[bool, typer.Option("--unpin", help="Undo --pin; run nothing.")] = False,
+    accept: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SERIES|CELL",
+            help="Accept the last night's alerts of a series, a cell_id or a metric; run nothing.",
+        ),
+    ] = None,
+    accept_from: Annotated[
+        str | None,
+        typer.Option("--from", metavar="DATE", help="First night of what --accept accepts."),
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Why --accept accepts it.")
+    ] = None,
     reports: Annotated[
         Path | None, typer.Option(help="Folder for the reports, in place of one in the results.")
     ] = None,
@@ -67,9 +81,10 @@ def nightly(
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 
-    if not dry_run and pin is None and not unpin:
+    if not dry_run and pin is None and not unpin and accept is None:
         stand_by(lost=COULD_NOT_TELL)
     from cudnn_sweep.orchestrator.cli.launch import program
+    from cudnn_sweep.orchestrator.nightly.accepting import accept_change
     from cudnn_sweep.orchestrator.nightly.night_name import read_date
     from cudnn_sweep.orchestrator.nightly.options import NightOptions
     from cudnn_sweep.orchestrator.nightly.pinning import pin_baseline
@@ -92,6 +107,9 @@ def nightly(
     if pin is not None or unpin:
         first = None if pin is None else read_date(pin, "--pin")
         typer.echo(pin_baseline(options, first))
+        return
+    if accept is not None:
+        typer.echo(accept_change(options, accept, accept_from, reason))
         return
     leave(_run(options, console))
 

@@ -16,6 +16,7 @@ from cudnn_sweep.analysis.nightly.history import (
     read_history,
 )
 from cudnn_sweep.analysis.nightly.judge import Screened, refuted, screen_all, settle
+from cudnn_sweep.analysis.nightly.memory import Memory, remembered
 from cudnn_sweep.analysis.nightly.outcome import (
     Change,
     Finding,
@@ -38,24 +39,24 @@ class Compared:
 
 def compare(asked: AskedNight, began: datetime, console: Console) -> Compared:
     diary = asked.diary()
-    first, before = diary.baseline(), diary.before(asked.name)
+    first = diary.baseline()
     if first is not None and asked.name.date < first:
         reason = f"{asked.name.date} is before {first}, the pinned night: --unpin, or --pin an earlier one"
         return not_measured(asked, began, (reason,))
     for file in diary.unreadable(asked.name):
         warning = f"warning: left out {file}: it is no night's JSON"
         console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
-    earlier = before.findings if before else ()
+    memory = remembered(diary.before(asked.name), diary.accepted(), asked.name.date)
     history = _read(asked, first)
     if history is None:
         return not_measured(asked, began, ("no trial was recorded tonight",))
     is_pinned = first is not None
-    suspected = screen_all(history, earlier, is_pinned=is_pinned)
+    suspected = screen_all(history, memory, is_pinned=is_pinned)
     fresh = measure_again(asked, suspected.candidates, console)
     screened = suspected
     if any(candidate.is_new for candidate in suspected.candidates):
         history = _read(asked, first) or history  # fresh trials may have joined tonight's values
-        screened = screen_all(history, earlier, is_pinned=is_pinned)
+        screened = screen_all(history, memory, is_pinned=is_pinned)
     seen = {candidate.key for candidate in screened.candidates}
     gone = [each for each in suspected.candidates if each.key not in seen]
     findings = [
@@ -72,7 +73,7 @@ def compare(asked: AskedNight, began: datetime, console: Console) -> Compared:
         for each in gone
         if each.is_new and each.key not in fresh
     ]
-    return _compared(asked, began, history, screened, [each for each in findings if each])
+    return _compared(asked, began, history, memory, screened, [each for each in findings if each])
 
 
 def _read(asked: AskedNight, first: date | None) -> History | None:
@@ -106,6 +107,7 @@ def _compared(
     asked: AskedNight,
     began: datetime,
     history: History,
+    memory: Memory,
     screened: Screened,
     findings: list[Finding],
 ) -> Compared:
@@ -125,6 +127,8 @@ def _compared(
         changes=_changes(history),
         new_baseline=_new_baseline(history),
         versions=_versions(history),
+        left_out=memory.after(findings, screened.series),
+        accepted=memory.accepted,
     )
     return Compared(outcome=outcome, series=screened.series)
 

@@ -3,10 +3,12 @@
     nightly/NAME/night-2026-11-21-NAME.json    a night's outcome, as `night.json` of its reports
     nightly/NAME/told.json                     the alerts that were told, so that they are told once
     nightly/NAME/baseline.json                 the night from which on nights are compared
+    nightly/NAME/accepted.json                 changes that somebody accepted, oldest first
 
 NAME is the launch file's. A night that is compared again overwrites its outcome; nothing is removed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -14,7 +16,7 @@ import pyarrow as pa
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from cudnn_sweep.analysis.errors import ReportError
-from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json, to_json
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.orchestrator.errors import SpecError
@@ -38,6 +40,7 @@ class Baseline(BaseModel):
 
 SHOWN = 200  # characters of a file that is not what it should be
 TOLD = TypeAdapter(list[Told])
+ACCEPTED = TypeAdapter(list[Acceptance])
 
 
 def told_of(finding: Finding) -> Told:
@@ -61,11 +64,17 @@ class Diary:
 
     def before(self, name: NightName) -> NightOutcome | None:
         """The last outcome of an earlier night that measured something."""
-        for night in reversed(self._nights()):
-            if night < f"{name.sweep_id}.json":
-                outcome = self._outcome(night)
-                if outcome is not None and outcome.recorded_trials:
-                    return outcome
+        return self._last([night for night in self._nights() if night < f"{name.sweep_id}.json"])
+
+    def last(self) -> NightOutcome | None:
+        """That of all nights."""
+        return self._last(self._nights())
+
+    def _last(self, nights: list[str]) -> NightOutcome | None:
+        for night in reversed(nights):
+            outcome = self._outcome(night)
+            if outcome is not None and outcome.recorded_trials:
+                return outcome
         return None
 
     def unreadable(self, name: NightName) -> list[str]:
@@ -106,6 +115,19 @@ class Diary:
 
     def unpin(self) -> None:
         self.store.folder.remove(self._path("baseline.json"))
+
+    def accepted(self) -> list[Acceptance]:
+        text = self._read("accepted.json")
+        try:
+            return ACCEPTED.validate_json(text) if text else []
+        except ValidationError:
+            raise SpecError(
+                f"{self._shown('accepted.json')} holds no accepted changes: {text}"
+            ) from None
+
+    def accept(self, new: Sequence[Acceptance]) -> None:
+        content = ACCEPTED.dump_json([*self.accepted(), *new], indent=1)
+        self._write("accepted.json", content.decode())
 
     def _nights(self) -> list[str]:
         names = self.store.folder.names(self._path(""), ".json")

@@ -14,7 +14,9 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
     Group,
     Told,
+    acceptance,
     headline,
+    how_to_accept,
     moves,
     printable,
     told,
@@ -47,11 +49,15 @@ def show(
         say(console, f"A new baseline starts: {outcome.new_baseline}")
     if outcome.changes:
         say(console, f"Changed since the night before: {moves(outcome.changes)}")
+    for each in outcome.accepted:
+        say(console, f"Accepted: {acceptance(each)}")
     findings = told(outcome)
     for group in TITLES:
         mine = [each for each in findings if each.group == group]
         if mine:
             _print_group(console, group, mine)
+    if outcome.alerts:
+        say(console, f"\nTo accept a change, from a date on: {how_to_accept(outcome)}")
     say(console, f"\nReports: {', '.join(map(str, reports))}")
 
 
@@ -72,6 +78,7 @@ def _table(findings: Sequence[Told]) -> Table:
     for name in ("", "cell and settings", "of", "change", "nights", "confirmed", "what moved"):
         table.add_column(name, overflow="fold")
     for number, each in enumerate(findings, 1):
-        said = (each.series, each.metric, each.change, each.nights, each.confirmation, each.moved)
+        series = f"{each.series}\n{each.series_id}"
+        said = (series, each.metric, each.change, each.nights, each.confirmation, each.moved)
         table.add_row(str(number), *map(Text, said))
     return table

@@ -235,6 +235,19 @@ def test_a_planted_fault_is_found_in_time_and_named(month: Month, planted: Plant
         assert alert.key.cell_id in alert.command
 
 
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda each: f"{each.cell} {each.metrics[-1]}")
+def test_a_fault_that_nobody_mends_alerts_every_night(month: Month, planted: Planted) -> None:
+    """Until other hardware opens a baseline; more nights are slow by then than were not."""
+    for alert in month.first_alerts(planted).values():
+        shown = [
+            night
+            for night, outcome in month.outcomes.items()
+            if alert.key in [each.key for each in outcome.alerts]
+        ]
+        lasting = [night for night in NIGHTS if shown[0] <= night < NEW_BASELINE]
+        assert shown == lasting, alert.key
+
+
 def test_nothing_else_is_alerted(month: Month) -> None:
     for night, outcome in month.outcomes.items():
         for alert in outcome.alerts:

@@ -30,6 +30,7 @@ from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.nightly.accepting import accept_change
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.pinning import pin_baseline
@@ -362,8 +363,8 @@ def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_ag
     assert night(1) == 3
     assert file.read_text() == told
     file.write_text(told[:20])
-    assert night(4) == 3
-    assert json.loads(file.read_text()) == [], "what cannot be read is made anew"
+    assert night(4) == 1
+    assert len(json.loads(file.read_text())) == 2, "what cannot be read is made anew"
 
 
 def test_a_night_compared_anew_without_measuring_keeps_what_fresh_trials_said(
@@ -391,3 +392,52 @@ def test_what_had_no_turn_when_the_time_was_up_is_not_confirmed(
     for day, state in ((1, []), (2, ["waiting"]), (3, ["waiting"]), (4, ["confirmed"])):
         night(day)
         assert [each.state for each in outcome(here, day).findings] == state
+
+
+def test_an_accepted_change_is_no_alert_any_more_and_every_report_says_why(
+    here: Path, night: RunNight
+) -> None:
+    crash = "{where: {problem: tutorials/rgb224}, from: 2026-11-02, status: crash}"
+    (here / "script.yaml").write_text(f"effects: [{crash}]")
+    assert [night(day) for day in (1, 2)] == [3, 1]
+    options = NightOptions(file=Path("cluster.yaml"), night=date(2026, 11, 2))
+    one, other = outcome(here, 2).alerts
+    said = accept_change(options, one.key.series_id, "2026-11-02", "never <worked>")
+    assert said.startswith(f"Accepted from 2026-11-02 on: {one.key.cell} · {one.key.settings}: ")
+    assert night(3) == 1
+    assert [each.key for each in outcome(here, 3).alerts] == [other.key]
+    accept_change(options, other.key.cell_id, "2026-11-02", "as the other")
+    printed = io.StringIO()
+    assert night(4, console=Console(file=printed, width=300)) == 3, "too few nights, no alert"
+    assert {each.reason for each in outcome(here, 4).accepted} == {"never <worked>", "as the other"}
+    assert "as the other" in printed.getvalue()
+    folder = here / "results" / "nightly" / "lab" / "reports"
+    reports = [file for file in folder.rglob("*") if file.is_file()]
+    assert {".html", ".md", ".json", ".xml"} <= {file.suffix for file in reports}
+    for file in reports:
+        assert "as the other" in file.read_text(), file
+
+
+def test_an_acceptance_of_nothing_is_refused(here: Path, night: RunNight) -> None:
+    crash = "{where: {problem: tutorials/rgb224}, from: 2026-11-02, status: crash}"
+    (here / "script.yaml").write_text(f"effects: [{crash}]")
+    options = NightOptions(file=Path("cluster.yaml"), night=date(2026, 11, 3))
+    with pytest.raises(SpecError, match="--accept x: there is no night of lab yet"):
+        accept_change(options, "x", "2026-11-02", "so")
+    for each in (1, 2):
+        night(each)
+    for what, first, reason, said in (
+        (
+            "conv",
+            "2026-11-02",
+            "so",
+            "--accept conv: no alert of night-2026-11-02-lab is of such a",
+        ),
+        ("failure", None, "so", "--accept failure: needs --from DATE"),
+        ("failure", "2026-11-02", " ", "--accept failure: needs --from DATE.* and --reason TEXT"),
+        ("failure", "soon", "so", "--from soon: found no date"),
+        ("failure", "2026-11-03", "so", "--from 2026-11-03: is after the last night, 2026-11-02"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            accept_change(options, what, first, reason)
+    assert not (here / "results" / "nightly" / "lab" / "accepted.json").exists()

@@ -13,7 +13,13 @@ from pydantic import TypeAdapter
 
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.json_value import json_value
-from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import (
+    Acceptance,
+    Finding,
+    LeftOut,
+    NightOutcome,
+    SeriesKey,
+)
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import unit
 
@@ -35,14 +41,28 @@ def as_row(outcome: NightOutcome) -> dict[str, object]:
         "exit_code": outcome.exit_code,
         **asdict(outcome),
         "findings": [_finding_row(finding) for finding in outcome.findings],
+        "left_out": [_row_of_series(each) for each in outcome.left_out],
+        "accepted": [_row_of_series(each) for each in outcome.accepted],
     }
     return {name: json_value(value) for name, value in values.items()}
+
+
+def _row_of_series(one: LeftOut | Acceptance) -> dict[str, object]:
+    """Flat, as a finding is."""
+    values = asdict(one)
+    return {"series_id": one.key.series_id, **values.pop("key"), **values}
 
 
 def _finding_row(finding: Finding) -> dict[str, object]:
     values = asdict(finding)
     key = values.pop("key")
-    return {**key, **values, "unit": unit(finding.key), "is_alert": finding.is_alert}
+    return {
+        "series_id": finding.key.series_id,
+        **key,
+        **values,
+        "unit": unit(finding.key),
+        "is_alert": finding.is_alert,
+    }
 
 
 def from_json(text: str) -> NightOutcome:
@@ -52,8 +72,9 @@ def from_json(text: str) -> NightOutcome:
         version = found["schema_version"]
         if version > SCHEMA_VERSION:
             raise ReportError(f"a night's JSON of version {version}: {SCHEMA_VERSION} is read here")
-        rows = [_with_key(row) for row in found["findings"]]
-        return OUTCOME.validate_python(found | {"findings": rows})
+        lists = ("findings", "left_out", "accepted")
+        rows = {name: [_with_key(row) for row in found[name]] for name in lists if name in found}
+        return OUTCOME.validate_python(found | rows)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ReportError(f"no night's JSON: {error}") from error
 

@@ -14,6 +14,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     Told,
     facts,
     headline,
+    how_to_accept,
     part,
     told,
 )
@@ -29,6 +30,7 @@ def to_markdown(outcome: NightOutcome) -> str:
         f"## {_text(headline(outcome))}",
         *_could_not_tell(outcome),
         *_findings("alert", findings),
+        *_how_to_accept(outcome),
         *_environment(outcome),
         *_findings("waiting", findings),
         "<details><summary>The rest</summary>",
@@ -63,13 +65,19 @@ def _findings(group: Group, findings: Sequence[Told]) -> list[str]:
     ]
 
 
+def _how_to_accept(outcome: NightOutcome) -> list[str]:
+    if not outcome.alerts:
+        return []
+    return [f"To accept a change, from a date on: {_code(how_to_accept(outcome))}"]
+
+
 def _row(each: Told) -> tuple[str, ...]:
     """Words that are ours as text, what users or cuDNN have named as code."""
     size = f"**{_text(each.change)}**<br>{_text(each.levels)}"
     if each.finding.ratio is None:
         size = f"{_code(each.before)} → {_code(each.now)}"
     return (
-        f"{_code(each.cell)}<br>{_code(each.settings)}",
+        f"{_code(each.cell)}<br>{_code(each.settings)}<br>series {_code(each.series_id)}",
         f"{_text(each.metric)}<br>{size}",
         _text(each.nights),
         _text(each.confirmation),

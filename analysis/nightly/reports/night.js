@@ -181,7 +181,9 @@ function findingElement(finding, number) {
     ["nights", finding.nights],
     ["confirmed", finding.confirmation],
     ["what moved", finding.moved],
+    ["series", finding.series_id],
     ["measure again", element("code", {}, finding.command)],
+    ["accept", finding.group === "alert" && element("code", {}, report.accept.replace("SERIES", finding.series_id).replace("DATE", finding.since))],
   ];
   const shown = facts.filter(([, text]) => text);
   const made = element(

@@ -7,7 +7,14 @@ from dataclasses import asdict
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
 from cudnn_sweep.analysis.nightly.reports.histories import hardwares, history
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
-from cudnn_sweep.analysis.nightly.reports.words import TITLES, Told, facts, headline, told
+from cudnn_sweep.analysis.nightly.reports.words import (
+    TITLES,
+    Told,
+    facts,
+    headline,
+    how_to_accept,
+    told,
+)
 from cudnn_sweep.analysis.report.figures import history as figure
 from cudnn_sweep.analysis.report.figures.palette import PAGE
 from cudnn_sweep.analysis.report.single_file import single_file
@@ -39,6 +46,7 @@ def _data(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, object]:
         "fine": outcome.fine_series,
         "insufficient": outcome.insufficient_series,
         "new_baseline": outcome.new_baseline,
+        "accept": how_to_accept(outcome),
         "changes": [asdict(change) for change in outcome.changes],
         "findings": [
             _finding(each) | {"series": places.get(each.finding.key)} for each in findings
@@ -60,6 +68,7 @@ def _finding(each: Told) -> dict[str, object]:
         "direction": finding.direction,
         "cell": each.cell,
         "settings": each.settings,
+        "series_id": each.series_id,
         "metric": each.metric,
         "change": each.change,
         "before": each.before,

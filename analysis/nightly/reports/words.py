@@ -1,11 +1,18 @@
 """What a night found, in the words that all its reports use."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, SIGN, Category
-from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightOutcome, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import (
+    Acceptance,
+    Change,
+    Finding,
+    NightOutcome,
+    SeriesKey,
+)
 from cudnn_sweep.analysis.report.words import TWICE, listed, number
 
 Group: TypeAlias = Literal["alert", "waiting", "better", "refuted"]
@@ -53,7 +60,11 @@ class Told:
         """All of it but the command."""
         size = self.change if self.change == self.levels else f"{self.change} ({self.levels})"
         said = f"{self.metric}: {size}; {self.nights}; {self.confirmation}; {self.moved}"
-        return f"{self.series}: {said}"
+        return f"{self.series}: {said}; series {self.series_id}"
+
+    @property
+    def series_id(self) -> str:
+        return self.finding.key.series_id
 
 
 def told(outcome: NightOutcome) -> list[Told]:
@@ -85,7 +96,21 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
         ("nights before that compare", f"{outcome.nights:,}"),
         ("series as they were", f"{outcome.fine_series:,}"),
         ("series with too few nights", f"{outcome.insufficient_series:,}"),
+        *(("accepted", acceptance(each)) for each in outcome.accepted),
     ]
+
+
+def acceptance(accepted: Acceptance) -> str:
+    key = accepted.key
+    said = (
+        f"{key.cell} · {key.settings}, {meaning(key)}: from {accepted.first} on, {accepted.reason}"
+    )
+    return printable(said)
+
+
+def how_to_accept(outcome: NightOutcome) -> str:
+    words = ["sweep", "nightly", shlex.quote(outcome.launch_file)]
+    return " ".join([*words, "--accept SERIES --from DATE --reason TEXT"])
 
 
 def meaning(key: SeriesKey) -> str:

@@ -8,6 +8,7 @@ import pytest
 from cudnn_sweep.analysis.nightly.confirmation import Confirmation
 from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, Measured, Night
 from cudnn_sweep.analysis.nightly.judge import Fresh, screen_all, settle
+from cudnn_sweep.analysis.nightly.memory import Memory
 from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
 
 FIRST = date(2026, 11, 1)
@@ -66,7 +67,7 @@ def pairs(state: str) -> Fresh:
 def judged(
     nights: History, earlier: Finding | None = None, fresh: Fresh | None = None
 ) -> Finding | None:
-    found = screen_all(nights, [earlier] if earlier else [], is_pinned=False)
+    found = screen_all(nights, Memory(findings=(earlier,) if earlier else ()), is_pinned=False)
     if not found.candidates:
         return None
     return settle(found.candidates[0], fresh, nights, is_pinned=False, command="sweep launch")
@@ -124,10 +125,12 @@ def test_what_was_refuted_is_measured_again_only_with_other_software() -> None:
     assert found is not None
     nights, moved = [*STEADY, *SLOWER, 11.0], len(STEADY) + len(SLOWER)
     known = [replace(found, state="refuted")]
-    again = screen_all(history(nights), known, is_pinned=False).candidates
-    anew = screen_all(history(nights, new_torch_at=moved), known, is_pinned=False).candidates
+    again = screen_all(history(nights), Memory(findings=tuple(known)), is_pinned=False).candidates
+    anew = screen_all(
+        history(nights, new_torch_at=moved), Memory(findings=tuple(known)), is_pinned=False
+    ).candidates
     edited = history(nights, workloads=[*["old"] * moved, "new"])
-    of_new_code = screen_all(edited, known, is_pinned=False).candidates
+    of_new_code = screen_all(edited, Memory(findings=tuple(known)), is_pinned=False).candidates
     assert [each.is_new for each in (*again, *anew, *of_new_code)] == [False, True, True]
 
 
@@ -139,7 +142,7 @@ def test_what_was_found_on_other_hardware_is_left_alone() -> None:
     found = judged(history([*STEADY, *SLOWER]))
     assert found is not None
     elsewhere = replace(found, state="refuted", key=replace(KEY, env_hash="elsewhere"))
-    again = screen_all(history([*STEADY, *SLOWER]), [elsewhere], is_pinned=False)
+    again = screen_all(history([*STEADY, *SLOWER]), Memory(findings=(elsewhere,)), is_pinned=False)
     assert [each.is_new for each in again.candidates] == [True]
 
 
@@ -148,7 +151,9 @@ def test_what_waits_since_before_the_pinned_night_waits_on() -> None:
     better = judged(history(nights))
     assert better is not None
     earlier = replace(better, state="waiting", since=FIRST - timedelta(days=9))
-    (candidate,) = screen_all(history(nights), [earlier], is_pinned=True).candidates
+    (candidate,) = screen_all(
+        history(nights), Memory(findings=(earlier,)), is_pinned=True
+    ).candidates
     found = settle(candidate, None, history(nights), is_pinned=True, command="again")
     assert found is not None
     assert (found.state, found.direction) == ("waiting", "better")

@@ -1,0 +1,91 @@
+"""What nights remember of confirmed changes: which nights of a series later ones are not compared with.
+
+A change that nobody mended would otherwise become what is usual, and be forgotten.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS
+from cudnn_sweep.analysis.nightly.outcome import (
+    Acceptance,
+    Finding,
+    LeftOut,
+    NightOutcome,
+    Series,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Memory:
+    """Of the nights before tonight."""
+
+    findings: tuple[Finding, ...] = ()
+    """What the night before said."""
+    left_out: tuple[LeftOut, ...] = ()
+    accepted: tuple[Acceptance, ...] = ()
+    """The last one of each series, of those that hold tonight."""
+
+    def nights_left_out(self, series: Series) -> frozenset[int]:
+        """Of the series' points."""
+        series_id = series.key.series_id
+        spans = [each for each in self.left_out if each.key.series_id == series_id]
+        first = [each.first for each in self.accepted if each.key.series_id == series_id]
+        return frozenset(
+            place
+            for place, point in enumerate(series.points)
+            if any(span.covers(point.date) for span in spans)
+            or any(point.date < each for each in first)
+        )
+
+    def after(self, findings: Sequence[Finding], series: Sequence[Series]) -> tuple[LeftOut, ...]:
+        """What to leave out from tomorrow on: `findings` and `series` are tonight's."""
+        alerts = {each.key.series_id: each for each in findings if each.is_alert}
+        lasting = alerts.keys() | {
+            each.key.series_id for each in findings if each.state == "waiting"
+        }
+        judged = {each.key.series_id: each for each in series if each.is_judged}
+        kept = [
+            _ended(span, judged[span.key.series_id])
+            if span.until is None and span.key.series_id in judged.keys() - lasting
+            else span
+            for span in self.left_out
+        ]
+        known = {span.key.series_id for span in kept if span.until is None}
+        new = [_begun(each) for each in alerts.values() if each.key.series_id not in known]
+        return (*kept, *new)
+
+
+def remembered(
+    before: NightOutcome | None, accepted: Iterable[Acceptance], tonight: date
+) -> Memory:
+    """`before`: the last night that measured something; `accepted`: all that ever was, oldest first."""
+    holding = {each.key.series_id: each for each in accepted if each.first <= tonight}
+    if before is None:
+        return Memory(accepted=tuple(holding.values()))
+
+    def is_accepted(one: Finding | LeftOut) -> bool:
+        found = holding.get(one.key.series_id)
+        return found is not None and one.since <= found.told_on
+
+    known = {span.key.series_id for span in before.left_out if span.until is None}
+    spans = before.left_out + tuple(
+        _begun(alert) for alert in before.alerts if alert.key.series_id not in known
+    )  # an older version of ours kept only the alerts
+    return Memory(
+        findings=tuple(each for each in before.findings if not is_accepted(each)),
+        left_out=tuple(span for span in spans if not is_accepted(span)),
+        accepted=tuple(holding.values()),
+    )
+
+
+def _begun(alert: Finding) -> LeftOut:
+    return LeftOut(key=alert.key, since=alert.since, until=None)
+
+
+def _ended(span: LeftOut, series: Series) -> LeftOut:
+    """With the night before those that were fine."""
+    nights = [point.date for point in series.points if point.value is not None]
+    last = nights[-1 - FINE_NIGHTS] if len(nights) > FINE_NIGHTS else span.since
+    return replace(span, until=max(last, span.since))

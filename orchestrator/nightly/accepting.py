@@ -1,0 +1,57 @@
+"""Accepts confirmed changes of a launch file's nights: from a date on their series start anew."""
+
+from datetime import date
+
+from cudnn_sweep.analysis.nightly.outcome import Acceptance, NightOutcome
+from cudnn_sweep.analysis.nightly.reports.words import meaning
+from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.nightly.diary import Diary
+from cudnn_sweep.orchestrator.nightly.night_name import launch_name, read_date
+from cudnn_sweep.orchestrator.nightly.options import NightOptions
+from cudnn_sweep.orchestrator.spec import SweepSpec
+
+MOST_NAMED = 10  # of what could have been meant
+
+
+def accept_change(options: NightOptions, what: str, first: str | None, reason: str | None) -> str:
+    """In words what is accepted: of the last night the alert of a series, or those of a cell or metric.
+
+    Raises SpecError where there is none, or the date or the reason is no good.
+    """
+    if first is None or not (reason or "").strip():
+        raise SpecError(
+            f"--accept {what}: needs --from DATE, the first night of what is accepted, and --reason TEXT"
+        )
+    night = read_date(first, "--from")
+    file = read_launch_file(options.file, SweepSpec)
+    diary = Diary(store=open_store(options.results or file.sweep.results), launch=launch_name(file))
+    last = diary.last()
+    if last is None:
+        raise SpecError(f"--accept {what}: there is no night of {diary.launch} yet")
+    accepted = _accepted(last, what, night, str(reason).strip())
+    diary.accept(accepted)
+    named = "; ".join(
+        f"{each.key.cell} · {each.key.settings}: {meaning(each.key)}" for each in accepted
+    )
+    return f"Accepted from {night} on: {named}. The next night compares with the nights since then."
+
+
+def _accepted(last: NightOutcome, what: str, night: date, reason: str) -> list[Acceptance]:
+    alerts = [
+        alert
+        for alert in last.alerts
+        if what in (alert.key.series_id, alert.key.cell_id, alert.key.metric)
+    ]
+    if not alerts:
+        allowed = [f"{each.key.series_id} ({each.key.cell})" for each in last.alerts[:MOST_NAMED]]
+        raise SpecError(
+            f"--accept {what}: no alert of {last.night} is of such a series, cell or metric; "
+            f"its alerts: {', '.join(allowed) or 'none'}"
+        )
+    if night > last.date:
+        raise SpecError(f"--from {night}: is after the last night, {last.date}")
+    return [
+        Acceptance(key=alert.key, first=night, reason=reason, told_on=last.date) for alert in alerts
+    ]

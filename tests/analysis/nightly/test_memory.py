@@ -1,0 +1,233 @@
+"""What stays known of a confirmed change, night after night, through the judge that real nights use."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, Measured, Night
+from cudnn_sweep.analysis.nightly.judge import screen_all, settle
+from cudnn_sweep.analysis.nightly.memory import Memory, remembered
+from cudnn_sweep.analysis.nightly.outcome import (
+    Acceptance,
+    Finding,
+    NightOutcome,
+    NightPoint,
+    Series,
+    SeriesKey,
+)
+
+FIRST = date(2026, 1, 1)
+GOOD, SLOW = 10.0, 11.0
+Value = float | str | None
+
+
+def key(metric: str = "steady_wall") -> SeriesKey:
+    return SeriesKey(
+        metric=metric, env_hash="lab", gpu="GPU", cell_id="cell", cell="conv", settings="off"
+    )
+
+
+def day(place: int) -> date:
+    return FIRST + timedelta(days=place)
+
+
+def history(values: Sequence[Value], metric: str, first: int = 0) -> History:
+    parts = dict.fromkeys((*SOFTWARE, *HARDWARE, "commit"), "same")
+    measured = Measured(env_hash="lab", software_hash="same", parts=parts, recorded=10)
+    nights = tuple(
+        Night(
+            sweep_id=f"night-{day(place)}-lab",
+            date=day(place),
+            planned=10,
+            reached=10,
+            measured=(measured,),
+        )
+        for place in range(len(values))
+    )
+    points = tuple(
+        NightPoint(
+            night=night.sweep_id, date=night.date, value=value, processes=3, software_hash="same"
+        )
+        for night, value in zip(nights, values, strict=True)
+    )
+    return History(nights=nights[first:], series=(Series(key=key(metric), points=points[first:]),))
+
+
+@dataclass
+class Followed:
+    """Nights compared one after another, each with what the last one left."""
+
+    metric: str = "steady_wall"
+    pinned: int = 0
+    values: list[Value] = field(default_factory=list)
+    accepted: list[Acceptance] = field(default_factory=list)
+    outcomes: list[NightOutcome] = field(default_factory=list)
+
+    def go_on(self, values: Sequence[Value]) -> None:
+        for value in values:
+            self.values.append(value)
+            before = self.outcomes[-1] if self.outcomes else None
+            memory = remembered(before, self.accepted, day(len(self.values) - 1))
+            self.outcomes.append(self._compared(memory))
+
+    def _compared(self, memory: Memory) -> NightOutcome:
+        tonight = history(self.values, self.metric, self.pinned)
+        is_pinned = bool(self.pinned)
+        screened = screen_all(tonight, memory, is_pinned=is_pinned)
+        found = [
+            settle(each, None, tonight, is_pinned=is_pinned, command="again")
+            for each in screened.candidates
+        ]
+        findings = tuple(each for each in found if each)
+        return NightOutcome(
+            night=tonight.tonight.sweep_id,
+            date=tonight.tonight.date,
+            launch_file="cluster.yaml",
+            suite="nightly",
+            started_at=datetime(2026, 1, 1, tzinfo=UTC),
+            ended_at=datetime(2026, 1, 1, tzinfo=UTC),
+            planned_trials=10,
+            recorded_trials=10,
+            state="fine",
+            reasons=(),
+            nights=len(self.values),
+            fine_series=screened.fine,
+            insufficient_series=screened.insufficient,
+            findings=findings,
+            changes=(),
+            new_baseline=None,
+            left_out=memory.after(findings, screened.series),
+            accepted=memory.accepted,
+        )
+
+    @property
+    def alerts(self) -> list[int]:
+        """Nights with one."""
+        return [place for place, outcome in enumerate(self.outcomes) if outcome.alerts]
+
+    @property
+    def alert(self) -> Finding:
+        (found,) = self.outcomes[-1].alerts
+        return found
+
+
+def noisy(level: float, nights: int, seed: int = 0) -> list[Value]:
+    noise = np.random.default_rng(seed).standard_normal(nights)
+    return list(level * np.exp(0.005 * noise))
+
+
+def test_a_regression_that_nobody_mends_alerts_every_night() -> None:
+    followed = Followed()
+    followed.go_on([*noisy(GOOD, 14), *noisy(SLOW, 76)])
+    first = followed.alerts[0]
+    assert first <= 16
+    assert followed.alerts == list(range(first, 90))
+    assert {outcome.alerts[0].since for outcome in followed.outcomes[first:]} == {day(14)}
+
+
+def test_what_was_mended_and_comes_again_is_told_again() -> None:
+    followed = Followed()
+    slow, good = noisy(SLOW, 15, seed=1), noisy(GOOD, 6, seed=2)
+    followed.go_on([*noisy(GOOD, 40), *slow, *good, *slow])
+    again = [place for place in followed.alerts if place >= 61]
+    assert again[0] <= 63
+    assert followed.alert.since == day(61)
+    assert followed.alert.before == pytest.approx(GOOD, rel=0.01)
+
+
+def test_an_alert_ends_after_two_fine_nights_and_no_sooner() -> None:
+    followed = Followed()
+    followed.go_on([*noisy(GOOD, 14), *[SLOW] * 6, GOOD, SLOW, GOOD])
+    assert followed.alert.since == day(14)
+    followed.go_on([GOOD])
+    assert not followed.outcomes[-1].alerts
+    (span,) = followed.outcomes[-1].left_out
+    assert (span.since, span.until) == (day(14), day(21))
+
+
+def test_what_comes_and_goes_every_other_night_is_one_alert() -> None:
+    followed = Followed()
+    followed.go_on([*noisy(GOOD, 30), *[SLOW, GOOD] * 25])
+    told = {alert.since for outcome in followed.outcomes for alert in outcome.alerts}
+    assert len(told) == 1
+    assert followed.alerts == list(range(followed.alerts[0], 80))
+
+
+def test_a_fix_and_a_gain_are_no_alerts() -> None:
+    followed = Followed()
+    followed.go_on([*noisy(SLOW, 20), *noisy(GOOD, 20)])
+    assert followed.alerts == []
+
+
+def test_a_pinned_baseline_leaves_confirmed_nights_out() -> None:
+    followed = Followed()
+    followed.go_on([*noisy(GOOD, 14), *noisy(SLOW, 30)])
+    followed.pinned = 1
+    followed.go_on(noisy(SLOW, 3))
+    assert followed.alert.before == pytest.approx(GOOD, rel=0.01)
+    followed.pinned = 20
+    followed.go_on(noisy(SLOW, 3))
+    assert followed.alert.since == day(14), "pinning nights of a regression does not accept it"
+
+
+@pytest.mark.parametrize(
+    ("metric", "good", "bad"), [("failure", "ok", "crash"), ("engine", "winograd", "gemm")]
+)
+def test_words_are_not_forgotten_either(metric: str, good: str, bad: str) -> None:
+    followed = Followed(metric=metric)
+    followed.go_on([*[good] * 10, *[bad] * 40])
+    assert followed.alerts == list(range(followed.alerts[0], 50))
+    followed.go_on([good, bad, good])
+    assert followed.alert.since == day(10)
+    followed.go_on([good])
+    assert not followed.outcomes[-1].alerts
+
+
+def test_an_accepted_change_is_compared_with_and_a_later_one_is_told() -> None:
+    followed = Followed()
+    followed.go_on([*noisy(GOOD, 20), *noisy(SLOW, 15)])
+    accepted = Acceptance(
+        key=followed.alert.key, first=day(20), reason="safer", told_on=followed.outcomes[-1].date
+    )
+    followed.accepted = [accepted]
+    followed.go_on(noisy(SLOW, 10, seed=3))
+    assert not [place for place in followed.alerts if place >= 35]
+    assert followed.outcomes[-1].accepted == (accepted,)
+    assert followed.outcomes[-1].left_out == ()
+    followed.go_on(noisy(SLOW * 1.1, 5, seed=4))
+    assert followed.alert.since == day(45)
+    assert followed.alert.before == pytest.approx(SLOW, rel=0.01)
+
+
+def test_an_acceptance_from_tonight_on_waits_for_nights_to_compare_with() -> None:
+    followed = Followed()
+    followed.go_on([*noisy(GOOD, 20), *noisy(SLOW, 5)])
+    followed.accepted = [
+        Acceptance(key=followed.alert.key, first=day(24), reason="safer", told_on=day(24))
+    ]
+    followed.go_on(noisy(SLOW, 5))
+    assert followed.outcomes[-1].insufficient_series == 1
+    followed.go_on(noisy(SLOW, 2))
+    assert followed.outcomes[-1].fine_series == 1
+
+
+def test_an_alert_of_an_older_version_is_remembered() -> None:
+    """Its outcomes have no list of nights that are left out."""
+    followed = Followed()
+    followed.go_on([*noisy(GOOD, 14), *noisy(SLOW, 5)])
+    followed.outcomes[-1] = replace(followed.outcomes[-1], left_out=())
+    followed.go_on(noisy(SLOW, 30))
+    assert followed.alert.since == day(14)
+
+
+def test_a_cell_that_is_called_otherwise_keeps_its_alert() -> None:
+    followed = Followed()
+    followed.go_on([*noisy(GOOD, 14), *noisy(SLOW, 5)])
+    last = followed.outcomes[-1]
+    renamed = replace(last.alerts[0], key=replace(last.alerts[0].key, cell="conv cell"))
+    followed.outcomes[-1] = replace(last, findings=(renamed,))
+    followed.go_on(noisy(SLOW, 1))
+    assert (followed.alert.since, followed.alert.key) == (day(14), key())
