@@ -78,7 +78,11 @@ def made_up_night() -> Night:
     other = series("engine", HOSTILE, lambda n: "winograd" if n < 27 else "implicit gemm")
     odd = series("steady_device", "conv 4x8", lambda n: noise(n) * (1.5 if n in (12, 29) else 1.0))
     better = series("peak_memory", "vgg16", lambda n: 2.0**30 * (2 if n < 20 else 1))
-    usual = series("cold_empty", "vgg16", lambda n: 800 * noise(n))
+    usual = replace(
+        series("cold_empty", "vgg16", lambda n: 800 * noise(n)),
+        smallest_step=0.16,
+        could_show=False,
+    )
     never = replace(series("cold_warm", "vgg16", lambda _: None), is_judged=False)
     ratio = {"ratio": 1.1, "ratio_low": 1.08, "ratio_high": 1.12}
     outcome = NightOutcome(

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, FINE_NIGHTS, MONTH, RECENT
@@ -29,6 +29,8 @@ class CategoryScreening:
     """Into the values: since when words are unusual; None where fine."""
     is_mended: bool = False
     """The words of the last FINE_NIGHTS are usual."""
+    could_show: bool = True
+    """Another word would be news: not so where new words keep coming."""
 
 
 def screen_category(
@@ -53,7 +55,8 @@ def screen_category(
         return _screening("insufficient_data", None, None, len(nights), None)
     before, now = past.most_common(1)[0][0], nights[-1][1]
     if metric.is_drawn and [*past.values()].count(1) > SELDOM * past.total():
-        return _screening("fine", before, now, past.total(), None, is_mended=True)
+        found = _screening("fine", before, now, past.total(), None, is_mended=True)
+        return replace(found, could_show=False)
     unusual = [place for place, value in nights if past[value] < usual * past.total()]
     is_mended = not {place for place, _ in nights[-FINE_NIGHTS:]}.intersection(unusual)
     lately = [place for place, _ in nights[-recent:] if place in unusual]

@@ -16,6 +16,7 @@ import numpy as np
 from cudnn_sweep.analysis.nightly.gate import (
     MONTH,
     NORMAL,
+    RECENT,
     Array,
     Mask,
     known_count,
@@ -125,6 +126,28 @@ def confirm_by_waiting(
         return _unknown(len(since), more)
     judged = judge_nights(metric.logs(before), metric.logs(since), metric.min_effect)
     return judged.one(len(since), more)
+
+
+def smallest_step(
+    values: Sequence[float | None],
+    metric: Amount,
+    *,
+    left_out: Collection[int] = (),
+    is_pinned: bool = False,
+) -> float | None:
+    """As a share: the step that these nights would confirm in MOST_NIGHTS more, one time in two.
+
+    WAITING_Z standard errors, and no less than the least effect. None of fewer than two nights.
+    """
+    known = [place for place, value in enumerate(values) if value is not None][:-RECENT]
+    before = [values[place] for place in known if place not in left_out]
+    before = before[:MONTH] if is_pinned else before[-MONTH:]
+    if len(before) < 2:
+        return None
+    logs = metric.logs([value for value in before if value is not None])
+    noise = float(_noise(logs - np.median(logs))[0])
+    se = noise * np.sqrt(1 / MOST_NIGHTS + MEDIAN_VARIANCE / len(before))
+    return max(float(np.expm1(WAITING_Z * se)), metric.min_effect)
 
 
 def confirm_category(fresh: Sequence[str], before: str) -> Confirmation:

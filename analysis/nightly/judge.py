@@ -12,6 +12,7 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     Confirmation,
     confirm_by_waiting,
     confirm_category,
+    smallest_step,
 )
 from cudnn_sweep.analysis.nightly.gate import Screening, screen
 from cudnn_sweep.analysis.nightly.history import (
@@ -63,10 +64,26 @@ class Candidate:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Screened:
     candidates: tuple[Candidate, ...]
-    fine: int
-    insufficient: int
     series: tuple[Series, ...]
-    """Each with whether it was judged."""
+    """Each with whether it was judged, and what it could show."""
+
+    @property
+    def fine(self) -> int:
+        return sum(series.could_show for series in self._unchanged)
+
+    @property
+    def blunt(self) -> int:
+        """Without a change, but they could not have shown the least one."""
+        return len(self._unchanged) - self.fine
+
+    @property
+    def insufficient(self) -> int:
+        return sum(not series.is_judged for series in self.series)
+
+    @property
+    def _unchanged(self) -> list[Series]:
+        changed = {candidate.key for candidate in self.candidates}
+        return [each for each in self.series if each.is_judged and each.key not in changed]
 
 
 def screen_all(history: History, memory: Memory, *, is_pinned: bool) -> Screened:
@@ -81,23 +98,34 @@ def screen_all(history: History, memory: Memory, *, is_pinned: bool) -> Screened
         and (finding.state != "refuted" or not _is_other_software(history, finding.key))
     }
     candidates: list[Candidate] = []
-    fine, judged = 0, []
+    judged: list[Series] = []
     for series in history.series:
         left_out = memory.nights_left_out(series)
         found = _screened(series, left_out, is_pinned)
-        is_judged = found.state != "insufficient_data"
-        judged.append(replace(series, is_judged=is_judged))
-        candidate = _candidate(judged[-1], found, known.get(series.key.series_id), left_out)
+        judged.append(_with_what_it_could_show(series, found, left_out, is_pinned))
+        earlier = known.get(series.key.series_id)
+        candidate = _candidate(judged[-1], found, earlier, left_out)
         if candidate is not None:
             candidates.append(candidate)
-        elif is_judged:
-            fine += 1
-    return Screened(
-        candidates=tuple(candidates),
-        fine=fine,
-        insufficient=sum(not series.is_judged for series in judged),
-        series=tuple(judged),
-    )
+    return Screened(candidates=tuple(candidates), series=tuple(judged))
+
+
+def _with_what_it_could_show(
+    series: Series,
+    found: Screening | CategoryScreening,
+    left_out: frozenset[int],
+    is_pinned: bool,
+) -> Series:
+    if found.state == "insufficient_data":
+        return replace(series, is_judged=False)
+    if isinstance(found, CategoryScreening):
+        return replace(series, could_show=found.could_show)
+    metric = METRIC_OF[series.key.metric]
+    assert isinstance(metric, Amount)
+    numbers = numbers_of([point.value for point in series.points])
+    step = smallest_step(numbers, metric, left_out=left_out, is_pinned=is_pinned)
+    could_show = step is not None and step <= metric.min_effect
+    return replace(series, smallest_step=step, could_show=could_show)
 
 
 def _is_other_software(history: History, key: SeriesKey) -> bool:

@@ -61,6 +61,10 @@ class Series:
     """Oldest first, nights of one env_hash, from the baseline on."""
     is_judged: bool = True
     """There were nights enough to compare tonight with."""
+    smallest_step: float | None = None
+    """As a share, the smallest that its nights would confirm, one time in two; None of words."""
+    could_show: bool = True
+    """A change of just the least effect; of words another one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,6 +150,7 @@ class NightOutcome:
     nights: int
     """Comparable nights before this one."""
     fine_series: int
+    """As they were, and a change of just the least effect would have shown."""
     insufficient_series: int
     """Series with too few nights yet."""
     findings: tuple[Finding, ...]
@@ -160,6 +165,8 @@ class NightOutcome:
     """All there ever were but those accepted, so that no later night forgets them."""
     accepted: tuple[Acceptance, ...] = ()
     """Those that hold on this night."""
+    blunt_series: int = 0
+    """No change shows, but their noise would have hidden one of the least effect."""
 
     @property
     def exit_code(self) -> int:

@@ -122,6 +122,7 @@ def _compared(
         state=state,
         nights=_comparable(history) - 1,
         fine_series=screened.fine,
+        blunt_series=screened.blunt,
         insufficient_series=screened.insufficient,
         findings=tuple(sorted(findings, key=lambda each: not each.is_alert)),
         changes=_changes(history),

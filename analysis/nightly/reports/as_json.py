@@ -6,7 +6,7 @@ none is dropped or given another meaning.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 
 from pydantic import TypeAdapter
@@ -18,19 +18,21 @@ from cudnn_sweep.analysis.nightly.outcome import (
     Finding,
     LeftOut,
     NightOutcome,
+    Series,
     SeriesKey,
 )
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import unit
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # in 1 fine_series counted the blunt ones too
 OF_THE_KEY = tuple(field.name for field in fields(SeriesKey))
 OUTCOME = TypeAdapter(NightOutcome)
 
 
-def to_json(outcome: NightOutcome) -> str:
-    """A line a finding, a line for every other key."""
-    lines = [f" {json.dumps(name)}: {_text(value)}" for name, value in as_row(outcome).items()]
+def to_json(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
+    """A line a finding and a series, a line for every other key."""
+    row = as_row(outcome) | ({"series": [_series_row(each) for each in series]} if series else {})
+    lines = [f" {json.dumps(name)}: {_text(value)}" for name, value in row.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -45,6 +47,13 @@ def as_row(outcome: NightOutcome) -> dict[str, object]:
         "accepted": [_row_of_series(each) for each in outcome.accepted],
     }
     return {name: json_value(value) for name, value in values.items()}
+
+
+def _series_row(series: Series) -> dict[str, object]:
+    """Without its points, which the stored rows have."""
+    shown = ("is_judged", "smallest_step", "could_show")
+    said = {name: getattr(series, name) for name in shown}
+    return {"series_id": series.key.series_id, **asdict(series.key), **said}
 
 
 def _row_of_series(one: LeftOut | Acceptance) -> dict[str, object]:
@@ -91,4 +100,4 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-REPORT = NightReport(file="night.json", render=lambda outcome, _: to_json(outcome))
+REPORT = NightReport(file="night.json", render=to_json)

@@ -10,7 +10,14 @@ from typing import TypeAlias
 from cudnn_sweep.analysis.nightly.changes import change_points
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount, Metric
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
-from cudnn_sweep.analysis.nightly.reports.words import GIB, MIB, meaning, moves, unit
+from cudnn_sweep.analysis.nightly.reports.words import (
+    GIB,
+    MIB,
+    meaning,
+    moves,
+    smallest_step,
+    unit,
+)
 
 Night: TypeAlias = tuple[str, str]  # its date and its sweep_id
 Value: TypeAlias = float | str | None
@@ -65,6 +72,7 @@ def history(one: Series, hardware: Hardware) -> dict[str, object]:
         "metric": meaning(key),
         "gpu": key.gpu,
         "env": key.env_hash,
+        "smallest_step": smallest_step(one),
         "unit": shown_unit,
         "first": first,
         "values": [_shown(value, size) for value in values],

@@ -10,7 +10,16 @@ from xml.etree import ElementTree
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series, SeriesKey
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
-from cudnn_sweep.analysis.nightly.reports.words import Told, facts, headline, meaning, moves, told
+from cudnn_sweep.analysis.nightly.reports.words import (
+    BLUNT,
+    Told,
+    facts,
+    headline,
+    meaning,
+    moves,
+    smallest_step,
+    told,
+)
 
 NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 TOO_FEW_NIGHTS = "insufficient data: too few nights to compare with"
@@ -61,14 +70,27 @@ def _night(outcome: NightOutcome) -> ElementTree.Element:
 
 def _series(outcome: NightOutcome, series: Sequence[Series]) -> Iterable[ElementTree.Element]:
     findings = {each.finding.key: each for each in told(outcome)}
-    judged = {one.key: one.is_judged for one in series}
-    for key in dict.fromkeys([*findings, *judged]):
+    known = {one.key: one for one in series}
+    for key in dict.fromkeys([*findings, *known]):
         case = _element("testcase", classname=f"{key.gpu}.{key.cell}", name=_name(key))
         if key in findings:
             case.extend(_result(findings[key]))
-        elif not judged[key]:
-            case.append(_element("skipped", message=TOO_FEW_NIGHTS))
+        else:
+            case.extend(_unchanged(known[key]))
         yield case
+
+
+def _unchanged(series: Series) -> Iterable[ElementTree.Element]:
+    """One that could not have shown the least effect does not pass."""
+    step = f"the smallest step that it could show: {smallest_step(series) or 'another word'}"
+    if not series.is_judged:
+        yield _element("skipped", message=TOO_FEW_NIGHTS)
+    elif not series.could_show:
+        yield _element("skipped", message=f"{BLUNT}; {step}")
+    elif series.smallest_step is not None:
+        output = _element("system-out")
+        output.text = step
+        yield output
 
 
 def _name(key: SeriesKey) -> str:

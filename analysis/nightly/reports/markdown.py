@@ -6,7 +6,7 @@ Names come from users: they stand in code spans, in which nothing is markup, a l
 import re
 from collections.abc import Sequence
 
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
@@ -15,7 +15,10 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     facts,
     headline,
     how_to_accept,
+    meaning,
     part,
+    printable,
+    smallest_step,
     told,
 )
 
@@ -23,7 +26,7 @@ MOST_ROWS = 100  # of a table: a step's summary may have 1 MiB
 COLUMNS = ("", "cell and settings", "what changed", "nights", "confirmed", "what moved")
 
 
-def to_markdown(outcome: NightOutcome) -> str:
+def to_markdown(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
     """Ends in a line break."""
     findings = told(outcome)
     parts = [
@@ -36,6 +39,7 @@ def to_markdown(outcome: NightOutcome) -> str:
         "<details><summary>The rest</summary>",
         *_findings("better", findings),
         *_findings("refuted", findings),
+        *_blunt(outcome, series),
         "### The night",
         _table(("", ""), [(_text(name), _code(value)) for name, value in facts(outcome)]),
         "</details>",
@@ -63,6 +67,29 @@ def _findings(group: Group, findings: Sequence[Told]) -> list[str]:
         "To measure again:",
         f"{_fence(commands, 3)}sh\n{commands}\n{_fence(commands, 3)}",
     ]
+
+
+def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> list[str]:
+    """Those that a reader would else take for as they were."""
+    changed = {finding.key for finding in outcome.findings}
+    mine = [
+        each
+        for each in series
+        if each.is_judged and not each.could_show and each.key not in changed
+    ]
+    if not mine:
+        return []
+    rows = [
+        (
+            f"{_code(printable(each.key.cell))}<br>{_code(printable(each.key.settings))}",
+            _text(meaning(each.key)),
+            _text(smallest_step(each) or "new words keep coming"),
+        )
+        for each in mine[:MOST_ROWS]
+    ]
+    columns = ("cell and settings", "of", "smallest step that it could show")
+    more = [f"and {len(mine) - MOST_ROWS:,} more: the JSON has all."] if mine[MOST_ROWS:] else []
+    return ["### Could not show the least effect", _table(columns, rows), *more]
 
 
 def _how_to_accept(outcome: NightOutcome) -> list[str]:
@@ -133,4 +160,4 @@ def _text(text: str) -> str:
     return re.sub(r"([\\`*_\[\]~$])", r"\\\1", text)
 
 
-REPORT = NightReport(file="night.md", render=lambda outcome, _: to_markdown(outcome))
+REPORT = NightReport(file="night.md", render=to_markdown)

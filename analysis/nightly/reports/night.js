@@ -160,7 +160,8 @@ function historyOf(series, finding) {
     const caption = `${series.metric}: ${series.cell} · ${series.settings}`;
     details.lastChild.replaceChildren(...(details.open ? tableOf({ caption, columns: kept, rows: [...rows].reverse() }) : []));
   });
-  const figure = element("figure", { "aria-label": `History of ${series.metric}` }, place, ...(marks.length ? [versions] : []), details);
+  const step = series.smallest_step ? [element("p", { class: "quiet" }, `The smallest step that it could show: ${series.smallest_step}.`)] : [];
+  const figure = element("figure", { "aria-label": `History of ${series.metric}` }, place, ...step, ...(marks.length ? [versions] : []), details);
   let view = null;
   const drawNow = async () => {
     view?.finalize();
@@ -228,7 +229,9 @@ function showTiles() {
   const groups = Object.entries(report.titles).filter(([group]) => report.counts[group]);
   const words = { alert: "alerts", waiting: "wait", better: "better", refuted: "refuted" };
   const tiles = groups.map(([group]) => [group, report.counts[group], words[group]]);
-  tiles.push(["", report.fine, "as they were"], ["", report.insufficient, "with too few nights"]);
+  tiles.push(["", report.fine, "as they were"]);
+  if (report.blunt) tiles.push(["", report.blunt, "could not show the least effect"]);
+  tiles.push(["", report.insufficient, "with too few nights"]);
   fill("tiles", ...tiles.map(([group, count, text]) => element("li", { class: `tile ${group}` }, element("strong", {}, shownNumber(count)), ` ${text}`)));
 }
 

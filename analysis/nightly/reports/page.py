@@ -44,6 +44,7 @@ def _data(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, object]:
         "titles": TITLES,
         "counts": Counter(each.group for each in findings),
         "fine": outcome.fine_series,
+        "blunt": outcome.blunt_series,
         "insufficient": outcome.insufficient_series,
         "new_baseline": outcome.new_baseline,
         "accept": how_to_accept(outcome),

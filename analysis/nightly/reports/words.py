@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from cudnn_sweep.analysis.nightly.metric import METRIC_OF, SIGN, Category
+from cudnn_sweep.analysis.nightly.metric import METRIC_OF, SIGN, Amount, Category
 from cudnn_sweep.analysis.nightly.outcome import (
     Acceptance,
     Change,
     Finding,
     NightOutcome,
+    Series,
     SeriesKey,
 )
 from cudnn_sweep.analysis.report.words import TWICE, listed, number
@@ -22,6 +23,7 @@ TITLES: dict[Group, str] = {
     "better": "Better than before",
     "refuted": "Refuted when measured again",
 }
+BLUNT = "could not show the least effect"
 MIB, GIB = 2.0**20, 2.0**30
 
 
@@ -80,6 +82,8 @@ def headline(outcome: NightOutcome) -> str:
         said = ["could not tell", *said]
     elif not outcome.alerts:
         said = ["no regression", *said, f"{outcome.fine_series:,} series are as they were"]
+        if outcome.blunt_series:
+            said.append(f"{outcome.blunt_series:,} {BLUNT}")
     return f"{outcome.suite}, {outcome.date}: {'; '.join(said)}"
 
 
@@ -95,6 +99,7 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
         ("trials", f"{outcome.recorded_trials:,} of {outcome.planned_trials:,} recorded"),
         ("nights before that compare", f"{outcome.nights:,}"),
         ("series as they were", f"{outcome.fine_series:,}"),
+        (f"series that {BLUNT}", f"{outcome.blunt_series:,}"),
         ("series with too few nights", f"{outcome.insufficient_series:,}"),
         *(("accepted", acceptance(each)) for each in outcome.accepted),
     ]
@@ -111,6 +116,15 @@ def acceptance(accepted: Acceptance) -> str:
 def how_to_accept(outcome: NightOutcome) -> str:
     words = ["sweep", "nightly", shlex.quote(outcome.launch_file)]
     return " ".join([*words, "--accept SERIES --from DATE --reason TEXT"])
+
+
+def smallest_step(series: Series) -> str:
+    """What the series could show; nothing where it is of words, or was not judged."""
+    metric = METRIC_OF.get(series.key.metric)
+    if series.smallest_step is None or not isinstance(metric, Amount):
+        return ""
+    step, least = (f"{number(100 * share)}%" for share in (series.smallest_step, metric.min_effect))
+    return step if series.could_show else f"{step}, the least effect is {least}"
 
 
 def meaning(key: SeriesKey) -> str:

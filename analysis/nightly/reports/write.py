@@ -36,7 +36,7 @@ def write_reports(
             path.write_text(text, encoding="utf-8")
         if step_summary:
             with step_summary.open("a", encoding="utf-8") as file:
-                file.write(to_markdown(outcome))
+                file.write(to_markdown(outcome, series))
     except OSError as error:
         raise ReportError(f"cannot write {error.filename}: {error.strerror}") from error
     return list(texts)

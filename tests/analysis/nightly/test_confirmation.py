@@ -8,6 +8,8 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     confirm,
     confirm_by_waiting,
     confirm_category,
+    judge_nights,
+    smallest_step,
 )
 from cudnn_sweep.analysis.nightly.metric import PEAK_MEMORY, STEADY_WALL
 from cudnn_sweep.analysis.nightly.student import t_above, t_quantile
@@ -113,3 +115,22 @@ def test_words_are_confirmed_where_most_fresh_ones_differ() -> None:
     assert confirm_category(["a", "a", "b"], "a").state == "undecided"
     assert confirm_category(["a", "a", "a"], "a").state == "refuted"
     assert confirm_category([], "a").state == "undecided"
+
+
+@pytest.mark.parametrize("noise", [0.03, 0.15])
+def test_the_smallest_step_is_found_one_time_in_two(
+    generator: np.random.Generator, noise: float
+) -> None:
+    nights = noise * generator.standard_normal((1000, 30 + MOST_NIGHTS))
+    before, since = nights[:, :30], nights[:, 30:]
+    recent = [2.0] * 3  # those that are judged are no part of it
+    steps = [smallest_step([*2.0 * np.exp(each), *recent], STEADY_WALL) for each in before[:200]]
+    step = float(np.median([each for each in steps if each is not None]))
+    assert 4.5 * 0.35 * noise < np.log1p(step) < 4.5 * 0.4 * noise
+    found = judge_nights(before, since + np.log1p(step), STEADY_WALL.min_effect).is_confirmed
+    assert found.mean() == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_quiet_series_could_show_the_least_effect() -> None:
+    assert smallest_step([1e9] * 10, PEAK_MEMORY) == PEAK_MEMORY.min_effect
+    assert smallest_step([1e9] * 4, PEAK_MEMORY) is None, "one night beside those that are judged"

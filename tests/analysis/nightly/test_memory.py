@@ -96,6 +96,7 @@ class Followed:
             nights=len(self.values),
             fine_series=screened.fine,
             insufficient_series=screened.insufficient,
+            blunt_series=screened.blunt,
             findings=findings,
             changes=(),
             new_baseline=None,
@@ -231,3 +232,16 @@ def test_a_cell_that_is_called_otherwise_keeps_its_alert() -> None:
     followed.outcomes[-1] = replace(last, findings=(renamed,))
     followed.go_on(noisy(SLOW, 1))
     assert (followed.alert.since, followed.alert.key) == (day(14), key())
+
+
+def test_what_could_not_show_the_least_effect_is_not_called_as_it_was() -> None:
+    quiet, loud, drawn = Followed(), Followed(), Followed(metric="engine")
+    noise = np.random.default_rng(0).standard_normal(40)
+    quiet.go_on(noisy(GOOD, 40))
+    loud.go_on([*GOOD * np.exp(0.146 * noise), GOOD])
+    drawn.go_on([f"kernel {place}" for place in range(40)])
+    counted = [
+        (one.outcomes[-1].fine_series, one.outcomes[-1].blunt_series)
+        for one in (quiet, loud, drawn)
+    ]
+    assert counted == [(1, 0), (0, 1), (0, 1)]

@@ -24,7 +24,7 @@ from tests.made_up_night import Night
 SCHEMA = Path(__file__).parents[1] / "data" / "junit-10.xsd"
 DOCUMENT = Path(__file__).parents[4] / "docs" / "nightly.md"
 TEXTS: dict[str, Callable[[Night], str]] = {
-    "markdown": lambda night: to_markdown(night[0]),
+    "markdown": lambda night: to_markdown(*night),
     "junit": lambda night: to_junit(*night),
 }
 TAGS = set(re.findall("[a-z0-9]+", "page h2 h3 p table thead tbody tr th td code pre br strong"))
@@ -85,6 +85,21 @@ def test_our_own_version_is_told_as_ours(night: Night) -> None:
     assert "| cudnn-sweep |" in to_markdown(outcome)
 
 
+def test_what_could_not_show_the_least_effect_is_counted_apart_and_named(night: Night) -> None:
+    outcome, series = night
+    quiet = replace(outcome, state="fine", findings=(), fine_series=4, blunt_series=1)
+    assert headline(quiet).endswith(
+        "no regression; 4 series are as they were; 1 could not show the least effect"
+    )
+    assert "16.0%, the least effect is 10.0%" in to_markdown(outcome, series)
+    assert (
+        'message="could not show the least effect; the smallest step that it could show: 16.0%'
+        in (to_junit(outcome, series))
+    )
+    (row,) = (row for row in json.loads(to_json(*night))["series"] if not row["could_show"])
+    assert (row["metric"], row["smallest_step"]) == ("cold_empty", 0.16)
+
+
 def test_json_reads_back(night: Night, untold: Night) -> None:
     for outcome, _ in (night, untold):
         assert from_json(to_json(outcome)) == outcome
@@ -102,7 +117,7 @@ def test_what_is_no_night_is_refused() -> None:
     for text in ("", "[]", "{}", '{"schema_version": 1, "findings": [{}]}'):
         with pytest.raises(ReportError, match="no night's JSON"):
             from_json(text)
-    with pytest.raises(ReportError, match="of version 99: 1 is read here"):
+    with pytest.raises(ReportError, match="of version 99: 2 is read here"):
         from_json('{"schema_version": 99, "findings": []}')
 
 
@@ -124,7 +139,7 @@ def test_junit_has_a_case_a_series(night: Night, untold: Night) -> None:
     suite = ElementTree.fromstring(to_junit(*night)).find("testsuite")
     assert suite is not None
     assert suite.attrib["tests"] == "7", "six series and the night"
-    assert [suite.attrib[name] for name in RESULTS] == ["2", "2", "0"]
+    assert [suite.attrib[name] for name in RESULTS] == ["2", "3", "0"]
     other = ElementTree.fromstring(to_junit(*untold)).find("testsuite")
     assert other is not None
     assert [other.attrib[name] for name in RESULTS] == ["0", "6", "1"]
