@@ -67,6 +67,7 @@ EVERYWHERE: dict[str, str | int | bool | None] = {
     "os": "Linux 6.8",
     "host": "node-0",
     "slot": "GPU-00000000-0000-0000-0000-000000000000",
+    "cpu_model": "AMD EPYC 9654",
     "cpu_cores": 16,
     "version": "0.1.0",
 }

@@ -448,6 +448,7 @@ class RunRecord:
     os: Annotated[str, "operating system and kernel"]
     host: Annotated[str, "name of the machine that measured"]
     slot: Annotated[str, "what measured: the GPU's UUID, else host and number of the slot"]
+    cpu_model: Annotated[str | None, "the processor's model; null before schema 4"]
     cpu_cores: Annotated[int, "CPU cores the trial's process might use"]
     pinned_cpus: Annotated[
         str | None, "those that its slot has to itself, as Linux lists them; null: not pinned"

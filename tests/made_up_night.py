@@ -8,6 +8,7 @@ from typing import Any
 from cudnn_sweep.analysis.nightly.outcome import (
     Change,
     Finding,
+    Machine,
     NightOutcome,
     NightPoint,
     Series,
@@ -108,5 +109,16 @@ def made_up_night() -> Night:
         changes=(Change(part="driver", before="580.65", now="580.82"),),
         new_baseline=None,
         versions=(Version(date=days[27], software_hash="new", changes=(torch,)),),
+        machines=(
+            Machine(
+                gpu="H200",
+                gpu_uuid="GPU-1",
+                host="node-1",
+                cpu_model="EPYC 9654",
+                trials=30,
+                matmul=0.97,
+                copy=None,
+            ),
+        ),
     )
     return outcome, [never, usual, better, odd, other, slower]

@@ -35,6 +35,7 @@ class Environment:
     python: str
     os: str
     host: str
+    cpu_model: str | None = None
     cpu_cores: int
     pinned_cpus: str | None = None
     numa_node: int | None = None
@@ -82,6 +83,7 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
         python=platform.python_version(),
         os=f"{platform.system()} {platform.release()}",
         host=socket.gethostname(),
+        cpu_model=processor(),
         cpu_cores=len(os.sched_getaffinity(0)),
         version=variables.get("SWEEP_VERSION") or our_version(),
         commit=variables.get("SWEEP_COMMIT") or our_commit(),

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 from cudnn_sweep.analysis.cell_names import CELLS, whole_names
 from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.analysis.database import Database, open_database
-from cudnn_sweep.analysis.nightly.outcome import Change, NightPoint, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.machines import MACHINE, machines_of, parts_of
+from cudnn_sweep.analysis.nightly.outcome import Change, Machine, NightPoint, Series, SeriesKey
 from cudnn_sweep.analysis.queries import Value, load_query
 from cudnn_sweep.analysis.schema import columns_of
 from cudnn_sweep.analysis.settings import besides_usual, config_name, texts_in
@@ -49,6 +50,8 @@ class Night:
     """More than one where nodes differ."""
     in_turns: bool = False
     """Whether processes of its blocks took turns: times that were taken otherwise do not compare."""
+    machines: Mapping[str, str] = field(default_factory=dict)
+    """MACHINE, as text; several in one where it ran on several."""
 
     @cached_property
     def env_hashes(self) -> frozenset[str]:
@@ -76,7 +79,10 @@ class Night:
     def parts(self, names: Iterable[str]) -> dict[str, str]:
         """Of each part what was found, several in one text where nodes differ."""
         return {
-            name: ", ".join(sorted({each.parts[name] for each in self.measured})) for name in names
+            name: self.machines.get(name, "")
+            if name in MACHINE
+            else ", ".join(sorted({each.parts[name] for each in self.measured}))
+            for name in names
         }
 
 
@@ -88,6 +94,8 @@ class History:
     """Those of tonight's hardware."""
     workloads: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """Of each night, env_hash and cell_id the workload_hash; bundled workloads have none."""
+    machines: tuple[Machine, ...] = ()
+    """Those of tonight."""
 
     @property
     def tonight(self) -> Night:
@@ -131,11 +139,11 @@ def changes(before: Night, now: Night, names: Sequence[str]) -> tuple[Change, ..
 def differences(
     before: Mapping[str, object], now: Mapping[str, object], names: Sequence[str]
 ) -> tuple[Change, ...]:
-    """Of the parts named those that differ."""
+    """Of the parts named those that differ; a machine that older rows do not name is no other one."""
     return tuple(
         Change(part=name, before=str(before[name]), now=str(now[name]))
         for name in names
-        if before[name] != now[name]
+        if before[name] != now[name] and not (name in MACHINE and "" in (before[name], now[name]))
     )
 
 
@@ -154,7 +162,8 @@ def read_history(
     until = tonight.removeprefix("night-")[:10]
     asked: dict[str, Value] = {"launch": launch, "until": until}
     with open_database(store) as database:
-        nights = _nights(_ask(database, "nights", asked), first)
+        machines = _ask(database, "night_machines", asked)
+        nights = _nights(_ask(database, "nights", asked), machines, first)
         if not nights or nights[-1].sweep_id != tonight:
             return None
         stored = database.query(CELLS).to_pylist()
@@ -174,7 +183,12 @@ def read_history(
         for row in rows
         if row["workload_hash"] is not None
     }
-    return History(nights=tuple(nights), series=tuple(series), workloads=workloads)
+    return History(
+        nights=tuple(nights),
+        series=tuple(series),
+        workloads=workloads,
+        machines=machines_of(machines, tonight),
+    )
 
 
 def series_signs(
@@ -194,21 +208,25 @@ def _ask(database: Database, name: str, values: Mapping[str, Value]) -> list[Row
     return rows
 
 
-def _nights(rows: list[Row], first: date | None) -> list[Night]:
+def _nights(rows: list[Row], machines: list[Row], first: date | None) -> list[Night]:
     by_night: dict[str, list[Row]] = {}
     for row in rows:
         by_night.setdefault(row["night"], []).append(row)
-    nights = [_night(sweep_id, each) for sweep_id, each in sorted(by_night.items())]
+    nights = [
+        _night(sweep_id, each, parts_of(machines, sweep_id))
+        for sweep_id, each in sorted(by_night.items())
+    ]
     return [night for night in nights if first is None or night.date >= first]
 
 
-def _night(sweep_id: str, rows: list[Row]) -> Night:
+def _night(sweep_id: str, rows: list[Row], machines: Mapping[str, str]) -> Night:
     return Night(
         sweep_id=sweep_id,
         date=date.fromisoformat(sweep_id.removeprefix("night-")[:10]),
         planned=max(row["planned"] for row in rows),
         reached=max(row["reached"] for row in rows),
         in_turns=any(row["in_turns"] for row in rows),
+        machines=machines,
         measured=tuple(
             Measured(
                 env_hash=row["env_hash"],
@@ -312,6 +330,7 @@ def _point(night: Night, software: str, row: Row | None) -> NightPoint:
         value=value,
         processes=0 if row is None else row["processes"],
         software_hash=software,
+        **{name: None if row is None else row.get(name) for name in MACHINE},
     )
 
 

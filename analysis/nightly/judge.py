@@ -22,6 +22,7 @@ from cudnn_sweep.analysis.nightly.history import (
     History,
     changes,
 )
+from cudnn_sweep.analysis.nightly.machines import MACHINE, PHYSICAL, moved_machine
 from cudnn_sweep.analysis.nightly.memory import Memory
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, Finding, Series, SeriesKey
@@ -299,8 +300,11 @@ def _moved(candidate: Candidate, history: History) -> tuple[Change, ...]:
     if not candidate.since:
         return ()
     before, now = nights[candidate.since - 1], nights[candidate.since]
-    moved = changes(before, now, SOFTWARE_AND_COMMIT)
-    return (*moved, *history.edited(candidate.key, candidate.since))
+    return (
+        *changes(before, now, SOFTWARE_AND_COMMIT),
+        *history.edited(candidate.key, candidate.since),
+        *moved_machine(candidate.series.points, candidate.since),
+    )
 
 
 def _cause(
@@ -313,12 +317,23 @@ def _cause(
     if fresh is not None and fresh.of_two is not None:
         if fresh.confirmation.state == "confirmed":
             return "software", fresh.of_two
-        if fresh.confirmation.state == "refuted":  # that clears what the two differ in
-            moved = tuple(change for change in moved if change.part == WORKLOAD)
-    if any(change.part in (*SOFTWARE, WORKLOAD) for change in moved):
-        return "software", moved
+        if not _clears(fresh.confirmation):
+            return "unknown", moved
+        moved = tuple(change for change in moved if change.part in (WORKLOAD, *MACHINE))
+    is_software = any(change.part in (*SOFTWARE, WORKLOAD) for change in moved)
+    is_machine = any(change.part in PHYSICAL for change in moved)
+    if is_software:
+        return ("unknown" if is_machine else "software"), moved
     old, new = history.workload_change(candidate.key, candidate.since)
-    return ("unknown" if moved or (old and not new) else "hardware"), moved
+    if is_machine:
+        return "hardware", moved
+    unexplained = any(change.part not in MACHINE for change in moved) or (old and not new)
+    return ("unknown" if unexplained else "hardware"), moved
+
+
+def _clears(pairs: Confirmation) -> bool:
+    """The software of it: less than the least effect, and perhaps none at all. Words have no interval."""
+    return pairs.state == "refuted" and (pairs.low is None or pairs.low <= 1)
 
 
 def numbers_of(values: Sequence[float | str | None]) -> list[float | None]:

@@ -52,6 +52,10 @@ class NightPoint:
     """In the metric's unit; None where the cell is missing; text where the metric is no number."""
     processes: int
     software_hash: str
+    gpu_uuid: str | None = None
+    """Of the GPU that most of its processes ran on."""
+    host: str | None = None
+    cpu_model: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,6 +110,21 @@ class Finding:
     @property
     def is_alert(self) -> bool:
         return self.state == "confirmed" and self.direction != "better"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """A GPU and its host, on which part of the night ran."""
+
+    gpu: str
+    gpu_uuid: str | None
+    host: str
+    cpu_model: str | None
+    trials: int
+    matmul: float | None
+    """What its calibration's matrix product reached, as a share of what was usual on nights before."""
+    copy: float | None
+    """The same of its copy in device memory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,6 +186,8 @@ class NightOutcome:
     """Those that hold on this night."""
     blunt_series: int = 0
     """No change shows, but their noise would have hidden one of the least effect."""
+    machines: tuple[Machine, ...] = ()
+    """Those that tonight ran on."""
 
     @property
     def exit_code(self) -> int:

@@ -12,6 +12,7 @@
 -- value: median over the processes; null where the metric is no number
 -- word: of engine the most common kernels of a step, of failure how trials ended; else null
 -- processes: processes behind it
+-- gpu_uuid: of the GPU that most of them ran on; host and cpu_model likewise
 -- workload_hash: of the user's source files that most of them ran; null where bundled
 with grouped as (
     select
@@ -21,6 +22,9 @@ with grouped as (
         settings,
         mode(software_hash order by software_hash) as software_hash,
         mode(workload_hash order by workload_hash) as workload_hash,
+        mode(gpu_uuid order by gpu_uuid) as gpu_uuid,
+        mode(host order by host) as host, -- noqa: RF04
+        mode(cpu_model order by cpu_model) as cpu_model,
         median_of(steady_wall) as steady_wall,
         median_of(steady_device) as steady_device,
         median_of(cold_empty) as cold_empty,
@@ -53,7 +57,10 @@ select -- noqa: ST06
     by_metric.workload_hash,
     by_metric.cell_id,
     by_metric.env_hash,
-    by_metric.software_hash
+    by_metric.software_hash,
+    by_metric.gpu_uuid,
+    by_metric.host,
+    by_metric.cpu_model
 from by_metric
 order by
     by_metric.cell_id, by_metric.settings, by_metric.metric, by_metric.env_hash, by_metric.night

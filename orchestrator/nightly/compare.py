@@ -16,6 +16,7 @@ from cudnn_sweep.analysis.nightly.history import (
     read_history,
 )
 from cudnn_sweep.analysis.nightly.judge import Screened, refuted, screen_all, settle
+from cudnn_sweep.analysis.nightly.machines import MACHINE
 from cudnn_sweep.analysis.nightly.memory import Memory, remembered
 from cudnn_sweep.analysis.nightly.outcome import (
     Change,
@@ -130,6 +131,7 @@ def _compared(
         versions=_versions(history),
         left_out=memory.after(findings, screened.series),
         accepted=memory.accepted,
+        machines=history.machines,
     )
     return Compared(outcome=outcome, series=screened.series)
 
@@ -162,7 +164,8 @@ def _changes(history: History) -> tuple[Change, ...]:
     if len(history.nights) < 2:
         return ()
     before, tonight = history.nights[-2:]
-    return (*changes(before, tonight, (*HARDWARE, *SOFTWARE)), *history.edited_tonight())
+    names = (*HARDWARE, *SOFTWARE, *MACHINE)
+    return (*changes(before, tonight, names), *history.edited_tonight())
 
 
 def _new_baseline(history: History) -> str | None:

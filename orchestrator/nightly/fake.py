@@ -50,6 +50,9 @@ class FakeInstalled(BaseModel):
     version: str | None = None
     power_limit_w: float | None = None
     gpu_memory_bytes: int | None = None
+    gpu_uuid: str | None = None
+    host: str | None = None
+    cpu_model: str | None = None
 
 
 class FakeEffect(BaseModel):

@@ -89,6 +89,7 @@ class FakeMachine:
             python="3.12.3",
             os="Linux",
             host="fake",
+            cpu_model="fake",
             cpu_cores=16,
             version=our_version(),
             commit=None,

@@ -17,6 +17,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     acceptance,
     headline,
     how_to_accept,
+    machine,
     moves,
     printable,
     told,
@@ -49,8 +50,9 @@ def show(
         say(console, f"A new baseline starts: {outcome.new_baseline}")
     if outcome.changes:
         say(console, f"Changed since the night before: {moves(outcome.changes)}")
-    for each in outcome.accepted:
-        say(console, f"Accepted: {acceptance(each)}")
+    said = [f"Ran on {machine(each)}" for each in outcome.machines]
+    for line in (*said, *(f"Accepted: {acceptance(each)}" for each in outcome.accepted)):
+        say(console, line)
     findings = told(outcome)
     for group in TITLES:
         mine = [each for each in findings if each.group == group]

@@ -244,6 +244,7 @@ RECORD = RunRecord(
     os="Linux 6.8",
     host="node-0",
     slot="GPU-0",
+    cpu_model="AMD EPYC 9654",
     cpu_cores=15,
     pinned_cpus="1-15",
     numa_node=0,

@@ -10,6 +10,7 @@ from cudnn_sweep.analysis.nightly.outcome import (
     Acceptance,
     Change,
     Finding,
+    Machine,
     NightOutcome,
     Series,
     SeriesKey,
@@ -101,6 +102,7 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
         ("series as they were", f"{outcome.fine_series:,}"),
         (f"series that {BLUNT}", f"{outcome.blunt_series:,}"),
         ("series with too few nights", f"{outcome.insufficient_series:,}"),
+        *(("machine", machine(each)) for each in outcome.machines),
         *(("accepted", acceptance(each)) for each in outcome.accepted),
     ]
 
@@ -111,6 +113,15 @@ def acceptance(accepted: Acceptance) -> str:
         f"{key.cell} · {key.settings}, {meaning(key)}: from {accepted.first} on, {accepted.reason}"
     )
     return printable(said)
+
+
+def machine(one: Machine) -> str:
+    """Which it is, and its calibration beside what was usual."""
+    named = [one.gpu, one.gpu_uuid, f"on {one.host}", one.cpu_model, f"{one.trials:,} trials"]
+    shares = (("matrix product", one.matmul), ("copy", one.copy))
+    measured = [f"{what} {share:.3f}" for what, share in shares if share is not None]
+    said = ", ".join(each for each in named if each)
+    return printable(f"{said}; of what is usual: {', '.join(measured)}" if measured else said)
 
 
 def how_to_accept(outcome: NightOutcome) -> str:

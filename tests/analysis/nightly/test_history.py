@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cudnn_sweep.analysis.nightly.history import read_history
+from cudnn_sweep.analysis.nightly.history import changes, read_history
+from cudnn_sweep.analysis.nightly.machines import MACHINE
 from cudnn_sweep.analysis.nightly.outcome import Change
 from cudnn_sweep.analysis.store import Store
 
@@ -78,3 +79,37 @@ def test_what_the_suite_has_no_more_is_followed_no_more(
         series.key.cell_id for series in history.series if series.points[-1].value == "missing"
     ]
     assert lacking == missing
+
+
+def test_each_night_knows_its_machines_and_how_quick_they_were(
+    store: Store, make_record: Callable[..., RunRecord]
+) -> None:
+    """Each precision beside its own usual calibration; rows without a processor are of schema 3."""
+    for day, (uuid, cpu, share) in enumerate(
+        [("GPU-a", None, 1.0), ("GPU-a", "EPYC", 1.0), ("GPU-b", "EPYC", 0.9)], 1
+    ):
+        for precision, tflops in (("tf32", 400.0), ("bf16", 800.0)):
+            store.write(
+                make_record(
+                    sweep_id=f"night-2026-11-0{day}-lab",
+                    trial_id=f"{day}-{precision}",
+                    attempt_id=f"{day}-{precision}",
+                    precision=precision,
+                    gpu_uuid=uuid,
+                    cpu_model=cpu,
+                    calibration_matmul_tflops=tflops * share,
+                    calibration_copy_gbps=None,
+                )
+            )
+    history = read_history(store, "lab", "night-2026-11-03-lab", [])
+    assert history is not None
+    (machine,) = history.machines
+    assert (machine.gpu_uuid, machine.cpu_model, machine.trials) == ("GPU-b", "EPYC", 2)
+    assert machine.matmul == pytest.approx(0.9)
+    assert machine.copy is None
+    first, second, third = history.nights
+    assert changes(first, second, MACHINE) == ()
+    moved = Change(part="gpu_uuid", before="GPU-a", now="GPU-b")
+    assert changes(second, third, MACHINE) == (moved,)
+    walls = [series for series in history.series if series.key.metric == "steady_wall"]
+    assert [point.gpu_uuid for point in walls[0].points] == ["GPU-a", "GPU-a", "GPU-b"]

@@ -59,8 +59,8 @@ def history(
     )
 
 
-def pairs(state: str) -> Fresh:
-    said = Confirmation(state=state, ratio=1.1, low=1.08, high=1.12, blocks=6, more_blocks=0)  # type: ignore[arg-type]
+def pairs(state: str, low: float = 0.99) -> Fresh:
+    said = Confirmation(state=state, ratio=1.01, low=low, high=1.02, blocks=6, more_blocks=0)  # type: ignore[arg-type]
     return Fresh(confirmation=said, of_two=TORCH)
 
 
@@ -73,13 +73,48 @@ def judged(
     return settle(found.candidates[0], fresh, nights, is_pinned=False, command="sweep launch")
 
 
-@pytest.mark.parametrize(("state", "cause"), [("confirmed", "software"), ("refuted", "hardware")])
+@pytest.mark.parametrize(
+    ("state", "cause"),
+    [("confirmed", "software"), ("refuted", "hardware"), ("undecided", "unknown")],
+)
 def test_pairs_of_two_softwares_name_the_cause(state: str, cause: str) -> None:
     found = judged(history([*STEADY, *SLOWER], new_torch_at=8), fresh=pairs(state))
     assert found is not None
     assert found.cause == cause
     assert found.since == FIRST + timedelta(days=8)
-    assert (found.moved == TORCH) == (state == "confirmed")
+    assert (found.moved == TORCH) == (state != "refuted")
+
+
+def test_pairs_that_find_some_of_it_do_not_clear_the_software() -> None:
+    found = judged(history([*STEADY, *SLOWER], new_torch_at=8), fresh=pairs("refuted", low=1.005))
+    assert found is not None
+    assert (found.cause, found.moved) == ("unknown", TORCH)
+
+
+def test_another_gpu_is_named_and_beside_other_software_the_cause_is_unknown() -> None:
+    def moved(nights: History, **now: str) -> History:
+        """From the ninth night on; one before it was not measured."""
+        (series,) = nights.series
+        old: dict[str, str | None] = {"gpu_uuid": "GPU-a", "host": "one", "cpu_model": None}
+        parts: list[dict[str, str | None]] = [old] * 7 + [{}] + [{**old, **now}] * 2
+        points = [
+            replace(point, **named)  # type: ignore[arg-type]
+            for point, named in zip(series.points, parts, strict=True)
+        ]
+        return replace(nights, series=(replace(series, points=tuple(points)),))
+
+    nights = [*STEADY[:7], None, *SLOWER]
+    gpu = Change(part="gpu_uuid", before="GPU-a", now="GPU-b")
+    host = Change(part="host", before="one", now="two")
+    alone = judged(moved(history(nights), gpu_uuid="GPU-b"))
+    beside = judged(moved(history(nights, new_torch_at=8), gpu_uuid="GPU-b"))
+    container = judged(moved(history(nights, new_torch_at=8), host="two"))
+    known = judged(moved(history(nights), cpu_model="EPYC"))
+    assert alone and beside and container and known
+    assert (alone.cause, alone.moved) == ("hardware", (gpu,))
+    assert (beside.cause, beside.moved) == ("unknown", (*TORCH, gpu))
+    assert (container.cause, container.moved) == ("software", (*TORCH, host))
+    assert known.moved == (), "rows of an older schema do not know the processor"
 
 
 def test_without_pairs_what_moved_that_night_is_named() -> None:

@@ -56,6 +56,7 @@ def test_a_finding_is_told_in_full(form: str, night: Night) -> None:
         "sweep launch cluster.yaml --only cell_id=conv",
         "driver",
         "waits for further nights",
+        "H200, GPU-1, on node-1, EPYC 9654, 30 trials; of what is usual: matrix product 0.970",
     ):
         assert fact in text, fact
 

@@ -1,0 +1,36 @@
+-- On which GPUs and hosts did each night run, and what could they do?
+-- $launch TEXT = NULL: name that ends the nights' sweep_ids; every sweep where null
+-- $until TEXT = NULL: last night, as 2026-11-21; all where null
+--
+-- A row a night, GPU, host and precision. The calibration is a fixed matrix product and a copy:
+-- where both are slower the machine was.
+--
+-- night: sweep_id of the night
+-- trials: trials of it there
+-- calibration_matmul_tflops: median over them
+-- calibration_copy_gbps: median over them
+with parted as (
+    select
+        *,
+        night_parts(sweep_id) as parts
+    from records
+)
+
+select
+    sweep_id as night,
+    env_hash,
+    gpu,
+    gpu_uuid,
+    host,
+    cpu_model,
+    precision, -- noqa: RF04
+    count(*) as trials,
+    median(calibration_matmul_tflops) as calibration_matmul_tflops,
+    median(calibration_copy_gbps) as calibration_copy_gbps
+from parted
+where
+    parts['kind'] <> 'confirm'
+    and ($launch is null or parts['launch'] = $launch)
+    and ($until is null or parts['date'] <= $until)
+group by sweep_id, env_hash, gpu, gpu_uuid, host, cpu_model, precision
+order by sweep_id, env_hash, gpu_uuid, host, cpu_model, precision
