@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS
+from cudnn_sweep.analysis.nightly.metric import METRIC_OF
 from cudnn_sweep.analysis.nightly.outcome import (
     Acceptance,
     Finding,
@@ -69,12 +70,15 @@ def remembered(
         found = holding.get(one.key.series_id)
         return found is not None and one.since <= found.told_on
 
+    findings = [
+        each for each in (*before.findings, *before.members) if each.key.metric in METRIC_OF
+    ]
     known = {span.key.series_id for span in before.left_out if span.until is None}
     spans = before.left_out + tuple(
-        _begun(alert) for alert in before.alerts if alert.key.series_id not in known
+        _begun(each) for each in findings if each.is_alert and each.key.series_id not in known
     )  # an older version of ours kept only the alerts
     return Memory(
-        findings=tuple(each for each in before.findings if not is_accepted(each)),
+        findings=tuple(each for each in findings if not is_accepted(each)),
         left_out=tuple(span for span in spans if not is_accepted(span)),
         accepted=tuple(holding.values()),
     )

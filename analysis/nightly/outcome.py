@@ -106,6 +106,8 @@ class Finding:
     """What changed on the night since when it shows, or what the fresh pairs differ in."""
     command: str
     """Measures it again."""
+    shared: str | None = None
+    """Of a member the series_id of the finding that stands for it."""
 
     @property
     def is_alert(self) -> bool:
@@ -186,6 +188,8 @@ class NightOutcome:
     """Those that hold on this night."""
     blunt_series: int = 0
     """No change shows, but their noise would have hidden one of the least effect."""
+    members: tuple[Finding, ...] = ()
+    """Findings that one of `findings` stands for: most series of one GPU that moved alike."""
     machines: tuple[Machine, ...] = ()
     """Those that tonight ran on."""
 

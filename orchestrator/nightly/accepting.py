@@ -4,6 +4,7 @@ from datetime import date
 
 from cudnn_sweep.analysis.nightly.outcome import Acceptance, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.words import meaning
+from cudnn_sweep.analysis.nightly.shared import SHARED
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
@@ -33,16 +34,20 @@ def accept_change(options: NightOptions, what: str, first: str | None, reason: s
     accepted = _accepted(last, what, night, str(reason).strip())
     diary.accept(accepted)
     named = "; ".join(
-        f"{each.key.cell} · {each.key.settings}: {meaning(each.key)}" for each in accepted
+        f"{each.key.cell} · {each.key.settings}: {meaning(each.key)}"
+        for each in accepted[:MOST_NAMED]
     )
-    return f"Accepted from {night} on: {named}. The next night compares with the nights since then."
+    more = f"; and {len(accepted) - MOST_NAMED} more" if accepted[MOST_NAMED:] else ""
+    return f"Accepted from {night} on: {named}{more}. The next night compares with the nights since then."
 
 
 def _accepted(last: NightOutcome, what: str, night: date, reason: str) -> list[Acceptance]:
     alerts = [
-        alert
-        for alert in last.alerts
-        if what in (alert.key.series_id, alert.key.cell_id, alert.key.metric)
+        finding
+        for finding in (*last.findings, *last.members)
+        if finding.is_alert
+        and finding.key.metric != SHARED
+        and what in (finding.key.series_id, finding.key.cell_id, finding.key.metric, finding.shared)
     ]
     if not alerts:
         allowed = [f"{each.key.series_id} ({each.key.cell})" for each in last.alerts[:MOST_NAMED]]

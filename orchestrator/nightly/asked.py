@@ -65,12 +65,13 @@ class AskedNight:
     def store(self) -> Store:
         return open_store(self.results)
 
-    def again(self, cell_id: str) -> str:
-        """What to type to measure a cell again."""
+    def again(self, cell_id: str | None = None) -> str:
+        """What to type to measure a cell again, or all of them."""
         words = [self.options.program, "launch", str(self.options.file), "--suite", self.suite_name]
         if self.options.results is not None:
             words += ["--results", self.options.results]
-        return shlex.join([*words, "--new", "--only", f"cell_id={cell_id}"])
+        only = [] if cell_id is None else ["--only", f"cell_id={cell_id}"]
+        return shlex.join([*words, "--new", *only])
 
 
 def read_asked(

@@ -26,6 +26,7 @@ from cudnn_sweep.analysis.nightly.outcome import (
     Series,
     Version,
 )
+from cudnn_sweep.analysis.nightly.shared import share
 from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.confirm import measure_again
 
@@ -113,7 +114,8 @@ def _compared(
     findings: list[Finding],
 ) -> Compared:
     tonight = history.tonight
-    alerts = sum(finding.is_alert for finding in findings)
+    told = share(findings, screened.series, asked.again())
+    alerts = sum(finding.is_alert for finding in told.findings)
     reasons = () if alerts else _reasons(history, screened)
     state: NightState = "regression" if alerts else "could_not_tell" if reasons else "fine"
     outcome = replace(
@@ -125,7 +127,8 @@ def _compared(
         fine_series=screened.fine,
         blunt_series=screened.blunt,
         insufficient_series=screened.insufficient,
-        findings=tuple(sorted(findings, key=lambda each: not each.is_alert)),
+        findings=tuple(sorted(told.findings, key=lambda each: not each.is_alert)),
+        members=told.members,
         changes=_changes(history),
         new_baseline=_new_baseline(history),
         versions=_versions(history),

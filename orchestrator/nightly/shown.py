@@ -14,7 +14,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
     Group,
     Told,
-    acceptance,
+    acceptances,
     headline,
     how_to_accept,
     machine,
@@ -51,7 +51,7 @@ def show(
     if outcome.changes:
         say(console, f"Changed since the night before: {moves(outcome.changes)}")
     said = [f"Ran on {machine(each)}" for each in outcome.machines]
-    for line in (*said, *(f"Accepted: {acceptance(each)}" for each in outcome.accepted)):
+    for line in (*said, *(f"Accepted: {each}" for each in acceptances(outcome))):
         say(console, line)
     findings = told(outcome)
     for group in TITLES:

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.cell_names import cell_name
 from cudnn_sweep.analysis.nightly.history import History, read_history
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome
+from cudnn_sweep.analysis.nightly.outcome import Change, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
@@ -441,3 +441,25 @@ def test_an_acceptance_of_nothing_is_refused(here: Path, night: RunNight) -> Non
         with pytest.raises(SpecError, match=said):
             accept_change(options, what, first, reason)
     assert not (here / "results" / "nightly" / "lab" / "accepted.json").exists()
+
+
+def test_a_slow_gpu_is_one_finding_and_is_accepted_as_one(here: Path, night: RunNight) -> None:
+    (here / "script.yaml").write_text(
+        """
+noise: {night: 0.002, process: 0.002}
+installed: [{gpu_uuid: GPU-a}, {from: 2026-11-08, gpu_uuid: GPU-b}]
+effects: [{from: 2026-11-08, cause: hardware, time: 1.06}]
+"""
+    )
+    assert [night(day) for day in range(1, 11)][-3:] == [0, 1, 1]
+    (alert,) = outcome(here, 10).alerts
+    assert alert.key.cell == "GPU-b on fake"
+    assert alert.cause == "hardware"
+    assert alert.moved[0] == Change(part="gpu_uuid", before="GPU-a", now="GPU-b")
+    members = outcome(here, 10).members
+    assert len([each for each in members if each.key.metric == "steady_device"]) == 6
+    options = NightOptions(file=Path("cluster.yaml"), night=date(2026, 11, 10))
+    accept_change(options, alert.key.series_id, "2026-11-08", "moved")
+    night(11)
+    assert outcome(here, 11).alerts == ()
+    assert len(outcome(here, 11).accepted) == len([each for each in members if each.is_alert])

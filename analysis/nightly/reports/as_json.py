@@ -43,6 +43,7 @@ def as_row(outcome: NightOutcome) -> dict[str, object]:
         "exit_code": outcome.exit_code,
         **asdict(outcome),
         "findings": [_finding_row(finding) for finding in outcome.findings],
+        "members": [_finding_row(finding) for finding in outcome.members],
         "left_out": [_row_of_series(each) for each in outcome.left_out],
         "accepted": [_row_of_series(each) for each in outcome.accepted],
     }
@@ -81,7 +82,7 @@ def from_json(text: str) -> NightOutcome:
         version = found["schema_version"]
         if version > SCHEMA_VERSION:
             raise ReportError(f"a night's JSON of version {version}: {SCHEMA_VERSION} is read here")
-        lists = ("findings", "left_out", "accepted")
+        lists = ("findings", "members", "left_out", "accepted")
         rows = {name: [_with_key(row) for row in found[name]] for name in lists if name in found}
         return OUTCOME.validate_python(found | rows)
     except (ValueError, KeyError, TypeError, RecursionError) as error:

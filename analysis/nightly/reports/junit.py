@@ -22,6 +22,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
 )
 
 NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+WITH_ITS_GPU = "moves as most series of its GPU do: the finding of series"
 TOO_FEW_NIGHTS = "insufficient data: too few nights to compare with"
 
 
@@ -71,10 +72,13 @@ def _night(outcome: NightOutcome) -> ElementTree.Element:
 def _series(outcome: NightOutcome, series: Sequence[Series]) -> Iterable[ElementTree.Element]:
     findings = {each.finding.key: each for each in told(outcome)}
     known = {one.key: one for one in series}
+    shared = {each.key: each.shared for each in outcome.members}
     for key in dict.fromkeys([*findings, *known]):
         case = _element("testcase", classname=f"{key.gpu}.{key.cell}", name=_name(key))
         if key in findings:
             case.extend(_result(findings[key]))
+        elif key in shared:
+            case.append(_element("skipped", message=f"{WITH_ITS_GPU} {shared[key]}"))
         else:
             case.extend(_unchanged(known[key]))
         yield case

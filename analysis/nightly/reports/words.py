@@ -3,11 +3,11 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Literal, TypeAlias
 
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, SIGN, Amount, Category
 from cudnn_sweep.analysis.nightly.outcome import (
-    Acceptance,
     Change,
     Finding,
     Machine,
@@ -15,6 +15,7 @@ from cudnn_sweep.analysis.nightly.outcome import (
     Series,
     SeriesKey,
 )
+from cudnn_sweep.analysis.nightly.shared import SHARED
 from cudnn_sweep.analysis.report.words import TWICE, listed, number
 
 Group: TypeAlias = Literal["alert", "waiting", "better", "refuted"]
@@ -103,16 +104,25 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
         (f"series that {BLUNT}", f"{outcome.blunt_series:,}"),
         ("series with too few nights", f"{outcome.insufficient_series:,}"),
         *(("machine", machine(each)) for each in outcome.machines),
-        *(("accepted", acceptance(each)) for each in outcome.accepted),
+        *(("accepted", said) for said in acceptances(outcome)),
     ]
 
 
-def acceptance(accepted: Acceptance) -> str:
-    key = accepted.key
-    said = (
-        f"{key.cell} · {key.settings}, {meaning(key)}: from {accepted.first} on, {accepted.reason}"
-    )
-    return printable(said)
+def acceptances(outcome: NightOutcome) -> list[str]:
+    """A line a word of somebody's, however many series it is about."""
+    by_word: dict[tuple[date, str], list[SeriesKey]] = {}
+    for each in outcome.accepted:
+        by_word.setdefault((each.first, each.reason), []).append(each.key)
+    return [
+        printable(f"{_named(keys)}: from {first} on, {reason}")
+        for (first, reason), keys in by_word.items()
+    ]
+
+
+def _named(keys: Sequence[SeriesKey]) -> str:
+    key, *others = keys
+    more = f" and {len(others):,} more series" if others else ""
+    return f"{key.cell} · {key.settings}, {meaning(key)}{more}"
 
 
 def machine(one: Machine) -> str:
@@ -141,6 +151,8 @@ def smallest_step(series: Series) -> str:
 def meaning(key: SeriesKey) -> str:
     """What the series is of."""
     metric = METRIC_OF.get(key.metric)
+    if key.metric == SHARED:
+        return "most times of one GPU"
     return metric.meaning if metric else key.metric
 
 

@@ -1,0 +1,159 @@
+"""Where most series of one GPU move alike that is one finding, not a hundred: it is the GPU, its host, or
+what all of them share.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import numpy as np
+
+from cudnn_sweep.analysis.nightly.gate import Array, Mask
+from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
+from cudnn_sweep.analysis.nightly.outcome import Finding, NightPoint, Series, SeriesKey
+
+SHARED = "shared"  # the metric of such a finding
+FEWEST_SERIES = 5  # of one metric: of fewer, most are soon alike by chance
+FEWEST_CELLS = 3  # configs of one cell have more in common than their GPU
+ALIKE = 0.5  # of the typical change, or the least effect: how far apart they may be
+MOST = 0.5  # of a metric's series there
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    findings: tuple[Finding, ...]
+    """Each alone, or the one that stands for many."""
+    members: tuple[Finding, ...]
+    """Those many."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Place:
+    """Where a series was worse, or better, the last time."""
+
+    env_hash: str
+    gpu: str
+    machine: str
+    direction: str
+
+
+def share(findings: Sequence[Finding], series: Sequence[Series], command: str) -> Told:
+    """`series`: all of the night; `command` measures all of them again."""
+    known = {one.key: one for one in series if one.is_judged}
+    by_place: dict[_Place, list[Finding]] = {}
+    for finding in findings:
+        place = _place(finding, known)
+        if place is not None:
+            by_place.setdefault(place, []).append(finding)
+    told, members = list(findings), []
+    for place, mine in by_place.items():
+        here = [one for one in known.values() if _ran_on(one, place)]
+        alike = _alike_of_most(mine, here)
+        if alike:
+            one = _one(place, alike, _of_metrics(alike, here), command)
+            told = [one, *(each for each in told if each not in alike)]
+            members += [replace(each, shared=one.key.series_id) for each in alike]
+    return Told(findings=tuple(told), members=tuple(members))
+
+
+def are_alike(log_ratios: Array, min_effect: float) -> Mask:
+    """Which of them are about as large as the typical one."""
+    typical = float(np.median(log_ratios))
+    found: Mask = abs(log_ratios - typical) <= max(ALIKE * abs(typical), np.log1p(min_effect))
+    return found
+
+
+def are_most(count: int, of: int) -> bool:
+    return count >= FEWEST_SERIES and count > MOST * of
+
+
+def _place(finding: Finding, known: Mapping[SeriesKey, Series]) -> _Place | None:
+    """None where it is no time, was refuted, or its machine is not known."""
+    metric, series = METRIC_OF.get(finding.key.metric), known.get(finding.key)
+    is_time = isinstance(metric, Amount) and metric.unit == "ms"
+    if series is None or not is_time or finding.state == "refuted" or finding.ratio is None:
+        return None
+    machine = _machine(_last_shown(finding, series))
+    key = finding.key
+    if machine is None:
+        return None
+    return _Place(env_hash=key.env_hash, gpu=key.gpu, machine=machine, direction=finding.direction)
+
+
+def _last_shown(finding: Finding, series: Series) -> NightPoint:
+    """The last night that shows it: tonight may be the first fine one again."""
+    since = [point for point in series.points if point.date >= finding.since]
+    before, ratio = finding.before, finding.ratio
+    if not isinstance(before, float) or ratio is None:
+        return series.points[-1]
+    half = ratio**0.5 * before  # between what it was and what it became
+    shown = [
+        point
+        for point in since
+        if isinstance(point.value, float) and (point.value > half) == (ratio > 1)
+    ]
+    return shown[-1] if shown else series.points[-1]
+
+
+def _machine(point: NightPoint) -> str | None:
+    if point.gpu_uuid is None:
+        return None
+    return f"{point.gpu_uuid} on {point.host}" if point.host else point.gpu_uuid
+
+
+def _ran_on(series: Series, place: _Place) -> bool:
+    """Lately, on its kind of hardware."""
+    recent = {_machine(point) for point in series.points[-3:]}
+    return series.key.env_hash == place.env_hash and place.machine in recent
+
+
+def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
+    """Of each metric those alike, where they are most of its series."""
+    found: list[Finding] = []
+    for name in {each.key.metric for each in findings}:
+        mine = [each for each in findings if each.key.metric == name]
+        metric = METRIC_OF[name]
+        assert isinstance(metric, Amount)
+        logs = np.log([each.ratio or 1.0 for each in mine])
+        is_alike = are_alike(logs, metric.min_effect)
+        alike = [each for each, is_so in zip(mine, is_alike, strict=True) if is_so]
+        cells = {each.key.cell_id for each in alike}
+        if are_most(len(alike), len(_of_metrics(alike, here))) and len(cells) >= FEWEST_CELLS:
+            found += alike
+    return found
+
+
+def _of_metrics(findings: Iterable[Finding], here: Sequence[Series]) -> list[Series]:
+    names = {each.key.metric for each in findings}
+    return [one for one in here if one.key.metric in names]
+
+
+def _one(place: _Place, members: Sequence[Finding], of: Sequence[Series], command: str) -> Finding:
+    """What it stands for is in the words before and now."""
+    confirmed = [each for each in members if each.state == "confirmed"]
+    typical = confirmed or members
+    cause, moved = Counter((each.cause, each.moved) for each in typical).most_common(1)[0][0]
+    return Finding(
+        key=SeriesKey(
+            metric=SHARED,
+            env_hash=place.env_hash,
+            gpu=place.gpu,
+            cell_id="",
+            cell=place.machine,
+            settings=f"most series {place.direction}",
+        ),
+        state="confirmed" if confirmed else "waiting",
+        direction=members[0].direction,
+        before="none",
+        now=f"{len(members):,} of {len(of):,} series",
+        ratio=median(each.ratio for each in typical if each.ratio is not None),
+        ratio_low=None,
+        ratio_high=None,
+        blocks=min(each.blocks for each in typical),
+        nights=min(each.nights for each in typical),
+        since=Counter(each.since for each in typical).most_common(1)[0][0],
+        cause=cause,
+        moved=moved,
+        command=command,
+    )

@@ -1,0 +1,115 @@
+"""Most series of one GPU that move alike are one finding."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+
+from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.shared import SHARED, share
+
+FIRST = date(2026, 11, 1)
+NIGHTS = 10
+OTHER_GPU = (Change(part="gpu_uuid", before="GPU-a", now="GPU-b"),)
+
+
+def series(cell: int, config: str, slower: float = 1.0, *, fine_tonight: bool = False) -> Series:
+    """Slower from the last but one night on, where GPU-b measured; tonight is GPU-a's where it is fine."""
+
+    def point(place: int) -> NightPoint:
+        is_slow = place == NIGHTS - 2 or (place == NIGHTS - 1 and not fine_tonight)
+        return NightPoint(
+            night=f"night-{place}",
+            date=FIRST + timedelta(days=place),
+            value=10.0 * (slower if is_slow else 1.0),
+            processes=3,
+            software_hash="same",
+            gpu_uuid="GPU-b" if is_slow else "GPU-a",
+            host="node",
+        )
+
+    key = SeriesKey(
+        metric="steady_wall",
+        env_hash="env",
+        gpu="H200",
+        cell_id=f"cell-{cell}",
+        cell=f"conv {cell}",
+        settings=config,
+    )
+    return Series(key=key, points=tuple(point(place) for place in range(NIGHTS)))
+
+
+def finding(
+    one: Series, ratio: float, state: str = "confirmed", direction: str = "worse"
+) -> Finding:
+    return Finding(
+        key=one.key,
+        state=state,  # type: ignore[arg-type]
+        direction=direction,  # type: ignore[arg-type]
+        before=10.0,
+        now=10.0 * ratio,
+        ratio=ratio,
+        ratio_low=None,
+        ratio_high=None,
+        blocks=0,
+        nights=8,
+        since=FIRST + timedelta(days=NIGHTS - 2),
+        cause="hardware",
+        moved=OTHER_GPU,
+        command="again",
+    )
+
+
+def cells(count: int, slower: float = 1.06, *, fine_tonight: bool = False) -> list[Series]:
+    return [
+        series(cell, config, slower, fine_tonight=fine_tonight)
+        for cell in range(count)
+        for config in ("off", "on")
+    ]
+
+
+def found_of(many: Sequence[Series], ratio: float = 1.06) -> list[Finding]:
+    return [finding(one, ratio) for one in many]
+
+
+@pytest.mark.parametrize("fine_tonight", [False, True])
+def test_a_slow_gpu_is_one_finding_that_names_it(fine_tonight: bool) -> None:
+    slow, usual = cells(4, fine_tonight=fine_tonight), [series(9, "off"), series(9, "on")]
+    waits = replace(found_of(slow)[0], state="waiting")
+    told = share([waits, *found_of(slow)[1:]], [*slow, *usual], "sweep launch")
+    (one,) = told.findings
+    assert one.is_alert
+    assert one.key.metric == SHARED
+    assert one.key.cell == "GPU-b on node", "also on the first night without it"
+    assert one.now == "8 of 10 series"
+    assert one.ratio == pytest.approx(1.06)
+    assert (one.moved, one.command) == (OTHER_GPU, "sweep launch")
+    assert {each.shared for each in told.members} == {one.key.series_id}
+    assert len(told.members) == 8
+
+
+def test_half_of_the_series_or_two_cells_are_findings_of_their_own() -> None:
+    slow = cells(3)
+    usual = [series(cell, "off") for cell in range(10, 16)]
+    assert share(found_of(slow), [*slow, *usual], "").members == ()
+    of_two = cells(2) + [series(1, config, 1.06) for config in ("third", "fourth")]
+    assert share(found_of(of_two), of_two, "").members == ()
+
+
+def test_what_moves_otherwise_stays_beside_it() -> None:
+    slow = cells(5)
+    findings = [
+        *found_of(slow[:8]),
+        finding(slow[8], 1.5),
+        finding(slow[9], 0.9, direction="better"),
+    ]
+    told = share(findings, slow, "")
+    assert [each.key.metric for each in told.findings] == [SHARED, "steady_wall", "steady_wall"]
+    assert set(told.findings[1:]) == set(findings[8:])
+
+
+def test_what_was_refuted_is_no_part_of_it() -> None:
+    slow = cells(4)
+    refuted = [replace(each, state="refuted") for each in found_of(slow)]
+    assert share(refuted, slow, "").findings == tuple(refuted)
