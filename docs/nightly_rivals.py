@@ -22,6 +22,7 @@ from otava.analysis import compute_change_points
 FEWEST_NIGHTS = 7  # as ours
 SAME = 3  # nights: a rise that moves by as much is the same one
 WAITS = (3, 5, 7, 14)  # nights
+IN_TIME = range(55, 69)  # nights in which the reality `again` is told a second time
 LEAST = 0.03  # the change that counts, as ours
 
 Detector = Callable[[list[float]], list[int]]
@@ -74,13 +75,31 @@ def told(name: str, detect: Detector, histories: dict[str, np.ndarray]) -> str:
     return f"{name:20}{false / len(still):11.4f}{found}"
 
 
+def told_of_reality(name: str, detect: Detector, values: np.ndarray) -> str:
+    """Of nights as they come: alerts a series, and the series told anew of a second change."""
+    found = [
+        list(alerts(detect, nights.tolist(), FEWEST_NIGHTS - 1, len(nights))) for nights in values
+    ]
+    again = np.mean([any(night in IN_TIME for night in each) for each in found])
+    return f"{name:20}{sum(map(len, found)) / len(found):11.4f}{100 * again:11.1f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("histories", help="as written by `sweep validate nights --histories`")
     parser.add_argument("--noise", default="2%", help="its name in that command's tables")
     parser.add_argument("--series", type=int, help="so many of them; all where left out")
     parser.add_argument("--detector", action="append", choices=DETECTORS, help="only this one")
+    parser.add_argument("--reality", help="one of those instead of a noise")
     options = parser.parse_args()
+    detectors = options.detector or DETECTORS
+    if options.reality:
+        with np.load(options.histories) as file:
+            values = file[f"reality/{options.reality}"][: options.series]
+        print(f"{options.reality}, {len(values)} series: alerts a series; percent told again")
+        for name in detectors:
+            print(told_of_reality(name, DETECTORS[name], values), flush=True)
+        return
     with np.load(options.histories) as file:
         histories = {
             name: file[f"{options.noise}/{name}"][: options.series]
@@ -90,7 +109,7 @@ def main() -> None:
         f"{options.noise}, {len(histories['still'])} series: false alerts a series; percent found"
     )
     print(f"{'':20}{'false':>11}" + "".join(f"{f'in {wait}':>11}" for wait in WAITS))
-    for name in options.detector or DETECTORS:
+    for name in detectors:
         print(told(name, DETECTORS[name], histories), flush=True)
 
 

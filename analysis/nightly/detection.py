@@ -17,13 +17,17 @@ from cudnn_sweep.analysis.nightly.confirmation import (
 )
 from cudnn_sweep.analysis.nightly.gate import (
     FEWEST_NIGHTS,
+    FINE_NIGHTS,
     MONTH,
     NO_CANDIDATE,
+    RECENT,
     Array,
     Mask,
     Places,
     candidate_since,
     compared_with,
+    last_known,
+    mended,
 )
 from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
 from cudnn_sweep.analysis.nightly.simulated_nights import Histories, NightNoise
@@ -48,7 +52,7 @@ class Known(IntEnum):
     REFUTED = 2
     """So long as the screen shows it, it is not measured again."""
     ALERTS = 3
-    """So long, it is no further alert."""
+    """Until it is mended, it is no further alert, and its nights are not compared with."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +64,12 @@ class Alerts:
     candidates: int = 0
     pairs: int = 0
     """Fresh pairs that all candidates took."""
+    known: Places | None = None
+    """Series × nights, as Known; None of rules that know nothing of nights before."""
+    sizes: Array | None = None
+    """Likewise the log ratio of what waits or alerts."""
+    beyond: Mask | None = None
+    """Likewise whether the night is beyond the line."""
 
     def found_within(self, nights: int, changed_at: Places) -> int:
         """Series with an alert in that many nights from the change on."""
@@ -71,16 +81,31 @@ class Alerts:
 def screened(histories: Histories) -> Screened:
     since = np.full(histories.values.shape, NO_CANDIDATE)
     for tonight in range(FEWEST_NIGHTS - 1, histories.values.shape[1]):
-        since[:, tonight] = _candidates(histories.values[:, : tonight + 1])
+        since[:, tonight] = _screen(histories.values[:, : tonight + 1]).since
     return Screened(histories=histories, since=since)
 
 
-def _candidates(so_far: Array) -> Places:
-    """Of each series, since when its last night shows that it is worse."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Screen:
+    """Of each series."""
+
+    since: Places
+    """Since when its last night shows that it is worse, or NO_CANDIDATE."""
+    is_mended: Mask
+    is_beyond: Mask
+
+
+def _screen(so_far: Array, left_out: Mask | None = None) -> _Screen:
+    pasts = compared_with(so_far, MIN_EFFECT, left_out=left_out)
+    can_tell = pasts[0].nights >= FEWEST_NIGHTS - RECENT
     since = np.full(len(so_far), NO_CANDIDATE)
-    for past in compared_with(so_far, MIN_EFFECT):
+    for past in pasts:
         since = np.where(since == NO_CANDIDATE, candidate_since(so_far, past), since)
-    return since
+    return _Screen(
+        since=np.where(can_tell, since, NO_CANDIDATE),
+        is_mended=mended(so_far, pasts) & can_tell,
+        is_beyond=np.any([past.beyond(so_far[:, -1:], 1.0)[:, 0] for past in pasts], axis=0),
+    )
 
 
 def by_pairs(tried: Screened, generator: np.random.Generator) -> Alerts:
@@ -114,32 +139,76 @@ def pair_ratios(
 
 def by_waiting(tried: Screened, z: float = WAITING_Z) -> Alerts:
     """Each candidate confirmed by further nights; its first night's value takes in fresh processes."""
-    histories, values = tried.histories, tried.histories.values.copy()
-    raised = np.zeros(values.shape, dtype=bool)
-    known = np.full(len(values), Known.NOTHING)
-    first = np.full(len(values), NO_CANDIDATE)
-    for tonight in range(FEWEST_NIGHTS - 1, values.shape[1]):
-        since = _candidates(values[:, : tonight + 1])
-        is_seen = since != NO_CANDIDATE
-        known[(known != Known.WAITS) & ~is_seen] = Known.NOTHING
+    following = _Following(tried.histories, z)
+    nights = tried.histories.values.shape[1]
+    raised = np.zeros(tried.histories.values.shape, dtype=bool)
+    known = np.full(raised.shape, Known.NOTHING)
+    sizes = np.full(raised.shape, np.nan)
+    beyond = np.zeros(raised.shape, dtype=bool)
+    for tonight in range(FEWEST_NIGHTS - 1, nights):
+        raised[:, tonight] = following.night(tonight)
+        known[:, tonight], sizes[:, tonight] = following.known, following.sizes
+        beyond[:, tonight] = following.is_beyond
+    return Alerts(raised=raised, known=known, sizes=sizes, beyond=beyond)
+
+
+class _Following:
+    """All series from night to night, with what is known of them."""
+
+    def __init__(self, histories: Histories, z: float) -> None:
+        self._histories, self._z = histories, z
+        self._values = histories.values.copy()
+        self._left_out = np.zeros(self._values.shape, dtype=bool)
+        self._first = np.full(len(self._values), NO_CANDIDATE)
+        self.known = np.full(len(self._values), Known.NOTHING)
+        self.sizes = np.full(len(self._values), np.nan)
+        self.is_beyond = np.zeros(len(self._values), dtype=bool)
+
+    def night(self, tonight: int) -> Mask:
+        """Which series alert anew."""
+        found = self._screen(tonight)
+        is_seen, known, self.is_beyond = found.since != NO_CANDIDATE, self.known, found.is_beyond
+        self._end_alerts(tonight, (known == Known.ALERTS) & found.is_mended)
+        known[(known == Known.REFUTED) & ~is_seen] = Known.NOTHING
         new = np.flatnonzero((known == Known.NOTHING) & is_seen)
-        values[new, tonight] = histories.with_fresh[new, tonight]
-        first[new], known[new] = since[new], Known.WAITS
-        cleared = new[_candidates(values[new, : tonight + 1]) == NO_CANDIDATE]
+        self._values[new, tonight] = self._histories.with_fresh[new, tonight]
+        self._first[new], known[new] = found.since[new], Known.WAITS
+        cleared = new[self._screen(tonight, new).since == NO_CANDIDATE]
         is_asked = (known == Known.WAITS) | (known == Known.REFUTED)
         is_asked[cleared], known[cleared] = False, Known.REFUTED
-        for night in np.unique(first[is_asked]):
-            series = np.flatnonzero(is_asked & (first == night))
-            nights_since = values[series, night : tonight + 1]
-            before = values[series, max(0, night - MONTH) : night]
-            judged = judge_nights(before, nights_since, MIN_EFFECT, z)
-            raised[series[judged.is_confirmed], tonight] = True
-            if nights_since.shape[1] >= MOST_NIGHTS:
-                known[series[~judged.is_refuted]] = Known.NOTHING
-            known[series[judged.is_refuted]] = Known.REFUTED
-            known[series[judged.is_confirmed]] = Known.ALERTS
+        raised = self._judge(tonight, is_asked)
         known[(known == Known.REFUTED) & ~is_seen] = Known.NOTHING
-    return Alerts(raised=raised)
+        self._remember(tonight)
+        return raised
+
+    def _remember(self, tonight: int) -> None:
+        """No later night is compared with those of an alert."""
+        for series in np.flatnonzero(self.known == Known.ALERTS):
+            self._left_out[series, self._first[series] : tonight + 1] = True
+
+    def _screen(self, tonight: int, series: Places | slice = slice(None)) -> _Screen:
+        nights = (series, slice(tonight + 1))
+        return _screen(self._values[nights], self._left_out[nights])
+
+    def _end_alerts(self, tonight: int, ends: Mask) -> None:
+        self.known[ends] = Known.NOTHING
+        self._left_out[ends, tonight + 1 - FINE_NIGHTS :] = False
+
+    def _judge(self, tonight: int, is_asked: Mask) -> Mask:
+        raised = np.zeros(len(self.known), dtype=bool)
+        kept = np.where(self._left_out, np.nan, self._values)
+        for night in np.unique(self._first[is_asked]):
+            series = np.flatnonzero(is_asked & (self._first == night))
+            since = self._values[series, night : tonight + 1]
+            before = last_known(kept[series, :night], MONTH)
+            judged = judge_nights(before, since, MIN_EFFECT, self._z)
+            raised[series[judged.is_confirmed]] = True
+            self.sizes[series] = judged.ratio_log
+            if since.shape[1] >= MOST_NIGHTS:
+                self.known[series[~judged.is_refuted]] = Known.NOTHING
+            self.known[series[judged.is_refuted]] = Known.REFUTED
+            self.known[series[judged.is_confirmed]] = Known.ALERTS
+        return raised
 
 
 def over_last_night(tried: Screened) -> Alerts:

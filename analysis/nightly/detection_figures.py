@@ -11,6 +11,7 @@ import numpy as np
 from cudnn_sweep.analysis.nightly import detection
 from cudnn_sweep.analysis.nightly.detection import Alerts, Screened
 from cudnn_sweep.analysis.nightly.gate import NO_CANDIDATE
+from cudnn_sweep.analysis.nightly.realities import real_values
 from cudnn_sweep.analysis.nightly.simulated_nights import (
     HELD_TO_TARGETS,
     OTHERS,
@@ -144,8 +145,10 @@ def histories(noise: NightNoise, step: float, series: int, nights: int, seed: in
 
 
 def save_histories(path: Path, series: int, nights: int, seed: int) -> None:
-    """For other programs: NAME/still, NAME/stepped (values of series × nights), NAME/changed_at."""
-    arrays: dict[str, Any] = {}
+    """For other programs: NAME/still, NAME/stepped (values of series × nights), NAME/changed_at; and those
+    of realities.py.
+    """
+    arrays: dict[str, Any] = {**real_values(series, seed)}
     for noise in HELD_TO_TARGETS + OTHERS:
         still, stepped = (histories(noise, step, series, nights, seed) for step in (0.0, STEP))
         arrays[f"{noise.name}/still"] = np.exp(still.values)

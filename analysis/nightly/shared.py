@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.gate import Array, Mask
+from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, Array, Mask
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightPoint, Series, SeriesKey
 
@@ -50,11 +50,13 @@ def share(findings: Sequence[Finding], series: Sequence[Series], command: str) -
     for place, mine in by_place.items():
         here = [one for one in known.values() if _ran_on(one, place)]
         alike = _alike_of_most(mine, here)
+        alike += [each for each in mine if each not in alike and _ends(each, known[each.key])]
         if alike:
             one = _one(place, alike, _of_metrics(alike, here), command)
             told = [one, *(each for each in told if each not in alike)]
             members += [replace(each, shared=one.key.series_id) for each in alike]
-    return Told(findings=tuple(told), members=tuple(members))
+    alone = [replace(each, shared=None) for each in told]
+    return Told(findings=tuple(alone), members=tuple(members))
 
 
 def are_alike(log_ratios: Array, min_effect: float) -> Mask:
@@ -83,17 +85,25 @@ def _place(finding: Finding, known: Mapping[SeriesKey, Series]) -> _Place | None
 
 def _last_shown(finding: Finding, series: Series) -> NightPoint:
     """The last night that shows it: tonight may be the first fine one again."""
-    since = [point for point in series.points if point.date >= finding.since]
-    before, ratio = finding.before, finding.ratio
-    if not isinstance(before, float) or ratio is None:
-        return series.points[-1]
-    half = ratio**0.5 * before  # between what it was and what it became
-    shown = [
-        point
-        for point in since
-        if isinstance(point.value, float) and (point.value > half) == (ratio > 1)
-    ]
+    shown = [point for point in series.points if _shows(point, finding)]
     return shown[-1] if shown else series.points[-1]
+
+
+def _ends(finding: Finding, series: Series) -> bool:
+    """One that moved with most, and is about to end as they did: its last nights do not all show it."""
+    lately = [point for point in series.points if point.value is not None][-FINE_NIGHTS:]
+    return finding.shared is not None and not all(_shows(point, finding) for point in lately)
+
+
+def _shows(point: NightPoint, finding: Finding) -> bool:
+    """It is nearer to what the series became than to what it was."""
+    before, ratio = finding.before, finding.ratio
+    if point.date < finding.since or not isinstance(point.value, float):
+        return False
+    if not isinstance(before, float) or ratio is None:
+        return True
+    half: float = ratio**0.5 * before
+    return (point.value > half) == (ratio > 1)
 
 
 def _machine(point: NightPoint) -> str | None:

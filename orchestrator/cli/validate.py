@@ -102,6 +102,7 @@ def nights(
     Exit code 1 where a promised target is missed by more than three Monte-Carlo standard errors.
     """
     from cudnn_sweep.analysis.nightly.detection_figures import save_histories, simulate_nights
+    from cudnn_sweep.analysis.nightly.realities import try_realities
     from cudnn_sweep.orchestrator.tables import nights as table
 
     if histories:
@@ -113,6 +114,10 @@ def nights(
     every = list(simulate_nights(series, nights, seed))
     for told in table.tables(every):
         typer.echo(f"{told}\n")
+    realities = list(try_realities(series, seed))
+    typer.echo(f"{table.realities(realities)}\n")
+    missed = table.missed_realities(realities)
+    typer.echo(f"Missed: {missed}." if missed else "Nights as they come meet every target.")
     typer.echo(table.in_words(every))
-    if any(figures.missed() for figures in every if figures.is_promised):
+    if missed or any(figures.missed() for figures in every if figures.is_promised):
         raise typer.Exit(1)

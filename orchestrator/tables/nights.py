@@ -12,6 +12,13 @@ from cudnn_sweep.analysis.nightly.detection_figures import (
     NightFigures,
     Rule,
 )
+from cudnn_sweep.analysis.nightly.realities import (
+    AGAIN,
+    GROUP,
+    IN_TIME,
+    Reality,
+    RealityFigures,
+)
 from cudnn_sweep.analysis.simulation import Share
 
 LEGEND = """\
@@ -92,6 +99,51 @@ def _side_by_side(every: Sequence[NightFigures]) -> str:
         if rule is not each.software or not each.noise.is_drifting
     ]
     return _table("Side by side:", ("noise, rule", *RULE_HEADS), rows)
+
+
+def realities(every: Sequence[RealityFigures]) -> str:
+    title = (
+        "Nights as they come, software unchanged. told: alerts a series; of series, in percent, found: with an "
+        f"alert, stay: of those in the last 30 nights, again: told anew within {IN_TIME} nights of night {AGAIN}; "
+        f"most: findings of {GROUP} series of one GPU in a night; nights: with one, in percent:"
+    )
+    heads = ("reality", "told", "found", "stay", "again", "most", "nights", "target")
+    return _table(title, heads, [_reality_row(each) for each in every])
+
+
+def missed_realities(every: Sequence[RealityFigures]) -> str:
+    """In words; nothing where none is."""
+    return "; ".join(
+        f"{', '.join(each.missed())} in {each.reality.name}" for each in every if each.missed()
+    )
+
+
+def _target(held: Reality) -> str:
+    if held.most_false is not None:
+        return f"<= {held.most_false:g}"
+    if held.stays:
+        return "1, stays"
+    if held.comes_again:
+        return "again"
+    return "-" if held.most_findings is None else f"{held.most_findings} a night"
+
+
+def _reality_row(each: RealityFigures) -> list[str]:
+    held = each.reality
+    is_still = held.effect is None
+    shares = [100 * share for share in (each.found, each.late, each.again)]
+    named = [f"{share:.1f}" for share in shares]
+    return [
+        held.name,
+        f"{each.told:.4f}",
+        named[0],
+        "-" if is_still else named[1],
+        named[2] if held.comes_again else "-",
+        str(each.most_findings),
+        f"{100 * each.nights_told:.1f}",
+        _target(held) + " !" * bool(each.missed()),
+        f"  {held.meaning}",
+    ]
 
 
 def _rule(rule: Rule) -> list[str]:

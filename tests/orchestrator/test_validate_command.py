@@ -2,7 +2,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cudnn_sweep.analysis import simulation
-from cudnn_sweep.analysis.nightly import detection_figures
+from cudnn_sweep.analysis.nightly import detection_figures, realities
+from cudnn_sweep.analysis.nightly.realities import REALITIES
 from cudnn_sweep.analysis.nightly.simulated_nights import HELD_TO_TARGETS, OTHERS
 from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED
 from cudnn_sweep.orchestrator.cli import app
@@ -26,6 +27,7 @@ def few_noises(monkeypatch: pytest.MonkeyPatch) -> None:
 def few_night_noises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detection_figures, "HELD_TO_TARGETS", HELD_TO_TARGETS[:2])
     monkeypatch.setattr(detection_figures, "OTHERS", OTHERS[-1:])
+    monkeypatch.setattr(realities, "REALITIES", REALITIES[:1])
 
 
 @pytest.mark.usefixtures("few_noises")
@@ -58,6 +60,8 @@ def test_nights_are_told_under_every_noise_and_repeat_with_the_seed(runner: CliR
     for name in ("2%_common", "2%", "drift"):
         assert told.output.count(f"\n{name} ") == 2, "software and hardware"
     assert "\n2%_common, z 4.5 " in told.output
+    assert "\nindependent_0.5% " in told.output
+    assert "\nNights as they come meet every target.\n" in told.output
     assert "\ndrift, 7% over the month " in told.output
     assert told.output.splitlines()[-1].endswith("in all 2 divisions of the noise.")
     assert runner.invoke(app, FEW_NIGHTS).output == told.output

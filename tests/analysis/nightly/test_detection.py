@@ -18,6 +18,7 @@ from cudnn_sweep.analysis.nightly.detection import (
 from cudnn_sweep.analysis.nightly.detection_figures import Rate, histories, save_histories
 from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, NO_CANDIDATE, screen
 from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
+from cudnn_sweep.analysis.nightly.realities import REALITIES
 from cudnn_sweep.analysis.nightly.simulated_nights import (
     HELD_TO_TARGETS,
     OTHERS,
@@ -131,8 +132,7 @@ def test_an_alert_that_lasts_is_counted_once_and_a_rate_has_an_error() -> None:
 def test_saved_histories_are_those_that_were_tried(tmp_path: Path) -> None:
     save_histories(tmp_path / "nights.npz", 20, 30, seed=1)
     with np.load(tmp_path / "nights.npz") as saved:
-        assert set(saved) == {
-            f"{name}/{part}" for name in NOISES for part in ("still", "stepped", "changed_at")
-        }
+        parts = {f"{name}/{part}" for name in NOISES for part in ("still", "stepped", "changed_at")}
+        assert set(saved) == parts | {f"reality/{each.name}" for each in REALITIES}
         same = histories(NOISES["spikes"], 0.05, 20, 30, seed=1)
         np.testing.assert_array_equal(saved["spikes/stepped"], np.exp(same.values))

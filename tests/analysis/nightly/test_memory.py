@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import pytest
 
+from cudnn_sweep.analysis.nightly.detection import Known, Screened, by_waiting
 from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, Measured, Night
 from cudnn_sweep.analysis.nightly.judge import screen_all, settle
 from cudnn_sweep.analysis.nightly.memory import Memory, remembered
@@ -17,6 +18,12 @@ from cudnn_sweep.analysis.nightly.outcome import (
     NightPoint,
     Series,
     SeriesKey,
+)
+from cudnn_sweep.analysis.nightly.realities import (
+    GROUP,
+    ONE_COMMON,
+    REALITIES,
+    real_histories,
 )
 
 FIRST = date(2026, 1, 1)
@@ -245,3 +252,18 @@ def test_what_could_not_show_the_least_effect_is_not_called_as_it_was() -> None:
         for one in (quiet, loud, drawn)
     ]
     assert counted == [(1, 0), (0, 1), (0, 1)]
+
+
+@pytest.mark.parametrize("name", ["again", "creep", "flapping", "bad_node"])
+def test_alerts_are_those_of_the_judge(name: str) -> None:
+    """Night for night; where all noise is common to a night, fresh processes change no value."""
+    reality = next(each for each in REALITIES if each.name == name)
+    histories = real_histories(replace(reality, noise=ONE_COMMON), GROUP, seed=1)
+    assert np.allclose(histories.values, histories.with_fresh)
+    alerts = by_waiting(Screened(histories=histories, since=np.zeros(histories.values.shape, int)))
+    assert alerts.known is not None
+    for series in range(4):
+        followed = Followed()
+        followed.go_on(list(np.exp(histories.values[series])))
+        shown = np.flatnonzero(alerts.known[series] == Known.ALERTS).tolist()
+        assert followed.alerts == shown

@@ -113,3 +113,15 @@ def test_what_was_refuted_is_no_part_of_it() -> None:
     slow = cells(4)
     refuted = [replace(each, state="refuted") for each in found_of(slow)]
     assert share(refuted, slow, "").findings == tuple(refuted)
+
+
+def test_one_that_lags_behind_ends_with_the_others_and_one_that_lasts_is_told() -> None:
+    """The GPU is quick again since two nights, but for two series: one is, one night later."""
+    mended = cells(4, slower=1.0)
+    late, lasts = cells(4, fine_tonight=True)[0], cells(4)[1]
+    known = [replace(each, shared="gpu") for each in found_of([late, lasts])]
+    told = share(known, [late, lasts, *mended[2:]], "")
+    assert [each.key.metric for each in told.findings] == [SHARED, "steady_wall"]
+    assert [each.key for each in told.members] == [late.key]
+    assert told.findings[1].key == lasts.key
+    assert told.findings[1].shared is None

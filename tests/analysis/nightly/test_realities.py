@@ -1,0 +1,48 @@
+"""Nights as they come: the targets are met. That alerts are the judge's is tested in test_memory.py."""
+
+import numpy as np
+import pytest
+
+from cudnn_sweep.analysis.nightly.detection import Known, Screened, by_waiting
+from cudnn_sweep.analysis.nightly.realities import (
+    GROUP,
+    REALITIES,
+    findings_of,
+    real_histories,
+    try_reality,
+)
+
+NAMED = {each.name: each for each in REALITIES}
+
+
+@pytest.mark.parametrize("reality", REALITIES, ids=lambda each: each.name)
+def test_every_target_is_met(reality: object) -> None:
+    found = try_reality(reality, 300, seed=1)  # type: ignore[arg-type]
+    assert found.missed() == []
+
+
+def test_without_memory_the_targets_would_be_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nights did before: those of an alert are compared with as any other."""
+    keeping = "cudnn_sweep.analysis.nightly.detection._Following._remember"
+    monkeypatch.setattr(keeping, lambda self, tonight: None)
+    assert "alerts that stay" in try_reality(NAMED["never_mended_1%"], GROUP, seed=1).missed()
+    assert "told again" in try_reality(NAMED["again"], GROUP, seed=1).missed()
+
+
+def test_a_bad_node_is_many_alerts_in_one_finding() -> None:
+    histories = real_histories(NAMED["bad_node"], 300, seed=1)
+    alerts = by_waiting(Screened(histories=histories, since=np.zeros(histories.values.shape, int)))
+    assert alerts.known is not None
+    alerting = (alerts.known == Known.ALERTS).reshape(3, GROUP, -1).sum(axis=1)
+    assert alerting.max() > GROUP / 2
+    for place in range(3):
+        told = findings_of(alerts, slice(place * GROUP, (place + 1) * GROUP))
+        assert (np.array(told) > 0).tolist() == (alerting[place] > 0).tolist()
+
+
+def test_nights_resemble_the_night_before_as_said() -> None:
+    values = real_histories(NAMED["autocorrelation"], 2000, seed=1).values
+    assert values.std() == pytest.approx(0.01, rel=0.02)
+    assert np.corrcoef(values[:, 30], values[:, 31])[0, 1] == pytest.approx(0.7, abs=0.05)
+    shifted = real_histories(NAMED["common_shift"], GROUP, seed=1).values
+    assert shifted.mean(axis=0).std() == pytest.approx(0.01, rel=0.3)
