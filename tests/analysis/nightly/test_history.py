@@ -82,7 +82,7 @@ def test_what_the_suite_has_no_more_is_followed_no_more(
 
 
 def test_each_night_knows_its_machines_and_how_quick_they_were(
-    store: Store, make_record: Callable[..., RunRecord]
+    store: Store, make_record: MakeRecord
 ) -> None:
     """Each precision beside its own usual calibration; rows without a processor are of schema 3."""
     for day, (uuid, cpu, share) in enumerate(
