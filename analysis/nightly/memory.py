@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS
+from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF
 from cudnn_sweep.analysis.nightly.outcome import (
     Acceptance,
@@ -81,6 +82,23 @@ def remembered(
         findings=tuple(each for each in findings if not is_accepted(each)),
         left_out=tuple(span for span in spans if not is_accepted(span)),
         accepted=tuple(holding.values()),
+    )
+
+
+def in_tonights_way(memory: Memory, history: History) -> Memory:
+    """Nights whose processes took turns and others do not compare: a change found among the ones ends with
+    them, and waits to be found among the others.
+    """
+    others = [night.date for night in history.nights if night.in_turns != history.tonight.in_turns]
+    return replace(
+        memory,
+        findings=tuple(each for each in memory.findings if each.since not in others),
+        left_out=tuple(
+            replace(span, until=max(others))
+            if span.until is None and span.since in others
+            else span
+            for span in memory.left_out
+        ),
     )
 
 

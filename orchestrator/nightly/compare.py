@@ -17,7 +17,7 @@ from cudnn_sweep.analysis.nightly.history import (
 )
 from cudnn_sweep.analysis.nightly.judge import Screened, refuted, screen_all, settle
 from cudnn_sweep.analysis.nightly.machines import MACHINE
-from cudnn_sweep.analysis.nightly.memory import Memory, remembered
+from cudnn_sweep.analysis.nightly.memory import Memory, in_tonights_way, remembered
 from cudnn_sweep.analysis.nightly.outcome import (
     Change,
     Finding,
@@ -52,6 +52,7 @@ def compare(asked: AskedNight, began: datetime, console: Console) -> Compared:
     history = _read(asked, first)
     if history is None:
         return not_measured(asked, began, ("no trial was recorded tonight",))
+    memory = in_tonights_way(memory, history)
     is_pinned = first is not None
     suspected = screen_all(history, memory, is_pinned=is_pinned)
     fresh = measure_again(asked, suspected.candidates, console)

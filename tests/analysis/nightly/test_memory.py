@@ -10,7 +10,7 @@ import pytest
 from cudnn_sweep.analysis.nightly.detection import Known, Screened, by_waiting
 from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, Measured, Night
 from cudnn_sweep.analysis.nightly.judge import screen_all, settle
-from cudnn_sweep.analysis.nightly.memory import Memory, remembered
+from cudnn_sweep.analysis.nightly.memory import Memory, in_tonights_way, remembered
 from cudnn_sweep.analysis.nightly.outcome import (
     Acceptance,
     Finding,
@@ -239,6 +239,19 @@ def test_a_cell_that_is_called_otherwise_keeps_its_alert() -> None:
     followed.outcomes[-1] = replace(last, findings=(renamed,))
     followed.go_on(noisy(SLOW, 1))
     assert (followed.alert.since, followed.alert.key) == (day(14), key())
+
+
+def test_a_change_among_nights_that_were_measured_otherwise_ends_with_them() -> None:
+    followed = Followed()
+    followed.go_on([*noisy(GOOD, 14), *noisy(SLOW, 6)])
+    before, nights = followed.outcomes[-1], history([*followed.values, SLOW], "steady_wall")
+    in_turns = replace(nights.nights[-1], in_turns=True)
+    tonight = replace(nights, nights=(*nights.nights[:-1], in_turns))
+    memory = in_tonights_way(remembered(before, [], day(20)), tonight)
+    assert memory.findings == ()
+    assert [(span.since, span.until) for span in memory.left_out] == [(day(14), day(19))]
+    same = remembered(before, [], day(20))
+    assert in_tonights_way(same, nights) == same
 
 
 def test_what_could_not_show_the_least_effect_is_not_called_as_it_was() -> None:
