@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
@@ -35,10 +36,14 @@ EMPTY_TARGET = 0.9
 # Monte-Carlo standard errors by which a target must be missed: chance does it once in 700.
 LEEWAY = 3
 
-EVERY_TRIAL: dict[str, Value] = {
+MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)
+EVERY_TRIAL: dict[str, Value | datetime] = {
     "schema_version": SCHEMA_VERSION,
     "sweep_id": "simulated",
     "launch_id": "simulated",
+    "attempt_id": "simulated",
+    "started_at": MIDNIGHT,
+    "ended_at": MIDNIGHT,
     "retry": 0,
     "workload": "simulated",
     "regime": "fixed",

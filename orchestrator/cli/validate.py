@@ -79,10 +79,11 @@ def statistics(
     typer.echo(f"\n{table.head(table.OTHERS)}")
     for figures in every:
         typer.echo(f"{table.row(figures, table.OTHERS)}   {figures.noise.meaning}")
-    typer.echo(f"\n{table.in_words(every)}\n\n{table.EMPTY_CACHES}")
+    typer.echo(f"\n{table.EMPTY_CACHES}")
     empty = list(try_empty_caches(cells, seed))
     for row in empty:
         typer.echo(table.empty_caches_row(row))
+    typer.echo(f"\n{table.in_words(every, empty)}")
     promised = (figures for figures in every if figures.is_promised)
     if any(figures.missed() for figures in promised) or any(row.is_missed for row in empty):
         raise typer.Exit(1)

@@ -51,13 +51,19 @@ def empty_caches_row(row: EmptyCaches) -> str:
     return _line(f"cold cost {row.scatter:.0%}", str(row.blocks), [_told(row.coverage) + missed])
 
 
-def in_words(every: Sequence[Figures]) -> str:
+def in_words(every: Sequence[Figures], empty: Sequence[EmptyCaches]) -> str:
     """Whether the targets are met, and where nothing is promised."""
     held = [figures for figures in every if figures.is_promised]
-    missing = "; ".join(_misses(figures) for figures in held if figures.missed())
+    misses = [_misses(figures) for figures in held if figures.missed()]
+    misses += [_missed_payback(row) for row in empty if row.is_missed]
+    missing = "; ".join(misses)
     told = f"Missed: {missing}." if missing else f"Every target is met in these {len(held)} sweeps."
     beyond = sorted({figures.noise.name for figures in every if not figures.is_promised})
     return f"{told} Not among them, since nothing is promised there: {', '.join(beyond)}."
+
+
+def _missed_payback(row: EmptyCaches) -> str:
+    return f"payback with empty caches, cold cost {row.scatter:.0%}, {row.blocks} blocks"
 
 
 def _misses(figures: Figures) -> str:
