@@ -12,6 +12,8 @@ from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.suite import SuiteSpec, too_many_trials
 
+OWN_SOFTWARE = ""  # the launch's own, where a sweep interleaves two
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
@@ -27,7 +29,7 @@ class Trial:
     """Which of its cell's caches of compiled kernels it uses: the first trial there finds it empty."""
     repeats_block: int | None = None
     """The block of the plan that was split and that this one's repeats."""
-    software: str = ""
+    software: str = OWN_SOFTWARE
     """By which of the session's pythons it runs; empty: by the launch's own."""
 
     @property

@@ -2,9 +2,11 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Protocol, Self
 from uuid import uuid4
 
 from cudnn_sweep.analysis.schema import RunRecord
@@ -12,7 +14,7 @@ from cudnn_sweep.orchestrator.block import BeginTrial, Block, Running
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_topology import read_cores, show_cpus
 from cudnn_sweep.orchestrator.gpus.pinning import pinning_of
-from cudnn_sweep.orchestrator.plan import Trial
+from cudnn_sweep.orchestrator.plan import OWN_SOFTWARE, Trial
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import (
     LogJob,
@@ -40,50 +42,54 @@ class Place:
     """Where its processes run."""
 
 
-class Slot:
-    def __init__(self, session: Session, accelerator: str) -> None:
-        """`accelerator` tells this slot from the others of its machine where there is no GPU.
+class Slot(Protocol):
+    """Where one accelerator's trials run."""
 
-        Raises ServerError where a fork server or CUDA does not come up, or shows another device than
-        the plan is for.
-        """
-        self._session = session
-        self._places: dict[str, Place] = {}
-        self._ran_last = ""
-        try:
-            for software in ["", *(each for each in session.plan.softwares() if each)]:
-                self._places[software] = self._open(software)
-        except ServerError:
-            self.close()
-            raise
-        environment = self._places[""].environment
-        self.name = environment.gpu_uuid or f"{environment.host}/{accelerator}"
-
-    def _open(self, software: str) -> Place:
-        """The software's fork server, and what it finds."""
-        session = self._session
-        server = ForkServer(
-            python=_python(session, software), folder=session.folder, preload=session.preload
-        )
-        try:
-            found = survey(server, []).environment
-            _check_device(session, found)
-            if "" in self._places:
-                _check_same_device(software, self._places[""].environment, found)
-            return _pinned(server, found)
-        except ServerError:
-            server.close()
-            raise
-
-    @property
-    def measuring(self) -> MeasureSpec:
-        return self._session.plan.measure
+    name: str
 
     def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
         """A block's records, each as soon as it may be told. Whatever a trial's process does is in them.
 
         Raises ServerError where a server dies.
         """
+
+    def close(self) -> None: ...
+
+
+class ForkedSlot:
+    """Each trial runs in a process that a fork server forks, one server a software."""
+
+    def __init__(self, session: Session, name: str, places: Mapping[str, Place]) -> None:
+        """`places`: one a software."""
+        self._session = session
+        self.name = name
+        self._places = places
+        self._ran_last = OWN_SOFTWARE
+
+    @classmethod
+    def open(cls, session: Session, accelerator: str) -> Self:
+        """`accelerator` tells this slot from the others of its machine where there is no GPU.
+
+        Raises ServerError where a fork server or CUDA does not come up, or shows another device than
+        the plan is for.
+        """
+        with ExitStack() as opened:
+            own = _open(session, OWN_SOFTWARE)
+            opened.callback(own.server.close)
+            places = {OWN_SOFTWARE: own}
+            for software in session.plan.softwares():
+                if software != OWN_SOFTWARE:
+                    places[software] = _open(session, software, beside=own.environment)
+                    opened.callback(places[software].server.close)
+            opened.pop_all()
+        name = own.environment.gpu_uuid or f"{own.environment.host}/{accelerator}"
+        return cls(session, name, places)
+
+    @property
+    def measuring(self) -> MeasureSpec:
+        return self._session.plan.measure
+
+    def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
         return Block(self, trials, begin).measure()
 
     def run(self, trial: Trial, attempt: int) -> RunRecord:
@@ -134,7 +140,7 @@ class Slot:
     def turn_cpus(self) -> tuple[int, ...]:
         """Where a block takes its turns; empty: on all CPUs that the slot has."""
         wanted = self.measuring.turn_cpus
-        own = self._places[""]
+        own = self._places[OWN_SOFTWARE]
         if wanted is None or own.environment.device != "cuda":
             return ()
         return tuple(core.cpus[0] for core in read_cores(own.cpus)[-wanted:])
@@ -182,6 +188,22 @@ class Slot:
         return str(Path(self._session.scratch, "compute-cache", *parts))
 
 
+def _open(session: Session, software: str, beside: Environment | None = None) -> Place:
+    """The software's fork server, and what it finds: the device that is found `beside` it, where given."""
+    server = ForkServer(
+        python=_python(session, software), folder=session.folder, preload=session.preload
+    )
+    try:
+        found = survey(server, []).environment
+        _check_device(session, found)
+        if beside is not None:
+            _check_same_device(software, beside, found)
+        return _pinned(server, found)
+    except ServerError:
+        server.close()
+        raise
+
+
 def _check_device(session: Session, found: Environment) -> None:
     wanted = {trial.cell.gpu for trial in session.plan.trials}
     if wanted and found.gpu not in wanted:
@@ -200,7 +222,7 @@ def _check_same_device(software: str, own: Environment, found: Environment) -> N
 
 
 def _python(session: Session, software: str) -> Path | None:
-    if not software:
+    if software == OWN_SOFTWARE:
         return None
     if software not in session.pythons:
         known = ", ".join(session.pythons) or "none"

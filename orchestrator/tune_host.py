@@ -29,7 +29,7 @@ from cudnn_sweep.orchestrator.plan import Plan, Trial
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.recorder import MAX_LOST
 from cudnn_sweep.orchestrator.session import Session
-from cudnn_sweep.orchestrator.slot import Slot
+from cudnn_sweep.orchestrator.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.slot_gate import SlotGate
 
 # No log files of Tune's own (half of its time a trial), no box of its own around our display, and Ctrl-C
@@ -226,7 +226,10 @@ class Host:
         return found
 
     def run(
-        self, tune_folder: Path, budget_s: float | None = None, make_slot: SlotMaker = Slot
+        self,
+        tune_folder: Path,
+        budget_s: float | None = None,
+        make_slot: SlotMaker = ForkedSlot.open,
     ) -> None:
         """Returns when every trial was recorded, given up, or may not start any more."""
         os.environ.update(QUIET)

@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.doctor.comparison import check_comparison, compari
 from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError
 from cudnn_sweep.orchestrator.plan import Plan, make_plan
 from cudnn_sweep.orchestrator.session import session_of
-from cudnn_sweep.orchestrator.slot import Slot
+from cudnn_sweep.orchestrator.slot import ForkedSlot
 from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
@@ -90,7 +90,7 @@ def _measure(plan: Plan, folder: Path, seconds: float) -> tuple[list[RunRecord],
     store = open_store(str(folder / "results"))
     session = session_of(plan, "self-test", folder)
     records: list[RunRecord] = []
-    with closing(Slot(session, "doctor")) as slot:
+    with closing(ForkedSlot.open(session, "doctor")) as slot:
         began = monotonic()
         for _, pair in plan.blocks():
             records += slot.measure(pair, lambda _: 1)

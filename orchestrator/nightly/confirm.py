@@ -29,7 +29,7 @@ from cudnn_sweep.orchestrator.labels import cell_labels
 from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, confirmation_plan
 from cudnn_sweep.orchestrator.nightly.suspects import suite_again, suspects_of
-from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.plan import OWN_SOFTWARE, Plan
 from cudnn_sweep.orchestrator.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.say import say, warn
 from cudnn_sweep.orchestrator.session import Session
@@ -89,7 +89,9 @@ class _Confirming:
                     suite,
                     suspects,
                     blocks=look,
-                    softwares=("",) if self._of_two is None else ("", LAST_GOOD),
+                    softwares=(OWN_SOFTWARE,)
+                    if self._of_two is None
+                    else (OWN_SOFTWARE, LAST_GOOD),
                 )
                 left_s = self._ends - monotonic()
                 todo = self._lacking(plan, waiting)

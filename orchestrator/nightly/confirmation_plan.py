@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cudnn_sweep.orchestrator.plan import Plan, Trial
+from cudnn_sweep.orchestrator.plan import OWN_SOFTWARE, Plan, Trial
 from cudnn_sweep.workloads.cell import Cell, content_hash
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.suite import SuiteSpec
@@ -24,7 +24,7 @@ def confirmation_plan(
     suspects: Sequence[Suspect],
     *,
     blocks: int,
-    softwares: Sequence[str] = ("", LAST_GOOD),
+    softwares: Sequence[str] = (OWN_SOFTWARE, LAST_GOOD),
 ) -> Plan:
     """`blocks` of each cell, each with every config of it under every software, in random order.
 

@@ -1,4 +1,4 @@
-"""The fake beside `Slot`: its trials sleep, in the actor itself. What is left is what scheduling and
+"""The fake beside `ForkedSlot`: its trials sleep, in the actor itself. What is left is what scheduling and
 recording cost.
 """
 
@@ -14,11 +14,10 @@ from cudnn_sweep.orchestrator.plan import Trial
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.session import Session
-from cudnn_sweep.orchestrator.slot import Slot
 from cudnn_sweep.workloads.environment import Environment
 
 
-class SleepingSlot(Slot):
+class SleepingSlot:
     def __init__(
         self, session: Session, accelerator: str, *, environment: Environment, sleep_s: float
     ) -> None:

@@ -49,7 +49,7 @@ def measure(
         **axes: str,
     ) -> list[RunRecord]:
         plan = plan_of(workload, measure=spec, **axes)
-        place = slot.Slot(session_of(plan, "block", tmp_path), "0")
+        place = slot.ForkedSlot.open(session_of(plan, "block", tmp_path), "0")
         return list(place.measure(plan.trials[:trials], begin))
 
     return run
@@ -70,7 +70,7 @@ def test_all_of_a_block_take_their_turns_on_the_same_cpus(
     measure: Measure, faulty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     last = max(os.sched_getaffinity(0))
-    monkeypatch.setattr(slot.Slot, "turn_cpus", lambda _: (last,))
+    monkeypatch.setattr(slot.ForkedSlot, "turn_cpus", lambda _: (last,))
     records = measure(f"{faulty}:counts_its_cpus")
     assert {(record.status, record.turn_cpus) for record in records} == {("ok", str(last))}
 

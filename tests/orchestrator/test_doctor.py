@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.pinning import Pinning
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.slot import Slot, survey
+from cudnn_sweep.orchestrator.slot import ForkedSlot, survey
 from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
 from cudnn_sweep.workloads.expand import WorkloadFacts
 from cudnn_sweep.workloads.measurement import MonitorKind
@@ -64,7 +64,7 @@ def with_gpu(machine: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
 def own_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer) -> None:
     """Of this folder's fork server. A sweep that runs on this machine meanwhile is not in our way."""
     monkeypatch.setattr("cudnn_sweep.orchestrator.slot.ForkServer", lambda **_: server)
-    monkeypatch.setattr(Slot, "close", lambda _: None)
+    monkeypatch.setattr(ForkedSlot, "close", lambda _: None)
     monkeypatch.setattr(device_lock, "PREFIX", f"test/{tmp_path}/")
 
 

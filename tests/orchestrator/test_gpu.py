@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.gpus.pinning import pinning_of
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.session import session_of
-from cudnn_sweep.orchestrator.slot import Slot
+from cudnn_sweep.orchestrator.slot import ForkedSlot
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 
@@ -46,7 +46,7 @@ def measure(
 
     def run(plan: Plan) -> list[RunRecord]:
         session = session_of(plan, "gpu", tmp_path)
-        slot = Slot(session, "0")
+        slot = ForkedSlot.open(session, "0")
         records = [
             record for _, trials in plan.blocks() for record in slot.measure(trials, lambda _: 1)
         ]

@@ -31,7 +31,7 @@ from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.recorder import MAX_LOST, Recorder
 from cudnn_sweep.orchestrator.repeats import repeats_of
 from cudnn_sweep.orchestrator.session import Session, session_of
-from cudnn_sweep.orchestrator.slot import Slot
+from cudnn_sweep.orchestrator.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.sweep_choice import Wish, choose_sweep
 from cudnn_sweep.orchestrator.tune_host import Host, SlotMaker, Slots
 from cudnn_sweep.workloads.environment import Environment
@@ -96,7 +96,7 @@ def fake_slot(environment: Environment) -> MakeSlot:
             def close(self) -> None:
                 pass
 
-        return FakeSlot  # type: ignore[return-value]
+        return FakeSlot
 
     return maker
 
@@ -110,7 +110,7 @@ def run(
     results: Path,
     tune_folder: Path,
     slots: int | Slots,
-    make_slot: SlotMaker = Slot,
+    make_slot: SlotMaker = ForkedSlot.open,
     budget_s: float | None = None,
 ) -> tuple[Progress, list[Row]]:
     """Run a plan on so many logical GPUs; returns how it ended and the rows stored."""
@@ -271,7 +271,8 @@ def test_second_record_of_a_trial_is_counted_and_dropped(
     trial = session.plan.trials[0]
     slot = fake_slot()(session, "0")
     recorder = Recorder(str(tmp_path))
-    first, late = slot.run(trial, 1), slot.run(trial, 2)
+    (first,) = slot.measure([trial], lambda _: 1)
+    (late,) = slot.measure([trial], lambda _: 2)
     assert recorder.record(first)
     assert recorder.record(late)
     progress = recorder.finish(session.sweep_id, [])

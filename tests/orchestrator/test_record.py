@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.record import NOT_COLUMNS, PARTS
 from cudnn_sweep.orchestrator.session import session_of
-from cudnn_sweep.orchestrator.slot import Slot
+from cudnn_sweep.orchestrator.slot import ForkedSlot
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import Measurement, MeasureSpec
@@ -45,7 +45,7 @@ def shown(
     def run(plan: Plan) -> list[Verdict]:
         session = session_of(plan, "planted", tmp_path)
         store = open_store(str(tmp_path / "results"))
-        slot = Slot(session, "cpu")
+        slot = ForkedSlot.open(session, "cpu")
         for _, trials in plan.blocks():
             for record in slot.measure(trials, lambda _: 1):
                 assert record.status == "ok", record.message

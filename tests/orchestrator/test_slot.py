@@ -39,7 +39,7 @@ def test_trials_run_where_their_slot_is_pinned(
     there = Pinning(cpus=frozenset({last}), node=0)
     monkeypatch.setattr(slot, "pinning_of", lambda gpu_uuid: there)
     plan = plan_of("noop")
-    record = slot.Slot(session_of(plan, "pinned", tmp_path), "0").run(plan.trials[0], 1)
+    record = slot.ForkedSlot.open(session_of(plan, "pinned", tmp_path), "0").run(plan.trials[0], 1)
     assert (record.pinned_cpus, record.numa_node) == (str(last), 0)
     assert (record.cpu_cores, record.threads) == (1, 1)
 
@@ -49,4 +49,4 @@ def test_another_device_than_the_plans_is_refused(tmp_path: Path, plan_of: MakeP
     trials = [replace(trial, cell=replace(trial.cell, gpu="NVIDIA H200")) for trial in plan.trials]
     session = session_of(replace(plan, trials=tuple(trials)), "other", tmp_path)
     with pytest.raises(ServerError, match="the plan is for NVIDIA H200, this slot finds"):
-        slot.Slot(session, "0")
+        slot.ForkedSlot.open(session, "0")

@@ -72,7 +72,7 @@ def store(
         patch.setattr(
             slot, "ForkServer", lambda **how: ForkServer(**how) if how["python"] else lent
         )
-        place = slot.Slot(session, "0")
+        place = slot.ForkedSlot.open(session, "0")
     for trial in session.plan.trials:
         looks = trial.replicate in LOOKS and trial.position % 4 == 0
         if looks and _confirmed(store, "slower_since").state != "undecided":
