@@ -118,7 +118,8 @@ class Hosts:
 
     def every_record(self) -> list[dict[str, Any]]:
         """What came home."""
-        columns = ["sweep_id", "trial_id", "attempt", "host", "started_at", "repeats_block"]
+        columns = ["sweep_id", "trial_id", "launch_id", "attempt", "host", "started_at"]
+        columns += ["repeats_block"]
         found: list[dict[str, Any]] = (
             open_store(str(self.user / "results")).snapshot().table(columns).to_pylist()
         )
@@ -272,12 +273,19 @@ def test_cluster_is_not_taken_down_before_its_records_are_here(hosts: Hosts) -> 
     """The last test here: afterwards the cluster is no longer known."""
     hosts.do("start", "w1")
     results, aside = hosts.user / "results", hosts.user / "aside"
+    home = hosts.every_record()
     results.rename(aside)
     refused = hosts.refused("down --yes")
     found = re.search(r"(\d+) records lie on the head alone: `sweep pull cluster.yaml`", refused)
     assert found, refused
     assert f"{found[1]} new records are in results." in hosts.sweep("pull")
-    assert len(hosts.every_record()) == int(found[1]) >= TRIALS
+    pulled = hosts.every_record()
+    assert len(pulled) == int(found[1])
+    (last,) = {
+        record["launch_id"] for record in pulled
+    }  # the head lost what came before with its power
+    measured = {record["trial_id"] for record in home if record["launch_id"] == last}
+    assert {record["trial_id"] for record in pulled} == measured
     assert "0 new records" in hosts.sweep("pull")
 
     shutil.rmtree(results)
