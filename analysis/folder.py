@@ -175,7 +175,7 @@ class LocalFolder(Folder):
 def open_folder(location: str) -> Folder:
     """The folder behind a path, or behind a URL that pyarrow knows (s3://, gs://, ...)."""
     where = Location(location)
-    if not where.is_url:
+    if where.is_local:
         return LocalFolder(location)
     try:
         filesystem, root = _connect(location)

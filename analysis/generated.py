@@ -50,6 +50,7 @@ EVERYWHERE: dict[str, str | int | bool | None] = {
     "transposed": False,
     "occurrences": 1,
     "workload_hash": None,
+    "in_turns": False,
     "conv_fp32_precision": "tf32",
     "steady_stop": "precision",
     "steady_device_source": "graph",

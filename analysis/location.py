@@ -46,13 +46,18 @@ class Location:
 
     @property
     def is_url(self) -> bool:
-        """Of an object store: nothing else of this machine lies there."""
-        return "://" in self.text and urlsplit(self.text).scheme != LOCAL_SCHEME
+        """Means the same on every machine that reaches it: an object store, or file:// and a shared disk."""
+        return "://" in self.text
+
+    @property
+    def is_local(self) -> bool:
+        """A folder as this machine has it."""
+        return not self.is_url or urlsplit(self.text).scheme == LOCAL_SCHEME
 
     @property
     def folder(self) -> Path:
-        """Of a location that is no URL."""
-        assert not self.is_url, self.text
+        """Of a local location."""
+        assert self.is_local, self.text
         path = unquote(urlsplit(self.text).path) if "://" in self.text else self.text
         return Path(path).expanduser()
 

@@ -86,7 +86,7 @@ def _write_new(holder: Path) -> None:
 
 def _folder(location: str) -> Path:
     where = Location(location)
-    if not where.is_url:
+    if where.is_local:
         return where.folder
     name = blake2b(location.encode(), digest_size=8).hexdigest()
     return our_temporary_folder() / "locks" / name

@@ -1,4 +1,8 @@
-"""The error of this folder."""
+"""The errors of this folder.
+
+WorkloadError
+└── CellsError        one of a suite's cells is wrong: its number is known
+"""
 
 from difflib import get_close_matches
 

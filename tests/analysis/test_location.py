@@ -34,7 +34,8 @@ def test_folder_is_found_where_the_shell_would_find_it() -> None:
     assert Location("~/sweeps").folder == Path.home() / "sweeps"
     assert Location("results").folder == Path("results")
     assert Location("file:///data/a%20b").folder == Path("/data/a b")
-    assert not Location("file:///data").is_url
+    assert Location("file:///data").is_local
+    assert Location("file:///data").is_url, "on a cluster each node finds it there"
 
 
 @pytest.mark.parametrize("text", ["a\0b", "s3://[bucket/x"])
