@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.queries import Value, load_query
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.stored import Stored
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def answer(
-    row_type: type[Row], store: Store, sweep_id: str | None, name: str, values: Mapping[str, Value]
+    row_type: type[Row], store: Stored, sweep_id: str | None, name: str, values: Mapping[str, Value]
 ) -> list[Row]:
     """The columns that `row_type` has of a question's answer, over one sweep or all."""
     question = load_query(name)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from cudnn_sweep.analysis.database import open_database
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.stored import Stored
 
 CellRow: TypeAlias = Mapping[str, Any]
 """COLUMNS, input_shape as text, and cell_id; maps as mappings, or as the pairs that Arrow has."""
@@ -109,7 +109,7 @@ def _added(names: Sequence[str], words: Sequence[str]) -> list[str]:
     return [name if count[name] == 1 else f"{name} {word}".strip() for name, word in pairs]
 
 
-def stored_names(store: Store, sweep_id: str | None) -> dict[str, str]:
+def stored_names(store: Stored, sweep_id: str | None) -> dict[str, str]:
     """`names_apart` of the cells of one sweep, or of all."""
     with open_database(store, sweep_id) as database:
         return names_apart(database.query(CELLS).to_pylist())

@@ -7,7 +7,7 @@ from itertools import permutations
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.queries import Value
 from cudnn_sweep.analysis.settings import ALWAYS_SAID, usual_texts
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.stored import Stored
 
 CONFIGS = """
 select setting_texts(config, max(twin)) as texts
@@ -62,7 +62,7 @@ def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...
     return tuple(found)
 
 
-def stored_contrasts(store: Store, sweep_id: str | None) -> list[Contrast]:
+def stored_contrasts(store: Stored, sweep_id: str | None) -> list[Contrast]:
     """Those that the stored trials hold, as a launch of their configs would have shown them."""
     with open_database(store, sweep_id) as database:
         rows = database.query(CONFIGS, {"sweep_id": sweep_id}).to_pylist()

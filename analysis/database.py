@@ -1,12 +1,14 @@
 """DuckDB over a store, locked down: a user's SQL can read `records` and nothing else.
 
-The rows come in as Arrow data, so that DuckDB itself may touch no file at all. Allowing it the
+The rows come in as Arrow data, so that DuckDB itself may touch no file but what it spills. Allowing it the
 store's folder is not enough: a COPY inside a `with` is a SELECT to its parser, and would write there.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from threading import Thread
 
 import duckdb
@@ -16,21 +18,22 @@ from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.prelude import RECORDS_VIEW, REPEATED_KEYS, macros_in
 from cudnn_sweep.analysis.queries import Value
 from cudnn_sweep.analysis.settings_sql import with_config
-from cudnn_sweep.analysis.store import LISTINGS, Store
+from cudnn_sweep.analysis.sql_text import literal
+from cudnn_sweep.analysis.store import LISTINGS
+from cudnn_sweep.analysis.stored import Stored
 
-LOCKED = {
+LOCKED: dict[str, str | bool] = {
     "TimeZone": "UTC",
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "python_enable_replacements": False,  # else SQL sees the Python variables of its callers
-    "temp_directory": "",  # DuckDB may always write to it
-    "memory_limit": "50%",  # else a runaway question takes the memory of what measures beside it
+    "max_temp_directory_size": "20GB",  # else it fills the disk: a million trials spill a tenth of that
     "enable_external_access": False,
     "enable_progress_bar": False,  # it would stand among the answers
     "lock_configuration": True,
 }
 
-
+MOST_BYTES = 2_500_000_000  # that DuckDB holds: with it a million trials are asked in under 4 GB
 INTERRUPT_S = 5.0  # in which a question ends that is asked to
 OF_THE_QUESTION = (duckdb.ParserException, duckdb.CatalogException, duckdb.BinderException)
 
@@ -39,7 +42,7 @@ class Database:
     """Answers SQL over one snapshot of a store."""
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, store: Store, sweep_id: str | None
+        self, connection: duckdb.DuckDBPyConnection, store: Stored, sweep_id: str | None
     ) -> None:
         self._connection = connection
         self._store = store
@@ -141,9 +144,32 @@ def left_out(torn: str) -> str:
 
 
 @contextmanager
-def open_database(store: Store, sweep_id: str | None = None) -> Iterator[Database]:
+def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Database]:
     """The view `records` of what is stored now, of one sweep or of all, with the macros."""
-    with duckdb.connect() as connection:
-        for name, value in LOCKED.items():
-            connection.execute(f"set {name} = {value!r}")
+    with _spill_folder() as folder, duckdb.connect() as connection:
+        own: dict[str, str | bool] = {"temp_directory": folder, "memory_limit": _memory_limit()}
+        for name, value in (own | LOCKED).items():
+            connection.execute(f"set {name} = {literal(value)}")
         yield Database(connection, store, sweep_id)
+
+
+def _memory_limit() -> str:
+    """What lies in memory beyond it is spilled. A question that took all would take it from what measures."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{min(MOST_BYTES, physical // 2) // 10**6}MB"
+
+
+@contextmanager
+def _spill_folder() -> Iterator[str]:
+    """Where a question goes on that lacks memory: a folder of this user alone that is gone afterwards.
+    Empty, so that nothing spills, where no folder can be made.
+
+    DuckDB may always write there, whatever else is locked, and so may a user's SQL: nothing else lies there.
+    """
+    try:
+        folder = TemporaryDirectory(prefix="sweep-query-", ignore_cleanup_errors=True)
+    except OSError:
+        yield ""
+        return
+    with folder as name:
+        yield name

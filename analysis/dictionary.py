@@ -4,6 +4,7 @@
 question's head, else among SHARED, else as the column of `records` that it is.
 """
 
+import re
 from collections.abc import Iterator
 from tempfile import TemporaryDirectory
 
@@ -37,7 +38,8 @@ SHARED = {
     "ratio": "wall time of the candidate / of the baseline, geometric mean",
     "ratio_low": "lower end of its 95% interval",
     "ratio_high": "upper end of its 95% interval",
-    "wall_verdict": "helps, hurts, equivalent, inconclusive, fails or no_effect, in wall time",
+    "wall_verdict": "helps, hurts, equivalent, inconclusive, fails, no_effect, or not_measured where no block has "
+    "a pair of trials that ended well; in wall time",
     "baseline_device_ms": "device time per iteration of the baseline, median over its processes",
     "candidate_device_ms": "device time per iteration of the candidate, median over its processes",
     "device_ratio": "device time of the candidate / of the baseline, geometric mean",
@@ -64,6 +66,13 @@ def answer_columns(database: Database, question: NamedQuery) -> pa.Schema:
     return database.query(question.sql, question.values({})).schema
 
 
+def columns_explained(question: NamedQuery) -> dict[str, str]:
+    """The meaning of each column, empty where nothing says it; of a user's own question too."""
+    with TemporaryDirectory() as empty, open_database(open_store(empty)) as database:
+        names = answer_columns(database, question).names
+    return {name: meaning(question, name) or "" for name in names}
+
+
 def questions_dictionary() -> str:
     """The documentation of every question, in Markdown."""
     with TemporaryDirectory() as empty, open_database(open_store(empty)) as database:
@@ -72,7 +81,10 @@ def questions_dictionary() -> str:
             "# The questions",
             "",
             "`sweep query` asks one of these by its name; its parameters are further options. All read the",
-            "view `records`, a row a trial: [its columns](records.md). Made by `make docs`.",
+            "view `records`, a row a trial: [its columns](records.md). In SQL each is a table macro of its name:",
+            "`select problem, ratio from helps_or_hurts(min_effect := 0.05) where ratio < 1`. A parameter that is",
+            "called like a column has `of_` before it there (`of_sweep_id`). A terminal shows the columns in bold; the",
+            "others come with `--all-columns`, and in every other format. Made by `make docs`.",
             "",
             *(f"- [`{each.name}`](#{each.name}): {each.question}" for each in questions),
             *(line for each in questions for line in _documented(database, each)),
@@ -89,11 +101,13 @@ def _documented(database: Database, question: NamedQuery) -> Iterator[str]:
     for each in question.parameters:
         default = "" if each.default is None else str(each.default)
         yield f"| `{each.name}` | {each.type} | {default} | {each.meaning} |"
+    marked = set(re.findall(r"\w+", " ".join(question.terminal)))
     yield from ["", "| column | type | meaning |", "|---|---|---|"]
     for field in answer_columns(database, question):
         kind = str(field.type).replace("item: ", "").replace("child: ", "")
         said = (meaning(question, field.name) or "").replace("|", "\\|")
-        yield f"| `{field.name}` | {kind} | {said} |"
+        shown = f"**`{field.name}`**" if field.name in marked else f"`{field.name}`"
+        yield f"| {shown} | {kind} | {said} |"
 
 
 def _stored_meanings() -> dict[str, str]:

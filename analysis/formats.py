@@ -57,6 +57,11 @@ def plain_rows(table: pa.Table) -> Iterator[list[object]]:
     return (list(row) for row in zip(*columns, strict=True))
 
 
+def plain_column(table: pa.Table, name: str) -> list[object]:
+    """The values of one column, as `plain_rows` has them."""
+    return [value for (value,) in plain_rows(table.select([name]))]
+
+
 def _values(column: pa.ChunkedArray) -> list[Any]:
     """What Python has no value for, as a date in the year 290000, as text."""
     try:

@@ -1,7 +1,7 @@
 """How steady times scatter between processes: the noise that the verdicts are tried on.
 
 All of it is in log time, so that 0.01 is about 1%. A trial's value is the median of its iterations,
-as in a measured one.
+as in a measured one; where processes take turns, that of the times of its turns.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ ITERATIONS = 31  # samples of a process; odd: their median is one of them
 STUDENT_DF = 3  # the heaviest tails whose variance is finite
 STUDENT_DEVIATION = (STUDENT_DF / (STUDENT_DF - 2)) ** 0.5
 DRIFT_PERIOD = 60  # trials: a room or a clock that goes up and down within minutes
+HOST_CORRELATION = 0.9  # of the host's pace, from one round to the next
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +44,12 @@ class Noise:
     other_choice_share: float = 0.0
     """Processes of the candidate that chose a slower kernel: of its mean, not beside it."""
     other_choice_by: float = 0.0
+    rounds: int = 0
+    """Turns that each process of a block takes; 0: they run one after another."""
+    turn: tuple[float, float] = (0.0, 0.0)
+    """Of the log ratio of one round, Student t; each cell has its own, between these two."""
+    host: float = 0.0
+    """What both turns of a round share, the host's pace."""
 
 
 def log_times(noise: Noise, effects: Array, blocks: int, generator: np.random.Generator) -> Array:
@@ -63,6 +70,18 @@ def log_times(noise: Noise, effects: Array, blocks: int, generator: np.random.Ge
     times[:, :, 1] += (other - noise.other_choice_share) * np.log1p(noise.other_choice_by)
     times[:, :, 1] += effects[:, None]
     return times
+
+
+def log_turns(noise: Noise, times: Array, generator: np.random.Generator) -> Array:
+    """Log times of each turn, cells × blocks × (baseline, candidate) × rounds, around those of `times`."""
+    cells, blocks, _ = times.shape
+    pace = noise.host * _alike(HOST_CORRELATION, noise.rounds, (cells, blocks, 1), generator)
+    low, high = np.log(noise.turn)
+    turn = np.exp(generator.uniform(low, high, (cells, 1, 1, 1))) / np.sqrt(2) / STUDENT_DEVIATION
+    turns: Array = turn * generator.standard_t(STUDENT_DF, (*times.shape, noise.rounds))
+    turns += times[..., np.newaxis]
+    turns += np.moveaxis(pace, 0, -1)
+    return turns
 
 
 def _tails(noise: Noise, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
@@ -86,21 +105,45 @@ def _drift(elapsed: Array, trials: int) -> Array:
 
 def _medians(correlation: float, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
     """Of iterations that resemble the one before them, with a standard deviation of 1."""
-    samples = generator.standard_normal((ITERATIONS, *shape))
-    for before, sample in pairwise(samples):
-        sample *= np.sqrt(1 - correlation**2)
-        sample += correlation * before
-    medians: Array = np.median(samples, axis=0)
+    medians: Array = np.median(_alike(correlation, ITERATIONS, shape, generator), axis=0)
     return medians
 
 
+def _alike(
+    correlation: float, count: int, shape: tuple[int, ...], generator: np.random.Generator
+) -> Array:
+    """So many, each of which resembles the one before it, with a standard deviation of 1."""
+    samples = generator.standard_normal((count, *shape))
+    for before, sample in pairwise(samples):
+        sample *= np.sqrt(1 - correlation**2)
+        sample += correlation * before
+    return samples
+
+
 QUIET = (0.001, 0.009)  # device times of device-bound cells on an H200
-LAUNCH_BOUND = (0.01, 0.05)  # wall times of cells that wait for the CPU of a calm host
+# Wall times of loops that wait for the CPU of an H200's host: what is left between two processes that
+# take turns, and what there is between two that run one after another.
+IN_TURNS = (0.001, 0.005)
+ONE_AFTER_ANOTHER = (0.02, 0.28)
+BETWEEN_THEM = (0.01, 0.05)
 
 PROMISED = (
     Noise(name="device_bound", meaning="normal, 0.1 to 0.9%", pair=QUIET),
-    Noise(name="launch_bound", meaning="normal, 1 to 5%", pair=LAUNCH_BOUND),
-    Noise(name="busy_host", meaning="normal, 10 to 30%", pair=(0.1, 0.3)),
+    Noise(
+        name="launch_bound",
+        meaning="in turns: a round's ratio scatters by 2 to 11%, the host's pace by 10%",
+        pair=IN_TURNS,
+        drift=0.1,
+        block=0.2,
+        rounds=61,
+        turn=(0.02, 0.11),
+        host=0.1,
+    ),
+    Noise(
+        name="one_after_another",
+        meaning="launch-bound loops not in turns: normal, 2 to 28%",
+        pair=ONE_AFTER_ANOTHER,
+    ),
     Noise(
         name="drift",
         meaning="10% over the sweep, 3% up and down within minutes",
@@ -118,13 +161,13 @@ PROMISED = (
     Noise(
         name="heavy_tails",
         meaning="Student t with 3 degrees of freedom, 1 to 5%",
-        pair=LAUNCH_BOUND,
+        pair=BETWEEN_THEM,
         tails="student",
     ),
     Noise(
         name="everything",
         meaning="the four above at once",
-        pair=LAUNCH_BOUND,
+        pair=BETWEEN_THEM,
         tails="student",
         drift=0.1,
         block=0.1,

@@ -4,11 +4,13 @@ import re
 from functools import cache
 from importlib.resources import files
 
+from cudnn_sweep.analysis.question_macros import question_macros
 from cudnn_sweep.analysis.schema import arrow_schema
 from cudnn_sweep.analysis.settings_sql import settings_macros, with_config
 from cudnn_sweep.analysis.sql_text import literal
 from cudnn_sweep.analysis.sql_types import sql_type
 from cudnn_sweep.analysis.store import SWEEP, Store
+from cudnn_sweep.analysis.stored import Stored
 
 REPEATED_KEYS = """\
 select sweep_id, trial_id from ({rows}) group by sweep_id, trial_id having count(*) > 1"""
@@ -39,14 +41,15 @@ HTTPFS_HINT = """\
 """
 
 
-def prelude_sql(store: Store) -> str:
+def prelude_sql(store: Stored) -> str:
     """Statements for plain DuckDB, after which every question runs as a prepared statement."""
-    hint = "" if store.folder.is_local else HTTPFS_HINT
-    rows = "\nunion all by name\n".join([_no_rows(), *_stored_rows(store)])
+    hint = "" if all(each.folder.is_local for each in store.stores) else HTTPFS_HINT
+    stored = [rows for each in store.stores for rows in _stored_rows(each)]
+    rows = "\nunion all by name\n".join([_no_rows(), *stored])
     view = RECORDS_VIEW.format(
         rows=with_config(rows), repeated=REPEATED_KEYS.format(rows="from stored")
     )
-    return hint + view + macros()
+    return hint + view + macros() + "\n" + "\n".join(question_macros().values())
 
 
 def macros() -> str:
@@ -60,11 +63,14 @@ def macros_in(sql: str) -> dict[str, str]:
     """The statements of those macros that a question names, and that these name, in their order: to
     make all of them takes as long as the answer.
     """
-    every = _each_macro()
+    every = {**_each_macro(), **question_macros()}
     named: set[str] = set()
     todo = [sql]
     while todo:
-        found = (every.keys() & re.findall(r"\w+", todo.pop().lower())) - named
+        text = todo.pop().lower()
+        # Questions are called like much else: only what is called like a function is one.
+        called = question_macros().keys() & re.findall(r"\b(\w+)\s*\(", text)
+        found = (_each_macro().keys() & re.findall(r"\w+", text) | called) - named
         named |= found
         todo += [every[name] for name in found]
     return {name: statement for name, statement in every.items() if name in named}

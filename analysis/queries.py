@@ -2,6 +2,8 @@
 
 -- the question in plain words?
 -- $name TYPE = default: meaning
+-- terminal: the columns that a terminal shows, as marked.py reads them
+-- none: why an answer may have no rows
 --
 -- what a row is, and how it was reckoned
 --
@@ -25,6 +27,8 @@ OWN_FOLDERS = (Path(), Path("queries"))  # where a user's own .sql is found by i
 PARAMETER = re.compile(
     r"-- \$(?P<name>\w+) (?P<type>\w+) = (?P<default>'[^']*'|[^:]+): (?P<meaning>.+)"
 )
+TERMINAL = re.compile(r"^-- terminal: (?P<columns>.+(?:\n--     .+)*)\n", re.MULTILINE)
+NONE = re.compile(r"^-- none: (?P<why>.+)\n", re.MULTILINE)
 COLUMN = re.compile(r"-- (?P<name>[a-z]\w*): (?P<meaning>.+)")
 TRUTH = {"true": True, "false": False}
 READERS: dict[str, Callable[[str], Value]] = {
@@ -67,6 +71,10 @@ class NamedQuery:
     """What its head says besides, as it stands there."""
     columns: Mapping[str, str]
     """The meaning of each column that the head explains."""
+    terminal: tuple[str, ...] = ()
+    """Its marked columns; none where all are shown."""
+    none: str | None = None
+    """Why it may answer with no rows."""
 
     def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """A value for every parameter, the defaults where none was given."""
@@ -143,9 +151,11 @@ def readable_queries(own: Mapping[str, Path]) -> tuple[dict[str, NamedQuery], li
 
 def parse_query(name: str, text: str) -> NamedQuery:
     """Read a question's head; SQL without such a head is a question without parameters."""
-    comments = [line for line in text.splitlines() if line.startswith("--")]
+    terminal, none = TERMINAL.search(text), NONE.search(text)
+    head_text = NONE.sub("", TERMINAL.sub("", text))
+    comments = [line for line in head_text.splitlines() if line.startswith("--")]
     found = [match for line in comments if (match := PARAMETER.fullmatch(line))]
-    head = list(takewhile(lambda line: line.startswith("--"), text.splitlines()))
+    head = list(takewhile(lambda line: line.startswith("--"), head_text.splitlines()))
     explained = [match for line in head if (match := COLUMN.fullmatch(line))]
     notes = [
         line.removeprefix("--").removeprefix(" ")
@@ -159,7 +169,13 @@ def parse_query(name: str, text: str) -> NamedQuery:
         parameters=tuple(_parameter(each) for each in found),
         notes="\n".join(notes).strip("\n"),
         columns={match["name"]: match["meaning"] for match in explained},
+        terminal=_listed(terminal["columns"]) if terminal else (),
+        none=none["why"] if none else None,
     )
+
+
+def _listed(columns: str) -> tuple[str, ...]:
+    return tuple(re.split(r",\s+", columns.replace("\n--", "")))
 
 
 def _parameter(match: re.Match[str]) -> QueryParameter:

@@ -22,7 +22,7 @@ from typing import (
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
 Part: TypeAlias = Literal["hardware", "software"]
@@ -211,6 +211,12 @@ class RunRecord:
     compute_cache_disabled: Annotated[
         bool, "CUDA_CACHE_DISABLE=1 in the process", Setting(usual=False, since=2)
     ]
+    backward_in_caller: Annotated[
+        bool,
+        "the backward pass ran in the loop's own thread: "
+        "torch.autograd.set_multithreading_enabled(False), read back",
+        Setting(usual=False, since=5),
+    ]
 
     # outcome
     status: Annotated[str, "ok, error, out_of_memory, crash (signal), killed (SIGKILL) or timeout"]
@@ -387,7 +393,7 @@ class RunRecord:
     other_processes: Annotated[int | None, "most processes of others seen on the GPU"]
     warnings: Annotated[
         list[str] | None,
-        "of shared_gpu, throttled, power_capped and clocks_unsettled those that were seen",
+        "of shared_gpu, throttled, power_capped, clocks_unsettled and other_shapes those that were seen",
     ]
 
     # an untimed process of its own, which drew its own choice
@@ -411,6 +417,10 @@ class RunRecord:
     start_s: Annotated[float | None, "from the fork to the trial's first own line"]
     one_time_s: Annotated[
         float | None, "CUDA context, libraries, first backward, on an unrelated operation"
+    ]
+    overlapped_s: Annotated[
+        float | None,
+        "of one_time_s, what ran while others of its block paid theirs; null before schema 5",
     ]
     build_s: Annotated[float | None, "making the workload"]
     cold_s: Annotated[float | None, "cold part"]
@@ -489,7 +499,19 @@ def arrow_schema() -> pa.Schema:
 
 
 def to_table(records: list[RunRecord]) -> pa.Table:
-    return pa.Table.from_pylist([asdict(record) for record in records], schema=arrow_schema())
+    """Not by asdict, which copies each number of a list."""
+    return pa.Table.from_pylist([_row(record) for record in records], schema=arrow_schema())
+
+
+def _row(record: RunRecord) -> dict[str, object]:
+    return {name: _plain(getattr(record, name)) for name in arrow_schema().names}
+
+
+def _plain(value: object) -> object:
+    """A record's value as Arrow takes it: dataclasses in its lists are dictionaries there."""
+    if isinstance(value, list) and value and is_dataclass(value[0]):
+        return [asdict(each) for each in value]
+    return value
 
 
 def data_dictionary() -> str:

@@ -61,7 +61,7 @@ class SnapshotReader:
         self._loose = {path: table for path, table in self._loose.items() if path in listed}
         self._parts = {path: part for path, part in self._parts.items() if path in listed}
         rows = joined(loose).select(arrow_schema().names)
-        return Snapshot(loose=rows, parts=self._scanned(parts), torn=tuple(torn))
+        return Snapshot(loose=rows, parts=scanned(parts, self._folder), torn=tuple(torn))
 
     def _rows(self, path: str) -> pa.Table:
         if path not in self._loose:
@@ -75,10 +75,6 @@ class SnapshotReader:
             self._parts[path] = parquet.open_fragment(self._folder, path)
         return self._parts[path]
 
-    def _scanned(self, fragments: list[ds.ParquetFileFragment]) -> ds.FileSystemDataset:
-        filesystem = self._folder.filesystem
-        return ds.FileSystemDataset(fragments, _nullable_schema(), parquet.FORMAT, filesystem)
-
     def find_damage(self) -> bool:
         """Read every part whole; whether one was found that cannot be, which is left out from then on."""
         found = {path for path in self._parts if self._is_damaged(path)}
@@ -91,6 +87,14 @@ class SnapshotReader:
             return parquet.is_torn(self._folder, path)
         except FileNotFoundError:
             return False
+
+
+def scanned(
+    fragments: list[ds.ParquetFileFragment], folder: Folder | None = None
+) -> ds.FileSystemDataset:
+    """Of several folders each fragment knows its own."""
+    filesystem = folder.filesystem if folder else None
+    return ds.FileSystemDataset(fragments, _nullable_schema(), parquet.FORMAT, filesystem)
 
 
 def joined(tables: list[pa.Table]) -> pa.Table:

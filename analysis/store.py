@@ -51,6 +51,11 @@ class Store:
     def location(self) -> str:
         return self.folder.location
 
+    @property
+    def stores(self) -> "Sequence[Store]":
+        """Of several that are read as one; this one alone."""
+        return [self]
+
     def check_writable(self) -> None:
         """Raise StoreError where no file can be made and removed."""
         probe = f"writable-{uuid.uuid4().hex}.tmp"
@@ -146,8 +151,12 @@ class Store:
 
     def has_lost(self, snapshot: Snapshot) -> bool:
         """Whether a part of a snapshot has been compacted since, so that it can be read no more."""
-        present = {self.folder.full(path) for path in self.files()}
+        present = self.full_paths()
         return not present.issuperset(snapshot.parts.files)
+
+    def full_paths(self) -> set[str]:
+        """Of the Parquet files, as the file system knows them."""
+        return {self.folder.full(path) for path in self.files()}
 
     def files(self, sweep_id: str | None = None) -> list[str]:
         """Paths of the Parquet files, of one sweep or of all.

@@ -17,6 +17,8 @@ class TimeShare:
     trials: int
     median_s: float | None
     total_s: float
+    overlapped_s: float
+    """Of one_time, what is not in its total: others of the block paid theirs meanwhile."""
     share: float
 
 

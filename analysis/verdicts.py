@@ -3,10 +3,12 @@
 The arithmetic is in sql/helps_or_hurts.sql and sql/break_even.sql, and so are the columns' meanings.
 """
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from cudnn_sweep.analysis.answers import answer
+from cudnn_sweep.analysis.formats import two_digits
 from cudnn_sweep.analysis.queries import Value
 from cudnn_sweep.analysis.store import Store
 
@@ -45,6 +47,14 @@ class Verdict:
     ratio_low: float | None
     ratio_high: float | None
     wall_verdict: str
+    blocks_needed: int | None
+    typical_ratio: float | None
+    typical_ratio_low: float | None
+    typical_ratio_high: float | None
+    baseline_fastest_ms: float | None
+    baseline_slowest_ms: float | None
+    candidate_fastest_ms: float | None
+    candidate_slowest_ms: float | None
     baseline_device_ms: float | None
     candidate_device_ms: float | None
     device_ratio: float | None
@@ -108,6 +118,18 @@ class BreakEven:
     @property
     def key(self) -> CellKey:
         return self.cell_id, self.env_hash, self.software_hash, self.workload_hash
+
+
+UNDECIDED_SHOWN = 5
+
+
+def undecided_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> Iterator[str]:
+    """Which inconclusive verdicts more blocks would decide, those that lack fewest first."""
+    lacking = [(verdict.blocks_needed, verdict) for verdict in verdicts if verdict.blocks_needed]
+    for count, verdict in sorted(lacking, key=lambda each: each[0])[:UNDECIDED_SHOWN]:
+        needed = two_digits(count)
+        what = "block" if needed == "1" else "blocks"
+        yield f"{label(verdict)}: inconclusive; about {needed} more {what} would decide."
 
 
 def verdicts(store: Store, sweep_id: str | None = None, **values: Value) -> list[Verdict]:

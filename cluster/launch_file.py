@@ -22,6 +22,13 @@ from cudnn_sweep.cluster.yaml_tree import Mistake
 SWEEP = ("metadata", "sweep")
 OUR_OWN: dict[str, type] = {"cluster_name": str, "metadata": dict}  # without `provider`
 
+EXAMPLE = """A launch file for this machine:
+
+    metadata:
+      sweep:
+        suite: quick
+        results: results
+"""
 INSIDE = "auto"  # an address, as Ray calls it
 
 Where: TypeAlias = Literal["this_machine", "existing", "inside", "launcher"]
@@ -41,6 +48,8 @@ class LaunchFile(Generic[M]):
 
 def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
     """Read and check all of a launch file, which is not changed. Raises LaunchFileError."""
+    if not path.exists():
+        raise LaunchFileError(f"{path}: there is no such file. {EXAMPLE}")
     document = read_document(path)
     sweep = check_part(document, sweep_model, SWEEP)
     ray_part = _read_as_ray_does(document)
@@ -54,6 +63,11 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
     else:
         _check_our_own(document, ray_part)
     return LaunchFile(path=path, sweep=sweep, where=_where(ray_part), ray_part=ray_part)
+
+
+def no_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
+    """As if `path` were an empty file: this machine, and every key's default."""
+    return LaunchFile(path=path, sweep=sweep_model(), where="this_machine", ray_part={})
 
 
 def _where(ray_part: Mapping[str, object]) -> Where:

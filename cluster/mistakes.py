@@ -112,7 +112,9 @@ def _mistake(group: list[Complaint], adapter: TypeAdapter[Any], at: KeyPath) -> 
         keys = allowed_keys(adapter, first.path[:-1], first.branches)
         text = unknown_key(str(first.path[-1]), keys)
     elif first.kind in ("value_error", "assertion_error"):
-        text = f"{first.error['ctx']['error']}, found {_found(first.value)}"
+        text = str(first.error["ctx"]["error"])
+        if "found " not in text:
+            text += f", found {_found(first.value)}"
     else:
         wanted = " or ".join(dict.fromkeys(_wanted(each.error) for each in group))
         text = f"found {_found(first.value)}, wanted {wanted}{_hint(group)}"

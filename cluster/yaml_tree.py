@@ -8,13 +8,14 @@ makes an object, no key stands twice, and aliases cannot blow a small file up.
 
 import math
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.nodes import Node as YamlNode
 
@@ -42,6 +43,7 @@ CONSTANTS: dict[str, None | bool | float] = {
 }
 WHOLE = re.compile(r"[-+]?[0-9]+")
 OCTAL = re.compile(r"0o[0-7]+")
+PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")  # of a URL, the user's name with it
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # no file and no JSON can hold it
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
@@ -67,6 +69,7 @@ class Mistake:
 
     def show(self, file: Path) -> str:
         told = f"{file}:{self.line}: {dotted(self.key) or 'the file'}: {self.text}"
+        told = PASSWORD.sub("...", told)
         return "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in told)
 
 
@@ -79,7 +82,11 @@ def dotted(key: KeyPath) -> str:
 def compose(text: str, file: Path) -> YamlNode | None:
     """Parse one document; None where it is empty."""
     try:
-        node: YamlNode | None = YAML().compose(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", ReusedAnchorWarning
+            )  # the latest counts, as YAML has it
+            node: YamlNode | None = YAML().compose(text)
         if node is not None and _written_out(node, {}) > MAX_VALUES:
             raise LaunchFileError(
                 f"{file}: holds more than {MAX_VALUES:,} values once its aliases are written out"

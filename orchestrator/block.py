@@ -12,6 +12,7 @@ from cudnn_sweep.orchestrator.rounds import Rounds
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.turns import Said, Stage, Turn
 
+PLAIN = "plain"  # of the states some let nobody be beside them
 NO_OTHER = "no other of its block"
 MEMORY = "memory"
 LOST = "lost before"
@@ -37,6 +38,8 @@ class Running:
     new_cache: bool
     """It found its compute cache empty."""
     pid: int = 0
+    overlapped_s: float = 0.0
+    """Of its one-time costs, what it paid while others of its block paid theirs."""
     busy_cpus: float = 0.0
     cpus: tuple[int, ...] = ()
     """Where it took its turns, where not everywhere it might."""
@@ -123,26 +126,51 @@ class Block:
         """Returns why those that are left, if any, are to run alone."""
         members: list[Running] = []
         reason: str | None = None
-        while self._todo and reason is None:
-            running = self._start(takes_turns=True, beside=bool(members))
-            if running is None:
-                break
-            said = running.listen()
-            if said is not None:
-                members.append(running)
-                running.busy_cpus = said.busy_cpus
-                reason = said.alone or _crowded(said) or _lost(running)
-            elif members and _lacked_memory(running):
-                self._again([running])
-                reason = MEMORY
-            else:
-                yield self._place.record(running)
+        while reason is None and (ready := self._get_ready(beside=bool(members))):
+            while ready and reason is None:
+                reason = yield from self._meet(ready.pop(0), members, ready)
         if reason is None and len(members) > 1:
             reason = yield from self._in_turns(members)
         elif members:
             reason = reason or NO_OTHER
             yield from self._finish(members, "alone", reason)
         return reason
+
+    def _get_ready(self, *, beside: bool) -> list[Running]:
+        """The next processes, whose one-time costs are paid, or that ended before."""
+        ready: list[Running] = []
+        together = self._place.measuring.start_together
+        while self._todo and (not ready or (together and _may_start_beside(ready[-1]))):
+            running = self._start(takes_turns=True, beside=beside or bool(ready))
+            if running is None:
+                break
+            ready.append(running)
+        longest_s = 0.0
+        for running in ready:
+            if said := running.listen():
+                running.overlapped_s = min(longest_s, said.one_time_s)
+                longest_s = max(longest_s, said.one_time_s)
+        return ready
+
+    def _meet(
+        self, running: Running, members: list[Running], others: list[Running]
+    ) -> Generator[RunRecord, None, str | None]:
+        """Have it meet its shapes, and join the members. `others` are ready, too, and go where it, or a
+        member, is to be alone; why, is returned.
+        """
+        said = None if running.outcome else running.take(Turn(stage="meet"))
+        if said is not None:
+            members.append(running)
+            running.busy_cpus = said.busy_cpus
+            reason = said.alone or _crowded(said) or _lost(running)
+            if reason is not None:
+                self._again(others)
+            return reason
+        if (members or others) and _lacked_memory(running):
+            self._again([running, *others])
+            return MEMORY
+        yield self._place.record(running)
+        return None
 
     def _in_turns(self, members: list[Running]) -> Generator[RunRecord, None, str]:
         """Returns why those of them that are to be measured again are."""
@@ -155,8 +183,6 @@ class Block:
         ended = [member for member in members if member.outcome]
         living = [member for member in members if not member.outcome]
         if any(_lacked_memory(member) for member in ended):
-            for member in living:
-                member.kill()
             self._again(members)
             return MEMORY
         for member in ended:
@@ -176,8 +202,6 @@ class Block:
             member = living.pop(0)
             member.finish(Turn(stage=stage, beside=tuple(other.pid for other in living)))
             if living and _lacked_memory(member):
-                for other in living:
-                    other.kill()
                 self._again([*held, member, *living])
                 return
             if holds:
@@ -193,10 +217,19 @@ class Block:
             yield from records
 
     def _again(self, members: list[Running]) -> None:
-        """They are to be measured again, and alone."""
+        """They are to be measured again, and alone; those that live end."""
         for member in members:
+            if not member.outcome:
+                member.kill()
             self._place.forget(member)
         self._todo[:0] = [member.trial for member in members]
+
+
+def _may_start_beside(running: Running) -> bool:
+    """Whether another may get ready beside it: not where it is known already to run alone."""
+    cell = running.trial.cell
+    closed = cell.shapes().period(cell.input_shape) is not None
+    return closed and cell.state == PLAIN and _lost(running) is None
 
 
 def _crowded(said: Said) -> str | None:

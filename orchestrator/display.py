@@ -17,6 +17,7 @@ from rich.text import Text
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.verdicts import Verdict
 from cudnn_sweep.orchestrator.errors import UnfinishedError
+from cudnn_sweep.orchestrator.hopeless import cause
 from cudnn_sweep.orchestrator.labels import cell_labels, trial_label
 from cudnn_sweep.orchestrator.now_and_then import now_and_then
 from cudnn_sweep.orchestrator.plan import Plan
@@ -123,7 +124,8 @@ class LiveDisplay:
             doing = trial_label(self._trials[state.position], self._cells)
             table.add_row(Text(slot, style="cyan"), doing, f"{seconds:.0f} s")
         if not progress.slots:
-            table.add_row(Text("waiting for Ray and the first process", style="dim"))
+            waiting = "the first process" if not progress.recorded else "the last records"
+            table.add_row(Text(f"waiting for {waiting}", style="dim"))
         return table
 
 
@@ -147,10 +149,14 @@ class PlainDisplay:
         self._clock = Clock(self._total)
         self._last = monotonic()
         self._shown = self._failures = 0
+        self._told: set[tuple[str, str]] = set()
 
     def update(self, progress: Progress, verdicts: list[Verdict]) -> None:
         for failure in progress.failures[self._failures :]:
-            say(self._console, f"{failure.trial_id} {failure.status}: {failure.message}")
+            error = cause(failure.status, failure.message)
+            if error not in self._told:  # the summary says how many ended so
+                self._told.add(error)
+                say(self._console, f"{failure.trial_id} {failure.status}: {failure.message}")
         self._failures = len(progress.failures)
         if progress.recorded == self._shown or monotonic() - self._last < LINE_S:
             return
@@ -168,15 +174,16 @@ class Clock:
     def __init__(self, total: int) -> None:
         self._total = total
         self._began = monotonic()
-        self._first: float | None = None
+        self._first: tuple[float, int] | None = None
+        """When trials were first seen, and how many were recorded by then."""
 
     def read(self, progress: Progress) -> str:
         now = monotonic()
         if self._first is None and (progress.slots or progress.recorded):
-            self._first = now
+            self._first = now, progress.recorded
         text = f"{_clock(now - self._began)} gone"
-        if self._first is not None and progress.recorded:
-            pace = (now - self._first) / progress.recorded
+        if self._first is not None and progress.recorded > self._first[1]:
+            pace = (now - self._first[0]) / (progress.recorded - self._first[1])
             text += f", about {_clock(pace * (self._total - progress.recorded))} to go"
         return text
 

@@ -20,20 +20,31 @@ from cudnn_sweep.orchestrator.plan import Plan, make_plan
 from cudnn_sweep.orchestrator.private_folder import our_temporary_folder, scratch_folder
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.report import print_stopped
-from cudnn_sweep.orchestrator.say import warn
+from cudnn_sweep.orchestrator.say import say, warn
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.sweep_choice import SweepChoice
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
-DONE, UNFINISHED = 0, 1  # exit codes
+DONE, UNFINISHED, CELL_FAILED = 0, 1, 4  # exit codes; a night's 3 is its own
 
 
 def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
     where = machine.environment
     cells = expand_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
-    return make_plan(name, suite, cells)
+    return make_plan(name, suite.on(where.device), cells)
+
+
+def tell_without_gpu(suite: SuiteSpec, machine: Survey, console: Console) -> None:
+    """What a run is for where flags do nothing."""
+    if machine.environment.device == "cuda":
+        return
+    short = suite.on("cpu")
+    less = short.replicates < suite.replicates
+    line = "No GPU here: cuDNN's flags have no effect, so this only shows what a sweep does"
+    more = f", in {short.replicates} replicates instead of {suite.replicates}" if less else ""
+    say(console, f"{line}{more}.")
 
 
 def modules_to_preload(suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
@@ -112,8 +123,9 @@ def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
         print_stopped(console, store.location, progress)
 
 
-def end_of(choice: SweepChoice, session: Session, store: Store) -> int:
-    if not choice.is_complete(store.stored_trials(session.sweep_id).values()):
+def end_of(choice: SweepChoice, session: Session, store: Store, progress: Progress) -> int:
+    stored = store.stored_trials(session.sweep_id).values()
+    if choice.lacks(stored, progress.hopeless):
         return UNFINISHED
     shutil.rmtree(session.scratch, ignore_errors=True)
-    return DONE
+    return CELL_FAILED if choice.cells_without_ok(stored) else DONE

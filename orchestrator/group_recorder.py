@@ -13,8 +13,10 @@ from cudnn_sweep.orchestrator.recorder import Recorder
 
 
 class GroupRecorder(Recorder):
-    def __init__(self, location: str, *, followed: bool = False) -> None:
-        super().__init__(location, followed=followed)
+    def __init__(
+        self, location: str, *, followed: bool = False, configs: int | None = None
+    ) -> None:
+        super().__init__(location, followed=followed, configs=configs)
         self._waiting: dict[str, RunRecord] = {}
         self._writing = asyncio.Lock()  # whoever waits longest is next
         self._compacting = asyncio.Lock()

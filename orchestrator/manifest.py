@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.remote.client import request_of
 from cudnn_sweep.orchestrator.remote.staging import take_file, take_own_code
-from cudnn_sweep.orchestrator.spec import SweepSpec
+from cudnn_sweep.orchestrator.spec import SweepSpec, is_path
 
 LAUNCH_FILE = "cluster.yaml"
 NOT_THERE = ("address", "token", "allow_unauthenticated")  # of our part: how to reach it from here
@@ -29,6 +29,8 @@ NOT_THERE = ("address", "token", "allow_unauthenticated")  # of our part: how to
 
 def manifest(options: LaunchOptions, nightly_at: time | None) -> str:
     """YAML for `kubectl apply`; `nightly_at`: UTC. Raises SpecError for what is missing."""
+    if options.file is None:
+        raise SpecError(f"--manifest needs a launch file; there is no {LAUNCH_FILE} here")
     file = read_launch_file(options.file, SweepSpec)
     if nightly_at is None:
         run = _run(file, options, _words(options))
@@ -57,7 +59,12 @@ def _run(file: LaunchFile[SweepSpec], options: LaunchOptions, words: list[str]) 
 
 
 def _refuse_narrower(options: LaunchOptions) -> None:
-    allowed = LaunchOptions(file=options.file, results=options.results, program=options.program)
+    allowed = LaunchOptions(
+        file=options.file,
+        results=options.results,
+        results_asked=options.results_asked,
+        program=options.program,
+    )
     if options != allowed:
         raise SpecError(
             "--at: a night takes what it runs from the launch file, metadata.sweep.nightly"
@@ -103,7 +110,7 @@ def _own_files(file: LaunchFile[SweepSpec], options: LaunchOptions) -> dict[str,
     with tempfile.TemporaryDirectory(prefix="sweep-manifest-") as folder:
         work = Path(folder)
         take_own_code(request_of(file, options), work)
-        if suite.endswith((".yaml", ".yml")):
+        if is_path(suite):
             take_file(suite, work)
         found = sorted(path for path in work.rglob("*") if path.is_file())
         return {str(path.relative_to(work)): path.read_bytes() for path in found}

@@ -12,12 +12,15 @@ from cudnn_sweep.orchestrator.sweep_choice import Wish
 class LaunchOptions:
     """Those that are None leave it to the launch file."""
 
-    file: Path
+    file: Path | None
+    """None: without a launch file, on this machine."""
     suite: str | None = None
     results: str | None = None
     only: tuple[tuple[str, str], ...] = ()
     wish: Wish = dataclass_field(default_factory=Wish)
     dry_run: bool = False
+    try_cells: bool = False
+    """In a dry run: one short process of each cell."""
     detach: bool = False
     """On a cluster: do not follow."""
     strict: bool = False
@@ -25,6 +28,8 @@ class LaunchOptions:
     budget_minutes: float | None = None
     brief: bool = False
     """No summary at the end: a night has a report of its own."""
+    results_asked: str | None = None
+    """Where `sweep query` and `sweep report` look in the folder that this was typed in."""
     program: str = "sweep"
     """What was typed to start us: `sweep`, or its path where the shell does not find it."""
 
@@ -45,7 +50,7 @@ class LaunchOptions:
         return self._words("--resume", sweep_id, "--only", f"trial_id={trial_id}")
 
     def _words(self, *more: str) -> str:
-        words = [self.program, "launch", str(self.file)]
+        words = [self.program, "launch"] + ([] if self.file is None else [str(self.file)])
         for option, value in (("--suite", self.suite), ("--results", self.results)):
             if value is not None:
                 words += [option, value]

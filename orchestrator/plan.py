@@ -2,15 +2,19 @@
 
 import json
 import random
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
+from typing import TypeVar
 
+from cudnn_sweep.analysis.schema import SettingValue, settings
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cell import Cell, content_hash, text_hash
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.suite import SuiteSpec, too_many_trials
+
+T = TypeVar("T")
 
 OWN_SOFTWARE = ""  # the launch's own, where a sweep interleaves two
 
@@ -48,7 +52,7 @@ class Trial:
         """What `--only` can choose by, as text."""
         cell = {
             name: value
-            for name, value in asdict(self.cell).items()
+            for name, value in _values(self.cell)
             if isinstance(value, str) and name != "gpu"
         }
         numbers = {"replicate": self.replicate, "twin": self.twin, "block": self.block}
@@ -58,7 +62,7 @@ class Trial:
             "problem": self.cell.problem.name if self.cell.problem else "",
             "software": self.software,
             **cell,
-            **{name: str(value).lower() for name, value in asdict(self.config).items()},
+            **{name: str(value).lower() for name, value in _values(self.config)},
             **{name: str(value) for name, value in numbers.items()},
         }
 
@@ -67,8 +71,13 @@ class Trial:
         return self.fields()[field].lower() == value.lower()
 
 
+def _values(part: Cell | CudnnConfig) -> list[tuple[str, object]]:
+    return [(each.name, getattr(part, each.name)) for each in fields(part)]
+
+
 _texts: dict[int, tuple[Cell | CudnnConfig, str]] = {}
 MOST_TEXTS = 10_000
+LAST_IN_EVERY_ID = 4  # schema version; a later one's settings are in an id where not usual
 
 
 def _text(part: Cell | CudnnConfig) -> str:
@@ -79,8 +88,15 @@ def _text(part: Cell | CudnnConfig) -> str:
     if known is None or known[0] is not part:
         if len(_texts) >= MOST_TEXTS:
             _texts.clear()
-        known = _texts[id(part)] = (part, json.dumps(asdict(part), sort_keys=True))
+        told = {name: value for name, value in asdict(part).items() if not _is_new(name, value)}
+        known = _texts[id(part)] = (part, json.dumps(told, sort_keys=True))
     return known[1]
+
+
+def _is_new(name: str, value: SettingValue) -> bool:
+    """Whether trials that lack this setting are the same: their ids stay what they were before it."""
+    setting = settings().get(name)
+    return setting is not None and setting.since > LAST_IN_EVERY_ID and value == setting.usual
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,11 +145,11 @@ START_S = 12.0  # Ray's start, and the first import of torch
 
 
 def make_plan(name: str, suite: SuiteSpec, cells: list[Cell]) -> Plan:
-    """Rounds of every cell once, each in random order, and a block's configs in random order; the same
-    for the same content.
+    """Rounds of every cell once, each in random order; the same for the same content.
 
     So each cell's replicates are spread over the sweep, and a time budget that cuts it leaves every
-    cell as many of them, but for one: the same cells in every night.
+    cell as many of them, but for one: the same cells in every night. A block's configs are in an order
+    that is balanced over the blocks of their cell.
     """
     if fault := too_many_trials(len(cells) * suite.replicates * len(suite.configs)):
         raise SpecError(f"suite {name}: {fault}")
@@ -143,9 +159,11 @@ def make_plan(name: str, suite: SuiteSpec, cells: list[Cell]) -> Plan:
         for replicate in range(suite.replicates)
         for cell in order.sample(cells, len(cells))
     ]
+    orders = {cell.cell_id: _BlockOrder(suite, order) for cell in cells}
     trials: list[Trial] = []
     for block, (cell, replicate) in enumerate(blocks):
-        for config, twin in _configs(suite, block, order):
+        has_twin = block % suite.twin_every == 0
+        for config, twin in orders[cell.cell_id].of(replicate, has_twin=has_twin):
             trial = Trial(
                 cell=cell,
                 config=config,
@@ -159,12 +177,36 @@ def make_plan(name: str, suite: SuiteSpec, cells: list[Cell]) -> Plan:
     return Plan(suite=name, measure=suite.measure, trials=tuple(trials))
 
 
-def _configs(suite: SuiteSpec, block: int, order: random.Random) -> list[tuple[CudnnConfig, int]]:
-    configs = [(config, 0) for config in dict.fromkeys(suite.configs)]
-    if block % suite.twin_every == 0:
-        configs.append((configs[0][0], 1))
-    order.shuffle(configs)
-    return configs
+class _BlockOrder:
+    """In which order the blocks of one cell take their configs."""
+
+    def __init__(self, suite: SuiteSpec, order: random.Random) -> None:
+        configs = list(dict.fromkeys(suite.configs))
+        self._paired = configs[0]
+        self._start = order.sample(configs, len(configs))
+        self._twin_leads = order.random() < 0.5
+        self._order = order
+
+    def of(self, replicate: int, *, has_twin: bool) -> list[tuple[CudnnConfig, int]]:
+        """Each config, and which of an A/A pair it is: the second comes first in every other one."""
+        placed = [(config, 0) for config in balanced(self._start, replicate)]
+        if has_twin:
+            there = placed.index((self._paired, 0))
+            first, last = (0, there) if self._twin_leads else (there + 1, len(placed))
+            placed.insert(self._order.randint(first, last), (self._paired, 1))
+            self._twin_leads = not self._twin_leads
+        return placed
+
+
+def balanced(start: Sequence[T], number: int) -> list[T]:
+    """The order in block `number`, from 0. Of any two each comes before the other in every second block; over
+    twice as many blocks as there are members each comes first equally often.
+
+    Every second block reverses the one before it; each two of them rotate by two places.
+    """
+    first = 2 * (number // 2) % len(start)
+    rotated = [*start[first:], *start[:first]]
+    return rotated[::-1] if number % 2 else rotated
 
 
 def narrow(plan: Plan, choices: list[tuple[str, str]], asked_by: str = "--only") -> Plan:
@@ -174,10 +216,11 @@ def narrow(plan: Plan, choices: list[tuple[str, str]], asked_by: str = "--only")
         allowed = sorted(plan.trials[0].fields())
         if field not in allowed:
             raise SpecError(f"{asked_by}: unknown field {field!r}; allowed: {', '.join(allowed)}")
-        values = sorted({trial.fields()[field] for trial in kept})
-        kept = tuple(trial for trial in kept if trial.has(field, value))
-        if not kept:
+        chosen = tuple(trial for trial in kept if trial.has(field, value))
+        if not chosen:
+            values = sorted({trial.fields()[field] for trial in kept})
             raise SpecError(
                 f"{asked_by} {field}={value} leaves no trial; found: {', '.join(values[:12])}"
             )
+        kept = chosen
     return replace(plan, trials=kept)

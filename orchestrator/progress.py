@@ -39,6 +39,8 @@ class Progress:
     """Why workers gave up trials, each once."""
     given_up: list[str] = field(default_factory=list)
     """Trials that took their worker along too often."""
+    hopeless: dict[str, str] = field(default_factory=dict)
+    """Cells of which no further trial is run, by cell_id, and what each of their configs raised."""
     stopped: str | None = None
     """Why no new trial starts."""
 
@@ -54,6 +56,7 @@ class Progress:
             kept_in=dict(Counter(self.kept_in) + Counter(later.kept_in)),
             reasons=list(dict.fromkeys(self.reasons + later.reasons)),
             given_up=self.given_up + later.given_up,
+            hopeless=self.hopeless | later.hopeless,
             stopped=self.stopped or later.stopped,
         )
 

@@ -11,6 +11,7 @@ from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.errors import OrchestratorError
+from cudnn_sweep.orchestrator.hopeless import Hopeless
 from cudnn_sweep.orchestrator.private_folder import private_folder
 from cudnn_sweep.orchestrator.progress import Failure, Progress, SlotState
 
@@ -18,8 +19,12 @@ MAX_LOST = 3  # a trial that takes its worker along so often again is left for t
 
 
 class Recorder:
-    def __init__(self, location: str, *, followed: bool = False) -> None:
-        """`followed`: somebody takes copies of the records as they come."""
+    def __init__(
+        self, location: str, *, followed: bool = False, configs: int | None = None
+    ) -> None:
+        """`followed`: somebody takes copies of the records as they come. `configs`: so many of a cell must
+        raise the same before it is given up.
+        """
         self._collector = Collector(open_store(location))
         self._fresh: list[RunRecord] | None = [] if followed else None
         self._progress = Progress()
@@ -27,6 +32,7 @@ class Recorder:
         self._recorded: set[str] = set()
         self._held: dict[str, RunRecord] = {}
         self._failed_slots: list[str] = []
+        self._hopeless = Hopeless(configs)
 
     def wanted(self, trial_ids: list[str]) -> set[str]:
         """Of these, the trials that are neither recorded in this launch nor given up."""
@@ -35,6 +41,10 @@ class Recorder:
             for trial_id in trial_ids
             if trial_id not in self._recorded and self._attempts.get(trial_id, 0) <= MAX_LOST
         }
+
+    def hopeless_cells(self) -> set[str]:
+        """Those whose other trials are not run."""
+        return set(self._hopeless.cells)
 
     def begin(self, trial_id: str, position: int, slot: str) -> int | None:
         """The number of this attempt; None where no trial may start any more."""
@@ -140,6 +150,8 @@ class Recorder:
             self._fresh.extend(records)
 
     def _count(self, record: RunRecord) -> None:
+        self._hopeless.note(record)
+        self._progress.hopeless = dict(self._hopeless.cells)
         statuses = self._progress.statuses
         statuses[record.status] = statuses.get(record.status, 0) + 1
         if record.status != "ok":

@@ -132,6 +132,7 @@ class ForkedSlot:
             in_turns=in_turns,
             alone_reason=alone_reason,
             turn_cpus=show_cpus(running.cpus) or None,
+            overlapped_s=running.overlapped_s,
             slot=self.name,
             attempt=running.attempt,
             attempt_id=uuid4().hex,

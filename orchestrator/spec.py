@@ -72,15 +72,23 @@ def choose_suite(spec: SweepSpec, name: str | None) -> tuple[str, SuiteSpec]:
         chosen, suite = INLINE, SuiteSpec.model_construct(cells=spec.cells, problems=spec.problems)
     else:
         chosen = name or spec.suite or DEFAULT_SUITE
+        if name is None and is_path(chosen) and not Path(chosen).exists():
+            raise SpecError(f"metadata.sweep.suite: no file {chosen}; {allowed_suites()}")
         suite = load_suite(chosen)
     asked: dict[str, object] = {
         key: value
         for key in ("configs", "replicates", "gpus")
         if (value := getattr(spec, key)) is not None
     }
+    without_gpu: dict[str, object] = {
+        key: None for key in ("configs", "replicates") if key in asked
+    }
     if spec.measure is not None:  # what is not written there stays as the suite has it
         written = {key: getattr(spec.measure, key) for key in spec.measure.model_fields_set}
         asked["measure"] = suite.measure.model_copy(update=written)
+        if suite.without_gpu.measure is not None:
+            without_gpu["measure"] = suite.without_gpu.measure.model_copy(update=written)
+    asked["without_gpu"] = suite.without_gpu.model_copy(update=without_gpu)
     suite = suite.model_copy(update=asked)
     if fault := too_many(suite.cells, suite.configs, suite.replicates):
         raise SpecError(f"metadata.sweep with suite {chosen}: {fault}")
@@ -106,14 +114,21 @@ def cells_named(file: Path, suite: str) -> Iterator[None]:
 
 def load_suite(name: str) -> SuiteSpec:
     """A bundled suite by name, or a user's by a path that ends in .yaml."""
-    if name.endswith((".yaml", ".yml")):
+    if is_path(name):
         return read_strict(Path(name), SuiteSpec)
     if name not in suite_names():
-        raise SpecError(
-            f"unknown suite {name!r}; allowed: {', '.join(suite_names())}, or a .yaml file"
-        )
+        raise SpecError(f"unknown suite {name!r}; {allowed_suites()}")
     with as_file(SUITES.joinpath(f"{name}.yaml")) as file:
         return read_strict(file, SuiteSpec)
+
+
+def is_path(suite: str) -> bool:
+    """Of a user's own suite, not the name of a bundled one."""
+    return suite.endswith((".yaml", ".yml"))
+
+
+def allowed_suites() -> str:
+    return f"allowed: {', '.join(suite_names())}, or a .yaml file"
 
 
 def suite_names() -> list[str]:

@@ -12,23 +12,24 @@ from cudnn_sweep.analysis.cell_names import stored_names
 from cudnn_sweep.analysis.progress import planned
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.time_shares import TimeShare, time_shares
-from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
+from cudnn_sweep.analysis.verdicts import BreakEven, Verdict, undecided_lines
 from cudnn_sweep.orchestrator.completeness import shard_lines, split_lines
 from cudnn_sweep.orchestrator.contrast import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.gpus.slow import slow_gpu_lines
+from cudnn_sweep.orchestrator.hopeless import cause
 from cudnn_sweep.orchestrator.options import LaunchOptions
-from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.progress import Failure, Progress
 from cudnn_sweep.orchestrator.say import say, warn
 from cudnn_sweep.orchestrator.session import Session
-from cudnn_sweep.orchestrator.spec import DEFAULT_RESULTS
 from cudnn_sweep.orchestrator.sweep_choice import SweepChoice
-from cudnn_sweep.orchestrator.tables.verdicts import verdict_table
+from cudnn_sweep.orchestrator.tables.verdicts import verdict_label, verdict_table
 from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName
 
-FAILURES_SHOWN = 10
+CAUSES_SHOWN = 5
 LAUNCH_BOUND_NOTE = (
     "* The loop waits for the CPU: what the setting does shows in device time, not in wall time."
 )
+CELLS_NAMED = 3  # of a cause
 LEAST_SHARE = 0.005  # of the time: less shows as 0%
 
 
@@ -40,7 +41,11 @@ class Summary:
     statuses: Mapping[str, int]
     """Recorded trials of the plan by status."""
     is_complete: bool
-    """Whether all that this launch answers for is recorded."""
+    """Whether all that this launch answers for is recorded, or given up."""
+    plan_cells: Mapping[str, str]
+    """The cell_id of each trial of it."""
+    not_run: int
+    """Trials of cells that were given up."""
     completeness: Sequence[str]
     """Lines on shards and split blocks."""
     verdicts: list[Verdict]
@@ -67,7 +72,12 @@ class Summary:
             sweep_id=sweep_id,
             plan_trials=session.plan_trials,
             statuses=Counter(trial.status for trial in there),
-            is_complete=choice.is_complete(stored),
+            is_complete=not choice.lacks(stored, progress.hopeless),
+            plan_cells={trial.trial_id: trial.cell.cell_id for trial in choice.own.trials},
+            not_run=sum(
+                trial.cell.cell_id in progress.hopeless
+                for trial in choice.own.without({trial.trial_id for trial in stored}).trials
+            ),
             completeness=[*shard_lines(choice, there), *split_lines(stored)],
             verdicts=verdicts_of(store, sweep_id, session.contrasts),
             break_evens=break_evens_of(store, sweep_id, session.contrasts),
@@ -78,6 +88,10 @@ class Summary:
             slow_gpus=list(slow_gpu_lines(store, sweep_id)),
             progress=progress,
         )
+
+    def undecided(self) -> Iterator[str]:
+        """What more blocks would tell."""
+        return undecided_lines(self.verdicts, lambda each: verdict_label(each, self.cells))
 
     def counted(self) -> Iterator[str]:
         """How much is recorded, and how much of it counts."""
@@ -105,6 +119,7 @@ class Summary:
             total = sum(share.share for share in measuring)
             yield (
                 f"Where the time went: {total:.0%} measuring ({_listed(measuring)}); {_listed(others)}."
+                f"{_side_by_side(self.time_shares)}"
             )
 
     def warned(self) -> Iterator[str]:
@@ -112,6 +127,15 @@ class Summary:
         for name, count in self.warnings.items():
             yield f"{count} of {self.trials} trials: {name}: {ADVICE[name]}"
         yield from self.slow_gpus
+
+
+def _side_by_side(shares: Sequence[TimeShare]) -> str:
+    """How much of the one-time costs took a slot no time of its own."""
+    overlapped_s = sum(share.overlapped_s for share in shares)
+    paid_s = sum(share.total_s for share in shares if share.part == "one_time") + overlapped_s
+    return (
+        f" Of one-time costs {overlapped_s / paid_s:.0%} ran side by side." if overlapped_s else ""
+    )
 
 
 def _listed(shares: Sequence[TimeShare]) -> str:
@@ -128,28 +152,42 @@ def print_summary(
         console.print(verdict_table(*shown, console.width))
     if any(verdict.launch_bound for verdict in summary.verdicts):
         say(console, LAUNCH_BOUND_NOTE)
+    for line in summary.undecided():
+        say(console, line)
     for line in summary.counted():
         say(console, line)
     for line in summary.warned():
         warn(console, line)
-    _print_failures(console, summary, options)
+    _print_failures(console, summary, location, options)
     _print_next(console, summary, location, options)
 
 
-def _print_failures(console: Console, summary: Summary, options: LaunchOptions) -> None:
+def _print_failures(
+    console: Console, summary: Summary, location: str, options: LaunchOptions
+) -> None:
     progress, sweep_id = summary.progress, summary.sweep_id
     if progress.lost or progress.repeated:
         say(
             console,
             f"{progress.lost} tries were lost with their worker; {progress.repeated} records came twice.",
         )
-    for failure in progress.failures[:FAILURES_SHOWN]:
-        console.print(f"\n{failure.status}", style="red", end=" ", highlight=False)
-        say(console, failure.message)
-        say(console, f"  {options.again(sweep_id, failure.trial_id)} --retry-failed")
-    more = len(progress.failures) - FAILURES_SHOWN
+    by_cause: dict[tuple[str, str], list[Failure]] = {}
+    for failure in progress.failures:
+        by_cause.setdefault(cause(failure.status, failure.message), []).append(failure)
+    for failures in list(by_cause.values())[:CAUSES_SHOWN]:
+        _print_cause(console, summary, failures)
+        say(console, f"  {options.again(sweep_id, failures[0].trial_id)} --retry-failed")
+    if summary.not_run:
+        cells = _counted(len(progress.hopeless), "cell")
+        say(
+            console,
+            f"\n{_counted(summary.not_run, 'further trial')} of {cells} not run: every config raised the "
+            "same exception twice. Launch again after mending it.",
+        )
+    more = len(by_cause) - CAUSES_SHOWN
     if more > 0:
-        say(console, f"and {more} more: {options.program} query failures")
+        where = f"{_results(location, options)} --sweep-id {sweep_id}"
+        say(console, f"and {_counted(more, 'cause')} more: {options.program} query failures{where}")
     for reason in progress.reasons:
         say(console, f"\na worker gave up a trial: {reason}")
     for trial_id in progress.given_up:
@@ -157,13 +195,39 @@ def _print_failures(console: Console, summary: Summary, options: LaunchOptions) 
         say(console, f"  {options.again(sweep_id, trial_id)}")
 
 
+def _print_cause(console: Console, summary: Summary, failures: Sequence[Failure]) -> None:
+    """A cause, how many trials it ended and of which cells."""
+    first = failures[0]
+    ids = dict.fromkeys(summary.plan_cells.get(each.trial_id, "") for each in failures)
+    names = [summary.cells[cell_id] for cell_id in ids if cell_id in summary.cells]
+    console.print(f"\n{first.status}", style="red", end=" ", highlight=False)
+    where = f"in {_counted(len(failures), 'trial')} of {_counted(len(ids), 'cell')}"
+    say(console, f"{where}: {first.message}")
+    shown = ", ".join(names[:CELLS_NAMED]) + (", ..." if len(names) > CELLS_NAMED else "")
+    if shown:
+        say(console, f"  {shown}")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def _results(location: str, options: LaunchOptions) -> str:
+    """The option that names them, where the command would look elsewhere."""
+    return "" if location == options.results_asked else f" --results {shlex.quote(location)}"
+
+
 def _print_next(console: Console, summary: Summary, location: str, options: LaunchOptions) -> None:
-    results = "" if location == DEFAULT_RESULTS else f" --results {shlex.quote(location)}"
+    results = _results(location, options)
     program = options.program
+    one = f"{results} --sweep-id {summary.sweep_id}"
     say(console, "\nNext:", "bold")
     if not summary.is_complete:
         say(console, f"  {options.command()}   # runs what is missing")
+    if summary.progress.failures:
+        say(console, f"  {program} query failures{one}")
+    say(console, f"  {program} report --format markdown{one}   # what was found, in words")
     for query in ("helps_or_hurts", "break_even"):
-        say(console, f"  {program} query {query}{results} --sweep-id {summary.sweep_id}")
+        say(console, f"  {program} query {query}{one}")
     sql = "select workload, benchmark, median(steady_wall_ms) from records group by all"
     say(console, f'  {program} query "{sql}"{results}')

@@ -1,7 +1,7 @@
 """Which sweep a launch runs: a new one, or an earlier one that is not finished."""
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
@@ -58,6 +58,26 @@ class SweepChoice:
     def lock_name(self) -> str:
         """Shards of one plan may run side by side."""
         return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
+
+    def lacks(self, stored: Iterable[StoredTrial], hopeless: Collection[str] = ()) -> bool:
+        """Whether trials are missing that a launch could still run: not those of `hopeless` cells."""
+        there = list(stored)
+        if self.is_complete(there):
+            return False
+        recorded = {trial.trial_id for trial in planned(there)}
+        given_up = [
+            trial for trial in self.own.without(recorded).trials if trial.cell.cell_id in hopeless
+        ]
+        if self.shard is None:
+            return len(recorded) + len(given_up) < self.plan_trials
+        return len(given_up) < len(self.own.without(recorded).trials)
+
+    def cells_without_ok(self, stored: Iterable[StoredTrial]) -> set[str]:
+        """Cells of which trials are recorded, none of them ok under any config."""
+        statuses = {trial.trial_id: trial.status for trial in stored}
+        recorded = [trial for trial in self.own.trials if trial.trial_id in statuses]
+        measured = {t.cell.cell_id for t in recorded if statuses[t.trial_id] == "ok"}
+        return {trial.cell.cell_id for trial in recorded} - measured
 
     def is_complete(self, stored: Iterable[StoredTrial]) -> bool:
         """Whether these are all: of the sweep, or of the shard that this launch runs."""

@@ -18,6 +18,16 @@ from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest
 WIDTH = 100  # columns
 UNBROKEN = 10_000  # columns: a problem keeps to its line
 CELL_DIRECTIONS = {"training": "forward_backward", "inference": "forward"}
+WITHOUT_GPU = {
+    "replicates": 2,
+    "measure": {
+        "warmup_s": 0.1,
+        "warmup_limit_s": 0.2,
+        "steady_budget_s": 0.2,
+        "calibrate": False,
+        "reference_replicates": 0,
+    },
+}
 FLOP_UNITS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"))
 
 
@@ -37,6 +47,7 @@ def suite_text(trace: Trace) -> str:
     return (
         "\n".join(_head(trace))
         + f"\n{_yaml({'problems': problems}, UNBROKEN)}{_yaml({'cells': _cells(trace, kept)}, WIDTH)}"
+        + _yaml({"without_gpu": WITHOUT_GPU}, WIDTH)
     )
 
 

@@ -23,6 +23,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.group_recorder import GroupRecorder
+from cudnn_sweep.orchestrator.hopeless import configs_to_fail
 from cudnn_sweep.orchestrator.lost import ActorGone, UntilLost
 from cudnn_sweep.orchestrator.nodes_gone import GONE_S, NodesGone
 from cudnn_sweep.orchestrator.plan import Plan, Trial
@@ -113,10 +114,15 @@ class BlockRunner(tune.Trainable):
         return {"done": stopped or not self._left, "stopped": stopped}
 
     def _wanted(self, trials: list[Trial]) -> list[Trial]:
-        """Where a worker was lost, some of its block's trials are done, or given up."""
+        """Where a worker was lost, some of its block's trials are done, or given up; a cell may be too."""
         ids = [trial.trial_id for trial in trials]
-        wanted = ray.get(self._recorder.wanted.remote(ids))
-        return [trial for trial in trials if trial.trial_id in wanted]
+        asked = [self._recorder.wanted.remote(ids), self._recorder.hopeless_cells.remote()]
+        wanted, hopeless = ray.get(asked)
+        return [
+            trial
+            for trial in trials
+            if trial.trial_id in wanted and trial.cell.cell_id not in hopeless
+        ]
 
     def _begin(self, trial: Trial) -> int | None:
         assert self._slot is not None
@@ -210,19 +216,22 @@ class Host:
         here = NodeAffinitySchedulingStrategy(_own_node(), soft=False)
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         busy = min(slots.count, sum(1 for _ in session.plan.blocks()))
-        self._recorder: Any = (
-            ray.remote(GroupRecorder).options(**options).remote(results, followed=followed)
+        self.recorder: Any = (
+            ray.remote(GroupRecorder)
+            .options(**options)
+            .remote(results, followed=followed, configs=configs_to_fail(session))
         )
         gate = ray.remote(SlotGate).options(**options, max_concurrency=busy + 1)
-        self._gate: Any = gate.remote(busy)
+        self.gate: Any = gate.remote(busy)
+        """Like the recorder an actor, which stays as long as its Ray unless it is killed."""
 
     def progress(self) -> Progress:
         """How far it is; may be asked from another thread while `run` runs."""
-        return self._ask(self._recorder.progress.remote(), ANSWER_S)
+        return self._ask(self.recorder.progress.remote(), ANSWER_S)
 
     def take(self) -> list[RunRecord]:
         """Records that became durable since the last time; may be asked from another thread."""
-        found: list[RunRecord] = ray.get(self._recorder.take.remote())
+        found: list[RunRecord] = ray.get(self.recorder.take.remote())
         return found
 
     def run(
@@ -244,12 +253,12 @@ class Host:
             BlockRunner,
             session=self._session,
             make_slot=make_slot,
-            recorder=self._recorder,
-            gate=self._gate,
+            recorder=self.recorder,
+            gate=self.gate,
         )
         lost = UntilLost(
-            ActorGone("the recorder", lambda: self._recorder.wanted.remote([])),
-            ActorGone("what starts all slots at once", self._gate.is_there.remote),
+            ActorGone("the recorder", lambda: self.recorder.wanted.remote([])),
+            ActorGone("what starts all slots at once", self.gate.is_there.remote),
             self._nodes_gone(),
         )
         tuner = tune.Tuner(
@@ -272,7 +281,7 @@ class Host:
         tuner.fit()
         if lost.reason is not None:
             try:
-                ray.get(self._recorder.stop.remote(lost.reason), timeout=ANSWER_S)
+                ray.get(self.recorder.stop.remote(lost.reason), timeout=ANSWER_S)
             except ray.exceptions.RayError:
                 raise UnfinishedError(f"{lost.reason}{AGAIN}") from None
 
@@ -284,7 +293,7 @@ class Host:
 
     def finish(self, refuges: list[Path]) -> Progress:
         """Write what is held and compact; see Recorder.finish."""
-        return self._ask(self._recorder.finish.remote(self._session.sweep_id, refuges))
+        return self._ask(self.recorder.finish.remote(self._session.sweep_id, refuges))
 
     def _ask(self, answer: Any, timeout_s: float | None = None) -> Progress:
         try:

@@ -17,25 +17,44 @@ if TYPE_CHECKING:
     from tests.made_up_night import Night
     from tests.makers import Need
 
+# A thread that waits for another's share of a step sleeps: spinning, it would keep that one from its CPU
+# where more processes than CPUs are busy.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 ROOT = Path(__file__).parents[1]
 INSTALLED = ".installed"  # links: the folders under the names that they are imported by
 EXIT_STATUS = pytest.StashKey[int]()
 MUST_RUN = "SWEEP_CI"  # set where everything that tests need is installed: they must not skip there
 
-GROUPS = ("waiting", "measuring")  # marks of test files; all others give way
-NICE = 10  # of the others' process: beside one that is busy it gets a tenth of a core
+GROUPS = ("measuring", "waiting")  # marks of test files; all others give way
+NICE = 10  # of those: beside a process that is busy they get a tenth of a core
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Under `pytest -n 3` one process measures, one waits, and one that always gives way has the rest."""
+    """Under `pytest -n 3` one process measures, one waits, and the third and whichever is done before it
+    take the other files, giving way.
+    """
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
     class ByGroup(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return _group(nodeid.partition("::")[0]) or "giving way"
+            file = nodeid.partition("::")[0]
+            return _group(file) or file
 
+    config.option.loadscopereorder = False  # not the longest first, but the groups
     return ByGroup(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The groups first, where each process takes one; the rest in its order."""
+
+    def place(item: pytest.Item) -> int:
+        group = _group(item.nodeid.partition("::")[0])
+        return GROUPS.index(group) if group else len(GROUPS)
+
+    items.sort(key=place)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
+from importlib.metadata import version
 from pathlib import Path
 from runpy import run_path
 
@@ -59,6 +60,27 @@ def test_command_has_help(command: str) -> None:
     told = CliRunner().invoke(app, [command, "--help"], prog_name="sweep")
     assert told.exit_code == 0
     assert "Usage: sweep" in told.stdout
+
+
+def test_help_is_short_and_names_no_type_of_a_flag() -> None:
+    runner = CliRunner()
+    for words in (["-h"], ["launch", "-h"], ["validate", "-h"], ["scale", "controllers", "-h"]):
+        told = runner.invoke(app, words, prog_name="sweep")
+        assert told.exit_code == 0
+        assert "Usage: sweep" in told.stdout and "<bool>" not in told.stdout
+    whole = runner.invoke(app, ["--help"], prog_name="sweep").stdout
+    panels = [line.split("─ ")[1].rstrip(" ─╮") for line in whole.splitlines() if "╭" in line]
+    assert panels == [
+        "Options",
+        "Measure",
+        "Read",
+        "Every night",
+        "Clusters",
+        "This machine",
+        "How it was checked",
+    ]
+    assert "--install-completion" in whole
+    assert runner.invoke(app, ["--version"]).stdout == f"cudnn-sweep {version('cudnn-sweep')}\n"
 
 
 def test_help_names_the_extra() -> None:
@@ -139,7 +161,11 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
     from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
 
     samples = [("README.md", word) for word in ("budget_minutes", "little_memory", "loss: cross_")]
-    for document, word in [*samples, ("docs/kubernetes.md", "kubectl_image:")]:
+    more = [
+        ("docs/kubernetes.md", "kubectl_image:"),
+        ("docs/your-training.md", "my_training.py:train\n "),
+    ]
+    for document, word in [*samples, *more]:
         file = tmp_path / "cluster.yaml"
         file.write_text(sample(document, word))
         spec = read_launch_file(file, SweepSpec).sweep
@@ -171,3 +197,17 @@ def test_table_in_the_readme_is_that_of_the_stored_results() -> None:
         states = [paid[verdict.cell_id, state] for state in ("empty", "warm")]
         shown = [text.strip() for text in row.split("|")[-3:-1]]
         assert shown == [payback_text(state, wide=True) for state in states]
+
+
+def test_parts_of_in_turns_are_there_and_end_when_they_are_decided() -> None:
+    script = run_path(str(ROOT / "docs" / "in_turns.py"))
+    for name in ("aa", "planted", "order", "cold", "capped", "speeds"):
+        assert script["part_named"](name, ["1"]).suite.cells
+    needs, most = script["needs"], script["MOST_BLOCKS"]
+    assert most == {10_008: 5, 10_005: 20}
+    for limit in most:
+        assert needs(limit, None), "not measured yet"
+        assert needs(limit, (most[limit] - 1, "inconclusive"))
+        assert not needs(limit, (most[limit], "inconclusive"))
+    assert needs(10_008, (4, "hurts")), "five blocks are five"
+    assert not needs(10_005, (3, "hurts"))

@@ -1,7 +1,7 @@
 """Cell: one workload × regime × state × precision × layout on one GPU model."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
 
 from cudnn_sweep.workloads.models.choice import ModelChoice
@@ -27,7 +27,8 @@ class Cell:
 
     @property
     def cell_id(self) -> str:
-        return content_hash(asdict(self))
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        return text_hash(json.dumps(own, sort_keys=True, default=asdict))
 
     def shapes(self) -> ShapeRegime:
         return make_regime(self.regime, self.regime_parameters)

@@ -37,12 +37,16 @@ class CudnnConfig:
     """TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT: plans kept; 0 unlimited, negative none, None torch's own."""
     compute_cache_disabled: bool = False
     """CUDA_CACHE_DISABLE: each process compiles anew what CUDA keeps on disk otherwise."""
+    backward_in_caller: bool = False
+    """torch.autograd.set_multithreading_enabled(False): the backward pass runs in the thread that asks for
+    it, not in autograd's own."""
 
     def apply(self) -> None:
-        """Set variables (before the process's first CUDA call), then flags.
+        """Set variables (before the process's first CUDA call), then flags; autograd's for this thread.
 
         By attribute: `cudnn.flags(benchmark=True)` would turn cuDNN off.
         """
+        from torch.autograd.grad_mode import set_multithreading_enabled
         from torch.backends import cudnn
 
         limit = self.plan_cache_limit
@@ -53,10 +57,12 @@ class CudnnConfig:
         cudnn.benchmark = self.benchmark
         cudnn.benchmark_limit = self.benchmark_limit
         cudnn.deterministic = self.deterministic
+        set_multithreading_enabled(not self.backward_in_caller)
 
 
 def read_back(environment: Mapping[str, str]) -> CudnnConfig:
     """The config that is in force in this process, once it was applied."""
+    import torch
     from torch.backends import cudnn
 
     plan_cache_limit = environment.get(PLAN_CACHE_LIMIT)
@@ -67,6 +73,7 @@ def read_back(environment: Mapping[str, str]) -> CudnnConfig:
         deterministic=bool(cudnn.deterministic),
         heuristic_mode_b=environment.get(HEURISTIC_MODE_B) == "1",
         plan_cache_limit=None if plan_cache_limit is None else int(plan_cache_limit),
+        backward_in_caller=not torch._C._is_multithreading_enabled(),
         compute_cache_disabled=environment.get(COMPUTE_CACHE_DISABLED) == "1",
     )
 

@@ -47,6 +47,9 @@ class MeasureSpec(BaseModel):
     """or each as soon as the standard error of the median is below this share of it."""
     in_turns: bool = True
     """The processes of a block live side by side and take turns; else they run one after another."""
+    start_together: bool = False
+    """Processes that take turns pay their one-time costs side by side, before the first meets its shapes;
+    else one after another."""
     turn_cpus: Annotated[int, Field(ge=1)] | None = 1
     """On so many CPUs, the same for all of a block, where there is a GPU; none: on all that it has. So are
     loops that keep more than one busy."""

@@ -1,11 +1,12 @@
 """ShapeRegime: the rule by which input shapes arrive. One file a rule in `regimes/`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import import_module
 from itertools import cycle
+from math import ceil
 from pkgutil import iter_modules
 from typing import ClassVar, Literal
 
@@ -36,7 +37,11 @@ class ShapeRegime(ABC):
         return cycle(period)
 
     def parameters(self) -> dict[str, float]:
-        return {name: float(value) for name, value in asdict(self).items()}
+        """Without a `multiple` of 1: that is the cell as it was before there was one."""
+        values = asdict(self)
+        if values.get("multiple") == 1:
+            del values["multiple"]
+        return {name: float(value) for name, value in values.items()}
 
 
 @cache
@@ -44,12 +49,47 @@ def regime_types() -> dict[str, type[ShapeRegime]]:
     """Every rule in the folder, by name."""
     for module in iter_modules(regimes.__path__):
         import_module(f"{regimes.__name__}.{module.name}")
-    return {rule.name: rule for rule in ShapeRegime.__subclasses__()}
+    rules = [*ShapeRegime.__subclasses__(), *SpatialRegime.__subclasses__()]
+    return {rule.name: rule for rule in rules if rule is not SpatialRegime}
 
 
 def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:
     """Raises WorkloadError for an unknown rule or parameter, or a number that it does not take."""
     return make_from_parameters("regime", regime_types(), name, parameters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpatialRegime(ShapeRegime):
+    """A rule that makes sizes in space."""
+
+    varies = "space"
+
+    multiple: int = 1
+    """Every size is a multiple of it, as networks need it that halve theirs: 32 where they do so five times."""
+
+    def __post_init__(self) -> None:
+        at_least(self.name, "multiple", self.multiple, 1)
+
+    def of_multiple(self) -> str:
+        """For messages."""
+        return "" if self.multiple == 1 else f" that are multiples of {self.multiple}"
+
+    def stepped(self, base: Shape, step: int, steps: Iterable[int]) -> list[Shape]:
+        """`base` smaller by so many steps, which are multiples too. Raises WorkloadError where one has no room."""
+        wide = ceil(step / self.multiple) * self.multiple
+        counts = list(steps)
+        if min(map(self.rounded, base[2:]), default=0) - wide * max(counts) < self.multiple:
+            raise WorkloadError(
+                f"regime {self.name}: {len(counts)} sizes in steps of {wide} do not fit below {base[2:]}"
+            )
+        return [
+            resized(base, tuple(self.rounded(size) - wide * count for size in base[2:]))
+            for count in counts
+        ]
+
+    def rounded(self, size: float) -> int:
+        """The largest multiple that is no larger; at least one."""
+        return max(1, int(size) // self.multiple) * self.multiple
 
 
 def at_least(regime: str, parameter: str, value: float, least: float) -> None:

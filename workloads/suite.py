@@ -17,6 +17,7 @@ from pydantic import (
 
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.models.loss import MEAN_SQUARE
 from cudnn_sweep.workloads.parameters import NamedChoice
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, none_empty, parse_sizes, sizes_text
 from cudnn_sweep.workloads.strict import STRICT
@@ -37,6 +38,28 @@ def _read_sizes(text: object) -> object:
 
 Sizes = Annotated[Shape, BeforeValidator(_read_sizes), PlainSerializer(sizes_text)]
 Extents = Annotated[Sizes, AfterValidator(none_empty)]
+
+
+def _with_batch(sizes: Shape) -> Shape:
+    if len(sizes) < 2:
+        raise ValueError(
+            f"expected an input's sizes such as 8x3x224x224, found {sizes_text(sizes)}: a batch and more"
+        )
+    return sizes
+
+
+def _of_one_rank(inputs: list[Shape]) -> list[Shape]:
+    """A list of the tensors of one call would be cells that fail."""
+    if len({len(sizes) for sizes in inputs}) > 1:
+        found = ", ".join(map(sizes_text, inputs))
+        raise ValueError(
+            f"found {found}: a list stands for cells, one of each, whose inputs have as many sizes; a model "
+            "that takes several tensors is timed by a @workload"
+        )
+    return inputs
+
+
+ModelInput = Annotated[Extents, AfterValidator(_with_batch)]
 
 
 class BatchByDevice(BaseModel):
@@ -96,7 +119,7 @@ class ModelSpec(BaseModel):
 
     arguments: dict[str, JsonValue] = {}
     """Keyword arguments of the class or function that makes it."""
-    loss: str = "mean_square"
+    loss: str = MEAN_SQUARE
     optimiser: NamedChoice = "sgd"
 
 
@@ -111,8 +134,8 @@ class CellAxes(BaseModel):
     workload: str | list[str]
     problem: str | list[str] | None = None
     """`tutorials/rgb256`, or `tutorials` for all of that file, or a name under the suite's `problems`."""
-    input: Extents | list[Extents] | None = None
-    """Of a model: batch, channels, space, as 32x3x224x224."""
+    input: ModelInput | Annotated[list[ModelInput], AfterValidator(_of_one_rank)] | None = None
+    """Of a model: batch, channels, space, as 32x3x224x224. A list stands for cells, one of each."""
     model: ModelSpec = ModelSpec()
     direction: str | list[str] | None = None
     batch: Batch | BatchByDevice | list[Batch] | None = None
@@ -149,6 +172,18 @@ class GpuChoice(BaseModel):
     """Of each model's GPUs, rounded down, one at least."""
 
 
+class WithoutGpu(BaseModel):
+    """What a suite has in place of its own where there is no GPU: flags have no effect there, so that a run
+    only tries the suite out.
+    """
+
+    model_config = STRICT
+
+    configs: list[CudnnConfig] | None = Field(default=None, min_length=1)
+    replicates: PositiveInt | None = None
+    measure: MeasureSpec | None = None
+
+
 class SuiteSpec(BaseModel):
     model_config = STRICT
 
@@ -168,12 +203,20 @@ class SuiteSpec(BaseModel):
     gpus: GpuChoice = GpuChoice()
     preload: list[str] = []
     """Slow packages that its workloads import: the fork server imports those that are installed, once."""
+    without_gpu: WithoutGpu = WithoutGpu()
 
     @model_validator(mode="after")
     def _is_no_flood(self) -> "SuiteSpec":
         if fault := too_many(self.cells, self.configs, self.replicates):
             raise ValueError(fault)
         return self
+
+    def on(self, device: str) -> "SuiteSpec":
+        """As it runs there: `cuda` or `cpu`."""
+        if device == "cuda":
+            return self
+        other = {key: value for key, value in self.without_gpu if value is not None}
+        return self.model_copy(update=other)
 
 
 def too_many(

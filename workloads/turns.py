@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 Stage = Literal[
+    "meet",  # build the step, meet its shapes cold and calibrate
     "alone",  # measure and check, to the end, as if there were no other
     "warm_up",  # run the loop for a while
     "wall",  # time a group of its steps
@@ -44,6 +45,8 @@ class Said:
     """Device memory that is free once all shapes were met,"""
     total_bytes: int | None = None
     """of so much."""
+    one_time_s: float = 0.0
+    """What its one-time costs took it."""
     busy_cpus: float = 0.0
     """How many CPUs its loop keeps busy."""
     settled: bool = True

@@ -11,6 +11,14 @@ from cudnn_sweep.workloads.errors import WorkloadError, unknown
 
 EXTRAS = {"torchvision": "vision", "monai": "medical"}
 """Packages that an extra of ours brings."""
+OTHER_NAMES = {
+    "PIL": "pillow",
+    "cv2": "opencv-python",
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "yaml": "pyyaml",
+}
+"""Packages that are installed by another name than they are imported by."""
 
 
 def import_named(reference: str) -> object:
@@ -52,7 +60,8 @@ def _is_beside(file: Path, module: str) -> bool:
 
 def _how_to_get(package: str) -> str:
     extra = EXTRAS.get(package)
-    return f"pip install 'cudnn-sweep[{extra}]'" if extra else f"pip install {package}"
+    named = OTHER_NAMES.get(package, package)
+    return f"pip install 'cudnn-sweep[{extra}]'" if extra else f"pip install {named}"
 
 
 def module_of(place: str) -> ModuleType | None:

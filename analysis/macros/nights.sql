@@ -42,21 +42,46 @@ placed as (
         status = 'ok' and not is_doubtful(warnings) as is_timed,
         coalesce(compute_cache in ('empty', 'disabled'), false) as compiles,
         list_sum(list_transform(cold, lambda met: met.first_ms)) as cold_ms,
-        greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_bytes,
-        engines(logged_choices) as logged_engines
+        greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_bytes
     from named
     where
         (of_launch is null or parts['launch'] = of_launch)
         and (until is null or parts['date'] <= until)
 ),
 
-chosen as (
+drawn as (
     select
         kernels_hash,
-        nullif(convolution_kernels(any_value(kernels)), []) as kernel_names
+        min(struct_pack(sweep_id := sweep_id, trial_id := trial_id)) as trial
     from placed
     where kernels_hash is not null
     group by kernels_hash
+),
+
+chosen as (
+    select
+        drawn.kernels_hash,
+        nullif(choices.kernels, []) as names
+    from drawn
+    inner join choices_of('drawn') as choices on drawn.trial = choices.trial
+),
+
+nameless as (
+    select kernels_hash
+    from chosen
+    where names is null
+),
+
+-- of processes whose kernels tell no convolution
+logged as (
+    select
+        sweep_id,
+        trial_id,
+        engines(logged_choices) as names
+    from records
+    where
+        kernels_hash is null
+        or kernels_hash in (select nameless.kernels_hash from nameless)
 )
 
 select
@@ -81,9 +106,10 @@ select
     if(is_ok, relative_l2_error, null) as error,
     if(
         is_ok,
-        array_to_string(list_distinct(coalesce(chosen.kernel_names, logged_engines)), ', '),
+        array_to_string(list_distinct(coalesce(chosen.names, logged.names)), ', '),
         null
     ) as engine,
     placed.status as failure
 from placed
-left join chosen on placed.kernels_hash = chosen.kernels_hash;
+left join chosen on placed.kernels_hash = chosen.kernels_hash
+left join logged on placed.sweep_id = logged.sweep_id and placed.trial_id = logged.trial_id;

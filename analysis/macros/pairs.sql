@@ -9,8 +9,8 @@ create or replace macro no_effect_reason(
 ) as case
     when flag = 'twin' then null
     when device = 'cpu' then 'no_cuda'
-    -- whatever is compiled at run time, in cuDNN or not
-    when flag = 'compute_cache_disabled' then null
+    -- whatever is compiled at run time, or has a backward pass, in cuDNN or not
+    when flag in ('compute_cache_disabled', 'backward_in_caller') then null
     when flag = 'benchmark_limit' and not benchmark then 'flag_not_consulted'
     -- a search always asks heuristic A, and the fallback
     when flag = 'heuristic_mode_b' and benchmark then 'flag_not_consulted'
@@ -34,34 +34,56 @@ create or replace macro shown(reason, verdict) as
 create or replace macro shown_unless_it_fails(reason, fails, verdict) as
     if(fails and reason is null and verdict is not null, 'fails', shown(reason, verdict));
 
--- One row a block and set of other settings. Times of two that took turns are moved towards each
--- other's so that their ratio is the median over rounds. `pairing` is paired, doubtful, split (they
--- ran on different slots, or in different launches) or unpaired (one failed or is missing). A pair
--- is doubtful where a trial met a shared GPU, or a throttled one; but where only one side of the
--- cell is ever throttled, that is what its setting does, and the pair counts. `loop_kind` is mixed
--- where one loop was open and the other closed: their times do not compare, nor do device times
--- from two sources (null then). `compute_cache` is the state that both met (none without CUDA),
--- null where they differ; where disabling it is the contrast, what the one that had a cache met.
--- Cold costs are over the shapes that both met. The flag twin pairs a config's A/A trials; others
--- leave out the second.
+-- `pairs` names a table with sweep_id, b_trial_id and c_trial_id. One row a pair whose processes
+-- took turns: the log ratios of c's times over b's, of wall and of device.
+create or replace macro logs_in_turns(pairs) as table
+select
+    b.sweep_id,
+    b.trial_id as b_trial_id,
+    c.trial_id as c_trial_id,
+    round_log(
+        c.steady_wall_samples_ms, c.steady_wall_rounds,
+        b.steady_wall_samples_ms, b.steady_wall_rounds
+    ) as wall_log,
+    round_log(
+        c.steady_device_samples_ms, c.steady_device_rounds,
+        b.steady_device_samples_ms, b.steady_device_rounds
+    ) as device_log
+from query_table(pairs) as asked
+-- One key each: by two DuckDB joins all of a sweep's trials with all others first.
+inner join records as b on [asked.sweep_id, asked.b_trial_id] = [b.sweep_id, b.trial_id]
+inner join records as c on [asked.sweep_id, asked.c_trial_id] = [c.sweep_id, c.trial_id]
+where b.in_turns and c.in_turns;
+
+-- One row a block and set of other settings; the blocks of one verdict have one `judged_cell`.
+-- Times of two that took turns are moved towards each other's so that their ratio is the median
+-- over rounds. `pairing` is paired, doubtful, split (they ran on different slots, or in different
+-- launches) or unpaired (one failed or is missing). A pair is doubtful where a trial met a shared
+-- GPU, or a throttled one; but where only one side of the cell is ever throttled, that is what its
+-- setting does, and the pair counts. `loop_kind` is mixed where one loop was open and the other
+-- closed: their times do not compare, nor do device times from two sources (null then).
+-- `compute_cache` is the state that both met (none without CUDA), null where they differ; where
+-- disabling it is the contrast, what the one that had a cache met. Cold costs are over the shapes
+-- that both met. The flag twin pairs a config's A/A trials; others leave out the second.
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep) as table
 with trials as (
-    select * from configured(flag, of_sweep)
-    where setting in (from_value, to_value) and (flag = 'twin' or twin = 0)
-),
-
-told as (
     select
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash,
-        other_settings,
-        device,
-        benchmark,
+        *,
+        setting = from_value as b,
+        setting = to_value as c,
+        status = 'ok' as ok,
+        coalesce(in_turns, false) as took_turns,
+        coalesce(compute_cache, 'none') as cache,
+        -- what is kept of each trial until it has met the other is small: no lists of structs
+        list_transform(cold, lambda met: met.first_ms) as first_ms,
+        list_transform(cold, lambda met: met.second_ms) as second_ms,
+        list_transform(cold, lambda met: array_to_string(met.shape, 'x')) as shape_names,
+        coalesce(list_contains(warnings, 'throttled'), false) as throttled,
+        coalesce(list_contains(warnings, 'shared_gpu'), false) as shared,
+        greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_reserved_bytes,
+        greatest(cold_peak_allocated_bytes, steady_peak_allocated_bytes) as peak_allocated_bytes,
         -- a trial without cuDNN does not tell what would have run in it
         flag <> 'enabled' or enabled as tells,
-        convolutions,
         case
             when contains(lower(array_to_string(routes, ' ')), 'cudnn') then true
             when contains(array_to_string(cudnn_operations, ' '), 'cudnn_convolution') then true
@@ -75,7 +97,8 @@ told as (
             when list_max(list_transform(logged_choices, lambda choice: choice.plans_built)) <= 1
                 then false
         end as searched
-    from trials
+    from configured(flag, of_sweep)
+    where setting in (from_value, to_value) and (flag = 'twin' or twin = 0)
 ),
 
 reasons as (
@@ -94,26 +117,8 @@ reasons as (
             bool_or(others) filter (where tells),
             bool_or(searched) filter (where tells)
         ) as no_effect_reason
-    from told
-    group by cell_id, env_hash, software_hash, workload_hash, other_settings
-),
-
-sides as (
-    select
-        *,
-        setting = from_value as b,
-        setting = to_value as c,
-        status = 'ok' as ok,
-        coalesce(in_turns, false) as took_turns,
-        coalesce(compute_cache, 'none') as cache,
-        list_transform(cold, lambda met: met.first_ms) as first_ms,
-        list_transform(cold, lambda met: met.second_ms) as second_ms,
-        list_transform(cold, lambda met: array_to_string(met.shape, 'x')) as shape_names,
-        coalesce(list_contains(warnings, 'throttled'), false) as throttled,
-        coalesce(list_contains(warnings, 'shared_gpu'), false) as shared,
-        greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_reserved_bytes,
-        greatest(cold_peak_allocated_bytes, steady_peak_allocated_bytes) as peak_allocated_bytes
     from trials
+    group by cell_id, env_hash, software_hash, workload_hash, other_settings
 ),
 
 joined as (
@@ -134,18 +139,6 @@ joined as (
         and coalesce(min(workload_hash) = max(workload_hash), true)
         and bool_and(took_turns) = bool_or(took_turns) as same_place,
         if(bool_and(ok) and same_place, bool_or(took_turns), null) as own_turns,
-        round_log(
-            any_value(steady_wall_samples_ms) filter (where c and took_turns),
-            any_value(steady_wall_rounds) filter (where c and took_turns),
-            any_value(steady_wall_samples_ms) filter (where b and took_turns),
-            any_value(steady_wall_rounds) filter (where b and took_turns)
-        ) as wall_log,
-        round_log(
-            any_value(steady_device_samples_ms) filter (where c and took_turns),
-            any_value(steady_device_rounds) filter (where c and took_turns),
-            any_value(steady_device_samples_ms) filter (where b and took_turns),
-            any_value(steady_device_rounds) filter (where b and took_turns)
-        ) as device_log,
         bool_or(shared) as shared,
         coalesce(bool_or(throttled) filter (where b), false) as baseline_throttled,
         coalesce(bool_or(throttled) filter (where c), false) as candidate_throttled,
@@ -190,7 +183,7 @@ joined as (
         = any_value(kernels_source) filter (where c) as same_kernels_source,
         any_value(kernels_hash) filter (where b) as baseline_kernels_hash,
         any_value(kernels_hash) filter (where c) as candidate_kernels_hash
-    from sides
+    from trials
     group by sweep_id, block, cell_id, other_settings, software
     having flag <> 'twin' or bool_or(twin = 1) -- few blocks have a twin
 ),
@@ -202,6 +195,10 @@ kinds as (
         least(len(b_first_ms), len(c_first_ms)) as shapes,
         (b_source is not distinct from c_source) as same_source
     from joined
+),
+
+in_turns as (
+    select * from logs_in_turns('kinds')
 ),
 
 -- An open loop's budget may cut one of the two short: only steps that both made compare.
@@ -223,103 +220,129 @@ shortened as (
     inner join uneven
         on records.sweep_id = uneven.sweep_id and records.trial_id = uneven.trial_id
     where records.loop_kind = 'open'
+),
+
+paired as (
+    select
+        kinds.sweep_id,
+        kinds.block,
+        kinds.cell_id,
+        kinds.other_settings,
+        kinds.baseline_settings,
+        kinds.candidate_settings,
+        kinds.baseline_benchmark,
+        kinds.env_hash,
+        kinds.software_hash,
+        kinds.workload_hash,
+        case
+            when kinds.b_ok is null then 'candidate'
+            when kinds.c_ok is null then 'baseline'
+            else 'both'
+        end as present,
+        case
+            when not (coalesce(kinds.b_ok, false) and coalesce(kinds.c_ok, false)) then 'unpaired'
+            when not kinds.same_place then 'split'
+            when kinds.shared then 'doubtful'
+            when not (kinds.baseline_throttled or kinds.candidate_throttled) then 'paired'
+            when
+                bool_or(kinds.baseline_throttled) over cell
+                <> bool_or(kinds.candidate_throttled) over cell
+                then 'paired' -- throttling that one side alone meets is its own doing
+            else 'doubtful'
+        end as pairing,
+        coalesce(not kinds.b_ok, false) as baseline_failed,
+        coalesce(not kinds.c_ok, false) as candidate_failed,
+        kinds.baseline_throttled,
+        kinds.candidate_throttled,
+        reasons.no_effect_reason,
+        coalesce(kinds.own_kind, max(kinds.own_kind) over cell) as loop_kind,
+        case
+            when kinds.b_cache = kinds.c_cache then kinds.b_cache
+            when flag = 'compute_cache_disabled' and kinds.c_cache = 'disabled' then kinds.b_cache
+            when flag = 'compute_cache_disabled' and kinds.b_cache = 'disabled' then kinds.c_cache
+        end as compute_cache,
+        if(
+            kinds.own_kind <> 'mixed',
+            coalesce(
+                b_short.wall_ms,
+                in_rounds(kinds.b_wall_ms, kinds.c_wall_ms, -in_turns.wall_log)
+            ),
+            null
+        ) as baseline_ms,
+        if(
+            kinds.own_kind <> 'mixed',
+            coalesce(
+                c_short.wall_ms,
+                in_rounds(kinds.c_wall_ms, kinds.b_wall_ms, in_turns.wall_log)
+            ),
+            null
+        ) as candidate_ms,
+        if(
+            kinds.same_source,
+            in_rounds(kinds.b_device_ms, kinds.c_device_ms, -in_turns.device_log),
+            null
+        ) as baseline_device_ms,
+        if(
+            kinds.same_source,
+            in_rounds(kinds.c_device_ms, kinds.b_device_ms, in_turns.device_log),
+            null
+        ) as candidate_device_ms,
+        -- which kind its cell has otherwise, where this pair tells none
+        coalesce(kinds.own_turns, bool_or(kinds.own_turns) over cell, false) as in_turns,
+        kinds.launch_bound,
+        kinds.launch_bound_known,
+        kinds.shapes,
+        kinds.distinct_shapes,
+        list_sum(kinds.b_first_ms[:kinds.shapes]) as baseline_cold_ms,
+        list_sum(kinds.c_first_ms[:kinds.shapes]) as candidate_cold_ms,
+        kinds.c_first_ms[1] - kinds.b_first_ms[1] as first_shape_extra_ms,
+        kinds.b_first_ms as baseline_first_ms,
+        kinds.c_first_ms as candidate_first_ms,
+        kinds.b_second_ms as baseline_second_ms,
+        kinds.b_shape_names as shape_names,
+        kinds.baseline_cache_entries,
+        kinds.candidate_cache_entries,
+        kinds.baseline_peak_reserved_bytes,
+        kinds.candidate_peak_reserved_bytes,
+        kinds.baseline_peak_allocated_bytes,
+        kinds.candidate_peak_allocated_bytes,
+        kinds.baseline_steady_reserved_bytes,
+        kinds.candidate_steady_reserved_bytes,
+        kinds.baseline_workspace_bytes,
+        kinds.candidate_workspace_bytes,
+        kinds.same_bits,
+        kinds.warnings,
+        kinds.baseline_kernels_hash,
+        kinds.candidate_kernels_hash,
+        if(
+            kinds.same_kernels_source,
+            kinds.baseline_kernels_hash <> kinds.candidate_kernels_hash,
+            null
+        ) as other_kernels
+    from kinds
+    inner join reasons
+        on
+            kinds.cell_id = reasons.cell_id
+            and kinds.env_hash = reasons.env_hash
+            and kinds.software_hash = reasons.software_hash
+            and kinds.workload_hash is not distinct from reasons.workload_hash
+            and kinds.other_settings = reasons.other_settings
+    left join in_turns
+        on kinds.sweep_id = in_turns.sweep_id and kinds.c_trial_id = in_turns.c_trial_id
+    left join shortened as b_short
+        on kinds.sweep_id = b_short.sweep_id and kinds.b_trial_id = b_short.trial_id
+    left join shortened as c_short
+        on kinds.sweep_id = c_short.sweep_id and kinds.c_trial_id = c_short.trial_id
+    window cell as (
+        partition by
+            kinds.cell_id, kinds.env_hash, kinds.software_hash, kinds.workload_hash,
+            kinds.other_settings
+    )
 )
 
 select
-    kinds.sweep_id,
-    kinds.block,
-    kinds.cell_id,
-    kinds.other_settings,
-    kinds.baseline_settings,
-    kinds.candidate_settings,
-    kinds.baseline_benchmark,
-    kinds.env_hash,
-    kinds.software_hash,
-    kinds.workload_hash,
-    case
-        when kinds.b_ok is null then 'candidate'
-        when kinds.c_ok is null then 'baseline'
-        else 'both'
-    end as present,
-    case
-        when not (coalesce(kinds.b_ok, false) and coalesce(kinds.c_ok, false)) then 'unpaired'
-        when not kinds.same_place then 'split'
-        when kinds.shared then 'doubtful'
-        when not (kinds.baseline_throttled or kinds.candidate_throttled) then 'paired'
-        when
-            bool_or(kinds.baseline_throttled) over cell
-            <> bool_or(kinds.candidate_throttled) over cell
-            then 'paired' -- throttling that one side alone meets is its own doing
-        else 'doubtful'
-    end as pairing,
-    coalesce(not kinds.b_ok, false) as baseline_failed,
-    coalesce(not kinds.c_ok, false) as candidate_failed,
-    kinds.baseline_throttled,
-    kinds.candidate_throttled,
-    reasons.no_effect_reason,
-    coalesce(kinds.own_kind, max(kinds.own_kind) over cell) as loop_kind,
-    case
-        when kinds.b_cache = kinds.c_cache then kinds.b_cache
-        when flag = 'compute_cache_disabled' and kinds.c_cache = 'disabled' then kinds.b_cache
-        when flag = 'compute_cache_disabled' and kinds.b_cache = 'disabled' then kinds.c_cache
-    end as compute_cache,
-    if(
-        kinds.own_kind <> 'mixed',
-        coalesce(b_short.wall_ms, in_rounds(b_wall_ms, c_wall_ms, -wall_log)),
-        null
-    ) as baseline_ms,
-    if(
-        kinds.own_kind <> 'mixed',
-        coalesce(c_short.wall_ms, in_rounds(c_wall_ms, b_wall_ms, wall_log)),
-        null
-    ) as candidate_ms,
-    if(kinds.same_source, in_rounds(b_device_ms, c_device_ms, -device_log), null)
-        as baseline_device_ms,
-    if(kinds.same_source, in_rounds(c_device_ms, b_device_ms, device_log), null)
-        as candidate_device_ms,
-    -- which kind its cell has otherwise, where this pair tells none
-    coalesce(kinds.own_turns, bool_or(kinds.own_turns) over cell, false) as in_turns,
-    kinds.launch_bound,
-    kinds.launch_bound_known,
-    kinds.shapes,
-    kinds.distinct_shapes,
-    list_sum(kinds.b_first_ms[:kinds.shapes]) as baseline_cold_ms,
-    list_sum(kinds.c_first_ms[:kinds.shapes]) as candidate_cold_ms,
-    kinds.c_first_ms[1] - kinds.b_first_ms[1] as first_shape_extra_ms,
-    kinds.b_first_ms as baseline_first_ms,
-    kinds.c_first_ms as candidate_first_ms,
-    kinds.b_second_ms as baseline_second_ms,
-    kinds.b_shape_names as shape_names,
-    kinds.baseline_cache_entries,
-    kinds.candidate_cache_entries,
-    kinds.baseline_peak_reserved_bytes,
-    kinds.candidate_peak_reserved_bytes,
-    kinds.baseline_peak_allocated_bytes,
-    kinds.candidate_peak_allocated_bytes,
-    kinds.baseline_steady_reserved_bytes,
-    kinds.candidate_steady_reserved_bytes,
-    kinds.baseline_workspace_bytes,
-    kinds.candidate_workspace_bytes,
-    kinds.same_bits,
-    kinds.warnings,
-    kinds.baseline_kernels_hash,
-    kinds.candidate_kernels_hash,
-    if(kinds.same_kernels_source, kinds.baseline_kernels_hash <> kinds.candidate_kernels_hash, null)
-        as other_kernels
-from kinds
-inner join reasons
-    on
-        kinds.cell_id = reasons.cell_id
-        and kinds.env_hash = reasons.env_hash
-        and kinds.software_hash = reasons.software_hash
-        and kinds.workload_hash is not distinct from reasons.workload_hash
-        and kinds.other_settings = reasons.other_settings
-left join shortened as b_short
-    on kinds.sweep_id = b_short.sweep_id and kinds.b_trial_id = b_short.trial_id
-left join shortened as c_short
-    on kinds.sweep_id = c_short.sweep_id and kinds.c_trial_id = c_short.trial_id
-window cell as (
-    partition by
-        kinds.cell_id, kinds.env_hash, kinds.software_hash, kinds.workload_hash,
-        kinds.other_settings
-);
+    *,
+    concat_ws(
+        '|', cell_id, env_hash, software_hash, workload_hash, other_settings, loop_kind, in_turns
+    ) as judged_cell
+from paired;

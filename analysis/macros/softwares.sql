@@ -5,38 +5,50 @@
 -- or shared its GPU, and those that ran on two slots or in two launches. Of open loops only as many
 -- steps count as both made.
 create or replace macro software_blocks(of_software, of_sweep) as table
-with trials as (
+with sweeps as (
+    select distinct sweep_id
+    from records
+    where software = of_software
+),
+
+trials as (
     select
-        *,
+        sweep_id,
+        block,
+        trial_id,
+        cell_id,
+        settings,
+        launch_id,
+        slot,
+        env_hash,
+        software_hash,
+        software,
+        loop_kind,
+        steady_iterations,
+        steady_wall_ms,
+        steady_device_ms,
+        steady_device_source,
+        relative_l2_error,
+        coalesce(in_turns, false) as took_turns,
+        compute_cache,
         list_sum(list_transform(cold, lambda met: met.first_ms)) as cold_ms,
         greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_bytes
     from configured(null, of_sweep)
-    where status = 'ok' and twin = 0 and not is_doubtful(warnings)
+    where
+        status = 'ok' and twin = 0 and not is_doubtful(warnings)
+        and sweep_id in (select sweeps.sweep_id from sweeps)
 ),
 
 pairs as (
     select
         b, -- noqa: RF02
         c, -- noqa: RF02
+        b.sweep_id,
+        b.trial_id as b_trial_id,
+        c.trial_id as c_trial_id,
         b.loop_kind = 'open' and b.steady_iterations <> c.steady_iterations as is_uneven,
         least(b.steady_iterations, c.steady_iterations) as steps,
-        coalesce(b.compute_cache, 'none') as cache,
-        if(
-            c.in_turns,
-            round_log(
-                c.steady_wall_samples_ms, c.steady_wall_rounds,
-                b.steady_wall_samples_ms, b.steady_wall_rounds
-            ),
-            null
-        ) as wall_log,
-        if(
-            c.in_turns,
-            round_log(
-                c.steady_device_samples_ms, c.steady_device_rounds,
-                b.steady_device_samples_ms, b.steady_device_rounds
-            ),
-            null
-        ) as device_log
+        coalesce(b.compute_cache, 'none') as cache
     from trials as b
     inner join trials as c
         on
@@ -48,52 +60,89 @@ pairs as (
             and b.slot = c.slot
             and b.env_hash = c.env_hash
             and b.loop_kind = c.loop_kind
-            and coalesce(b.in_turns, false) = coalesce(c.in_turns, false)
+            and b.took_turns = c.took_turns
     where b.software = of_software and c.software is null
+),
+
+in_turns as (
+    select * from logs_in_turns('pairs')
+),
+
+uneven as (
+    select
+        sweep_id,
+        unnest([b_trial_id, c_trial_id]) as trial_id,
+        steps
+    from pairs
+    where is_uneven
+),
+
+shortened as (
+    select
+        records.sweep_id,
+        records.trial_id,
+        list_avg(records.steady_wall_samples_ms[:uneven.steps]) as wall_ms
+    from uneven
+    inner join records
+        on uneven.sweep_id = records.sweep_id and uneven.trial_id = records.trial_id
+    where records.loop_kind = 'open'
 )
 
 select
-    c.sweep_id,
-    c.block,
-    c.cell_id,
-    c.settings,
-    c.env_hash,
-    c.software_hash,
-    b.software_hash as baseline_software_hash,
+    pairs.c.sweep_id,
+    pairs.c.block,
+    pairs.c.cell_id,
+    pairs.c.settings,
+    pairs.c.env_hash,
+    pairs.c.software_hash,
+    pairs.b.software_hash as baseline_software_hash,
     struct_pack(
         baseline
-        := if(
-            is_uneven,
-            list_avg(b.steady_wall_samples_ms[:steps]),
-            in_rounds(b.steady_wall_ms, c.steady_wall_ms, -wall_log)
+        := coalesce(
+            b_short.wall_ms,
+            in_rounds(pairs.b.steady_wall_ms, pairs.c.steady_wall_ms, -in_turns.wall_log)
         ),
         candidate
-        := if(
-            is_uneven,
-            list_avg(c.steady_wall_samples_ms[:steps]),
-            in_rounds(c.steady_wall_ms, b.steady_wall_ms, wall_log)
+        := coalesce(
+            c_short.wall_ms,
+            in_rounds(pairs.c.steady_wall_ms, pairs.b.steady_wall_ms, in_turns.wall_log)
         )
     ) as steady_wall,
     if(
-        b.steady_device_source = c.steady_device_source,
+        pairs.b.steady_device_source = pairs.c.steady_device_source,
         struct_pack(
-            baseline := in_rounds(b.steady_device_ms, c.steady_device_ms, -device_log),
-            candidate := in_rounds(c.steady_device_ms, b.steady_device_ms, device_log)
+            baseline
+            := in_rounds(
+                pairs.b.steady_device_ms, pairs.c.steady_device_ms, -in_turns.device_log
+            ),
+            candidate
+            := in_rounds(
+                pairs.c.steady_device_ms, pairs.b.steady_device_ms, in_turns.device_log
+            )
         ),
         null
     ) as steady_device,
     if(
-        cache in ('empty', 'disabled') and b.compute_cache = c.compute_cache,
-        struct_pack(baseline := b.cold_ms, candidate := c.cold_ms),
+        pairs.cache in ('empty', 'disabled') and pairs.b.compute_cache = pairs.c.compute_cache,
+        struct_pack(baseline := pairs.b.cold_ms, candidate := pairs.c.cold_ms),
         null
     ) as cold_empty,
     if(
-        cache not in ('empty', 'disabled') and b.compute_cache is not distinct from c.compute_cache,
-        struct_pack(baseline := b.cold_ms, candidate := c.cold_ms),
+        pairs.cache not in ('empty', 'disabled')
+        and pairs.b.compute_cache is not distinct from pairs.c.compute_cache,
+        struct_pack(baseline := pairs.b.cold_ms, candidate := pairs.c.cold_ms),
         null
     ) as cold_warm,
-    struct_pack(baseline := b.peak_bytes::double, candidate := c.peak_bytes::double) as peak_memory,
     struct_pack(
-        baseline := b.relative_l2_error, candidate := c.relative_l2_error
+        baseline := pairs.b.peak_bytes::double, candidate := pairs.c.peak_bytes::double
+    ) as peak_memory,
+    struct_pack(
+        baseline := pairs.b.relative_l2_error, candidate := pairs.c.relative_l2_error
     ) as error -- noqa: RF04
-from pairs;
+from pairs
+left join in_turns
+    on pairs.sweep_id = in_turns.sweep_id and pairs.c_trial_id = in_turns.c_trial_id
+left join shortened as b_short
+    on pairs.sweep_id = b_short.sweep_id and pairs.b_trial_id = b_short.trial_id
+left join shortened as c_short
+    on pairs.sweep_id = c_short.sweep_id and pairs.c_trial_id = c_short.trial_id;

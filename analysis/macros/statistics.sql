@@ -89,6 +89,49 @@ create or replace macro p_of_effect(mean, se, df, least) as case
     else t_above((abs(mean) - least) / se, df) + t_above((abs(mean) + least) / se, df)
 end;
 
+-- The quantile of the normal distribution that lies above a share of 1 - p; p is at most 0.5. Good to
+-- 5e-4 (Abramowitz and Stegun, 26.2.23).
+create or replace macro normal_above(p) as
+    sqrt(-2 * ln(p))
+    - (2.515517 + 0.802853 * sqrt(-2 * ln(p)) - 0.020656 * ln(p))
+    / (
+        1 + 1.432788 * sqrt(-2 * ln(p)) - 0.378538 * ln(p)
+        + 0.001308 * sqrt(-2 * ln(p)) ** 3
+    );
+
+-- How many more blocks than df + 1 would decide, should the mean and the scatter of those there are
+-- be the true ones: so many that a test at `level` (at 5% that of equivalence) passes in four of
+-- five cases. Null below three blocks, whose scatter tells little, and beyond 1,000: too near the
+-- minimum effect.
+create or replace macro blocks_to_decide(mean, se, df, level, least) as case
+    when df >= 2 and se > 0 and abs(mean) <> least
+        then nullif(least(greatest(ceil(
+            ((normal_above(level) + 0.8416) * se / (abs(mean) - least)) ** 2 * (df + 1)
+            + normal_above(level) ** 2 / 2
+        ) - (df + 1), 1), 1001), 1001)::bigint
+end;
+
+-- The 20% trimmed mean of `logs`, a sorted list, with Yuen's standard error and its degrees of
+-- freedom: of the typical process, whatever a few odd ones do. Null below five values.
+create or replace macro typical_of(logs) as case
+    when len(logs) >= 5
+        then struct_pack(
+            mean := list_avg(logs[len(logs) // 5 + 1:len(logs) - len(logs) // 5]),
+            se := sqrt(
+                list_var_samp(list_transform(
+                    logs,
+                    lambda log: least(
+                        greatest(log, logs[len(logs) // 5 + 1]), logs[len(logs) - len(logs) // 5]
+                    )
+                ))
+                * (len(logs) - 1)
+                / (len(logs) - 2 * (len(logs) // 5))
+                / (len(logs) - 2 * (len(logs) // 5) - 1)
+            ),
+            df := len(logs) - 2 * (len(logs) // 5) - 1
+        )
+end;
+
 create or replace macro verdict(mean, se, df, adjusted_p, least) as case
     when adjusted_p <= 0.05 and mean < 0 then 'helps'
     when adjusted_p <= 0.05 then 'hurts'
@@ -99,7 +142,7 @@ end;
 -- The verdicts of a question. `estimates` names a table of log ratios, one row a cell and clock,
 -- with mean, se, df and family; a clock is what was compared (wall, device, memory, ...). Of the p
 -- values of each clock and family those count that pass Benjamini and Hochberg's procedure over its
--- rows.
+-- rows. `blocks_needed` is null where the verdict is not inconclusive.
 create or replace macro judged(estimates, min_effect) as table
 with given as (
     select
@@ -137,6 +180,21 @@ adjusted as (
                 )
         end as adjusted_p
     from scaled
+),
+
+-- at which level one further row would pass the procedure
+levelled as (
+    select
+        *,
+        if(
+            abs(mean) > least,
+            0.05 * least(
+                1 + count(*) filter (where adjusted_p <= 0.05) over (partition by clock, family),
+                count(p) over (partition by clock, family)
+            ) / count(p) over (partition by clock, family),
+            0.05
+        ) as level
+    from adjusted
 )
 
 select
@@ -145,8 +203,10 @@ select
     exp(mean) as ratio,
     exp(mean - t_95(df) * se) as ratio_low,
     exp(mean + t_95(df) * se) as ratio_high,
-    verdict(mean, se, df, adjusted_p, least) as verdict
-from adjusted;
+    verdict(mean, se, df, adjusted_p, least) as verdict,
+    if(verdict = 'inconclusive', blocks_to_decide(mean, se, df, level, least), null)
+        as blocks_needed
+from levelled;
 
 -- Welch's comparison of two groups' means, from their variances and sizes: its standard error, and
 -- its degrees of freedom, rounded down to whole ones. Null where a group has less than two values.
@@ -159,4 +219,11 @@ create or replace macro welch_df(var_1, n_1, var_2, n_2) as case
         (var_1 / n_1 + var_2 / n_2) ** 2
         / ((var_1 / n_1) ** 2 / (n_1 - 1) + (var_2 / n_2) ** 2 / (n_2 - 1))
     )::bigint
+end;
+
+-- So many distinct shapes cost no more than `saved`: the first one `first`, each further one
+-- `later`. Null where a further one costs nothing, and of what is null.
+create or replace macro shapes_within(saved, first, later) as case
+    when saved < first then 0
+    when later > 0 then floor(1 + (saved - first) / later)::bigint
 end;

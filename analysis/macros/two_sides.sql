@@ -174,13 +174,10 @@ processes as materialized (
         members.cell,
         counted.side,
         counted.sweep_id,
+        counted.trial_id,
         counted.launch_id,
         counted.block,
         counted.slot,
-        if(counted.took_turns, counted.steady_wall_samples_ms, null) as wall_times,
-        if(counted.took_turns, counted.steady_wall_rounds, null) as wall_rounds,
-        if(counted.took_turns, counted.steady_device_samples_ms, null) as device_times,
-        if(counted.took_turns, counted.steady_device_rounds, null) as device_rounds,
         coalesce(shortened.wall_ms, counted.steady_wall_ms) as wall_ms,
         if(members.same_source, counted.steady_device_ms, null) as device_ms
     from members
@@ -208,21 +205,14 @@ sides as materialized (
     group by cell, side
 ),
 
-block_logs as (
+same_block as (
     select
         x.cell,
-        coalesce(
-            round_log(y.wall_times, y.wall_rounds, x.wall_times, x.wall_rounds),
-            log_ratio(y.wall_ms, x.wall_ms)
-        ) as wall,
-        if(
-            x.device_ms is null or y.device_ms is null,
-            null,
-            coalesce(
-                round_log(y.device_times, y.device_rounds, x.device_times, x.device_rounds),
-                log_ratio(y.device_ms, x.device_ms)
-            )
-        ) as device
+        x.sweep_id,
+        x.trial_id as b_trial_id,
+        y.trial_id as c_trial_id,
+        log_ratio(y.wall_ms, x.wall_ms) as wall,
+        log_ratio(y.device_ms, x.device_ms) as device
     from processes as x
     inner join processes as y
         on
@@ -232,6 +222,24 @@ block_logs as (
             and x.slot = y.slot
             and x.launch_id = y.launch_id
     where x.side = 'a' and y.side = 'b'
+),
+
+in_turns as (
+    select * from logs_in_turns('same_block')
+),
+
+block_logs as (
+    select
+        same_block.cell,
+        coalesce(in_turns.wall_log, same_block.wall) as wall,
+        if(same_block.device is null, null, coalesce(in_turns.device_log, same_block.device))
+            as device
+    from same_block
+    left join in_turns
+        on
+            same_block.sweep_id = in_turns.sweep_id
+            and same_block.b_trial_id = in_turns.b_trial_id
+            and same_block.c_trial_id = in_turns.c_trial_id
 ),
 
 in_blocks as (

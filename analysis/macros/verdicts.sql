@@ -8,11 +8,10 @@ create or replace macro contrast_verdicts(
 ) as table
 with blocks as materialized (
     select
-        * exclude (baseline_first_ms, candidate_first_ms, baseline_second_ms, shape_names),
-        concat_ws(
-            '|', cell_id, env_hash, software_hash, workload_hash, other_settings, loop_kind,
-            in_turns
-        ) as cell,
+        * exclude (
+            baseline_first_ms, candidate_first_ms, baseline_second_ms, shape_names, judged_cell
+        ),
+        judged_cell as cell,
         loop_kind = 'closed'
         and compute_cache in (cache_state, 'none', 'disabled') as weighs_cold,
         pairing = 'paired' as counts
@@ -41,6 +40,14 @@ by_clock as (
     unpivot logs
     on wall, device, memory, net
     into name clock value log_ratio
+),
+
+typical as (
+    select
+        cell,
+        typical_of(list_sort(list(wall) filter (where wall is not null))) as wall
+    from logs
+    group by cell
 ),
 
 reasons as (
@@ -97,6 +104,10 @@ cells as (
         > count(*) filter (where baseline_failed and not candidate_failed) as fails,
         median(baseline_ms) filter (where counts) as baseline_ms,
         median(candidate_ms) filter (where counts) as candidate_ms,
+        min(baseline_ms) filter (where counts) as baseline_fastest_ms,
+        max(baseline_ms) filter (where counts) as baseline_slowest_ms,
+        min(candidate_ms) filter (where counts) as candidate_fastest_ms,
+        max(candidate_ms) filter (where counts) as candidate_slowest_ms,
         median(baseline_device_ms) filter (where counts) as baseline_device_ms,
         median(candidate_device_ms) filter (where counts) as candidate_device_ms,
         sum(launch_bound) filter (where counts) as launch_bound_trials,
@@ -136,6 +147,10 @@ answered as (
         wall.ratio,
         wall.ratio_low,
         wall.ratio_high,
+        exp(typical.wall.mean) as typical_ratio,
+        exp(typical.wall.mean - t_95(typical.wall.df) * typical.wall.se) as typical_ratio_low,
+        exp(typical.wall.mean + t_95(typical.wall.df) * typical.wall.se) as typical_ratio_high,
+        wall.blocks_needed as wall_blocks_needed,
         device.ratio as device_ratio,
         device.ratio_low as device_ratio_low,
         device.ratio_high as device_ratio_high,
@@ -152,6 +167,7 @@ answered as (
         if(cells.loop_kind = 'open', null, coalesce(net.verdict, 'inconclusive'))
             as net_statistical_verdict
     from cells
+    left join typical on cells.cell = typical.cell
     left join verdicts as wall on cells.cell = wall.cell and wall.clock = 'wall'
     left join verdicts as device on cells.cell = device.cell and device.clock = 'device'
     left join verdicts as memory on cells.cell = memory.cell and memory.clock = 'memory'
@@ -161,8 +177,13 @@ answered as (
 )
 
 select
-    *,
-    shown_unless_it_fails(no_effect_reason, fails, wall_statistical_verdict) as wall_verdict,
+    * exclude (wall_blocks_needed),
+    if(
+        blocks + split_blocks + doubtful_blocks = 0 and (not fails or no_effect_reason is not null),
+        'not_measured',
+        shown_unless_it_fails(no_effect_reason, fails, wall_statistical_verdict)
+    ) as wall_verdict,
+    if(wall_verdict = 'inconclusive', wall_blocks_needed, null) as blocks_needed,
     shown_unless_it_fails(no_effect_reason, fails, device_statistical_verdict) as device_verdict,
     shown_unless_it_fails(no_effect_reason, fails, memory_statistical_verdict) as memory_verdict,
     shown_unless_it_fails(no_effect_reason, fails, net_statistical_verdict) as net_verdict

@@ -68,7 +68,9 @@ def named(table: pa.Table) -> list[ReportCell]:
     words = words_apart([asdict(cell) for cell in cells])
     said = {"what", *_telling_apart(words)}
     environment = _environment_said(cells)
-    places = [" ".join(str(getattr(cell, name)) for name in environment) for cell in cells]
+    places = [
+        " ".join(value for name in environment if (value := getattr(cell, name))) for cell in cells
+    ]
     labels = _joined(words, said, places)
     common = Counter(labels)
     return [
@@ -112,11 +114,14 @@ def _telling_apart(words: list[Words]) -> list[str]:
 
 
 def _environment_said(cells: list[StoredCell]) -> list[str]:
-    """What tells environments apart, and nothing that follows from the rest of it."""
+    """What tells environments apart, and nothing that follows from the rest of it. Code is a cell's own:
+    it is said where one cell ran in several versions.
+    """
     said: list[str] = []
     for name in ENVIRONMENT:
-        known = {tuple(getattr(cell, each) for each in said) for cell in cells}
-        finer = {tuple(getattr(cell, each) for each in (*said, name)) for cell in cells}
+        besides = [*said, "cell_id"] if name == "code" else said
+        known = {tuple(getattr(cell, each) for each in besides) for cell in cells}
+        finer = {tuple(getattr(cell, each) for each in (*besides, name)) for cell in cells}
         if len(finer) > len(known):
             said.append(name)
     return said

@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.analysis.database import Database, open_database
 from cudnn_sweep.analysis.queries import NamedQuery, Value, load_query, parse_query
 from cudnn_sweep.analysis.report.cells import ReportCell, named
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.stored import Stored
 from cudnn_sweep.analysis.time_shares import TimeShare
 from cudnn_sweep.analysis.verdicts import BreakEven, CellKey, Verdict
 
@@ -45,7 +45,7 @@ class Compared:
 class Content:
     """All of a report but its words and pictures."""
 
-    location: str
+    locations: Sequence[str]
     """The results' place as it was typed, for commands that ask them again."""
     sweep_id: str | None
     min_effect: float
@@ -69,8 +69,8 @@ class Content:
 
 
 def gather(
-    store: Store,
-    location: str,
+    store: Stored,
+    locations: Sequence[str],
     sweep_id: str | None,
     contrasts: Iterable[Contrast],
     min_effect: float,
@@ -80,7 +80,7 @@ def gather(
         answers = [_compared(database, contrast, min_effect) for contrast in contrasts]
         compared = [answer for answer in answers if answer.verdicts]
         return Content(
-            location=location,
+            locations=locations,
             sweep_id=sweep_id,
             min_effect=min_effect,
             cells=cells,

@@ -22,6 +22,7 @@ SHOWN = {
     "warm_payback": "pays back, warm cache",
     "memory_ratio": "memory ratio",
     "blocks": "blocks",
+    "blocks_needed": "more blocks to decide",
 }
 PARTS = {"part": "part", "kind": "kind", "total_s": "seconds", "share": "share"}
 

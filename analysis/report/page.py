@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 
 from cudnn_sweep.analysis.report.figures.every import figures
 from cudnn_sweep.analysis.report.figures.figure import Figure
@@ -11,9 +12,14 @@ from cudnn_sweep.analysis.report.single_file import single_file
 
 
 def to_html(payload: Payload) -> str:
-    drawn = [_figure(each) for each in figures(PAGE, payload.min_effect)]
-    data = payload.as_json() | {"figures": drawn}
+    data = payload.as_json() | {"figures": _drawn(payload.min_effect)}
     return single_file("report/template.html", script="report/report.js", data=data)
+
+
+@cache
+def _drawn(min_effect: float) -> list[Mapping[str, object]]:
+    """The same for all reports, and most of the time that one takes."""
+    return [_figure(each) for each in figures(PAGE, min_effect)]
 
 
 def _figure(figure: Figure) -> Mapping[str, object]:

@@ -10,7 +10,7 @@ from cudnn_sweep.analysis.report.cells import shared
 from cudnn_sweep.analysis.report.content import Compared, Content
 from cudnn_sweep.analysis.report.sheets import Sheet, sheets
 
-WARNINGS = ("throttled", "shared_gpu", "power_capped", "clocks_unsettled")
+WARNINGS = ("throttled", "shared_gpu", "power_capped", "clocks_unsettled", "other_shapes")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +54,7 @@ class Payload:
 
 def payload(content: Content) -> Payload:
     return Payload(
-        location=content.location,
+        location=", ".join(content.locations),
         min_effect=content.min_effect,
         common=shared(list(content.cells)),
         nothing=_nothing(content),
@@ -74,7 +74,8 @@ def _nothing(content: Content) -> str | None:
 
 
 def _command(content: Content, question: str) -> str:
-    return f"sweep query {question} --results {shlex.quote(content.location)}"
+    where = " ".join(f"--results {shlex.quote(each)}" for each in content.locations)
+    return f"sweep query {question} {where}"
 
 
 def _in_words(content: Content, compared: Compared) -> ComparedWords:

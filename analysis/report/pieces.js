@@ -11,6 +11,7 @@ const VERDICTS = {
   equivalent: "■ equivalent",
   inconclusive: "● inconclusive",
   no_effect: "✚ no effect",
+  not_measured: "– not measured",
 };
 const MOST_ROWS = 200; // of a table, until all are asked for
 const narrow = matchMedia("(max-width: 700px)");

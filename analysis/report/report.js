@@ -21,6 +21,7 @@ const CELL_COLUMNS = [
   { field: "warm_payback", title: "warm cache", kind: "text", sort: "warm_iterations" },
   { field: "memory_ratio", title: "memory ratio", kind: "ratio" },
   { field: "blocks", title: "blocks", kind: "number" },
+  { field: "blocks_needed", title: "more blocks to decide", kind: "number" },
 ];
 const MOST_DENSE_PX = 720; // of a chart whose lines have no names
 const DENSE_ROWS = 60; // more lines than these go without names

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cudnn_sweep.analysis.formats import two_digits
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
-from cudnn_sweep.analysis.verdicts import BreakEven, CellKey, Verdict
+from cudnn_sweep.analysis.verdicts import BreakEven, CellKey, Verdict, undecided_lines
 
-VERDICTS = ("fails", "helps", "hurts", "equivalent", "inconclusive", "no_effect")
+VERDICTS = ("fails", "helps", "hurts", "equivalent", "inconclusive", "no_effect", "not_measured")
 CACHES = ("empty", "warm")
 REASONS = {
     "no_cuda": "there is no GPU",
@@ -46,6 +46,7 @@ def headline(compared: Compared, min_effect: float) -> str:
         "equivalent": f"makes no difference of {100 * min_effect:.3g}% in",
         "inconclusive": "cannot be told in",
         "no_effect": "can have no effect in",
+        "not_measured": "is not measured in",
     }
     said = [f"{phrase} {counts[name]:,}" for name, phrase in phrases.items() if counts[name]]
     total = counted(len(compared.verdicts), "cell")
@@ -64,7 +65,9 @@ def verdict_counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 
 def sentences(compared: Compared, labels: Mapping[CellKey, str]) -> list[str]:
-    """The largest gain, the largest loss, and why a setting had no effect where it had none."""
+    """The largest gain, the largest loss, what more blocks would tell, and why a setting had no effect where
+    it had none.
+    """
     gains = [each for each in compared.verdicts if each.wall_verdict == "helps"]
     losses = [each for each in compared.verdicts if each.wall_verdict == "hurts"]
     said = [TWINS] if compared.contrast.is_twins else []
@@ -75,6 +78,7 @@ def sentences(compared: Compared, labels: Mapping[CellKey, str]) -> list[str]:
         said.append(_largest("loss", losses, compared, labels))
     if not gains or not losses:
         said.append(f"No cell is seen to {_neither(bool(gains), bool(losses))}.")
+    said += undecided_lines(compared.verdicts, lambda each: labels[each.key])
     return [*said, *_why_without_effect(compared.verdicts)]
 
 

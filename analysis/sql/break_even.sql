@@ -4,6 +4,9 @@
 -- $candidate TEXT = 'true': its value in the candidate
 -- $per TEXT = 'regime': regime, or shape for a row of each distinct shape of a regime
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, compute_cache, outcome, break_even_iterations[break_even_low break_even_high],
+--     tuning_ms, gain_ms, no_effect_reason
+-- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell, set of other settings and state of the compute cache (empty, warm, disabled; none
 -- without CUDA). Tuning is the candidate's cold cost, the first calls of all shapes, less the
@@ -45,11 +48,8 @@
 -- gain_ms_high: upper end of its 95% interval
 with blocks as materialized (
     select
-        *,
-        concat_ws(
-            '|', cell_id, env_hash, software_hash, workload_hash, other_settings, loop_kind,
-            in_turns
-        ) as cell,
+        * exclude (judged_cell),
+        judged_cell as cell,
         if(loop_kind = 'closed', baseline_ms - candidate_ms, null) as gain_ms
     from block_pairs($field, $baseline, $candidate, $sweep_id)
     where pairing = 'paired'

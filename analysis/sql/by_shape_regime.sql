@@ -8,6 +8,9 @@
 -- $iterations BIGINT = 1000: iterations over which the net verdict weighs gain against cold cost
 -- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost the net verdict takes
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_verdict,
+--     device_ratio, net_verdict
+-- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell and set of other settings, as helps_or_hurts has them and with the same verdicts;
 -- the regimes of one workload or problem follow each other, the fixed shape first, then by their

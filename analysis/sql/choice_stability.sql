@@ -1,5 +1,8 @@
 -- Do processes agree on the kernels they choose, and what does it cost where they do not?
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, config, processes, distinct_choices, choice_share, entropy_bits,
+--     slowest_choice_ratio
+-- none: no process told its kernels: they are known of ok trials on a GPU
 --
 -- A row a cell and config. A choice is what the convolutions of one step launch: kernels, their
 -- order and grids; every process draws its own. The modal choice is the most common one. Entropy is
@@ -36,7 +39,7 @@ with drawn as (
         kernels_hash,
         any_value(config) as config,
         count(*) as processes,
-        any_value(kernels) as kernels,
+        min(struct_pack(sweep_id := sweep_id, trial_id := trial_id)) as trial,
         median(steady_device_ms) as choice_device_ms,
         list(steady_device_ms) filter (where steady_device_ms is not null) as device_ms,
         max(layout_conversions) as layout_conversions,
@@ -45,7 +48,8 @@ with drawn as (
             as conversion_shares,
         count(logged_kernels_agree) as logs_taken,
         count(*) filter (where logged_kernels_agree) as logs_that_agree,
-        arg_min(logged_choices, started_at) filter (where logged_kernels_agree) as logged_choices,
+        arg_min(struct_pack(sweep_id := sweep_id, trial_id := trial_id), started_at)
+        filter (where logged_kernels_agree) as log_trial,
         max(logged_workspace_bytes) filter (where logged_kernels_agree) as logged_workspace_bytes
     from configured(null, $sweep_id)
     where status = 'ok' and kernels_hash is not null
@@ -83,7 +87,7 @@ found as (
         max(processes) / sum(processes) as choice_share,
         log2(sum(processes)) - sum(processes * log2(processes)) / sum(processes) as raw_entropy,
         greatest(raw_entropy, 0) as entropy_bits, -- rounding may leave it below 0
-        convolution_kernels(any_value(kernels) filter (where is_modal)) as kernels,
+        any_value(trial) filter (where is_modal) as trial,
         any_value(choice_device_ms) filter (where is_modal) as choice_device_ms,
         flatten(list(device_ms)) as every_device_ms,
         max(choice_device_ms) / min(choice_device_ms) as slowest_choice_ratio,
@@ -92,7 +96,7 @@ found as (
         list_median(flatten(list(conversion_shares))) as layout_conversion_share,
         sum(logs_taken)::bigint as logs_taken,
         sum(logs_that_agree)::bigint as logs_that_agree,
-        engines(any_value(logged_choices) filter (where is_modal)) as logged_engines,
+        any_value(log_trial) filter (where is_modal) as log_trial,
         max(logged_workspace_bytes) filter (where is_modal) as logged_workspace_bytes,
         kernels_source,
         cell_id,
@@ -101,6 +105,18 @@ found as (
         workload_hash
     from ranked
     group by cell_id, env_hash, software_hash, workload_hash, settings, kernels_source
+),
+
+asked as ( -- noqa: ST03
+    select trial
+    from found
+    union all
+    select log_trial as trial
+    from found
+),
+
+told as (
+    select * from choices_of('asked')
 )
 
 select -- noqa: ST06
@@ -120,7 +136,7 @@ select -- noqa: ST06
     found.choice,
     found.choice_share,
     found.entropy_bits,
-    found.kernels,
+    told.kernels,
     found.choice_device_ms,
     list_median(found.every_device_ms) as device_ms,
     list_min(found.every_device_ms) as device_ms_min,
@@ -131,7 +147,7 @@ select -- noqa: ST06
     found.layout_conversion_share,
     found.logs_taken,
     found.logs_that_agree,
-    found.logged_engines,
+    from_log.engines as logged_engines,
     found.logged_workspace_bytes,
     found.kernels_source,
     found.cell_id,
@@ -140,6 +156,8 @@ select -- noqa: ST06
     found.workload_hash
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
+left join told on found.trial = told.trial
+left join told as from_log on found.log_trial = from_log.trial
 inner join counted
     on
         found.cell_id = counted.cell_id

@@ -4,6 +4,9 @@
 -- $candidate TEXT = 'true': its value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, compute_cache, baseline_cold_ms, candidate_cold_ms,
+--     cold_ratio[cold_ratio_low cold_ratio_high], cold_verdict, extra_ms
+-- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell, set of other settings and state of the compute cache (empty, warm, disabled; none
 -- without CUDA). A cold cost is the sum of the first calls of each distinct shape that both trials

@@ -3,6 +3,9 @@
 -- $candidate TEXT = NULL: the other's; every other one where null
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, contrast, settings, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
+--     wall_verdict, device_verdict
+-- none: no cell was measured on two GPU models with the same torch, CUDA and cuDNN
 --
 -- A row a cell of the candidate, config and GPU to compare it with: of another model, or of another
 -- memory size, clock policy or slice (another env_hash). Compared where torch, CUDA and cuDNN are

@@ -3,6 +3,9 @@
 -- $candidate TEXT = NULL: a version or software_hash; the one that measured last where null
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, contrast, settings, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
+--     wall_verdict, device_verdict
+-- none: no cell was measured with two softwares on the same hardware
 --
 -- A row a cell and config that two softwares measured on the same hardware. A version is that of
 -- torch, cuDNN, the driver or this program. The two softwares' processes ran in different blocks,

@@ -1,5 +1,8 @@
 -- Do configs and processes compute the same, and how far from float64?
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, config, processes, distinct_fingerprints, bitwise_repeatable, same_as_default,
+--     relative_l2_error
+-- none: no trial ended well
 --
 -- A row a cell and config. A fingerprint is of the bits of a step's outputs and gradients; a
 -- process without an error of its own shares that of one with the same fingerprint. PyTorch's

@@ -1,5 +1,7 @@
 -- What is measured of each sweep, how often, and what is missing?
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: sweep_id, cell, blocks, usable_blocks, planned, recorded, ok, failed, missing
+-- none: no trial is recorded
 --
 -- A row a sweep and cell. A block has each of the cell's configs once: what is planned of a cell is
 -- reckoned from its blocks, and a cell or block of which nothing is recorded shows in none. The

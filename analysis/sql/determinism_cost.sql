@@ -4,6 +4,9 @@
 -- $candidate TEXT = 'true': its value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_verdict,
+--     device_ratio, reproducibility
+-- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell and set of other settings. Results are the bits of one step's outputs and gradients
 -- from equal inputs; distinct ones are counted over processes, and a process repeats its own where
@@ -113,5 +116,6 @@ left join results as c
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout,
-    found.other_settings, found.software_hash, found.loop_kind, found.cell_id, found.env_hash,
+    found.other_settings, found.software_hash, found.loop_kind, found.in_turns, found.cell_id,
+    found.env_hash,
     found.workload_hash

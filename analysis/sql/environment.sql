@@ -1,9 +1,13 @@
 -- On what hardware and software was everything measured, and was it steady?
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: host, gpu, slots, driver, cudnn, torch, trials, sweeps
+-- none: no trial is recorded
 --
 -- A row a host, hardware and software.
 --
 -- slots: GPUs of the host that measured, or CPU slots
+-- cpu_cores: the most that a trial had
+-- fewest_cpu_cores: the fewest
 -- trials: trials recorded there
 -- sweeps: sweeps that they are of
 -- first_started_at: when the first of them started, UTC
@@ -12,6 +16,7 @@
 -- shared_gpu: trials in which another process used the GPU
 -- power_capped: trials in which the power limit held the clock down
 -- clocks_unsettled: trials in which the clock moved while times were taken
+-- other_shapes: trials whose workload made other shapes than it was asked for
 -- sm_clock_mhz: SM clock, median over trials
 -- sm_clock_low_mhz: lowest SM clock seen
 -- power_w: mean power, median over trials
@@ -30,6 +35,7 @@ select -- noqa: ST06
     max(power_limit_w) as power_limit_w,
     count(distinct slot) as slots,
     max(cpu_cores) as cpu_cores,
+    min(cpu_cores) as fewest_cpu_cores,
     any_value(driver) as driver,
     any_value(cuda) as cuda,
     any_value(cudnn) as cudnn,
@@ -47,6 +53,7 @@ select -- noqa: ST06
     count(*) filter (where list_contains(warnings, 'shared_gpu')) as shared_gpu,
     count(*) filter (where list_contains(warnings, 'power_capped')) as power_capped,
     count(*) filter (where list_contains(warnings, 'clocks_unsettled')) as clocks_unsettled,
+    count(*) filter (where list_contains(warnings, 'other_shapes')) as other_shapes,
     median(sm_clock_mhz) as sm_clock_mhz,
     min(sm_clock_low_mhz) as sm_clock_low_mhz,
     median(power_w) as power_w,

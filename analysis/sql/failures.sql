@@ -1,5 +1,7 @@
 -- Which trials did not end well, and what went wrong?
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, config, replicate, status, message, trial_id
+-- none: every recorded trial is ok
 with failed as (
     select * replace (array_to_string(input_shape, 'x') as input_shape)
     from records
@@ -26,6 +28,7 @@ select -- noqa: ST06
     host,
     slot,
     started_at,
-    trial_id
+    trial_id,
+    cell_id
 from failed
 order by started_at, trial_id

@@ -6,6 +6,9 @@
 -- $iterations BIGINT = 1000: iterations over which the net verdict weighs gain against cold cost
 -- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost the net verdict takes
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_verdict,
+--     device_ratio, device_verdict, no_effect_reason
+-- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell and set of other settings; of blocks in turns and of blocks whose processes ran one
 -- after another a row each. A ratio is candidate time / baseline time, the geometric
@@ -17,6 +20,25 @@
 -- '1', compares each config with itself in the A/A pairs: what helps or hurts there is a false
 -- alarm.
 --
+-- Blocks of several sweeps, and of GPUs of one model, count as if they were of one: were the effect
+-- another in each of them, the intervals would be too narrow. $sweep_id asks one sweep;
+-- `sweep query compare_gpus` sets models side by side.
+--
+-- The ratio is of the mean: where one process in twenty takes ten times as long, more blocks widen
+-- its interval. The typical ratio leaves out a fifth of the blocks at either end (20% trimmed mean
+-- of the log ratios, Yuen's interval): it says what a process without such mishaps sees, and no
+-- verdict rests on it. blocks_needed takes the mean and scatter of the blocks so far for the true
+-- ones, and the level that Benjamini-Hochberg leaves one more row; on made-up sweeps of 5 blocks
+-- so many more decide in two thirds of cells that scatter by 10%, in nine tenths of those by 3%.
+--
+-- blocks_needed: blocks lacking where wall_verdict is inconclusive; null below 3, above 1,000
+-- typical_ratio: trimmed mean over blocks of the ratio of wall times; null under 5 blocks
+-- typical_ratio_low: lower end of its 95% interval
+-- typical_ratio_high: upper end of its 95% interval
+-- baseline_fastest_ms: wall time per iteration in the fastest process of the baseline
+-- baseline_slowest_ms: in its slowest
+-- candidate_fastest_ms: wall time per iteration in the fastest process of the candidate
+-- candidate_slowest_ms: in its slowest
 -- net_blocks: blocks behind the net ratio: those that met the compute cache in the state asked for
 -- net_ratio: (cold cost + $iterations × time) of the candidate / that of the baseline
 -- net_ratio_low: lower end of its 95% interval
@@ -62,6 +84,14 @@ select
     found.ratio_low,
     found.ratio_high,
     found.wall_verdict,
+    found.blocks_needed,
+    found.typical_ratio,
+    found.typical_ratio_low,
+    found.typical_ratio_high,
+    found.baseline_fastest_ms,
+    found.baseline_slowest_ms,
+    found.candidate_fastest_ms,
+    found.candidate_slowest_ms,
     found.baseline_device_ms,
     found.candidate_device_ms,
     found.device_ratio,

@@ -1,5 +1,7 @@
 -- Where does the loop wait for the CPU, and how long?
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, settings, processes, wall_ms, device_ms, wall_over_device, launch_bound
+-- none: the device's time is known of no trial: it is measured on a GPU
 --
 -- A row a cell and config, of the processes whose device time is known. What a setting saves on the
 -- device does not show in a loop that waits for the CPU's launches; a CUDA graph would show it.

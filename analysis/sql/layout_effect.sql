@@ -3,6 +3,9 @@
 -- $candidate TEXT = 'channels_last': the other layout
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, settings, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_verdict,
+--     device_verdict
+-- none: no cell was measured in both layouts
 --
 -- A row a cell of the candidate and config. Two layouts are two cells, whose processes ran in
 -- different blocks: nothing pairs them. A ratio is that of the geometric means over processes; its

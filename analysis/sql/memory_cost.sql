@@ -4,6 +4,9 @@
 -- $candidate TEXT = 'true': its value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, baseline_peak_reserved_bytes, candidate_peak_reserved_bytes,
+--     memory_ratio[memory_ratio_low memory_ratio_high], memory_verdict, ratio, wall_verdict
+-- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell and set of other settings. Bytes are those of PyTorch's allocator, the largest over
 -- the processes; the peak is that of the whole trial, the searches of its cold start included. The
@@ -88,5 +91,6 @@ where found.baseline_peak_reserved_bytes > 0 or found.candidate_peak_reserved_by
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout,
-    found.other_settings, found.software_hash, found.loop_kind, found.cell_id, found.env_hash,
+    found.other_settings, found.software_hash, found.loop_kind, found.in_turns, found.cell_id,
+    found.env_hash,
     found.workload_hash

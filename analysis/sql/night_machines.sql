@@ -1,6 +1,8 @@
 -- On which GPUs and hosts did each night run, and what could they do?
 -- $launch TEXT = NULL: name that ends the nights' sweep_ids; every sweep where null
 -- $until TEXT = NULL: last night, as 2026-11-21; all where null
+-- terminal: night, gpu, host, precision, trials, calibration_matmul_tflops, calibration_copy_gbps
+-- none: no night is recorded
 --
 -- A row a night, GPU, host and precision. The calibration is a fixed matrix product and a copy:
 -- where both are slower the machine was.

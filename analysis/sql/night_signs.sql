@@ -5,6 +5,8 @@
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $launch TEXT = NULL: name that ends the nights' sweep_ids; every sweep where null
 -- $until TEXT = NULL: last night, as 2026-11-21; all where null
+-- terminal: night, cell, contrast, other_settings, word, processes
+-- none: no night has two configs that differ in the setting alone
 --
 -- A row a night, cell, software and set of other settings, of wall times. A night is judged by
 -- its own blocks alone, at 5% a cell, uncorrected: what is unusual is confirmed by fresh blocks.

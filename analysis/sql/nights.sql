@@ -1,6 +1,8 @@
 -- Which nights are there, what were they to measure, and with what?
 -- $launch TEXT = NULL: name that ends the nights' sweep_ids; every sweep where null
 -- $until TEXT = NULL: last night, as 2026-11-21; all where null
+-- terminal: night, planned, recorded, first_started_at, gpu, torch, cudnn, driver
+-- none: no night is recorded
 --
 -- A row a night, hardware and software.
 --

@@ -3,6 +3,9 @@
 -- $candidate TEXT = NULL: the other precision; each one where null
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, contrast, settings, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
+--     wall_verdict, relative_l2_error
+-- none: no cell was measured in two precisions
 --
 -- A row a cell of the candidate and config. Two precisions are two cells, whose processes ran in
 -- different blocks: nothing pairs them. A ratio is that of the geometric means over processes; its

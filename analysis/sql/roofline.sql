@@ -1,5 +1,8 @@
 -- How near to the hardware's limit does each cell run, and which limit is it?
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, settings, timed_ms, roofline_ms, roofline_share, limited_by, achieved_tflops,
+--     achieved_gbps
+-- none: the roofline is known of no trial: calibration was off, or nothing convolved
 --
 -- A row a cell and config, of the processes whose roofline is known. The limit is what calibration
 -- reached on that GPU at that moment: a matrix product in the trial's precision, and a copy. What a

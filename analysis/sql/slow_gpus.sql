@@ -2,6 +2,8 @@
 -- $threshold DOUBLE = 0.05: by what share of the faster one two GPUs must differ to be told apart
 -- $least_trials BIGINT = 3: GPUs with fewer calibrated trials are left out
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: gpu, host, gpu_uuid, measure, finding, ratio, peers, trials
+-- none: no GPU has enough calibrated trials
 --
 -- A row a GPU and measure: the calibration's copy, or its matrix product in one precision; medians
 -- over trials, those left out in which another process used the GPU. Peers are other GPUs of its

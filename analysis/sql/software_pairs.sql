@@ -1,6 +1,8 @@
 -- What did another software measure beside this one, block by block?
 -- $software TEXT = 'last_good': what the other one was called
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, settings, block, metric, baseline, candidate, log_ratio
+-- none: no block was measured with two softwares side by side
 --
 -- A row a block, cell, config and metric that both softwares measured on one slot: what the night
 -- has in common cancels in their ratio. Pairs of which one failed, was throttled or shared its GPU
@@ -35,4 +37,4 @@ select -- noqa: ST06
     software_hash
 from by_metric
 where found['baseline'] is not null and found['candidate'] is not null
-order by cell_id, settings, metric, sweep_id, block
+order by cell_id, settings, metric, sweep_id, block, software_hash

@@ -1,4 +1,6 @@
 -- Which sweeps are stored, and how far has each one come?
+-- terminal: sweep_id, suite, first_started_at, planned, recorded, ok, failed, gpu
+-- none: no trial is recorded
 --
 -- first_started_at: when its first trial started, UTC
 -- last_ended_at: when its last one ended, UTC

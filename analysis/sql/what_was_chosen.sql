@@ -3,6 +3,9 @@
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, blocks, other_kernels_share, other_kernels_device_ratio,
+--     same_kernels_device_ratio, baseline_choice_share, candidate_choice_share
+-- none: no pair of processes told its kernels: they are known of ok trials on a GPU
 --
 -- A row a cell and set of other settings; its blocks are the paired ones whose kernels are known of
 -- both. A choice is what the convolutions of one step launch: kernels, their order and grids; every
@@ -80,14 +83,27 @@ choices as (
         workload_hash,
         settings,
         kernels_hash as choice,
-        convolution_kernels(any_value(kernels)) as kernels,
-        engines(arg_min(logged_choices, started_at) filter (where logged_kernels_agree)) as engines,
+        min(struct_pack(sweep_id := sweep_id, trial_id := trial_id)) as trial,
+        arg_min(struct_pack(sweep_id := sweep_id, trial_id := trial_id), started_at)
+        filter (where logged_kernels_agree) as log_trial,
         max(layout_conversions) as layout_conversions,
         median(layout_conversion_ms / steady_device_ms) filter (where regime_shapes = 1)
             as layout_conversion_share
     from configured($field, $sweep_id)
     where status = 'ok' and kernels_hash is not null
     group by cell_id, env_hash, software_hash, workload_hash, settings, kernels_hash
+),
+
+asked as ( -- noqa: ST03
+    select trial
+    from choices
+    union all
+    select log_trial as trial
+    from choices
+),
+
+told as (
+    select * from choices_of('asked')
 ),
 
 unlimited as (
@@ -125,10 +141,10 @@ select -- noqa: ST06
     found.candidate_choice,
     found.baseline_choice_share,
     found.candidate_choice_share,
-    b.kernels as baseline_kernels,
-    c.kernels as candidate_kernels,
-    b.engines as baseline_engines,
-    c.engines as candidate_engines,
+    b_kernels.kernels as baseline_kernels,
+    c_kernels.kernels as candidate_kernels,
+    b_log.engines as baseline_engines,
+    c_log.engines as candidate_engines,
     b.layout_conversions as baseline_layout_conversions,
     c.layout_conversions as candidate_layout_conversions,
     b.layout_conversion_share as baseline_layout_conversion_share,
@@ -158,6 +174,10 @@ inner join choices as c
         and found.workload_hash is not distinct from c.workload_hash
         and found.candidate_settings = c.settings
         and found.candidate_choice = c.choice
+left join told as b_kernels on b.trial = b_kernels.trial
+left join told as c_kernels on c.trial = c_kernels.trial
+left join told as b_log on b.log_trial = b_log.trial
+left join told as c_log on c.log_trial = c_log.trial
 left join unlimited
     on
         found.cell_id = unlimited.cell_id

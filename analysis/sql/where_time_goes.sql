@@ -1,20 +1,24 @@
 -- Where does a slot's wall time go?
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: sweep_id, part, measuring, trials, median_s, total_s, share
+-- none: no trial is recorded
 --
 -- A row a sweep and part of its trials' time, the largest first: the phases of a record, `log` (the
 -- untimed process after it), `gap` (before it) and `other`, what no phase accounts for: of a failed
 -- trial, what it was at when it ended. What a trial waits for others of its block to
--- take their turns is their time.
+-- take their turns is their time, and one-time costs that several pay side by side count once.
 --
 -- part: the part, as above
 -- measuring: whether the part yields what was asked for
 -- trials: trials that had the part
 -- median_s: their median
 -- total_s: their sum
+-- overlapped_s: of one_time, what is in neither: others of the block paid theirs meanwhile
 -- share: of all the sweep's time
 with parts as (
     select
         sweep_id,
+        overlapped_s,
         process_s - coalesce(waited_s, 0) - coalesce(
             list_sum([
                 start_s, one_time_s, build_s, cold_s, calibration_s, steady_s, checks_s, exit_s
@@ -26,8 +30,8 @@ with parts as (
             'other', 'log', 'gap'
         ]) as part,
         unnest([
-            start_s, one_time_s, build_s, cold_s, calibration_s, steady_s, checks_s, exit_s,
-            other_s, log_s, gap_s
+            start_s, one_time_s - coalesce(overlapped_s, 0), build_s, cold_s, calibration_s,
+            steady_s, checks_s, exit_s, other_s, log_s, gap_s
         ]) as part_s
     from records
     where $sweep_id is null or sweep_id = $sweep_id
@@ -40,7 +44,8 @@ summed as (
         part in ('cold', 'calibration', 'steady') as measuring,
         count(part_s) as trials,
         median(part_s) as median_s,
-        coalesce(sum(part_s), 0) as total_s
+        coalesce(sum(part_s), 0) as total_s,
+        if(part = 'one_time', coalesce(sum(overlapped_s), 0), 0) as overlapped_s
     from parts
     group by sweep_id, part
 )
@@ -52,6 +57,7 @@ select
     trials,
     median_s,
     total_s,
+    overlapped_s,
     total_s / sum(total_s) over (partition by sweep_id) as share -- noqa: RF04
 from summed
 order by sweep_id asc, total_s desc, part asc

@@ -5,6 +5,9 @@
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $rows BIGINT = 20: how many are listed
 -- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, regression, lost_ms, ratio[ratio_low ratio_high], wall_verdict, device_ratio,
+--     device_verdict
+-- none: no candidate fails or is slower by a verdict
 --
 -- A row a cell and set of other settings where the candidate fails or is slower by a verdict of
 -- helps_or_hurts, in wall time or in device time, the worst first: those that fail, then by the

@@ -3,10 +3,22 @@
 # First: a signal while the rest is imported ends a command as it does later.
 from cudnn_sweep.orchestrator.cli import early_signals  # noqa: F401, I001
 
+from typing import Annotated
+
 import typer
 
 from cudnn_sweep.orchestrator.cli.catalog import suites, workloads
 from cudnn_sweep.orchestrator.cli.cluster import attach, down, pull, status, stop
+from cudnn_sweep.orchestrator.cli.commands import (
+    CHECKED,
+    CLUSTERS,
+    HELP_NAMES,
+    MACHINE,
+    MEASURE,
+    NIGHTS,
+    READ,
+    Command,
+)
 from cudnn_sweep.orchestrator.cli.compare import compare
 from cudnn_sweep.orchestrator.cli.doctor import doctor
 from cudnn_sweep.orchestrator.cli.failing import Commands
@@ -18,28 +30,44 @@ from cudnn_sweep.orchestrator.cli.report import report
 from cudnn_sweep.orchestrator.cli.scale import scale
 from cudnn_sweep.orchestrator.cli.schedule import schedule
 from cudnn_sweep.orchestrator.cli.trace import trace
+from cudnn_sweep.orchestrator.cli.try_ import try_
 from cudnn_sweep.orchestrator.cli.validate import validate
 
 app = typer.Typer(
-    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False
+    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=HELP_NAMES
 )
-app.command()(launch)
-app.command(context_settings=CONTEXT_SETTINGS)(query)
-app.command()(compare)
-app.command()(report)
-app.command()(nightly)
-for command in (attach, status, stop, pull, down):
-    app.command()(command)
-app.command()(trace)
-app.command()(suites)
-app.command()(workloads)
-app.command()(overhead)
-app.add_typer(scale)
-app.command()(doctor)
-app.add_typer(validate)
-app.add_typer(schedule)
+app.command(name="try", cls=Command, rich_help_panel=MEASURE)(try_)
+app.command(cls=Command, rich_help_panel=MEASURE)(launch)
+app.command(cls=Command, rich_help_panel=MEASURE)(trace)
+app.command(cls=Command, rich_help_panel=READ, context_settings=CONTEXT_SETTINGS)(query)
+app.command(cls=Command, rich_help_panel=READ)(report)
+app.command(cls=Command, rich_help_panel=READ)(compare)
+app.command(cls=Command, rich_help_panel=READ)(suites)
+app.command(cls=Command, rich_help_panel=READ)(workloads)
+app.command(cls=Command, rich_help_panel=NIGHTS)(nightly)
+app.add_typer(schedule, rich_help_panel=NIGHTS)
+for command in (attach, status, stop, pull):
+    app.command(cls=Command, rich_help_panel=CLUSTERS)(command)
+app.command(cls=Command, rich_help_panel=CLUSTERS)(down)
+app.command(cls=Command, rich_help_panel=MACHINE)(doctor)
+app.command(cls=Command, rich_help_panel=CHECKED)(overhead)
+app.add_typer(scale, rich_help_panel=CHECKED)
+app.add_typer(validate, rich_help_panel=CHECKED)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"cudnn-sweep {version('cudnn-sweep')}")
+        raise typer.Exit
 
 
 @app.callback()
-def sweep() -> None:
+def sweep(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it."),
+    ] = False,
+) -> None:
     """Measure where PyTorch's cuDNN settings help or hurt, by how much, and when it pays back."""

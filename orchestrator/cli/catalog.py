@@ -1,11 +1,19 @@
 """`sweep suites` and `sweep workloads`: what there is to choose from, a line each."""
 
+import json as json_format
 from collections.abc import Iterable
+from dataclasses import fields
+from typing import Annotated
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.program import program
 
-def suites() -> None:
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+Row = tuple[str, str, str]
+
+
+def suites(json: JsonFlag = False) -> None:
     """List the bundled suites; each is a file to read and to copy."""
     from cudnn_sweep.orchestrator.spec import SUITES, load_suite, suite_names
 
@@ -13,13 +21,20 @@ def suites() -> None:
     for name in suite_names():
         needs = "a GPU" if load_suite(name).needs_cuda else ""
         rows.append((name, needs, _first_sentence(SUITES.joinpath(f"{name}.yaml").read_text())))
+    if json:
+        keys = ("name", "needs", "asks")
+        _print_json({"folder": str(SUITES), "suites": _objects(keys, rows)})
+        return
     _print(("suite", "needs", "what it asks"), rows)
     typer.echo(f"\nThe files are in {SUITES}. What one runs, and for how long:")
-    typer.echo("  sweep launch cluster.yaml --suite NAME --dry-run")
+    typer.echo(f"  {program()} launch --suite NAME --dry-run")
 
 
-def workloads() -> None:
-    """List what a suite's cells may name: workloads, problems, regimes, states and precisions."""
+def workloads(json: JsonFlag = False) -> None:
+    """List what a suite's cells may name: workloads, problems, regimes, states and precisions.
+
+    A regime's and a state's parameters stand in brackets with their defaults.
+    """
     from cudnn_sweep.workloads.layout import LAYOUTS
     from cudnn_sweep.workloads.precision import PRECISIONS
     from cudnn_sweep.workloads.problem import PROBLEMS, load_problems
@@ -28,24 +43,51 @@ def workloads() -> None:
     from cudnn_sweep.workloads.workload import bundled_workloads
 
     bundled = sorted(bundled_workloads().values(), key=lambda found: found.name)
-    rows = [(w.name, ", ".join(w.directions), _summary(w.build.__doc__)) for w in bundled]
+    named = [(w.name, ", ".join(w.directions), _summary(w.build.__doc__)) for w in bundled]
     models = "any torch.nn.Module by import path: torchvision.models:resnet50, my/file.py:Net"
-    rows.append(("MODULE:NAME", "training, inference", models))
-    _print(("workload", "directions", ""), rows)
+    named.append(("MODULE:NAME", "training, inference", models))
 
     problems = list(load_problems())
     files = sorted(PROBLEMS.iterdir(), key=lambda file: file.name)
-    sets = [(file.name.removesuffix(".csv"), file.read_text()) for file in files]
-    counts = {name: sum(found.startswith(f"{name}/") for found in problems) for name, _ in sets}
-    rows = [(name, str(counts[name]), _first_sentence(text)) for name, text in sets]
-    _print(("problem", "how many", ""), rows)
+    texts = {file.name.removesuffix(".csv"): file.read_text() for file in files}
+    counts = {name: sum(found.startswith(f"{name}/") for found in problems) for name in texts}
+    sets = [(name, str(counts[name]), _first_sentence(text)) for name, text in texts.items()]
 
-    rules = sorted(regime_types().items())
-    rows = [(name, rule.varies, _summary(rule.__doc__)) for name, rule in rules]
-    _print(("regime", "varies", ""), rows)
-    states = sorted(state_types().items())
-    _print(("state", "", ""), [(name, "", _summary(state.__doc__)) for name, state in states])
+    rules = [
+        (name, rule.varies, _with_defaults(rule)) for name, rule in sorted(regime_types().items())
+    ]
+    states = [(name, "", _with_defaults(state)) for name, state in sorted(state_types().items())]
+    if json:
+        _print_json(
+            {
+                "workloads": _objects(("name", "directions", "is"), named),
+                "problems": _objects(("name", "count", "is"), sets),
+                "regimes": _objects(("name", "varies", "is"), rules),
+                "states": _objects(("name", "", "is"), states),
+                "precisions": list(PRECISIONS),
+                "layouts": list(LAYOUTS),
+            }
+        )
+        return
+    _print(("workload", "directions", ""), named)
+    _print(("problem", "how many", ""), sets)
+    _print(("regime", "varies", ""), rules)
+    _print(("state", "", ""), states)
     typer.echo(f"precision  {', '.join(PRECISIONS)}\nlayout     {', '.join(LAYOUTS)}")
+
+
+def _with_defaults(rule: type) -> str:
+    """What a regime or a state does, and its parameters."""
+    parameters = [f"{each.name}={each.default}" for each in fields(rule)]
+    return _summary(rule.__doc__) + (f" ({', '.join(parameters)})" if parameters else "")
+
+
+def _objects(keys: Row, rows: Iterable[Row]) -> list[dict[str, str]]:
+    return [{key: value for key, value in zip(keys, row, strict=True) if key} for row in rows]
+
+
+def _print_json(content: dict[str, object]) -> None:
+    typer.echo(json_format.dumps(content, indent=2, ensure_ascii=False))
 
 
 def _print(heads: tuple[str, str, str], rows: Iterable[tuple[str, str, str]]) -> None:

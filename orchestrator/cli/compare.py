@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cudnn_sweep.analysis.min_effect import MIN_EFFECT
-from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
+from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, open_results
 from cudnn_sweep.orchestrator.cli.query import Format, deliver
 
 if TYPE_CHECKING:
@@ -17,11 +17,9 @@ FOR_PEOPLE = (Format.TABLE, Format.MARKDOWN)  # the others' output holds the row
 def compare(
     a: Annotated[str, typer.Argument(help="The baseline: as 2.11.0, H200 or 2026-11-20.")],
     b: Annotated[str, typer.Argument(help="What is compared with it.")],
-    results: Annotated[
-        str | None,
-        typer.Option(help="Folder or URL, in place of what ./cluster.yaml says (./results)."),
-    ] = None,
+    results: ResultsOption = None,
     format: Annotated[Format, typer.Option(help="How the rows are written.")] = Format.TABLE,
+    json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     min_effect: Annotated[
         float, typer.Option(help="The smallest relative difference that counts.")
     ] = MIN_EFFECT,
@@ -39,12 +37,12 @@ def compare(
     from cudnn_sweep.analysis.comparison import compare as compare_sides
     from cudnn_sweep.analysis.database import left_out, open_database
     from cudnn_sweep.analysis.errors import QueryError
-    from cudnn_sweep.analysis.store import open_store
 
+    format = Format.JSON if json else format
     if format is Format.PARQUET:
         raise QueryError("--format: found parquet, allowed are table, csv, json, markdown")
     named = read_candidates(candidates or "")
-    with open_database(open_store(results or results_of_the_launch_file())) as database:
+    with open_database(open_results(results)) as database:
         found = compare_sides(database, a, b, min_effect)
         for torn in database.torn_files:
             typer.echo(f"warning: {left_out(torn)}", err=True)

@@ -9,11 +9,11 @@ from io import TextIOWrapper
 from typing import Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.cli import early_signals
+from cudnn_sweep.orchestrator.cli.commands import Group
 from cudnn_sweep.orchestrator.cli.standing_by import (
     INTERRUPTED,
     KEPT,
@@ -28,7 +28,7 @@ UNFINISHED, USAGE = 1, 2
 MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)
 
 
-class Commands(TyperGroup):
+class Commands(Group):
     """All of `sweep`: whatever the command, it ends as `mistakes_exit` says."""
 
     def invoke(self, ctx: Any) -> Any:  # the class of it has no public name

@@ -1,8 +1,5 @@
 """`sweep launch`."""
 
-import os
-import shutil
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +10,12 @@ UNFINISHED = 1  # exit code
 
 def launch(
     file: Annotated[
-        Path, typer.Argument(help="Launch file: a Ray cluster-launcher file with `metadata.sweep`.")
-    ] = Path("cluster.yaml"),
+        Path | None,
+        typer.Argument(
+            help="Launch file (a Ray cluster-launcher file with `metadata.sweep`) or suite; else "
+            "./cluster.yaml, and where that is not there this machine."
+        ),
+    ] = None,
     suite: Annotated[
         str | None, typer.Option(help="Bundled suite or .yaml file, in place of the launch file's.")
     ] = None,
@@ -27,6 +28,9 @@ def launch(
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan, run nothing.")
+    ] = False,
+    try_: Annotated[
+        bool, typer.Option("--try", help="With --dry-run: run one short process of each cell.")
     ] = False,
     resume: Annotated[
         str | None, typer.Option(metavar="SWEEP_ID", help="Resume this sweep, none other.")
@@ -59,10 +63,10 @@ def launch(
         typer.Option(metavar="HH:MM", help="With --manifest: a CronJob, each night's sweep (UTC)."),
     ] = None,
 ) -> None:
-    """Run the sweep that FILE asks for; an unfinished one is resumed.
+    """Run the sweep that FILE asks for, by default on this machine; an unfinished one is resumed.
 
     Exit code 0: every trial (of its shard) is recorded, failed ones too. 1: not finished. 2: nothing was started, for
-    the reason given. 130: Ctrl-C. 143: SIGTERM.
+    the reason given. 4: a cell has no trial that ended well, under any config. 130: Ctrl-C. 143: SIGTERM.
     """
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.standing_by import stand_by
@@ -71,12 +75,17 @@ def launch(
         raise typer.BadParameter(
             "--at goes with --manifest; on this machine: sweep schedule install"
         )
+    if try_ and not dry_run:
+        raise typer.BadParameter("--try goes with --dry-run")
     _check_together(resume, new, sweep_id, shard)
     if not dry_run and not manifest:
         stand_by(lost=UNFINISHED)
+    from cudnn_sweep.orchestrator.asked_file import asked_file
+    from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
+    from cudnn_sweep.orchestrator.cli.program import program
     from cudnn_sweep.orchestrator.launch import launch as run_launch
     from cudnn_sweep.orchestrator.options import LaunchOptions
-    from cudnn_sweep.orchestrator.say import console_here
+    from cudnn_sweep.orchestrator.say import console_here, say
     from cudnn_sweep.orchestrator.shard import read_shard
     from cudnn_sweep.orchestrator.sweep_choice import Wish
 
@@ -87,14 +96,17 @@ def launch(
         shard=None if shard is None else read_shard(shard),
         retry_failed=retry_failed,
     )
+    asked = asked_file(file, suite, results)
     options = LaunchOptions(
-        file=file,
-        suite=suite,
+        file=asked.file,
+        suite=asked.suite,
         results=results,
         only=tuple(_choice(text) for text in only or ()),
         dry_run=dry_run,
+        try_cells=try_,
         detach=detach,
         strict=strict,
+        results_asked=results_of_the_launch_file(),
         program=program(),
         wish=wish,
     )
@@ -105,6 +117,8 @@ def launch(
         typer.echo(manifest_of(options, parse_time(at) if at else None), nl=False)
         return
     console = console_here()
+    if asked.note:
+        say(console, asked.note)
     code = run_launch(options, console)
     leave(code)
 
@@ -118,14 +132,6 @@ def _check_together(resume: str | None, new: bool, sweep_id: str | None, shard: 
         raise SpecError(f"{' and '.join(given)} exclude each other")
     if shard is not None and not sweep_id:
         raise SpecError("--shard needs --sweep-id ID, the same for all shards of a plan")
-
-
-def program() -> str:
-    """`make` starts us from .venv, where the user's shell does not look."""
-    typed = Path(sys.argv[0])
-    if typed.name != "sweep" or shutil.which("sweep"):
-        return "sweep"
-    return os.path.relpath(typed)
 
 
 def _choice(text: str) -> tuple[str, str]:

@@ -1,6 +1,32 @@
-"""Where results lie if the command line does not say."""
+"""Which results a command reads: those that the command line names, else the launch file's."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from cudnn_sweep.analysis.stored import Stored
+
+ResultsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Folder or URL (s3://, gs://), in place of what ./cluster.yaml says (./results); several are "
+        "read together."
+    ),
+]
+
+
+def results_asked(named: Sequence[str] | None) -> list[str]:
+    return list(named or [results_of_the_launch_file()])
+
+
+def open_results(named: Sequence[str] | None) -> "Stored":
+    """Raises StoreError for a folder that is not there, or holds stores below it."""
+    from cudnn_sweep.analysis.stored import open_stored
+
+    return open_stored(results_asked(named))
 
 
 def results_of_the_launch_file() -> str:

@@ -62,6 +62,7 @@ def nightly(
         Path | None, typer.Option(help="Folder for the reports, in place of one in the results.")
     ] = None,
     format: Annotated[Format, typer.Option(help="What is printed.")] = Format.TEXT,
+    json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     fake: Annotated[
         Path | None,
         typer.Option(metavar="SCRIPT", help="Measure nothing: a script makes the numbers up."),
@@ -83,13 +84,14 @@ def nightly(
 
     if not dry_run and pin is None and not unpin and accept is None:
         stand_by(lost=COULD_NOT_TELL)
-    from cudnn_sweep.orchestrator.cli.launch import program
+    from cudnn_sweep.orchestrator.cli.program import program
     from cudnn_sweep.orchestrator.nightly.accepting import accept_change
     from cudnn_sweep.orchestrator.nightly.night_name import read_date
     from cudnn_sweep.orchestrator.nightly.options import NightOptions
     from cudnn_sweep.orchestrator.nightly.pinning import pin_baseline
     from cudnn_sweep.orchestrator.say import console_here
 
+    format = Format.JSON if json else format
     console = console_here(stderr=format is Format.JSON)
     options = NightOptions(
         file=file,

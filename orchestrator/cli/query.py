@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,17 +10,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
+from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, open_results
 from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cudnn_sweep.analysis.queries import NamedQuery
-    from cudnn_sweep.analysis.store import Store
+    from cudnn_sweep.analysis.database import Database
+    from cudnn_sweep.analysis.queries import NamedQuery, Value
+    from cudnn_sweep.analysis.stored import Stored
 
 # A question's own parameters are further options: `sweep query helps_or_hurts --min-effect 0.05`.
-CONTEXT_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
+CONTEXT_SETTINGS = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "help_option_names": [],
+}
 
 
 class Format(StrEnum):
@@ -36,21 +42,24 @@ def query(
         str | None,
         typer.Argument(help="A name (--list shows them), a path ending in .sql, or SQL."),
     ] = None,
-    results: Annotated[
-        str | None,
-        typer.Option(
-            help="Folder or URL (s3://, gs://), in place of what ./cluster.yaml says (./results)."
-        ),
-    ] = None,
+    results: ResultsOption = None,
     format: Annotated[Format, typer.Option(help="How the answer is written.")] = Format.TABLE,
+    json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     output: Annotated[
         Path | None, typer.Option(help="Write to this file, not to the terminal.")
     ] = None,
+    all_columns: Annotated[
+        bool,
+        typer.Option("--all-columns", help="In a table too; every other format has them all."),
+    ] = False,
     prelude: Annotated[
         bool, typer.Option("--prelude", help="Print the SQL that asks plain DuckDB the same.")
     ] = False,
     list_: Annotated[
         bool, typer.Option("--list", help="Print the questions and their parameters.")
+    ] = False,
+    help_: Annotated[
+        bool, typer.Option("--help", "-h", help="Print this, or what a question means.")
     ] = False,
 ) -> None:
     """Ask the stored results a question, in SQL or by name.
@@ -59,16 +68,37 @@ def query(
     SQL may read the view `records`, a row a trial, and nothing else. A file of your own, ./NAME.sql or
     ./queries/NAME.sql, is asked by its name too.
     """
-    from cudnn_sweep.analysis.store import open_store
-
+    if help_:
+        typer.echo(context.get_help() if question is None else _explained(_asked(question)))
+        return
     if list_:
         _print_questions()
         return
-    store = open_store(results or results_of_the_launch_file())
+    asked = _asked(question) if question or not prelude else None
+    store = open_results(results)
     if prelude:
-        _print_prelude(store, question, context.args)
-    else:
-        deliver(_ask(store, _asked(question), context.args), format, output)
+        _print_prelude(store, asked, context.args)
+    elif asked is not None:
+        form = Format.JSON if json else format
+        _answer(store, asked, context.args, form, output, all_columns)
+
+
+def _explained(asked: "NamedQuery") -> str:
+    """Its parameters and its columns, which no store is needed for."""
+    from cudnn_sweep.analysis.dictionary import columns_explained
+
+    parts = [asked.question]
+    if asked.notes:
+        parts.append(asked.notes)
+    if asked.parameters:
+        parts.append("\n".join(["Parameters:", *_parameter_lines(asked)]))
+    columns = columns_explained(asked)
+    margin = max(map(len, columns))
+    lines = [f"    {name:<{margin}}  {said}".rstrip() for name, said in columns.items()]
+    parts.append("\n".join(["Columns:", *lines]))
+    if asked.terminal:
+        parts.append(f"A terminal shows {', '.join(asked.terminal)}; --all-columns all of them.")
+    return "\n\n".join(parts)
 
 
 def _print_questions() -> None:
@@ -90,18 +120,21 @@ def _print_questions() -> None:
 
 
 def _print_question(asked: "NamedQuery", title: str) -> None:
-    typer.echo(f"{title}: {asked.question}")
-    for each in asked.parameters:
-        option = each.name.replace("_", "-")
-        typer.echo(f"    --{option} {each.type} (default {each.default}): {each.meaning}")
+    typer.echo("\n".join([f"{title}: {asked.question}", *_parameter_lines(asked)]))
 
 
-def _print_prelude(store: "Store", question: str | None, options: list[str]) -> None:
+def _parameter_lines(asked: "NamedQuery") -> list[str]:
+    return [
+        f"    --{each.name.replace('_', '-')} {each.type} (default {each.default}): {each.meaning}"
+        for each in asked.parameters
+    ]
+
+
+def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[str]) -> None:
     from cudnn_sweep.analysis.prelude import prelude_sql
 
-    asked = _asked(question) if question else None
     statements = asked.prepared(asked.parse_values(_given(options))) if asked else ""
-    if not store.folder.is_local:
+    if not all(each.folder.is_local for each in store.stores):
         typer.echo("note: plain DuckDB needs `INSTALL httpfs; LOAD httpfs;` before this", err=True)
     typer.echo(prelude_sql(store) + ("\n" + statements if statements else ""), nl=False)
 
@@ -151,27 +184,65 @@ def _given(options: list[str]) -> dict[str, str]:
     return given
 
 
-def _ask(store: "Store", asked: "NamedQuery", options: list[str]) -> "pa.Table":
+def _answer(
+    store: "Stored",
+    asked: "NamedQuery",
+    options: list[str],
+    format: Format,
+    output: Path | None,
+    all_columns: bool,
+) -> None:
     from cudnn_sweep.analysis.database import left_out, open_database
+    from cudnn_sweep.analysis.marked import marked_columns
 
     values = asked.parse_values(_given(options))
     with open_database(store) as database:
-        if database.is_empty:
-            typer.echo(f"note: no results are stored in {store.folder.shown()}", err=True)
         answer = database.query(asked.sql, values)
         for torn in database.torn_files:  # those too that the question came upon
             typer.echo(f"warning: {left_out(torn)}", err=True)
-        return answer
+        if not answer.num_rows:
+            typer.echo(f"note: no rows: {_why_none(store, database, asked, values)}", err=True)
+            if format is Format.TABLE and output is None:
+                return
+        is_short = format is Format.TABLE and asked.terminal and not all_columns
+        marked = marked_columns(database, asked, answer) if is_short else []
+    if is_short:
+        from cudnn_sweep.orchestrator.cli.drawing import draw_marked
+
+        _write(draw_marked(marked, _width(output)), output)
+        more = f"{answer.num_columns} columns: --all-columns; what they mean: --help"
+        typer.echo(f"note: {more}", err=True)
+    else:
+        deliver(answer, format, output)
+
+
+def _why_none(
+    store: "Stored", database: "Database", asked: "NamedQuery", values: "Mapping[str, Value]"
+) -> str:
+    from cudnn_sweep.analysis.stored import shown
+
+    if database.is_empty:
+        return f"no results are stored in {shown(store)}"
+    sweep_id = values.get("sweep_id")
+    if sweep_id is not None and sweep_id not in store.sweep_ids():
+        newest = ", ".join(store.sweep_ids()[:-6:-1])
+        return f"no sweep {sweep_id} is stored in {shown(store)}; the newest: {newest}"
+    return asked.none or "nothing that is stored answers this"
+
+
+def _width(output: Path | None) -> int | None:
+    """Of the terminal that shows it, if one does."""
+    is_seen = output is None and sys.stdout.isatty()
+    return shutil.get_terminal_size().columns if is_seen else None
 
 
 def deliver(answer: "pa.Table", format: Format, output: Path | None) -> None:
     from cudnn_sweep.analysis import formats
     from cudnn_sweep.orchestrator.cli.drawing import draw
 
-    is_seen = output is None and sys.stdout.isatty()
     match format:
         case Format.TABLE:
-            _write(draw(answer, shutil.get_terminal_size().columns if is_seen else None), output)
+            _write(draw(answer, _width(output)), output)
         case Format.CSV:
             _write(formats.to_csv(answer), output)
         case Format.JSON:

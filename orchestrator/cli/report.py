@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cudnn_sweep.analysis.min_effect import MIN_EFFECT
-from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
+from cudnn_sweep.orchestrator.cli.launch_file_results import (
+    ResultsOption,
+    open_results,
+    results_asked,
+)
 from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
@@ -23,12 +27,7 @@ class ReportFormat(StrEnum):
 
 
 def report(
-    results: Annotated[
-        str | None,
-        typer.Option(
-            help="Folder or URL (s3://, gs://), in place of what ./cluster.yaml says (./results)."
-        ),
-    ] = None,
+    results: ResultsOption = None,
     sweep_id: Annotated[
         str | None, typer.Option(help="One sweep; all where none is named.")
     ] = None,
@@ -47,6 +46,7 @@ def report(
         Path | None, typer.Option(help="The file to write; HTML goes to report.html.")
     ] = None,
     format: Annotated[ReportFormat, typer.Option(help="What is written.")] = ReportFormat.HTML,
+    json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     charts: Annotated[
         Path | None,
         typer.Option(help="Write each chart of the first contrast here, as PNG and SVG."),
@@ -60,20 +60,18 @@ def report(
     from cudnn_sweep.analysis.report.content import gather
     from cudnn_sweep.analysis.report.delivery import export_charts
     from cudnn_sweep.analysis.report.payload import payload
-    from cudnn_sweep.analysis.store import open_store
 
-    location = results or results_of_the_launch_file()
-    store = open_store(location)
+    store = open_results(results)
     contrasts = (
         [Contrast(field=field, baseline=baseline, candidate=candidate)]
         if field
         else stored_contrasts(store, sweep_id)
     )
-    found = payload(gather(store, location, sweep_id, contrasts, min_effect))
+    found = payload(gather(store, results_asked(results), sweep_id, contrasts, min_effect))
     if charts:
         written = export_charts(found, charts)
         typer.echo(f"{len(written)} pictures are in {charts}", err=True)
-    _deliver(found, format, output)
+    _deliver(found, ReportFormat.JSON if json else format, output)
 
 
 def _deliver(found: "Payload", format: ReportFormat, output: Path | None) -> None:

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.commands import Command, Group
+
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.asked_alone import Asked
     from cudnn_sweep.analysis.scale import Rival
     from cudnn_sweep.orchestrator.scale.controllers import Busy
     from cudnn_sweep.orchestrator.scale.one_controller import Costs
 
-scale = typer.Typer(name="scale")
+scale = typer.Typer(name="scale", cls=Group)
 
 
 @scale.callback(invoke_without_command=True)
@@ -26,8 +28,7 @@ def questions(
         typer.Option(help="Keep the made-up results here; where there are results, ask those."),
     ] = None,
 ) -> None:
-    """Measure what each question takes, in time and memory, over many made-up trials, where nothing is
-    said after `scale`.
+    """Measure what each question takes over many made-up trials, in time and memory.
 
     pandas is measured beside them, where it is installed: it reads the same files and finds the
     ratios of helps_or_hurts in closed loops.
@@ -37,7 +38,7 @@ def questions(
             _measure(results or Path(folder), trials, samples, repeats)
 
 
-@scale.command()
+@scale.command(cls=Command)
 def controllers(
     trials: Annotated[int, typer.Option(min=40, help="Trials that only sleep.")] = 10_000,
     slots: Annotated[int, typer.Option(min=1, help="Logical GPUs on this machine.")] = 64,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.commands import Command, Group
+
 if TYPE_CHECKING:
     from cudnn_sweep.orchestrator.schedule.entry import UserFolders
     from cudnn_sweep.orchestrator.schedule.schedule import Kind, Schedulers
@@ -14,11 +16,11 @@ if TYPE_CHECKING:
 File = Annotated[Path, typer.Argument(help="The launch file.")]
 
 schedule = typer.Typer(
-    name="schedule", no_args_is_help=True, help="Run a launch file's suite every night."
+    name="schedule", cls=Group, no_args_is_help=True, help="Run a launch file's suite every night."
 )
 
 
-@schedule.command()
+@schedule.command(cls=Command)
 def install(
     at: Annotated[str, typer.Option(metavar="HH:MM", help="By this machine's clock.")],
     file: File = Path("cluster.yaml"),
@@ -55,7 +57,7 @@ def install(
             typer.echo(f"hint: {text}", err=True)
 
 
-@schedule.command()
+@schedule.command(cls=Command)
 def show(file: File = Path("cluster.yaml")) -> None:
     """Print when FILE's next night starts, and the entry that starts it."""
     from cudnn_sweep.orchestrator.schedule.entry import absolute
@@ -72,7 +74,7 @@ def show(file: File = Path("cluster.yaml")) -> None:
         typer.echo(f"\n{scheduled.text}")
 
 
-@schedule.command()
+@schedule.command(cls=Command)
 def remove(file: File = Path("cluster.yaml")) -> None:
     """Take FILE's schedule away, and no other; a night that runs goes on, the log stays."""
     from cudnn_sweep.orchestrator.schedule.entry import absolute

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.model_arguments import ArgumentOption, read_arguments
+from cudnn_sweep.orchestrator.cli.program import program
 from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from cudnn_sweep.workloads.problem import Shape
     from cudnn_sweep.workloads.tracing import Trace, TraceRequest
 
@@ -38,13 +38,7 @@ def trace(
         list[str],
         typer.Option(metavar="SIZES", help="As 8x3x512x512; one for each input, in order."),
     ],
-    argument: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="Keyword argument of the class or function: JSON, else text. Repeat for more.",
-        ),
-    ] = None,
+    argument: ArgumentOption = None,
     precision: Annotated[
         str, typer.Option(help="fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16.")
     ] = "tf32",
@@ -76,8 +70,7 @@ def trace(
     if file:
         with writing(file):
             file.write_text(text)
-        suite = shlex.quote(str(file))
-        next_step = f"sweep launch cluster.yaml --suite {suite}"
+        next_step = shlex.join([program(), "launch", str(file)])
         typer.echo(f"Wrote {file}; next: {next_step}", err=json)
 
 
@@ -101,7 +94,7 @@ def _request(
     return TraceRequest(
         model=model,
         inputs=[_sizes(text) for text in inputs],
-        arguments=dict(_argument(text) for text in arguments),
+        arguments=read_arguments(arguments),
         precision=find_precision(precision).name,
         layout=check_layout(layout),
         direction=direction.value,
@@ -115,16 +108,6 @@ def _sizes(text: str) -> "Shape":
         return none_empty(parse_sizes(text))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--input") from error
-
-
-def _argument(text: str) -> tuple[str, "JsonValue"]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise typer.BadParameter(f"found {text!r}, allowed: NAME=VALUE", param_hint="--argument")
-    try:
-        return name, json_format.loads(value)
-    except ValueError:
-        return name, value
 
 
 def _suite_file(request: "TraceRequest", output: Path | None, force: bool) -> Path:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.commands import Command, Group
 from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ Problems = Annotated[
     list[str] | None, typer.Option(help="Only this problem; may be repeated.", metavar="NAME")
 ]
 
-validate = typer.Typer(name="validate")
+validate = typer.Typer(name="validate", cls=Group)
 
 
 @validate.callback(invoke_without_command=True)
@@ -31,7 +32,7 @@ def validate_timers_by_default(context: typer.Context, problem: Problems = None)
         timers(problem)
 
 
-@validate.command()
+@validate.command(cls=Command)
 def timers(problem: Problems = None) -> None:
     """Compare device times on this GPU with Triton's timers, problem by problem (4 minutes).
 
@@ -55,7 +56,7 @@ def timers(problem: Problems = None) -> None:
     leave(0 if agree == total else 1)
 
 
-@validate.command()
+@validate.command(cls=Command)
 def statistics(
     cells: Annotated[int, typer.Option(min=60, help="Made-up cells under each noise.")] = CELLS,
     blocks: Annotated[
@@ -89,7 +90,7 @@ def statistics(
         raise typer.Exit(1)
 
 
-@validate.command()
+@validate.command(cls=Command)
 def nights(
     series: Annotated[int, typer.Option(min=20, help="Made-up series under each noise.")] = SERIES,
     nights: Annotated[int, typer.Option(min=20, help="Nights of a series.")] = NIGHTS,

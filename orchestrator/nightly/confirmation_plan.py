@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cudnn_sweep.orchestrator.plan import OWN_SOFTWARE, Plan, Trial
+from cudnn_sweep.orchestrator.plan import OWN_SOFTWARE, Plan, Trial, balanced
 from cudnn_sweep.workloads.cell import Cell, content_hash
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.suite import SuiteSpec
@@ -26,17 +26,18 @@ def confirmation_plan(
     blocks: int,
     softwares: Sequence[str] = (OWN_SOFTWARE, LAST_GOOD),
 ) -> Plan:
-    """`blocks` of each cell, each with every config of it under every software, in random order.
+    """`blocks` of each cell, each with every config of it under every software, in an order that is balanced over
+    them.
 
     In rounds of every cell once: the first n rounds, the trials whose replicate is below n, are n
     blocks of each cell, and the same ones of a plan that asks for more.
     """
     order = random.Random(content_hash([each.cell.cell_id for each in suspects]))
+    starts = {suspect.cell.cell_id: _start(suspect, softwares, order) for suspect in suspects}
     trials: list[Trial] = []
     for replicate in range(blocks):
         for place, suspect in enumerate(order.sample(suspects, len(suspects))):
-            chosen = [(config, software) for config in suspect.configs for software in softwares]
-            for config, software in order.sample(chosen, len(chosen)):
+            for config, software in balanced(starts[suspect.cell.cell_id], replicate):
                 trial = Trial(
                     cell=suspect.cell,
                     config=config,
@@ -49,3 +50,10 @@ def confirmation_plan(
                 )
                 trials.append(trial)
     return Plan(suite=name, measure=suite.measure, trials=tuple(trials))
+
+
+def _start(
+    suspect: Suspect, softwares: Sequence[str], order: random.Random
+) -> list[tuple[CudnnConfig, str]]:
+    placed = [(config, software) for config in suspect.configs for software in softwares]
+    return order.sample(placed, len(placed))

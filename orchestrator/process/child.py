@@ -1,6 +1,7 @@
 """The fresh process: it limits itself, does its job, says how it went, and ends."""
 
 import os
+import re
 import resource
 import signal
 import sys
@@ -29,10 +30,12 @@ from cudnn_sweep.workloads.measurement import Measurement
 from cudnn_sweep.workloads.measuring.log_pass import run_log_pass
 from cudnn_sweep.workloads.measuring.model_trace import trace_model
 from cudnn_sweep.workloads.measuring.trial import run_trial
+from cudnn_sweep.workloads.regime import SpatialRegime
 from cudnn_sweep.workloads.survey import survey_machine
 from cudnn_sweep.workloads.turns import Said, Turn
 
 MOST_CHARACTERS = 2000  # of an error, in its record and on the screen
+ABOUT_SIZES = re.compile(r"must match|shape|[Ss]ize")  # what torch says of tensors that do not fit
 CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeError for host memory
 
 
@@ -118,7 +121,8 @@ def _work(request: Request, told: int, reply_to: int, born: float) -> Reply:
         reply.status, reply.message = "out_of_memory", _describe(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a user's code raises
         out = isinstance(error, RuntimeError) and CPU_ALLOCATOR_IS_OUT in str(error)
-        reply.status, reply.message = "out_of_memory" if out else "error", _describe(error)
+        reply.status = "out_of_memory" if out else "error"
+        reply.message = _describe(error) + _hint(job, error)
     return reply
 
 
@@ -130,6 +134,16 @@ def _describe(error: BaseException) -> str:
         return text
     last = frames[-1]
     return f"{text} ({os.path.basename(last.filename)}:{last.lineno} in {last.name})"
+
+
+def _hint(job: object, error: BaseException) -> str:
+    """Networks that halve their input and join the halves again take no odd size."""
+    if not isinstance(job, TrialJob) or not ABOUT_SIZES.search(str(error)):
+        return ""
+    rule = job.trial.cell.shapes()
+    if not isinstance(rule, SpatialRegime) or rule.multiple > 1:
+        return ""
+    return f"; regime {rule.name} makes sizes that the network may not take: try `multiple: 32`"
 
 
 def _storable(text: str) -> str:

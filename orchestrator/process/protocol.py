@@ -1,8 +1,8 @@
 """What is said between a slot and its fork server, a line at a time: a word, the number of a process, JSON.
 
 A slot begins processes, passes them the baton and ends them; the server says what each said when it
-passed the baton back, and what became of it. One at a time has the baton: a process that is begun, until
-it says something or ends. The server may be of another version of ours. It begins with a greeting, which says the protocol's
+passed the baton back, and what became of it. A process that is begun has the baton until it says something
+or ends; one at a time has it then. The server may be of another version of ours. It begins with a greeting, which says the protocol's
 number. Of a reply a field that is unknown here is left out, one that is missing there is null; but a
 request has to be understood whole, or it would not be measured as asked: the server refuses it.
 """
@@ -20,7 +20,7 @@ from cudnn_sweep.workloads.turns import Said, Turn
 
 EXACT = ConfigDict(ser_json_inf_nan="constants")  # an error of infinity is no missing error
 
-PROTOCOL = 2  # raise it where a word's meaning changes; a field more or less needs no other number
+PROTOCOL = 3  # raise it where a word's meaning changes; a field more or less needs no other number
 WHOLE = ConfigDict(extra="forbid")
 
 Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout"]
@@ -40,7 +40,8 @@ class TrialJob:
 
     trial: TrialRequest
     takes_turns: bool = False
-    """Pass the baton back once all shapes were met; else measure to the end."""
+    """Pass the baton back when one-time costs are paid and once all shapes were met; else measure to the
+    end."""
     kind: Literal["trial"] = "trial"
 
 

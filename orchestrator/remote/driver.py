@@ -114,7 +114,7 @@ def _sweep(request: RemoteRequest, nodes: list[Node], sweeps: int, console: Cons
         tell_stopped(store, progress, console)
         summary = Summary.of(store, choice, session, progress)
         print_summary(console, summary, request.results, request.options)
-        return end_of(choice, session, store)
+        return end_of(choice, session, store, progress)
 
 
 if __name__ == "__main__":

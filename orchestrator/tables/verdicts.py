@@ -10,6 +10,8 @@ from cudnn_sweep.analysis.settings import besides_usual, texts_in
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 
 WIDE = 125
+WIDEST = 100.0  # times its low end: an interval beyond it says no more than that
+NOT_MEASURED = "not_measured"
 SHORT_VERDICTS = {"equivalent": "=", "inconclusive": "?", "no_effect": ""}
 VERDICT_STYLES = {
     "helps": "bold green",
@@ -29,6 +31,8 @@ def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
 
 
 def verdict_text(verdict: Verdict) -> str:
+    if verdict.wall_verdict == NOT_MEASURED:
+        return "not measured"
     if verdict.no_effect_reason is not None:
         return f"no_effect ({verdict.no_effect_reason})"
     if verdict.wall_verdict == "fails":
@@ -48,6 +52,8 @@ def ratio_text(verdict: Verdict) -> str:
     """Candidate time / baseline time and its 95% interval."""
     if verdict.ratio_low is None or verdict.ratio_high is None:
         return _ratio(verdict.ratio)
+    if verdict.ratio_high > WIDEST * verdict.ratio_low:
+        return f"{_ratio(verdict.ratio)} (too few blocks)"
     return f"{verdict.ratio:.3f} ({verdict.ratio_low:.3f}–{verdict.ratio_high:.3f})"
 
 

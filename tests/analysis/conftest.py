@@ -216,6 +216,7 @@ RECORD = RunRecord(
     logged_error=None,
     start_s=0.01,
     one_time_s=0.5,
+    overlapped_s=0.0,
     build_s=0.1,
     cold_s=0.1,
     calibration_s=0.1,
@@ -277,8 +278,7 @@ def ask(store: Store) -> Ask:
     """The rows of a question over the store, after these records were added to it."""
 
     def asked(name: str, records: Iterable[RunRecord], **values: Value) -> list[dict[str, object]]:
-        for record in records:
-            store.write(record)
+        store.write(*records)
         question = load_query(name)
         with open_database(store) as database:
             rows: list[dict[str, object]] = database.query(

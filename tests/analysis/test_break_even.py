@@ -23,8 +23,7 @@ Answer = Callable[..., list[BreakEven]]
 def answer(store: Store) -> Answer:
     def answered(blocks: list[list[RunRecord]], **values: str) -> list[BreakEven]:
         for block in blocks:
-            for record in block:
-                store.write(record)
+            store.write(*block)
         return break_evens(store, **values)
 
     return answered

@@ -1,10 +1,12 @@
+import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.database import Database, open_database
+from cudnn_sweep.analysis.database import LOCKED, Database, open_database
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.prelude import prelude_sql
 from cudnn_sweep.analysis.store import Store
@@ -104,6 +106,33 @@ def test_one_sweep_can_be_opened_alone(kept_store: Store) -> None:
     with open_database(kept_store, "night-2") as database:
         found = database.query("select distinct sweep_id from records").to_pylist()
     assert found == [{"sweep_id": "night-2"}]
+
+
+def test_a_question_that_lacks_memory_goes_on_in_a_folder_of_its_own_that_is_gone_afterwards(
+    kept_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(LOCKED, "memory_limit", "64MB")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    large = (
+        "select row_number() over (order by hash(x)) as place from range(2_000_000) as series (x)"
+    )
+    with open_database(kept_store) as database:
+        (folder,) = tmp_path.iterdir()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        (row,) = database.query(f"select max(place) as most from ({large})").to_pylist()
+        assert row == {"most": 2_000_000}
+        outside = f"with a as (copy (select 1) to '{folder}/../new') select * from a"
+        with pytest.raises(QueryError, match="the query failed"):
+            database.query(outside)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_no_folder_can_be_made_questions_are_answered_without(
+    kept_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    with open_database(kept_store) as database:
+        assert database.query("select count(*) as n from records").to_pylist() == [{"n": 15}]
 
 
 def test_torn_files_are_left_out_and_named(filled_store: Store, tmp_path: Path) -> None:

@@ -126,13 +126,14 @@ def test_a_reason_follows_from_what_ran(found: dict[str, dict[str, str]], case: 
     assert found[case] == CASES[case].reasons
 
 
+@pytest.mark.parametrize("setting", ["compute_cache_disabled", "backward_in_caller"])
 @pytest.mark.parametrize("ran", [NOTHING, RECURRENT, ELSEWHERE])
-def test_whatever_is_compiled_may_use_the_compute_cache(
-    store: Store, make_record: MakeRecord, ran: Ran
+def test_what_does_not_depend_on_cudnn_may_matter_without_it(
+    store: Store, make_record: MakeRecord, ran: Ran, setting: str
 ) -> None:
-    _all_written(store, [make_record(trial_id="on", **ran)])
-    _all_written(store, [make_record(trial_id="off", compute_cache_disabled=True, **ran)])
-    contrast = {"field": "compute_cache_disabled", "baseline": "false", "candidate": "true"}
+    _all_written(store, [make_record(trial_id="off", **ran)])
+    _all_written(store, [make_record(trial_id="on", **{setting: True}, **ran)])
+    contrast = {"field": setting, "baseline": "false", "candidate": "true"}
     assert verdicts(store, **contrast)[0].no_effect_reason is None
 
 
@@ -178,8 +179,7 @@ def test_verdicts_and_break_evens_show_the_reason(store: Store, make_pair: MakeP
 
 
 def _all_written(store: Store, records: list[RunRecord]) -> None:
-    for record in records:
-        store.write(record)
+    store.write(*records)
 
 
 def _reason(database: Database, of: str) -> str | None:

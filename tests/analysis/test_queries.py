@@ -1,6 +1,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,8 +9,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.database import Database, open_database
 from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.marked import COLUMN
 from cudnn_sweep.analysis.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.prelude import prelude_sql
 from cudnn_sweep.analysis.queries import load_query, own_queries, parse_query, query_names
@@ -18,7 +20,7 @@ from cudnn_sweep.analysis.store import Store, open_store
 if TYPE_CHECKING:
     from tests.makers import MakePair
 
-Asked = Callable[[str], tuple[pa.Table, pa.Table]]
+Asked = Callable[[str], tuple[pa.Table, pa.Table, pa.Table]]
 
 
 @pytest.fixture(scope="module")
@@ -35,22 +37,33 @@ def ask_both_ways(answering_store: Store) -> Iterator[Asked]:
 
 @pytest.mark.parametrize("name", query_names())
 def test_a_question_runs_on_an_empty_store(ask_empty: Asked, name: str) -> None:
-    ours, plain = ask_empty(name)
-    assert ours.num_rows == plain.num_rows == 0
+    assert [answer.num_rows for answer in ask_empty(name)] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("name", query_names())
 def test_plain_duckdb_gives_the_same_answer_after_the_prelude(
     ask_both_ways: Asked, name: str
 ) -> None:
-    ours, plain = ask_both_ways(name)
+    ours, *others = ask_both_ways(name)
     assert ours.num_rows > 0
-    assert ours.schema.names == plain.schema.names
-    assert ours.schema.types == plain.schema.types
-    for row, plain_row in zip(ours.to_pylist(), plain.to_pylist(), strict=True):
-        for column, value in row.items():
-            expected = plain_row[column]
-            assert value == (pytest.approx(expected) if isinstance(value, float) else expected)
+    for plain in others:
+        assert ours.schema.names == plain.schema.names
+        assert ours.schema.types == plain.schema.types
+        for row, plain_row in zip(ours.to_pylist(), plain.to_pylist(), strict=True):
+            for column, value in row.items():
+                expected = plain_row[column]
+                assert value == (pytest.approx(expected) if isinstance(value, float) else expected)
+
+
+@pytest.mark.parametrize("name", query_names())
+def test_a_question_marks_what_a_terminal_shows(ask_empty: Asked, name: str) -> None:
+    asked, (ours, *_) = load_query(name), ask_empty(name)
+    marked = [match for text in asked.terminal if (match := COLUMN.fullmatch(text))]
+    assert len(marked) == len(asked.terminal)
+    assert len(marked or ours.schema.names) <= 9
+    names = {each for match in marked for each in match.groups() if each}
+    assert names <= {*ours.schema.names, "cell", "config"}
+    assert "cell" not in names or "cell_id" in ours.schema.names
 
 
 @pytest.mark.parametrize("name", query_names())
@@ -77,6 +90,15 @@ def test_an_unknown_question_is_named_with_the_valid_ones() -> None:
     names = ", ".join(query_names())
     with pytest.raises(QueryError, match=f"no question 'nope'; the questions: {names}$"):
         load_query("nope")
+
+
+def test_sql_goes_on_from_a_question_asked_with_parameters(answering_store: Store) -> None:
+    sql = "select count(*) as n from helps_or_hurts({}) where wall_verdict = 'hurts'"
+    with open_database(answering_store) as database:
+        asked = ("", "min_effect := 0.5", "of_sweep_id := 'night-2'")
+        counts = [database.query(sql.format(each))["n"][0].as_py() for each in asked]
+    assert counts[0] > counts[1] == 0
+    assert counts[2] < counts[0]
 
 
 def test_an_unknown_parameter_is_named_with_the_valid_ones() -> None:
@@ -155,39 +177,66 @@ def test_the_prelude_takes_a_folder_whose_name_looks_like_a_pattern(
     for path in kept_store.files():
         odd.folder.write(path, kept_store.folder.read(path))
     with _both_ways(odd) as asked:
-        _, plain = asked("sweeps")
+        _, plain, _ = asked("sweeps")
     assert plain.num_rows == 2
+
+
+def test_questions_read_samples_of_trials_in_turns_and_open_loops_alone(
+    answering_store: Store,
+) -> None:
+    """They are most of a store: to read those of all trials takes a third more of the time."""
+    with duckdb.connect() as connection:
+        connection.execute(prelude_sql(answering_store))
+        connection.execute("create table kept as from records")
+        guarded = ", ".join(
+            f"if(in_turns or loop_kind = 'open', {name}, error('{name} is read')) as {name}"
+            for name in ("steady_wall_samples_ms", "steady_device_samples_ms")
+        )
+        connection.execute(
+            f"create or replace view records as select * replace ({guarded}) from kept"
+        )
+        for name in query_names():
+            question = load_query(name)
+            connection.sql(question.sql, params=question.values({})).to_arrow_table()
 
 
 @contextmanager
 def _both_ways(store: Store) -> Iterator[Asked]:
     """Our answer to a question, and that of plain DuckDB, as a colleague would ask: the prelude, then
-    the two statements that the program prints.
+    the two statements that the program prints, or the question as a table macro.
     """
     with open_database(store) as database, duckdb.connect() as connection:
         connection.execute("set TimeZone = 'UTC'")
         connection.execute(prelude_sql(store))
 
-        def asked(name: str) -> tuple[pa.Table, pa.Table]:
+        @cache  # several tests look at one answer
+        def asked(name: str) -> tuple[pa.Table, pa.Table, pa.Table]:
             question = load_query(name)
             prepare, execute = question.prepared({}).rstrip().rsplit("\n", 1)
             connection.execute(prepare)
             ours = database.query(question.sql, question.values({}))
-            return ours, connection.sql(execute).to_arrow_table()
+            executed = connection.sql(execute).to_arrow_table()
+            return ours, executed, connection.sql(f"from {name}()").to_arrow_table()
 
         yield asked
 
 
-@pytest.mark.parametrize("name", query_names())
-def test_a_question_tells_trials_of_edited_code_apart(
-    name: str, store: Store, make_pair: "MakePair"
-) -> None:
-    """Where it has a row a software it has one a version of the code too, but for nights."""
+@pytest.fixture(scope="module")
+def edited_code(
+    tmp_path_factory: pytest.TempPathFactory, make_pair: "MakePair"
+) -> Iterator[Database]:
+    """Of six blocks: those with an odd number ran another version of the code."""
+    store = open_store(str(tmp_path_factory.mktemp("edited")))
     for block in range(6):
-        for record in make_pair(block, 10.0, 12.0, workload_hash=f"code-{block % 2}"):
-            store.write(record)
-    question = load_query(name)
+        store.write(*make_pair(block, 10.0, 12.0, workload_hash=f"code-{block % 2}"))
     with open_database(store) as database:
-        rows = database.query(question.sql, question.values({})).to_pylist()
+        yield database
+
+
+@pytest.mark.parametrize("name", query_names())
+def test_a_question_tells_trials_of_edited_code_apart(name: str, edited_code: Database) -> None:
+    """Where it has a row a software it has one a version of the code too, but for nights."""
+    question = load_query(name)
+    rows = edited_code.query(question.sql, question.values({})).to_pylist()
     if rows and {"cell_id", "software_hash"} <= rows[0].keys() and not name.startswith("night"):
         assert {row["workload_hash"] for row in rows} == {"code-0", "code-1"}

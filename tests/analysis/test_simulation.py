@@ -4,12 +4,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED, QUIET, Noise, log_times
+from cudnn_sweep.analysis.noise import (
+    NOT_PROMISED,
+    PROMISED,
+    QUIET,
+    Noise,
+    log_times,
+    log_turns,
+)
 from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.simulation import (
     EMPTY_SCATTER,
     Figures,
     Share,
+    in_turns,
     made_rows,
     open_rows,
     try_empty_caches,
@@ -54,10 +62,16 @@ def test_choices_that_few_processes_make_are_not_covered() -> None:
 
 
 def test_more_blocks_find_more() -> None:
-    five, eight = (tried("launch_bound", blocks) for blocks in (5, 8))
+    five, eight = (tried("heavy_tails", blocks) for blocks in (5, 8))
     assert five.found_5.value < eight.found_5.value
     assert five.null_equivalent.value < eight.null_equivalent.value
     assert tried("device_bound", 5).found_5.value > 0.95
+
+
+def test_turns_find_what_processes_one_after_another_hide() -> None:
+    turns, apart = (tried(name, 5) for name in ("launch_bound", "one_after_another"))
+    assert turns.found_8.value == 1 and turns.found_5.value > 0.85
+    assert apart.found_8.value < 0.1
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:
@@ -128,6 +142,23 @@ def test_made_up_trials_all_pair(generator: np.random.Generator) -> None:
     assert answer["blocks"].to_pylist() == [5] * 12
     assert set(answer["unpaired_blocks"].to_pylist() + answer["split_blocks"].to_pylist()) == {0}
     assert set(answer["no_effect_reason"].to_pylist()) == {None}
+
+
+def test_made_up_turns_are_paired_round_by_round(generator: np.random.Generator) -> None:
+    noise = Noise(
+        name="turns", meaning="", pair=(0.01, 0.011), rounds=31, host=0.3, turn=(1e-9, 1.1e-9)
+    )
+    logs = log_times(noise, np.full(12, 0.05), 5, generator)
+    turns = log_turns(noise, logs, generator)
+    assert turns.std(axis=-1).mean() > 0.1, "the host's pace"
+    rows = in_turns(made_rows(np.exp(logs), np.exp(logs)), np.exp(turns))
+    question = load_query("helps_or_hurts")
+    with open_rows(rows) as database:
+        sql = f"select ratio, in_turns from ({question.sql}) order by cell_id::bigint"
+        answer = database.query(sql, question.values({}))
+    assert set(answer["in_turns"].to_pylist()) == {True}
+    means = np.diff(logs).squeeze().mean(axis=1)
+    np.testing.assert_allclose(np.log(answer["ratio"]), means, atol=1e-6)
 
 
 def test_ratios_and_intervals_are_those_of_scipy(generator: np.random.Generator) -> None:

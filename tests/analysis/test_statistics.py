@@ -44,6 +44,12 @@ def test_t_quantiles_agree_with_scipy(
     np.testing.assert_allclose(found, stats.t.ppf(below, df), rtol=0, atol=1e-6)
 
 
+def test_normal_quantiles_agree_with_scipy(connection: duckdb.DuckDBPyConnection) -> None:
+    above = np.logspace(-7, np.log10(0.5), 50)
+    found = _each(connection, "normal_above(x)", above)
+    np.testing.assert_allclose(found, stats.norm.isf(above), rtol=0, atol=5e-4)
+
+
 @pytest.mark.parametrize(
     ("mean", "se", "expected"),
     [

@@ -57,6 +57,5 @@ def test_each_sweep_has_its_own_shares_the_largest_first(
 
 
 def _shares(store: Store, *records: RunRecord) -> dict[str, TimeShare]:
-    for record in records:
-        store.write(record)
+    store.write(*records)
     return {share.part: share for share in time_shares(store)}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import stats
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.schema import RunRecord, to_table
 from cudnn_sweep.analysis.store import Store
-from cudnn_sweep.analysis.verdicts import Verdict, verdicts
+from cudnn_sweep.analysis.verdicts import Verdict, undecided_lines, verdicts
 
 if TYPE_CHECKING:
     from tests.makers import MakePair
@@ -22,9 +23,7 @@ def judge(store: Store) -> Callable[..., Verdict]:
     """The one verdict over some blocks."""
 
     def judged(blocks: list[list[RunRecord]], **values: str | float) -> Verdict:
-        for block in blocks:
-            for record in block:
-                store.write(record)
+        store.write(*chain(*blocks))
         (verdict,) = verdicts(store, None, **values)
         return verdict
 
@@ -134,6 +133,15 @@ def test_a_block_that_lost_a_trial_is_counted(judge: Judge, make_pair: MakePair)
     )
     verdict = judge(blocks)
     assert (verdict.blocks, verdict.unpaired_blocks) == (2, 1)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_a_cell_that_fails_under_both_configs_is_not_measured(
+    judge: Judge, make_pair: MakePair, device: str
+) -> None:
+    failed: dict[str, object] = {"status": "error", "steady_wall_ms": None, "device": device}
+    verdict = judge([make_pair(block, 1.0, 1.0, **failed) for block in range(3)])
+    assert (verdict.ratio, verdict.wall_verdict) == (None, "not_measured")
 
 
 def test_a_config_that_always_fails_still_has_its_row(judge: Judge, make_pair: MakePair) -> None:
@@ -330,8 +338,7 @@ def _from_empty(record: RunRecord) -> RunRecord:
 
 
 def _write(store: Store, pair: list[RunRecord], cell_id: str = "cell-a", suffix: str = "") -> None:
-    for record in pair:
-        store.write(_of(record, cell_id, suffix))
+    store.write(*(_of(record, cell_id, suffix) for record in pair))
 
 
 def _of(record: RunRecord, cell_id: str, suffix: str = "") -> RunRecord:
@@ -346,11 +353,10 @@ def test_cells_that_cannot_have_an_effect_hide_none_of_the_others(
         for record in make_pair(block, 10.0, 10.0 * ratio):
             store.write(record)
     assert [row.wall_verdict for row in verdicts(store)] == ["helps"]
+    cpu = {"device": "cpu", "compute_cache": None}
     for cell in range(60):
         for block in range(2):
-            for record in make_pair(block, 10.0, 10.0 + block, device="cpu", compute_cache=None):
-                key = f"cpu-{cell}-{record.trial_id}"
-                store.write(replace(record, cell_id=f"cpu-{cell}", trial_id=key, attempt_id=key))
+            _write(store, make_pair(block, 10.0, 10.0 + block, **cpu), f"cpu-{cell}")
     found = {row.cell_id: row.wall_verdict for row in verdicts(store)}
     assert found.pop("cell-a") == "helps"
     assert set(found.values()) == {"no_effect"}
@@ -507,3 +513,66 @@ def test_pair_of_which_only_one_took_turns_is_split(store: Store, make_pair: Mak
     store.write(in_turns([lone, other], [10.0], [11.0])[1])
     (verdict,) = verdicts(store)
     assert (verdict.blocks, verdict.split_blocks) == (3, 1)
+
+
+def _scattered(make_pair: MakePair, logs: list[float]) -> list[list[RunRecord]]:
+    return [make_pair(n, 10.0, 10.0 * np.exp(log)) for n, log in enumerate(logs)]
+
+
+def test_the_typical_ratio_is_a_trimmed_mean_with_yuens_interval(
+    judge: Judge, make_pair: MakePair
+) -> None:
+    """One process in ten takes ten times as long: the mean's interval holds anything."""
+    logs = np.log([0.90, 0.91, 0.89, 0.92, 0.90, 0.88, 0.91, 0.90, 0.89, 9.0])
+    verdict = judge(_scattered(make_pair, logs.tolist()))
+    assert verdict.wall_verdict == "inconclusive"
+    trimmed = stats.mstats.trimmed_mean(logs, (0.2, 0.2))
+    winsorized = np.asarray(stats.mstats.winsorize(logs, (0.2, 0.2)))
+    error = np.sqrt(winsorized.var(ddof=1) * 9 / (6 * 5))  # Yuen: 6 of 10 are left
+    low, high = stats.t.interval(0.95, 5, trimmed, error)
+    assert verdict.typical_ratio == pytest.approx(np.exp(trimmed))
+    assert verdict.typical_ratio_low == pytest.approx(np.exp(low), rel=1e-6)
+    assert verdict.typical_ratio_high == pytest.approx(np.exp(high), rel=1e-6)
+    assert (verdict.candidate_fastest_ms, verdict.candidate_slowest_ms) == pytest.approx((8.8, 90))
+    assert verdict.baseline_fastest_ms == verdict.baseline_slowest_ms == pytest.approx(10)
+
+
+def test_below_five_blocks_no_ratio_is_typical(judge: Judge, make_pair: MakePair) -> None:
+    assert judge(_scattered(make_pair, [0.1, 0.2, 0.1, 0.2])).typical_ratio is None
+
+
+@pytest.mark.parametrize("mean", [-0.08, 0.08, 0.01])
+def test_as_many_blocks_as_are_needed_decide(
+    store: Store, make_pair: MakePair, mean: float
+) -> None:
+    """Where the scatter and the mean stay what they were."""
+    logs = [mean - 0.06, mean + 0.02, mean, mean + 0.04]
+    store.write_part("night-1", to_table(list(chain(*_scattered(make_pair, logs)))))
+    (verdict,) = verdicts(store)
+    assert verdict.wall_verdict == "inconclusive"
+    assert verdict.blocks_needed is not None and 1 <= verdict.blocks_needed < 50
+    rounds = 1 - (-verdict.blocks_needed // len(logs))
+    more = _scattered(make_pair, logs * rounds)[len(logs) :]
+    store.write_part("night-1", to_table(list(chain(*more))))
+    (verdict,) = verdicts(store)
+    assert verdict.wall_verdict in ("helps", "hurts", "equivalent")
+    assert verdict.blocks_needed is None
+
+
+@pytest.mark.parametrize("logs", [[0.1, 0.2], [-0.02, 0.08, np.log(1.03) + 1e-4]])
+def test_two_blocks_and_a_mean_at_the_minimum_effect_do_not_tell_how_many_would_decide(
+    judge: Judge, make_pair: MakePair, logs: list[float]
+) -> None:
+    verdict = judge(_scattered(make_pair, logs))
+    assert (verdict.wall_verdict, verdict.blocks_needed) == ("inconclusive", None)
+
+
+def test_undecided_verdicts_are_said_in_words(judge: Judge, make_pair: MakePair) -> None:
+    verdict = judge(_scattered(make_pair, [0.02, 0.10, 0.08, 0.12]))
+    assert list(undecided_lines([verdict], lambda each: each.cell_id)) == [
+        f"cell-a: inconclusive; about {verdict.blocks_needed} more blocks would decide."
+    ]
+    one = replace(verdict, blocks_needed=1)
+    decided = replace(verdict, blocks_needed=None)
+    (line,) = undecided_lines([decided, one], lambda _: "it")
+    assert line == "it: inconclusive; about 1 more block would decide."

@@ -30,25 +30,29 @@ with local_ray(slots=1) as ours:
 Holder = tuple[subprocess.Popen[str], Path, str]
 
 
-@pytest.fixture
-def hold_a_ray() -> Iterator[Callable[[], Holder]]:
-    """Start another process that holds a Ray of its own: the process, Ray's folder and address."""
-    started: list[subprocess.Popen[str]] = []
+HOLDERS = 3  # tests that need one each
 
-    def start() -> Holder:
-        command = [sys.executable, "-c", HOLD_A_RAY]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, start_new_session=True
-        )
-        started.append(process)
-        assert process.stdout is not None
-        folder, address = process.stdout.readline().split()
-        return process, Path(folder), address
 
-    yield start
-    for process in started:
+@pytest.fixture(scope="module")
+def held_rays() -> Iterator[Iterator[Holder]]:
+    """Other processes that hold a Ray of their own each: the process, Ray's folder and address. They start
+    at once.
+    """
+    command = [sys.executable, "-c", HOLD_A_RAY]
+    processes = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        for _ in range(HOLDERS)
+    ]
+    yield (_told(process) for process in processes)
+    for process in processes:
         process.kill()
         process.communicate()
+
+
+def _told(process: subprocess.Popen[str]) -> Holder:
+    assert process.stdout is not None
+    folder, address = process.stdout.readline().split()
+    return process, Path(folder), address
 
 
 @pytest.fixture

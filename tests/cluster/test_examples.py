@@ -16,8 +16,6 @@ from cudnn_sweep.cluster.secured import MARK, REMOTE_TOKEN, START_COMMANDS, make
 from cudnn_sweep.cluster.strict_yaml import read_document
 from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
 
-pytestmark = pytest.mark.measuring
-
 ROOT = Path(__file__).parents[2]
 LAUNCHED = {
     file.stem: file

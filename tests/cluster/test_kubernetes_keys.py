@@ -8,8 +8,6 @@ from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
 from cudnn_sweep.cluster.strict_yaml import read_strict
 
-pytestmark = pytest.mark.measuring
-
 WHOLE = {"namespace": "sweeps", "image": "registry/sweep:1", "workers": "2", "gpus": "1"}
 
 

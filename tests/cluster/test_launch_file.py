@@ -7,8 +7,6 @@ from pydantic import BaseModel
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 
-pytestmark = pytest.mark.measuring
-
 LOCAL = """\
 cluster_name: lab
 provider:

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.measuring
 GONE_S = 15.0  # the janitor's two time limits, and some
 
 Holder = tuple[subprocess.Popen[str], Path, str]
-HoldARay = Callable[[], Holder]
 WaitUntilGone = Callable[[Path, float], list[str]]
 
 
@@ -34,18 +33,18 @@ def test_nothing_is_left_after_an_exception(wait_until_gone: WaitUntilGone) -> N
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_after_a_signal(
-    hold_a_ray: HoldARay, wait_until_gone: WaitUntilGone, number: signal.Signals
+    held_rays: Iterator[Holder], wait_until_gone: WaitUntilGone, number: signal.Signals
 ) -> None:
-    holder, folder, _ = hold_a_ray()
+    holder, folder, _ = next(held_rays)
     holder.send_signal(number)
     assert holder.wait(GONE_S) != 0
     assert wait_until_gone(folder, GONE_S) == []
 
 
 def test_another_ray_is_neither_joined_nor_touched_and_ends_with_ctrl_c(
-    hold_a_ray: HoldARay, wait_until_gone: WaitUntilGone, monkeypatch: pytest.MonkeyPatch
+    held_rays: Iterator[Holder], wait_until_gone: WaitUntilGone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other, folder, address = hold_a_ray()
+    other, folder, address = next(held_rays)
     monkeypatch.setenv("RAY_ADDRESS", address)
     with local_ray(slots=1) as ours:
         assert ours.address != address

@@ -8,8 +8,6 @@ from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.cluster.strict_yaml import read_strict
 
-pytestmark = pytest.mark.measuring
-
 SECRET = "T0/B0/abc"
 URL = f"https://hooks.example/services/{SECRET}"
 

@@ -3,8 +3,6 @@ import pytest
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.jobs import refuse_open_ray
 
-pytestmark = pytest.mark.measuring
-
 
 @pytest.mark.parametrize("address", ["10.0.0.7:6379", "[fd00::7]:6379", "head.example:6379"])
 def test_open_ray_elsewhere_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.strict_yaml import MAX_BYTES, check_part, read_document, read_strict
 
-pytestmark = pytest.mark.measuring
-
 
 class Colour(enum.Enum):
     RED = "red"
@@ -242,3 +240,16 @@ def test_part_of_a_document_is_checked_alone(tmp_path: Path) -> None:
         check_part(document, Spec, ("ours", "spec"))
     assert check_part(document, Spec, ("ours", "empty")) == Spec()
     assert check_part(document, Spec, ("nowhere", "at", "all")) == Spec()
+
+
+def test_anchor_may_be_set_anew(tmp_path: Path) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text("a: &x 1\nb: &x 2\nc: *x\n")
+    assert read_strict(file, dict[str, int]) == {"a": 1, "b": 2, "c": 2}
+
+
+def test_password_in_a_value_is_not_told(tmp_path: Path) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text("a: s3://key:secret@bucket/p\n")
+    with pytest.raises(LaunchFileError, match=r"file.yaml:1: a: .*`s3://...@bucket/p`"):
+        read_strict(file, dict[str, int])

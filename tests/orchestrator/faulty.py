@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -18,6 +19,22 @@ from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, workloa
 
 def _touch(device: torch.device) -> None:
     torch.zeros(1, device=device)
+
+
+def _meet_two_others(device: torch.device) -> None:
+    """Raises unless two others of this server get ready meanwhile."""
+    started = Path(tempfile.gettempdir(), f"sweep-started-{os.getppid()}")
+    started.mkdir(exist_ok=True)
+    (started / str(os.getpid())).touch()
+    end = time.monotonic() + 20
+    while len(list(started.iterdir())) < 3:
+        assert time.monotonic() < end, "nobody else gets ready"
+        time.sleep(0.002)
+
+
+def _die_in_benchmark_mode(device: torch.device) -> None:
+    if torch.backends.cudnn.benchmark:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def failing(run: Callable[[torch.Tensor], object]) -> Workload:
@@ -37,6 +54,18 @@ def failing(run: Callable[[torch.Tensor], object]) -> Workload:
 @failing
 def fine(numbers: torch.Tensor) -> None:
     """Does nothing, well."""
+
+
+@workload(directions=("forward",), input_shape=(1, 1, 9, 9), pay_one_time_costs=_meet_two_others)
+def gets_ready_with_two_others(setting: Setting) -> TimedStep:
+    return TimedStep(prepare=setting.random, run=lambda _: None)
+
+
+@workload(
+    directions=("forward",), input_shape=(1, 1, 9, 9), pay_one_time_costs=_die_in_benchmark_mode
+)
+def dies_while_it_gets_ready(setting: Setting) -> TimedStep:
+    return TimedStep(prepare=setting.random, run=lambda _: None)
 
 
 @failing
@@ -111,12 +140,24 @@ def leaves_a_descendant(numbers: torch.Tensor) -> None:
 @failing
 def slower_with_benchmark(numbers: torch.Tensor) -> None:
     """20% slower where benchmark mode is on."""
-    time.sleep(0.048 if torch.backends.cudnn.benchmark else 0.04)
+    time.sleep(0.024 if torch.backends.cudnn.benchmark else 0.02)
 
 
 @failing
 def takes_a_while(numbers: torch.Tensor) -> None:
     time.sleep(0.05)
+
+
+@failing
+def wants_backward_in_its_own_thread(numbers: torch.Tensor) -> None:
+    weight = torch.ones(1, requires_grad=True)
+    threads: list[int] = []
+    weight.register_hook(lambda _: threads.append(threading.get_ident()))
+    (weight * 2).backward()
+    assert threads == [threading.get_ident()], "of the CPU's it is so in any case"
+    assert not torch._C._is_multithreading_enabled(), (
+        "a GPU's backward pass has a thread of its own"
+    )
 
 
 def _in_turn(function: str) -> bool:
@@ -177,11 +218,11 @@ _seen: set[tuple[int, ...]] = set()
 
 @failing
 def searches_for_new_shapes(numbers: torch.Tensor) -> None:
-    """Each shape never seen costs 200 ms where benchmark mode is on, and 100 ms where it is off."""
+    """Each shape never seen costs 100 ms where benchmark mode is on, and 50 ms where it is off."""
     shape = tuple(numbers.shape)
     if shape not in _seen:
         _seen.add(shape)
-        time.sleep(0.2 if torch.backends.cudnn.benchmark else 0.1)
+        time.sleep(0.1 if torch.backends.cudnn.benchmark else 0.05)
 
 
 @failing

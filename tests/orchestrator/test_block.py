@@ -1,6 +1,7 @@
 """A block's processes live side by side: what one does ends it alone, and who cannot take turns says why."""
 
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Callable
@@ -30,6 +31,7 @@ SHORT = MeasureSpec(
     telemetry="off",
     timeout_s=20.0,
 )
+TOGETHER = SHORT.model_copy(update={"start_together": True})
 
 
 @pytest.fixture
@@ -64,6 +66,37 @@ def test_processes_of_a_block_take_turns(measure: Measure, faulty: str) -> None:
         assert record.waited_s is not None and record.waited_s > 0.3, "others had their turns"
         assert record.steady_s is not None and record.steady_s < record.process_s - record.waited_s
     assert max(each.started_at for each in records) < min(each.ended_at for each in records)
+
+
+def test_processes_of_a_block_get_ready_side_by_side(
+    measure: Measure, server: ForkServer, faulty: str
+) -> None:
+    records = measure(f"{faulty}:gets_ready_with_two_others", spec=TOGETHER)
+    shutil.rmtree(Path(tempfile.gettempdir(), f"sweep-started-{server.pid}"))
+    assert [record.status for record in records] == ["ok"] * 3
+    first, *others = sorted(records, key=lambda record: record.started_at)
+    assert first.overlapped_s == 0.0
+    for record in others:
+        assert record.overlapped_s is not None and record.one_time_s is not None
+        assert 0.0 < record.overlapped_s <= record.one_time_s
+
+
+def test_processes_of_a_block_get_ready_one_after_another_unless_asked_otherwise(
+    measure: Measure, faulty: str
+) -> None:
+    records = measure(f"{faulty}:fine")
+    assert {(record.in_turns, record.overlapped_s) for record in records} == {(True, 0.0)}
+    for before, after in pairwise(sorted(records, key=lambda record: record.started_at)):
+        met_s = (before.one_time_s or 0.0) + (before.cold_s or 0.0)
+        assert (after.started_at - before.started_at).total_seconds() > met_s > 0
+
+
+def test_process_that_dies_while_it_gets_ready_ends_alone(measure: Measure, faulty: str) -> None:
+    found = {
+        (record.benchmark, record.status, record.in_turns)
+        for record in measure(f"{faulty}:dies_while_it_gets_ready", spec=TOGETHER)
+    }
+    assert found == {(True, "killed", False), (False, "ok", True)}
 
 
 def test_all_of_a_block_take_their_turns_on_the_same_cpus(
@@ -108,12 +141,14 @@ def test_process_that_dies_while_it_waits_is_told_of_when_it_is_asked(
     whole = Request(job=TrialJob(trial=request, takes_turns=True), timeout_s=20)
     waits, works = server.begin(whole), server.begin(whole)
     said = waits.heard()
-    assert isinstance(said, Said) and said.alone is None
+    assert isinstance(said, Said) and said.one_time_s > 0
     os.kill(said.pid, signal.SIGKILL)
     assert isinstance(works.heard(), Said)
+    met = works.take(Turn(stage="meet"))
+    assert isinstance(met, Said) and met.alone is None
     ended = works.take(Turn(stage="alone"))
     assert isinstance(ended, Outcome) and ended.status == "ok"
-    gone = waits.take(Turn(stage="warm_up"))
+    gone = waits.take(Turn(stage="meet"))
     assert isinstance(gone, Outcome) and gone.status == "killed"
 
 
@@ -126,13 +161,20 @@ def test_process_that_dies_while_it_waits_is_told_of_when_it_is_asked(
     ],
 )
 def test_step_that_cannot_take_turns_runs_alone_and_says_why(
-    measure: Measure, faulty: str, workload: str, axes: dict[str, str], reason: str
+    measure: Measure,
+    server: ForkServer,
+    faulty: str,
+    workload: str,
+    axes: dict[str, str],
+    reason: str,
 ) -> None:
     records = measure(f"{faulty}:{workload}", **axes)
     assert [record.status for record in records] == ["ok"] * 3
     assert {(record.in_turns, record.alone_reason) for record in records} == {(False, reason)}
     assert all(record.steady_wall_rounds is None for record in records)
     assert one_after_another(records)
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+    assert children.read_text() == "", "those that were ready beside it have gone"
 
 
 def one_after_another(records: list[RunRecord]) -> bool:

@@ -1,6 +1,7 @@
 """`sweep suites` and `sweep workloads`: everything that there is, a line each."""
 
-import pytest
+import json
+
 from typer.testing import CliRunner
 
 from cudnn_sweep.orchestrator.cli import app
@@ -10,8 +11,6 @@ from cudnn_sweep.workloads.problem import load_problems
 from cudnn_sweep.workloads.regime import regime_types
 from cudnn_sweep.workloads.state import state_types
 from cudnn_sweep.workloads.workload import bundled_workloads
-
-pytestmark = pytest.mark.measuring
 
 
 def rows(command: str) -> dict[str, str]:
@@ -41,3 +40,14 @@ def test_everything_that_a_cell_may_name_is_listed() -> None:
         assert len(found[name].split()) > 2, f"{name}: its docstring should say what it is"
     assert found["resnet50"].startswith("23 ")
     assert found["precision"] == ", ".join(PRECISIONS)
+    assert "(multiple=1, sizes=4, step=16)" in found["cycle"]
+
+
+def test_programs_read_the_same_as_json() -> None:
+    for command in ("suites", "workloads"):
+        done = CliRunner().invoke(app, [command, "--json"], catch_exceptions=False)
+        found = json.loads(done.stdout)
+        names = {each["name"] for each in found[command]}
+        assert names <= rows(command).keys()
+    assert {each["name"] for each in found["regimes"]} == set(regime_types())
+    assert found["precisions"] == list(PRECISIONS)

@@ -10,8 +10,6 @@ from typer.testing import CliRunner, Result
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 
-pytestmark = pytest.mark.measuring
-
 MADE_UP = run_path(str(Path(__file__).parents[1] / "analysis" / "conftest.py"))
 
 

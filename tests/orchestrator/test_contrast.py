@@ -1,11 +1,7 @@
 """Which pairs of a suite's configs the summary compares."""
 
-import pytest
-
 from cudnn_sweep.orchestrator.contrast import contrasts_of
 from cudnn_sweep.workloads.config import CudnnConfig
-
-pytestmark = pytest.mark.measuring
 
 OFF, ON = CudnnConfig(), CudnnConfig(benchmark=True)
 

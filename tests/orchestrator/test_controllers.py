@@ -7,8 +7,6 @@ import pytest
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.scale.controllers import Row, busy_of, measure_controllers
 
-pytestmark = pytest.mark.measuring
-
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 

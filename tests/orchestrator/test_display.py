@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from cudnn_sweep.orchestrator.progress import Failure, Progress, SlotState
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan
-
-pytestmark = pytest.mark.measuring
 
 
 @pytest.fixture
@@ -31,7 +30,10 @@ def test_live_display_shows_slots_outcomes_and_why_it_stopped(plan: Plan) -> Non
         slots={"GPU-1": SlotState(position=4, attempt=1, began_at=datetime.now(UTC))},
         stopped="No space left on device",
     )
-    console.print(LiveDisplay(plan).render(progress, []))
+    display = LiveDisplay(plan)
+    console.print(display.render(replace(progress, statuses={}), []))
+    assert "to go" not in console.export_text(), "nobody knows the pace yet"
+    console.print(display.render(progress, []))
     shown = console.export_text()
     assert "ok 2" in shown and "timeout 1" in shown
     assert "GPU-1" in shown and "noop forward 1x1 fixed tf32 · benchmark=" in shown

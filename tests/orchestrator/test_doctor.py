@@ -31,8 +31,6 @@ from cudnn_sweep.workloads.measurement import MonitorKind
 from cudnn_sweep.workloads.suite import CellAxes
 from cudnn_sweep.workloads.survey import Survey
 
-pytestmark = pytest.mark.measuring
-
 
 @pytest.fixture(scope="session")
 def machine(server: ForkServer) -> Survey:

@@ -24,7 +24,6 @@ from cudnn_sweep.orchestrator.session import session_of
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RecordOf
 
-pytestmark = pytest.mark.measuring
 SWEEP_ID = "together"
 
 

@@ -119,7 +119,7 @@ def run(
     host = Host(session, results=str(results), slots=free)
     host.run(tune_folder, budget_s, make_slot)
     progress = host.finish([results / "refuge"])
-    for actor in (host._recorder, host._gate):  # idle, they would stay as long as the Ray
+    for actor in (host.recorder, host.gate):  # idle, they would stay as long as the Ray
         ray.kill(actor)
     rows = (
         open_store(str(results))
@@ -135,9 +135,20 @@ def run(
 def four_slots(
     ray_here: Path, tmp_path_factory: pytest.TempPathFactory, plan_of: MakePlan, fake_slot: MakeSlot
 ) -> tuple[Plan, list[Row]]:
-    """What was stored of 25 trials of 0.4 s on four slots whose actors take 2 s to start."""
-    plan = plan_of("noop", replicates=12)
-    slot = fake_slot(start_s=2.0, trial_s=0.4)
+    """What was stored of a plan on four slots whose actors take 1 s to start. Its first trial takes its
+    worker along.
+    """
+    plan = plan_of("noop", replicates=50)
+    ups = tmp_path_factory.mktemp("ups")
+    first = plan.trials[0].trial_id
+    slot = fake_slot(
+        start_s=1.0,
+        new_gpu=True,
+        up=lambda: (ups / str(os.getpid())).touch(),
+        die=lambda trial, attempt: trial.trial_id == first and attempt == 1,
+        # Longer and longer, for a machine that is slow to start a process, until it is up.
+        trial_s=lambda number: 0.05 if len(list(ups.iterdir())) > 4 else 0.1 * 1.25**number,
+    )
     return plan, run(plan, tmp_path_factory.mktemp("four"), ray_here, 4, slot)[1]
 
 
@@ -204,25 +215,9 @@ def test_block_split_by_a_lost_worker_runs_again_whole(
     assert [(split.block, split.mended) for split in blocks.split] == [(plan.trials[1].block, True)]
 
 
-def test_slot_comes_back_while_the_others_go_on(
-    ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
-) -> None:
+def test_slot_comes_back_while_the_others_go_on(four_slots: tuple[Plan, list[Row]]) -> None:
     """Others, whose blocks end while it starts, are no reason to start it anew."""
-    plan = plan_of("noop", replicates=50)
-    ups = tmp_path / "ups"
-    ups.mkdir()
-    first = plan.trials[0].trial_id
-    slot = fake_slot(
-        start_s=1.0,
-        new_gpu=True,
-        up=lambda: (ups / str(os.getpid())).touch(),
-        die=lambda trial, attempt: trial.trial_id == first and attempt == 1,
-        # Longer and longer, for a machine that is slow to start a process; once it is up, not at all.
-        trial_s=lambda number: 0.0 if len(list(ups.iterdir())) > 4 else 0.1 * 1.25**number,
-    )
-    _, rows = run(plan, tmp_path, ray_here, 4, slot)
-    by_slot = Counter(row["slot"] for row in rows)
-    assert len(rows) == len(plan.trials)
+    by_slot = Counter(row["slot"] for row in four_slots[1])
     assert len(by_slot) == 4, "three that went on, and the one that came back"
     assert min(by_slot.values()) >= 5
 
@@ -320,7 +315,7 @@ def test_launch_whose_recorder_dies_ends_at_once_and_says_so(
     plan = plan_of("noop", replicates=40)
     session = new_session(plan, tmp_path)
     host = Host(session, results=str(tmp_path), slots=Slots(count=1, gpu=True))
-    recorder = host._recorder
+    recorder = host.recorder
 
     def kill_after_the_first_record() -> None:
         store = open_store(str(tmp_path))

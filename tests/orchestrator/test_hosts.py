@@ -7,6 +7,7 @@ tells the times of docs/cluster.md with Ray's own health checks; without the var
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -73,6 +74,37 @@ while not ended_ms:
     dead = [node for node in nodes if node.node_ip == address and node.state == "DEAD"]
     ended_ms = [node.end_time_ms for node in dead if node.end_time_ms >= since_ms]
 print(ended_ms[0] / 1e3)
+"""
+
+# Elsewhere, by somebody without the token: what these ports answer to HTTP, as JSON.
+STRANGER = """
+import json, socket, sys
+
+found = []
+for host, port in json.loads(sys.argv[1]):
+    for method, path in (
+        ("POST", "/api/jobs/"), ("POST", "/"), ("GET", "/api/version"), ("GET", "/api/jobs/"), ("GET", "/logs"),
+    ):
+        body = b'{"entrypoint": "touch /tmp/open"}' if method == "POST" else b""
+        head = f"{method} {path} HTTP/1.0\\r\\nHost: x\\r\\nContent-Length: {len(body)}\\r\\n\\r\\n"
+        answer = b""
+        try:
+            with socket.create_connection((host, port), timeout=2) as door:
+                door.sendall(head.encode() + body)
+                while len(answer) < 2000 and (more := door.recv(2000)):
+                    answer += more
+        except OSError:
+            pass
+        if answer.startswith(b"HTTP"):
+            top, _, rest = answer.decode(errors="replace").partition("\\r\\n\\r\\n")
+            found.append([port, method, path, top.splitlines()[0], rest[:40]])
+print(json.dumps(found))
+"""
+STRANGERS_TASK = """
+import ray
+
+ray.init("10.77.0.10:6379", log_to_driver=False)
+print("joined", ray.get(ray.remote(num_cpus=0)(lambda: 1).remote(), timeout=20))
 """
 
 
@@ -227,6 +259,30 @@ def test_trials_of_a_cut_worker_run_elsewhere_and_none_is_doubled_when_it_is_men
         elsewhere=min(again_on("w1", records)),
         mended=mended_at,
         ended=time.time(),
+    )
+
+
+def test_no_port_of_the_cluster_does_anything_for_a_stranger(hosts: Hosts) -> None:
+    doors: list[tuple[str, int]] = []
+    for host, address in {"head": "10.77.0.10", **ADDRESSES}.items():
+        sockets = [line.split()[3] for line in hosts.do("sh", host, "ss -ltnH").splitlines()]
+        ports = {int(each.rpartition(":")[2]) for each in sockets if "127.0.0." not in each}
+        doors += [(address, port) for port in sorted(ports - {22})]
+    assert len(doors) > 12, doors
+    (hosts.base / "stranger.py").write_text(STRANGER)
+    (hosts.base / "task.py").write_text(STRANGERS_TASK)
+    asked = f"{VENV}/bin/python {hosts.base}/stranger.py '{json.dumps(doors)}'"
+    answers = json.loads(hosts.do("sh", "laptop", asked))
+    did = [each for each in answers if each[3].split()[1] < "400"]
+    assert all(method == "GET" and rest[:7] in ("", "# HELP ") for _, method, _, _, rest in did), (
+        did
+    )
+    joining = f"env -u RAY_AUTH_MODE {VENV}/bin/python {hosts.base}/task.py 2>&1 || true"
+    said = hosts.do("sh", "laptop", joining)
+    assert "joined" not in said and "AuthenticationError" in said
+    figures = {port for port, *_ in did}
+    print(
+        f"{len(doors)} ports, {len({port for port, *_ in answers})} speak HTTP, {len(figures)} show figures"
     )
 
 

@@ -10,8 +10,6 @@ from cudnn_sweep.orchestrator.remote.node import NodeReport
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
-pytestmark = pytest.mark.measuring
-
 NOW_S = 1_000_000.0
 
 

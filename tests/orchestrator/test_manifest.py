@@ -246,6 +246,9 @@ def test_nothing_but_yaml_is_printed() -> None:
     done = CliRunner().invoke(app, ["launch", str(EXAMPLE), "--manifest"])
     assert done.exit_code == 0
     assert [each["kind"] for each in yaml.safe_load_all(done.stdout)] == ["ConfigMap", "RayJob"]
+    every_night = ["launch", str(EXAMPLE), "--manifest", "--at", "02:30"]
+    nights = CliRunner().invoke(app, every_night)
+    assert (nights.exit_code, "kind: CronJob" in nights.stdout) == (0, True), nights.output
     assert CliRunner().invoke(app, ["launch", str(EXAMPLE), "--at", "02:30"]).exit_code == 2
 
 

@@ -13,8 +13,6 @@ from cudnn_sweep.orchestrator.nightly.night_news import news_of
 from cudnn_sweep.orchestrator.nightly.shown import show
 from tests.made_up_night import Night
 
-pytestmark = pytest.mark.measuring
-
 REPORTS = [Path("r/junit.xml"), Path("r/night.md")]
 FACTS = (
     "conv 8x64 · benchmark=true",

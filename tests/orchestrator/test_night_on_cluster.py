@@ -61,7 +61,7 @@ metadata:
 SUITE = """
 replicates: 3
 configs: [{benchmark: false}]
-measure: {warmup_s: 0, steady_budget_s: 0.2, timeout_s: 100, calibrate: false, reference_replicates: 0}
+measure: {warmup_s: 0, steady_budget_s: 0.1, timeout_s: 100, calibrate: false, reference_replicates: 0}
 cells: [{workload: [paces.py:slower_since, paces.py:as_before]}]
 """
 

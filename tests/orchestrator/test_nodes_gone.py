@@ -1,14 +1,10 @@
 """When a sweep whose nodes are gone ends, on a list of nodes and a clock made up."""
 
-import pytest
-
 from cudnn_sweep.orchestrator.nodes_gone import GONE_S, LOOKS, NodesGone
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.on_nodes import left_of
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
-
-pytestmark = pytest.mark.measuring
 
 NODES = {"a1": "w1 (10.0.0.1)", "a2": "w2 (10.0.0.2)"}
 LOOK_S = GONE_S / LOOKS

@@ -12,8 +12,6 @@ from cudnn_sweep.orchestrator.gpus.cpu_topology import Core, node_of_gpu, read_c
 from cudnn_sweep.orchestrator.gpus.pinning import cores_for, pinning_of
 from cudnn_sweep.workloads.listed_gpus import ListedGpu
 
-pytestmark = pytest.mark.measuring
-
 SECOND_THREAD = 64  # the number of a core's second hardware thread, less that of its first
 
 

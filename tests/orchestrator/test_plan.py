@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import asdict, replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.plan import Plan, make_plan, narrow
 from cudnn_sweep.orchestrator.spec import load_suite, suite_names
+from cudnn_sweep.workloads.cell import text_hash
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import workload_names
@@ -74,6 +78,61 @@ def test_one_block_in_twenty_carries_an_aa_pair(look: Look) -> None:
         other = next(t for t in trials if t.config == twin.config and not t.twin)
         assert other.trial_id != twin.trial_id
         assert other.seed == twin.seed
+
+
+def test_ids_stay_what_they_were_before_a_setting_came(look: Look) -> None:
+    (trial, *_) = planned("quick", look).trials
+    settings = asdict(trial.config)
+    del settings["backward_in_caller"]
+    cell, config = (json.dumps(each, sort_keys=True) for each in (asdict(trial.cell), settings))
+    before = f"[{cell}, {config}, {trial.replicate}, {trial.twin}]"
+    assert trial.trial_id == text_hash(before)
+    caller = replace(trial, config=replace(trial.config, backward_in_caller=True))
+    assert caller.trial_id != trial.trial_id
+
+
+def _orders(plan: Plan) -> dict[str, list[list[tuple[CudnnConfig, int]]]]:
+    """Of each cell its blocks' configs in order, and which of an A/A pair each is."""
+    found: dict[str, list[list[tuple[CudnnConfig, int]]]] = {}
+    for _, trials in plan.blocks():
+        placed = [(trial.config, trial.twin) for trial in trials]
+        found.setdefault(trials[0].cell.cell_id, []).append(placed)
+    return found
+
+
+def test_over_an_even_number_of_blocks_each_of_two_configs_comes_first_equally_often(
+    plan_of: MakePlan,
+) -> None:
+    configs = CudnnConfig(), CudnnConfig(benchmark=True)
+    plan = plan_of("noop", replicates=6, configs=configs, batch=list(range(1, 9)))
+    orders = _orders(plan)
+    for blocks in orders.values():
+        leads = [next(config for config, twin in placed if not twin) for placed in blocks]
+        assert leads[0::2] == [leads[0]] * 3 and leads[1::2] == [leads[1]] * 3
+        assert leads[0] != leads[1]
+    assert len({blocks[0][0] for blocks in orders.values()}) > 1, "the start is drawn"
+
+
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_of_more_configs_each_comes_first_and_before_each_other_equally_often(
+    plan_of: MakePlan, count: int
+) -> None:
+    configs = tuple(CudnnConfig(benchmark_limit=limit) for limit in range(count))
+    (blocks,) = _orders(plan_of("noop", replicates=2 * count, configs=configs)).values()
+    plain = [[config for config, twin in placed if not twin] for placed in blocks]
+    assert set(Counter(placed[0] for placed in plain).values()) == {2}
+    before = Counter((one, other) for placed in plain for one, other in combinations(placed, 2))
+    assert set(before.values()) == {count}
+
+
+def test_the_second_of_an_aa_pair_comes_first_in_every_other_one(plan_of: MakePlan) -> None:
+    (blocks,) = _orders(plan_of("noop", replicates=81)).values()
+    leads = [
+        placed.index((CudnnConfig(), 1)) < placed.index((CudnnConfig(), 0))
+        for placed in blocks
+        if (CudnnConfig(), 1) in placed
+    ]
+    assert leads in ([True, False, True, False, True], [False, True, False, True, False])
 
 
 def test_first_replicate_to_run_has_the_new_compute_cache(look: Look) -> None:

@@ -23,7 +23,9 @@ pytestmark = pytest.mark.measuring
 SHORT = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False, timeout_s=1.0)
 UNHURRIED = SHORT.model_copy(update={"timeout_s": 100.0})  # whose question is not one of time
 LITTLE_MEMORY = UNHURRIED.model_copy(update={"host_memory_limit_mib": 8192})
-WITH_ALL_PARTS = UNHURRIED.model_copy(update={"calibrate": True})
+WITH_ALL_PARTS = UNHURRIED.model_copy(
+    update={"calibrate": True, "open_cold_shapes": 1, "open_steps": 5}
+)
 
 FAULTS = {
     "raises": ("error", "ValueError: the user's step is wrong (faulty.py:"),
@@ -70,6 +72,72 @@ def test_descendants_end_with_the_trial(run_trial: RunTrial, faulty: str) -> Non
     assert _sleepers() == []
 
 
+JOINS = """
+import torch
+from torch import nn
+
+class Joins(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(1, 1, 3, padding=1)
+
+    def forward(self, picture):
+        half = nn.functional.max_pool2d(self.convolution(picture), 2)
+        return torch.cat([picture, nn.functional.interpolate(half, scale_factor=2)], dim=1)
+"""
+
+
+def test_sizes_that_a_network_cannot_take_are_explained(
+    run_trial: RunTrial, tmp_path: Path
+) -> None:
+    file = tmp_path / "joins.py"
+    file.write_text(JOINS)
+    free = run_trial(f"{file}:Joins", input="1x1x80x80", regime="fresh")
+    assert free.status == "error" and free.message is not None
+    assert "Sizes of tensors must match" in free.message
+    assert free.message.endswith("try `multiple: 32`")
+    even = run_trial(f"{file}:Joins", input="1x1x96x96", regime={"fresh": {"multiple": 32}})
+    assert even.status == "ok", even.message
+
+
+LOADS = """
+import torch
+from cudnn_sweep.workloads.workload import TimedStep, workload
+
+def step(sizes):
+    def build(setting):
+        return TimedStep(
+            prepare=lambda shape: {"labels": torch.zeros(shape[0]), "images": torch.zeros(sizes or shape)},
+            run=lambda batch: batch["images"] + 1,
+        )
+    return workload(directions=("forward",), input_shape=(2, 3, 8, 8))(build)
+
+as_asked, of_its_own = step(None), step((2, 3, 16, 16))
+"""
+
+
+def test_a_workload_that_makes_other_shapes_is_told(run_trial: RunTrial, tmp_path: Path) -> None:
+    file = tmp_path / "loads.py"
+    file.write_text(LOADS)
+    for name, warnings in (("as_asked", []), ("of_its_own", ["other_shapes"])):
+        outcome = run_trial(f"{file}:{name}")
+        assert outcome.status == "ok", outcome.message
+        assert outcome.reply is not None and outcome.reply.measured is not None
+        assert outcome.reply.measured.telemetry.warnings == warnings
+
+
+@pytest.mark.parametrize("precision", ["tf32", "amp_fp16"])
+def test_the_training_step_of_the_document_runs(run_trial: RunTrial, precision: str) -> None:
+    file = Path(__file__).parents[2] / "docs" / "examples" / "segmenter" / "my_training.py"
+    regime: dict[str, dict[str, float]] = {"cycle": {"sizes": 2, "step": 16, "multiple": 8}}
+    outcome = run_trial(f"{file}:train", precision=precision, regime=regime)
+    assert outcome.status == "ok", outcome.message
+    assert outcome.reply is not None and outcome.reply.measured is not None
+    measured = outcome.reply.measured
+    assert measured.loss_first is not None and measured.distinct_shapes == 2
+    assert measured.telemetry.warnings == []
+
+
 def test_partial_measurement_survives_a_failure(run_trial: RunTrial, faulty: str) -> None:
     outcome = run_trial(f"{faulty}:raises", config=CudnnConfig(benchmark=True))
     assert outcome.reply is not None and outcome.reply.measured is not None
@@ -110,7 +178,7 @@ def test_bundled_workload_imports_nothing_after_the_fork(
 
 def test_training_on_digits_brings_the_loss_down(run_trial: RunTrial) -> None:
     # A round of the loop is as many steps, however long they take, and all of them are timed.
-    a_round = {"last_partial_batch": {"full_batches": 150, "last": 0.9}}
+    a_round = {"last_partial_batch": {"full_batches": 30, "last": 0.9}}
     outcome = run_trial("mnist", measure=UNHURRIED, regime=a_round)
     assert outcome.reply is not None and outcome.reply.measured is not None
     first, last = outcome.reply.measured.loss_first, outcome.reply.measured.loss_last
@@ -128,6 +196,18 @@ def test_flags_and_precision_are_applied_and_read_back(run_trial: RunTrial) -> N
         assert outcome.reply is not None and outcome.reply.measured is not None
         assert outcome.reply.measured.config == config
         assert outcome.reply.measured.conv_fp32_precision == conv_fp32
+
+
+def test_backward_pass_runs_in_the_callers_thread_where_that_is_asked_alone(
+    run_trial: RunTrial, faulty: str
+) -> None:
+    asks = f"{faulty}:wants_backward_in_its_own_thread"
+    outcome = run_trial(asks, config=CudnnConfig(backward_in_caller=True))
+    assert outcome.status == "ok", outcome.message
+    assert outcome.reply is not None and outcome.reply.measured is not None
+    assert outcome.reply.measured.config == CudnnConfig(backward_in_caller=True)
+    otherwise = run_trial(asks)
+    assert otherwise.message is not None and "has a thread of its own" in otherwise.message
 
 
 def test_shell_variables_do_not_change_a_config(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +232,7 @@ def test_shell_variables_do_not_change_a_config(monkeypatch: pytest.MonkeyPatch)
         gpu="any",
     )
     trial = TrialRequest(cell=cell, config=CudnnConfig(), measure=SHORT, seed=0, compute_cache=None)
-    with ForkServer() as server:
+    with ForkServer(survey_only=True) as server:
         outcome = server.run(Request(job=TrialJob(trial=trial), timeout_s=100))
     assert outcome.status == "ok", outcome.message
     assert outcome.reply is not None and outcome.reply.measured is not None
@@ -245,7 +325,7 @@ def test_preloaded_package_is_there_before_the_fork(
     ("code", "message"),
     [
         (
-            "import threading as t; t.Thread(target=__import__('time').sleep, args=(5,)).start()",
+            "import threading as t; t.Thread(target=t.Event().wait, daemon=True).start()",
             "preload: slow_package: has 2 threads after importing",
         ),
         ("1 / 0", "preload: slow_package: ZeroDivisionError: division by zero"),

@@ -8,10 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+from cudnn_sweep.analysis.marked import MarkedColumn
 from cudnn_sweep.orchestrator.cli import app
-from cudnn_sweep.orchestrator.cli.drawing import draw
+from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked
 
-ONE_RECORD = Path(__file__).parents[1] / "analysis" / "data" / "schema-1.parquet"
+ROOT = Path(__file__).parents[2]
+ONE_RECORD = ROOT / "tests" / "analysis" / "data" / "schema-1.parquet"
 
 
 @pytest.fixture
@@ -37,16 +39,89 @@ def test_a_sql_file_is_answered_with_its_own_parameters(results: Path, tmp_path:
 
 def test_a_named_question_is_answered_in_full_width(results: Path) -> None:
     found = _query("sweeps", results)
-    head, _rule, row = (line for line in found.stdout.splitlines() if line)
+    head, row = found.stdout.splitlines()
     assert head.split()[:3] == ["sweep_id", "suite", "first_started_at"]
     assert row.split()[:2] == ["night-1", "quick"]
     assert found.exit_code == 0
 
 
 def test_an_empty_store_is_answered_and_said_so(tmp_path: Path) -> None:
-    found = _query("helps_or_hurts", tmp_path / "none", "--format", "json")
+    found = _query("helps_or_hurts", tmp_path, "--format", "json")
     assert (found.exit_code, json.loads(found.stdout)) == (0, [])
-    assert "no results are stored in" in found.stderr
+    assert "no rows: no results are stored in" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("question", "options", "why"),
+    [
+        ("failures", (), "every recorded trial is ok"),
+        ("failures", ("--sweep-id", "gone"), "no sweep gone is stored in"),
+        ("helps_or_hurts", (), "no cell has two configs"),
+    ],
+)
+def test_no_rows_say_why(results: Path, question: str, options: tuple[str, ...], why: str) -> None:
+    found = _query(question, results, *options)
+    assert (found.exit_code, found.stdout) == (0, "")
+    assert f"note: no rows: {why}" in found.stderr
+
+
+@pytest.mark.parametrize("command", [["query", "sweeps"], ["report", "--format", "markdown"]])
+def test_a_folder_without_results_is_named_with_those_below_it(
+    results: Path, tmp_path: Path, command: list[str]
+) -> None:
+    gone, above = tmp_path / "gone", tmp_path
+    found = CliRunner().invoke(app, [*command, "--results", str(gone)])
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert f"there is no folder {gone}" in found.stderr
+    found = CliRunner().invoke(app, [*command, "--results", str(above)])
+    assert found.exit_code == 2
+    assert f"folders below it do: --results {results}" in found.stderr
+
+
+def test_several_results_are_read_together(results: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(results, other)
+    count = "select count(*) as n from records"
+    both = ("--results", str(other), "--format", "csv")
+    assert _query(count, results, *both).stdout == "n\n1\n", "a copied row counts once"
+    prelude = _query(count, results, "--results", str(other), "--prelude").stdout
+    assert str(results) in prelude and str(other) in prelude
+
+
+def test_a_terminal_shows_the_marked_columns_a_row_on_a_line() -> None:
+    (quick,) = (ROOT / "docs" / "results").glob("*/quick")
+    found = _query("helps_or_hurts", quick)
+    head, *rows = found.stdout.splitlines()
+    assert head.split()[:4] == ["cell", "baseline_ms", "candidate_ms", "ratio"]
+    assert len(rows) == 9, "a row a cell"
+    stem = next(row for row in rows if row.startswith("tutorials/r3d18_stem forward_backward"))
+    assert "0.344 (0.342–0.346)" in stem
+    whole = _query("helps_or_hurts", quick, "--format", "csv").stdout.splitlines()[0].split(",")
+    assert f"{len(whole)} columns: --all-columns" in found.stderr
+    assert "wall_statistical_verdict" in _query("helps_or_hurts", quick, "--all-columns").stdout
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+def test_what_a_terminal_shows_is_no_wider_than_it(width: int) -> None:
+    name = MarkedColumn(
+        name="cell", texts=["tutorials/a forward 1x3x8x8 fixed tf32"], is_number=False, intervals=[]
+    )
+    ratio = MarkedColumn(
+        name="device_ratio", texts=["0.344"], is_number=True, intervals=[" (0.342–0.346)"]
+    )
+    drawn = draw_marked([name, *[ratio] * 5], width).splitlines()
+    assert max(map(len, drawn)) <= width
+    assert ("0.342" in drawn[-1]) == (width == 160)
+    assert len(drawn) <= 4
+
+
+def test_the_help_of_a_question_explains_its_columns(tmp_path: Path) -> None:
+    told = CliRunner().invoke(app, ["query", "helps_or_hurts", "--help"])
+    assert told.exit_code == 0
+    assert "--min-effect DOUBLE (default 0.03): the smallest relative difference" in told.stdout
+    assert "net_verdict" in told.stdout and "verdict on the net ratio" in told.stdout
+    whole = CliRunner().invoke(app, ["query", "-h"])
+    assert "Usage:" in whole.stdout and "--all-columns" in whole.stdout
 
 
 def test_the_answer_goes_to_a_file(results: Path, tmp_path: Path) -> None:
@@ -111,6 +186,7 @@ def test_a_mistake_is_a_message_and_exit_code_2(
     arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
     found = CliRunner().invoke(app, ["query", *arguments])
     assert found.exit_code == 2
     assert message in found.stderr

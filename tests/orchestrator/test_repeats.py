@@ -26,8 +26,6 @@ from cudnn_sweep.workloads.environment import Environment
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RecordOf
 
-pytestmark = pytest.mark.measuring
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:

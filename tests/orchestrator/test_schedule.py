@@ -28,7 +28,6 @@ from cudnn_sweep.orchestrator.schedule.user_timer import UserTimer, service_of
 if TYPE_CHECKING:
     from tests.makers import Need
 
-pytestmark = pytest.mark.measuring
 
 OTHERS = "MAILTO=me\r\n# mine: 30 2 * * *\n\n0 5 * * * backup \\%d \udce9\x0b # cudnn-sweeper"
 ODD = 'it\'s 100% "o d d" $HOME \\% \\'

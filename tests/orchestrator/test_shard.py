@@ -21,8 +21,6 @@ from cudnn_sweep.orchestrator.shard import Shard, read_shard
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RecordOf
 
-pytestmark = pytest.mark.measuring
-
 
 def shards(plan: Plan, count: int) -> list[Plan]:
     return [Shard(number=number, of=count).part(plan) for number in range(1, count + 1)]

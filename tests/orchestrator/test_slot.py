@@ -20,8 +20,6 @@ from cudnn_sweep.orchestrator.session import session_of
 if TYPE_CHECKING:
     from tests.makers import MakePlan
 
-pytestmark = pytest.mark.measuring
-
 
 @pytest.fixture(autouse=True)
 def _lent_server(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.gpus.slow import slow_gpu_lines
 from cudnn_sweep.orchestrator.plan import Plan
@@ -15,8 +13,6 @@ from cudnn_sweep.orchestrator.session import session_of
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RecordOf
-
-pytestmark = pytest.mark.measuring
 
 
 def lines(folder: Path, plan: Plan, record_of: RecordOf, gbps: list[float]) -> list[str]:

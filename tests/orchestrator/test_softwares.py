@@ -41,7 +41,7 @@ pytestmark = pytest.mark.measuring
 PACES = str(Path(__file__).with_name("paces.py"))
 BLOCKS = 24  # at most: a calm machine needs 6
 SHORT = MeasureSpec(
-    warmup_s=0.0, steady_budget_s=0.3, calibrate=False, reference_replicates=0, timeout_s=100
+    warmup_s=0.0, steady_budget_s=0.15, calibrate=False, reference_replicates=0, timeout_s=100
 )
 SUITE = SuiteSpec(cells=[CellAxes(workload=f"{PACES}:as_before")], measure=SHORT)
 

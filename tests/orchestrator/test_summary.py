@@ -11,7 +11,10 @@ import pytest
 from cudnn_sweep.analysis.report.payload import WARNINGS
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.contrast import contrasts_of
+from cudnn_sweep.orchestrator.every_launch import CELL_FAILED, DONE, UNFINISHED, end_of
+from cudnn_sweep.orchestrator.hopeless import Hopeless, cause, configs_to_fail
 from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.summary import Summary
@@ -21,8 +24,6 @@ from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RecordOf
-
-pytestmark = pytest.mark.measuring
 
 
 def summary_of(store: Store, plan: Plan, environment: Environment) -> Summary:
@@ -70,6 +71,46 @@ def test_summary_says_which_blocks_no_verdict_rests_on(
     assert "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them ran again whole." in said
     assert "1 blocks that were split over GPUs or interrupted, 0 on a throttled or shared" in said
     assert "1 that lack a trial." in said
+
+
+def test_a_cell_without_an_ok_trial_is_no_success(
+    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, environment: Environment
+) -> None:
+    store, plan = open_store(str(tmp_path)), plan_of("noop", replicates=3)
+    session = session_of(plan, "night", tmp_path)
+    choice = choose_sweep(store, plan, plan, environment, Wish(sweep_id="night"))
+    progress = Progress()
+    hopeless = Hopeless(configs_to_fail(session))
+    for trial in plan.trials:
+        if trial.cell.cell_id not in hopeless.cells:
+            record = record_of(session, trial, status="error")
+            hopeless.note(record)
+            store.write(record)
+    progress.hopeless = dict(hopeless.cells)
+    recorded = len(store.stored_trials("night"))
+    assert 4 <= recorded < len(plan.trials), "both configs twice, and no more"
+    assert end_of(choice, session, store, Progress()) == UNFINISHED
+    assert end_of(choice, session, store, progress) == CELL_FAILED
+    store.write(record_of(session, plan.trials[-1]))
+    assert end_of(choice, session, store, progress) == DONE, "one trial of it is ok"
+
+
+@pytest.mark.parametrize("status", ["out_of_memory", "crash", "killed", "timeout", "ok"])
+def test_what_is_a_result_gives_no_cell_up(
+    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, status: Status
+) -> None:
+    plan = plan_of("noop", replicates=3)
+    session = session_of(plan, "night", tmp_path)
+    hopeless = Hopeless(configs_to_fail(session))
+    hopeless.note(record_of(session, plan.trials[0], status=status))
+    for trial in plan.trials[1:]:
+        hopeless.note(record_of(session, trial, status="error" if status == "ok" else status))
+    assert not hopeless.cells
+
+
+def test_a_cause_is_an_exception_and_its_place() -> None:
+    one, other = (f"RuntimeError: found {n} (net.py:4 in forward)" for n in (29, 30))
+    assert cause("error", one) == cause("error", other) != cause("error", "found 29")
 
 
 def test_a_report_counts_every_warning_that_telemetry_may_give() -> None:

@@ -22,7 +22,6 @@ from cudnn_sweep.workloads.environment import Environment, capture_environment
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RecordOf
 
-pytestmark = pytest.mark.measuring
 
 HERE = capture_environment()
 Put = Callable[..., None]

@@ -202,7 +202,7 @@ def test_traced_suite_is_launched_as_it_is(here: Path) -> None:
     assert "4 convolutions, 3 distinct" in told.stdout
     assert "conv3_2x2_2" in told.stdout
     assert "prints what it likes" not in told.stdout + told.stderr
-    hint = "Wrote small.yaml; next: sweep launch cluster.yaml --suite small.yaml"
+    hint = "Wrote small.yaml; next: sweep launch small.yaml"
     assert told.stdout.splitlines()[-1] == hint
     assert "'0x3'" in (here / "small.yaml").read_text()
     plan = sweep(here, "launch", "cluster.yaml", "--suite", "small.yaml", "--dry-run")

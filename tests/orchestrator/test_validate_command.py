@@ -6,6 +6,7 @@ from cudnn_sweep.analysis.nightly import detection_figures, realities
 from cudnn_sweep.analysis.nightly.realities import REALITIES
 from cudnn_sweep.analysis.nightly.simulated_nights import HELD_TO_TARGETS, OTHERS
 from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED
+from cudnn_sweep.analysis.simulation import EMPTY_BLOCKS, EMPTY_SCATTER
 from cudnn_sweep.orchestrator.cli import app
 
 FEW_NIGHTS = ["validate", "nights", "--series", "20", "--nights", "30"]
@@ -21,6 +22,8 @@ def runner() -> CliRunner:
 def few_noises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "PROMISED", PROMISED[:2])
     monkeypatch.setattr(simulation, "NOT_PROMISED", NOT_PROMISED[1:])
+    monkeypatch.setattr(simulation, "EMPTY_SCATTER", EMPTY_SCATTER[:1])
+    monkeypatch.setattr(simulation, "EMPTY_BLOCKS", EMPTY_BLOCKS[:2])
 
 
 @pytest.fixture

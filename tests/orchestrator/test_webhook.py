@@ -20,8 +20,6 @@ from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
 from cudnn_sweep.orchestrator.nightly.news import News, slack_body
 from cudnn_sweep.orchestrator.nightly.webhook import Patience, Webhook, find_webhook, tell
 
-pytestmark = pytest.mark.measuring
-
 SECRET = "T0001/B0002/c0ffee"
 NEWS = News(
     headline="1 regression confirmed on NVIDIA H200",

@@ -13,10 +13,9 @@ from cudnn_sweep.orchestrator.cli import app, failing
 from cudnn_sweep.orchestrator.cli.doctor import PROBLEM
 from cudnn_sweep.orchestrator.cli.failing import USAGE
 
-pytestmark = pytest.mark.measuring
-
 TEXTS = ("results", "suite", "question", "model")  # parameters that take a path, among others
 ARGUMENTS = {"compare": ("2.9.0", "2.10.0"), "query": ("sweeps",), "trace": ("torch.nn:Conv2d",)}
+ARGUMENTS["try"] = ("noop",)
 OPTIONS = {
     # What a command is given besides, so that the path is all that is wrong and the answer is quick.
     "doctor": "--quick --telemetry off",
@@ -91,6 +90,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "one.yaml").write_text("cells: [workload: noop]\nconfigs: [{}]\nreplicates: 2\n")
     (tmp_path / "fake.yaml").write_text("{}\n")
     (tmp_path / "file").touch()
+    (tmp_path / "results").mkdir()
     for suffix in ("yaml", "sql", "py"):
         (tmp_path / f"folder.{suffix}").mkdir()
     return tmp_path

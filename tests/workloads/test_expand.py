@@ -1,8 +1,10 @@
 """A suite's axes become cells, and a mistake in them is named."""
 
+import re
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.errors import WorkloadError
@@ -158,3 +160,17 @@ def test_sizes_that_are_none_are_refused() -> None:
         CellAxes.model_validate({"workload": "my.nets:Net", "input": "8x3xb"})
     with pytest.raises(ValueError, match="expected sizes of 1 or more, found '0x3x8x8'"):
         CellAxes.model_validate({"workload": "my.nets:Net", "input": "0x3x8x8"})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([4, 3, 64, 64], "expected an input's sizes such as 8x3x224x224, found 4"),
+        (["4x3x64x64", "4x1"], "found 4x3x64x64, 4x1: a list stands for cells, one of each"),
+    ],
+)
+def test_what_is_no_input_is_refused_and_makes_no_other_cells(
+    given: list[int | str], message: str
+) -> None:
+    with pytest.raises(ValidationError, match=re.escape(message)):
+        CellAxes.model_validate({"workload": "net.py:Net", "input": given})

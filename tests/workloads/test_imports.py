@@ -31,6 +31,7 @@ class Lacking(MetaPathFinder):
         ("torchvision", "pip install 'cudnn-sweep[vision]'"),
         ("monai", "pip install 'cudnn-sweep[medical]'"),
         ("not_there", "pip install not_there"),
+        ("PIL", "pip install pillow"),
     ],
 )
 def test_a_missing_package_is_named_with_the_way_to_get_it(

@@ -89,6 +89,26 @@ def test_cycle_goes_through_so_many_sizes() -> None:
     assert period == ((8, 3, 96, 128), (8, 3, 80, 112), (8, 3, 64, 96))
 
 
+@pytest.mark.parametrize("name", ["cycle", "fresh", "lengths", "multi_scale", "progressive"])
+def test_sizes_are_multiples_where_a_network_needs_it(name: str) -> None:
+    rule = make_regime(name, {"multiple": 32})
+    sizes = {size for shape in islice(rule.stream((8, 3, 650, 40_000)), 300) for size in shape[2:]}
+    varied = sizes - {650} if name == "lengths" else sizes
+    assert len(varied) > 1 and not any(size % 32 for size in varied)
+    assert rule.parameters()["multiple"] == 32
+    assert "multiple" not in make_regime(name, {}).parameters(), "its cells keep their ids"
+
+
+def test_few_multiples_come_again_and_again() -> None:
+    period = make_regime("fresh", {"multiple": 32}).period((8, 3, 128, 96))
+    assert period is not None
+    assert sorted(shape[2:] for shape in period) == [
+        (high, wide) for high in (64, 96, 128) for wide in (64, 96)
+    ]
+    with pytest.raises(WorkloadError, match="4 sizes in steps of 32 do not fit below"):
+        make_regime("cycle", {"sizes": 4, "step": 16, "multiple": 32}).period((8, 3, 120, 120))
+
+
 def test_last_batch_of_an_epoch_is_smaller() -> None:
     period = make_regime("last_partial_batch", {"full_batches": 2, "last": 0.5}).period(BASE)
     assert period == (BASE, BASE, (4, 3, 96, 128))

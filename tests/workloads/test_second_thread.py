@@ -101,7 +101,7 @@ def test_step_of_several_threads_is_left_to_the_profiler(monkeypatch: pytest.Mon
     shape = setting.problem.input_shape
     chosen, work = choice.read_choice(step, shape, GPU)
     found = SteadyDevice()
-    steady._measure_device(Loop(step, (shape,), 1, GPU), QUICK, Telemetry(None), found)
+    steady.measure_device(Loop(step, (shape,), 1, GPU), QUICK, Telemetry(None), found)
 
     note = "the step launches from several threads"
     assert (chosen.kernels_source, chosen.kernels_note) == ("profiler", note)

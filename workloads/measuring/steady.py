@@ -47,7 +47,7 @@ def measure_closed(
     measured.loss_last = loss_of(loop.result)
     loop.result = None  # an autograd graph that it holds would spoil a capture
     if device.is_cuda and spec.device_budget_s > 0:
-        _measure_device(loop, spec, telemetry, measured.device)
+        measure_device(loop, spec, telemetry, measured.device)
     note_launch_bound(measured)
 
 
@@ -80,7 +80,7 @@ def loss_of(result: object) -> float | None:
     return None
 
 
-def _measure_device(
+def measure_device(
     loop: Loop, spec: MeasureSpec, telemetry: Telemetry, found: SteadyDevice
 ) -> None:
     """By replays of a graph; where the step does not capture, by the profiler."""

@@ -19,6 +19,7 @@ from cudnn_sweep.workloads.measuring.compute_cache import ComputeCache
 from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.measuring.loops import Loop
+from cudnn_sweep.workloads.measuring.made_shapes import MadeShapes
 from cudnn_sweep.workloads.measuring.monitor import open_monitor
 from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
 from cudnn_sweep.workloads.measuring.roofline import note_roofline
@@ -41,7 +42,8 @@ def run_trial(
     """Measure what `request` asks for into `measured`, which keeps what it got where a step raises.
 
     `report` is called when all is measured and the untimed checks begin, which a workload may not
-    survive. `baton`: it is passed on for the first time once all shapes were met.
+    survive. `baton`: it is passed on for the first time when one-time costs are paid, then once all
+    shapes were met.
     """
     cell = request.cell
     cache = apply_request(request, measured)
@@ -51,6 +53,8 @@ def run_trial(
         workload.pay_one_time_costs(device.torch)
         uuid = gpu_uuid(0) if device.is_cuda else None
         telemetry = Telemetry(open_monitor(request.measure.telemetry, uuid))
+    if baton is not None:
+        baton.pass_on(Said(pid=os.getpid(), one_time_s=measured.phases_s["one_time"]))
     setting = setting_of(cell, device)
     try:
         with _phase(measured, "build"):
@@ -59,8 +63,9 @@ def run_trial(
         with _noted(measured):
             measured.workload_hash = workload_hash(cell)
     arriving = cell.shapes().stream(cell.input_shape)
+    made = MadeShapes()
     with _phase(measured, "cold"):
-        _measure_cold(request, step, arriving, device, measured)
+        _measure_cold(request, made.watching(step), arriving, device, measured)
     with _phase(measured, "calibration"):
         if request.measure.calibrate:
             measured.calibration = calibrate(device, setting.precision)
@@ -68,6 +73,8 @@ def run_trial(
         took_turns = _measure_steady(
             request, workload, step, arriving, device, telemetry, measured, baton
         )
+    if made.others and measured.telemetry.warnings is not None:
+        measured.telemetry.warnings.append("other_shapes")
     report()
     if baton is not None and took_turns:
         baton.pass_on(Said(pid=os.getpid()))

@@ -1,8 +1,8 @@
-"""What makes a GPU's times doubtful: a closed list, and what to do about each."""
+"""What makes times doubtful: a closed list, and what to do about each."""
 
 from typing import Literal
 
-WarningName = Literal["shared_gpu", "throttled", "power_capped", "clocks_unsettled"]
+WarningName = Literal["shared_gpu", "throttled", "power_capped", "clocks_unsettled", "other_shapes"]
 
 ADVICE: dict[WarningName, str] = {
     "shared_gpu": "end the other process (nvidia-smi names it) or choose a free GPU by "
@@ -14,4 +14,6 @@ ADVICE: dict[WarningName, str] = {
     "(nvidia-smi --lock-gpu-clocks)",
     "clocks_unsettled": "warm up longer (warmup_s) or lock the clock (nvidia-smi --lock-gpu-clocks), "
     "and measure again: it moved by more than 5% while times were taken",
+    "other_shapes": "let the workload's `prepare` make the shape that it is asked for: no tensor of what it "
+    "returned had it, so that regime and input shape are not what was timed",
 }

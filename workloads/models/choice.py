@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from cudnn_sweep.workloads.models.loss import check_loss
+from cudnn_sweep.workloads.models.loss import MEAN_SQUARE, check_loss
 from cudnn_sweep.workloads.models.optimiser import make_optimiser
 
 
@@ -17,7 +17,7 @@ class ModelChoice:
 
     arguments: dict[str, JsonValue] = field(default_factory=dict)
     """Keyword arguments of the class or function that makes it."""
-    loss: str = "mean_square"
+    loss: str = MEAN_SQUARE
     optimiser: str = "sgd"
     optimiser_parameters: dict[str, float] = field(default_factory=dict)
     """Keyword arguments of the optimiser that are not its defaults here."""

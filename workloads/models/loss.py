@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 Loss = Callable[[Any], "torch.Tensor"]
 
+MEAN_SQUARE = "mean_square"
 SEED = 0  # of random classes: all configs get the same
 
 
@@ -40,7 +41,7 @@ class MeanSquare:
     """The mean of squares of every floating-point tensor: outputs learn to be zero."""
 
     def __call__(self, output: Any) -> "torch.Tensor":
-        return _mean_over("mean_square", output, lambda values: values.square().mean())
+        return _mean_over(MEAN_SQUARE, output, lambda values: values.square().mean())
 
 
 class CrossEntropy:
@@ -69,7 +70,7 @@ class CrossEntropy:
         return torch.nn.functional.cross_entropy(scores, self._classes[shape])
 
 
-LOSSES: dict[str, Callable[[], Loss]] = {"mean_square": MeanSquare, "cross_entropy": CrossEntropy}
+LOSSES: dict[str, Callable[[], Loss]] = {MEAN_SQUARE: MeanSquare, "cross_entropy": CrossEntropy}
 
 
 def check_loss(name: str) -> None:

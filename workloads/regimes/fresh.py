@@ -3,54 +3,67 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import ShapeRegime, resized
+from cudnn_sweep.workloads.regime import SpatialRegime, resized
 
 MIN_SIZES = 1000  # fewer would end before a loop's budget does
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fresh(ShapeRegime):
-    """Sizes drawn without repetition between `smallest` times the base size and the base size.
+class Fresh(SpatialRegime):
+    """Sizes drawn without repetition between `smallest` times the base size and the base size. Where a
+    `multiple` leaves fewer than 1,000 of them, all of them in random order, again and again: a closed loop.
 
     The draws are the same for every config and replicate, so that loops can be compared.
     """
 
     name = "fresh"
-    varies = "space"
 
     smallest: float = 0.5
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.smallest < 1:
             raise WorkloadError(
                 f"regime fresh: smallest must be above 0 and below 1, found {self.smallest}"
             )
 
-    def period(self, base: Shape) -> None:
-        if self._sizes(base) < MIN_SIZES:
-            raise WorkloadError(
-                f"regime fresh: {base[2:]} has fewer than {MIN_SIZES} sizes to draw"
-            )
+    def period(self, base: Shape) -> tuple[Shape, ...] | None:
+        sizes = self._sizes(base)
+        if sizes >= MIN_SIZES:
+            return None
+        if self.multiple > 1 and sizes > 1:
+            return tuple(self._drawn(base))
+        raise WorkloadError(
+            f"regime fresh: {base[2:]} has fewer than {MIN_SIZES} sizes to draw{self.of_multiple()}"
+        )
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """Ends when every size was drawn once."""
+        """Where it is open, it ends when every size was drawn once."""
+        yield from self._drawn(base) if self.period(base) is None else super().stream(base)
+
+    def _drawn(self, base: Shape) -> Iterator[Shape]:
         draw = random.Random(self.seed)
         seen: set[Shape] = set()
         while len(seen) < self._sizes(base):
-            space = tuple(draw.randint(self._lowest(size), size) for size in base[2:])
+            space = tuple(
+                self.multiple * draw.randint(self._lowest(size), size // self.multiple)
+                for size in base[2:]
+            )
             if space not in seen:
                 seen.add(space)
                 yield resized(base, space)
 
     def _lowest(self, size: int) -> int:
-        return max(1, round(size * self.smallest))
+        """In multiples."""
+        return max(1, ceil(round(size * self.smallest) / self.multiple))
 
     def _sizes(self, base: Shape) -> int:
         total = 1
         for size in base[2:]:
-            total *= size - self._lowest(size) + 1
+            total *= max(0, size // self.multiple - self._lowest(size) + 1)
         return total

@@ -7,13 +7,13 @@ from math import ceil, log
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import ShapeRegime, at_least
+from cudnn_sweep.workloads.regime import SpatialRegime, at_least
 
 LEAST_LENGTHS = 1000  # of which an open loop draws: fewer would end before its budget
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lengths(ShapeRegime):
+class Lengths(SpatialRegime):
     """The last size is log-normal around `median` times the base size, from `shortest` times it up to it.
 
     `buckets` 0: as they come, an open loop (one that came before is left out); else padded to the next
@@ -22,7 +22,6 @@ class Lengths(ShapeRegime):
     """
 
     name = "lengths"
-    varies = "space"
 
     median: float = 0.2
     spread: float = 0.8
@@ -33,6 +32,7 @@ class Lengths(ShapeRegime):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         at_least(self.name, "buckets", self.buckets, 0)
         at_least(self.name, "draws", self.draws, 2)
         for parameter in ("median", "spread"):
@@ -48,7 +48,7 @@ class Lengths(ShapeRegime):
 
     def period(self, base: Shape) -> tuple[Shape, ...] | None:
         if self.buckets == 0:
-            if base[-1] - self._shortest(base[-1]) < LEAST_LENGTHS:
+            if self._lengths(base[-1]) <= LEAST_LENGTHS:
                 raise WorkloadError(
                     f"regime lengths: without buckets there must be {LEAST_LENGTHS} lengths at least "
                     f"from {self._shortest(base[-1])} to the last size, found {base[-1]}"
@@ -57,7 +57,7 @@ class Lengths(ShapeRegime):
         lengths = self._draw(base[-1])
         step = base[-1] / self.buckets
         padded = (ceil(next(lengths) / step) * step for _ in range(self.draws))
-        return tuple((*base[:-1], round(length)) for length in padded)
+        return tuple((*base[:-1], self._padded(round(length), base[-1])) for length in padded)
 
     def stream(self, base: Shape) -> Iterator[Shape]:
         """Without buckets it ends when every length has come."""
@@ -69,14 +69,23 @@ class Lengths(ShapeRegime):
             if length not in seen:
                 seen.add(length)
                 yield (*base[:-1], length)
-            if len(seen) == base[-1] - self._shortest(base[-1]) + 1:
+            if len(seen) == self._lengths(base[-1]):
                 return
 
     def _draw(self, longest: int) -> Iterator[int]:
         draw = random.Random(self.seed)
         while True:
             length = draw.lognormvariate(log(self.median * longest), self.spread)
-            yield min(max(self._shortest(longest), round(length)), longest)
+            yield self._padded(min(max(self._shortest(longest), round(length)), longest), longest)
+
+    def _padded(self, length: int, longest: int) -> int:
+        """To the next multiple, where that is not longer than the longest."""
+        return min(ceil(length / self.multiple) * self.multiple, self.rounded(longest))
+
+    def _lengths(self, longest: int) -> int:
+        """How many there are."""
+        first = self._padded(self._shortest(longest), longest)
+        return (self.rounded(longest) - first) // self.multiple + 1
 
     def _shortest(self, longest: int) -> int:
         return max(1, round(self.shortest * longest))

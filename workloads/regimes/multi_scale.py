@@ -3,13 +3,12 @@
 import random
 from dataclasses import dataclass
 
-from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import ShapeRegime, at_least, resized
+from cudnn_sweep.workloads.regime import SpatialRegime, at_least
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiScale(ShapeRegime):
+class MultiScale(SpatialRegime):
     """`sizes` sizes, from the base size downwards in steps of `step` pixels, each for `hold` steps.
 
     The defaults are those of YOLOv2 at a base size of 608: 320 to 608 by 32, a new one every ten
@@ -17,7 +16,6 @@ class MultiScale(ShapeRegime):
     """
 
     name = "multi_scale"
-    varies = "space"
 
     sizes: int = 10
     step: int = 32
@@ -25,17 +23,13 @@ class MultiScale(ShapeRegime):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         at_least(self.name, "sizes", self.sizes, 2)
         at_least(self.name, "step", self.step, 1)
         at_least(self.name, "hold", self.hold, 1)
 
     def period(self, base: Shape) -> tuple[Shape, ...]:
         steps = list(range(self.sizes))
-        if min(base[2:], default=0) - self.step * steps[-1] < 1:
-            raise WorkloadError(
-                f"regime multi_scale: {self.sizes} sizes in steps of {self.step} do not fit below "
-                f"{base[2:]}"
-            )
         random.Random(self.seed).shuffle(steps)
-        shapes = (resized(base, tuple(size - self.step * i for size in base[2:])) for i in steps)
+        shapes = self.stepped(base, self.step, steps)
         return tuple(shape for shape in shapes for _ in range(self.hold))

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import ShapeRegime, at_least, resized
+from cudnn_sweep.workloads.regime import SpatialRegime, at_least, resized
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progressive(ShapeRegime):
+class Progressive(SpatialRegime):
     """`stages` sizes in even steps from `smallest` times the base size up to it, each for `hold` steps.
 
     As EfficientNetV2 is trained (Tan and Le 2021, section 4: four stages). The timed loop goes through
@@ -16,13 +16,13 @@ class Progressive(ShapeRegime):
     """
 
     name = "progressive"
-    varies = "space"
 
     stages: int = 4
     smallest: float = 0.5
     hold: int = 10
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         at_least(self.name, "stages", self.stages, 2)
         at_least(self.name, "hold", self.hold, 1)
         if not 0 < self.smallest < 1:
@@ -36,12 +36,12 @@ class Progressive(ShapeRegime):
             for stage in range(self.stages)
         ]
         shapes = [
-            resized(base, tuple(max(1, round(size * share)) for size in base[2:]))
+            resized(base, tuple(self.rounded(round(size * share)) for size in base[2:]))
             for share in shares
         ]
         if len(set(shapes)) < self.stages:
             raise WorkloadError(
                 f"regime progressive: {base[2:]} has not {self.stages} sizes from {self.smallest} "
-                "times its own"
+                f"times its own{self.of_multiple()}"
             )
         return tuple(shape for shape in shapes for _ in range(self.hold))

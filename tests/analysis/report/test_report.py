@@ -64,8 +64,8 @@ def _adding_to(store: Store, make_pair: MakePair) -> AddCell:
 
     def add(cell: str, ratio: float, **changes: object) -> None:
         for block, noise in enumerate(NOISE):
-            for record in make_pair(block, 10.0, 10.0 * ratio * noise, **changes):
-                store.write(_of(record, cell))
+            pair = make_pair(block, 10.0, 10.0 * ratio * noise, **changes)
+            store.write(*(_of(record, cell) for record in pair))
 
     return add
 
@@ -120,6 +120,20 @@ def test_a_cell_is_named_by_what_tells_it_from_the_others(filled: Store, add_cel
         "vgg_256_56 64x256x56x56 fixed",
         "vgg_256_56 64x256x56x56 last_partial_batch",
         "vgg_256_56 8x256x56x56 fixed",
+    ]
+
+
+def test_code_is_named_where_one_cell_ran_in_several_versions(
+    store: Store, add_cell: AddCell
+) -> None:
+    add_cell("bundled", 1.0, regime="fixed")
+    add_cell("mine", 1.0, regime="cycle", workload_hash="1" * 16)
+    assert _column(_payload(store), "cells", "label") == ["vgg_256_56 cycle", "vgg_256_56 fixed"]
+    add_cell("mine", 1.0, regime="cycle", workload_hash="2" * 16, sweep_id="edited")
+    assert _column(_payload(store), "cells", "label") == [
+        "vgg_256_56 cycle code 111111",
+        "vgg_256_56 cycle code 222222",
+        "vgg_256_56 fixed",
     ]
 
 

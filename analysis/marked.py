@@ -1,0 +1,87 @@
+"""The columns of a question that a terminal shows, as its head marks them, and its rows in them.
+
+    -- terminal: cell, baseline_ms, ratio[ratio_low ratio_high], wall_verdict
+
+`cell` is what a cell is called, told apart from the answer's others; `config` likewise; `ratio[...]` has its
+interval beside it. A column in which nothing stands is left out.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cudnn_sweep.analysis.cell_names import CELLS, names_apart
+from cudnn_sweep.analysis.formats import plain_column, readable
+from cudnn_sweep.analysis.printable import printable
+from cudnn_sweep.analysis.queries import NamedQuery
+from cudnn_sweep.analysis.settings import config_name, texts_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from cudnn_sweep.analysis.database import Database
+
+CELL, CONFIG = "cell", "config"
+COLUMN = re.compile(r"(?P<name>\w+)(?:\[(?P<low>\w+) (?P<high>\w+)\])?")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MarkedColumn:
+    name: str
+    texts: Sequence[str]
+    is_number: bool
+    intervals: Sequence[str]
+    """Of each row what stands in brackets behind its text; none where the column has no intervals."""
+
+
+def marked_columns(
+    database: "Database", asked: NamedQuery, answer: "pa.Table"
+) -> list[MarkedColumn]:
+    """Those that the question marks; of a question that marks none all that it answers with."""
+    if not asked.terminal:
+        return [_column(answer, name) for name in answer.column_names]
+    rows = answer.to_pylist()
+    found = []
+    for text in asked.terminal:
+        match = COLUMN.fullmatch(text)
+        assert match is not None, f"{asked.name}: -- terminal: {text}"
+        name = match["name"]
+        if name == CELL:
+            found.append(_words(CELL, _cell_names(database, rows)))
+        elif name == CONFIG:
+            found.append(_words(CONFIG, [config_name(texts_of(row)) for row in rows]))
+        else:
+            found.append(_column(answer, name, match["low"], match["high"]))
+    return [column for column in found if any(column.texts) or not rows]
+
+
+def _cell_names(database: "Database", rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    ids = {row["cell_id"] for row in rows}
+    cells = [row for row in database.query(CELLS).to_pylist() if row["cell_id"] in ids]
+    names = names_apart(cells)
+    return [names[row["cell_id"]] for row in rows]
+
+
+def _column(
+    answer: "pa.Table", name: str, low: str | None = None, high: str | None = None
+) -> MarkedColumn:
+    texts = _texts(answer, name)
+    pairs: Sequence[tuple[str, str]] = []
+    if low is not None and high is not None:
+        pairs = list(zip(_texts(answer, low), _texts(answer, high), strict=True))
+    return MarkedColumn(
+        name=name,
+        texts=texts,
+        is_number=str(answer.schema.field(name).type).startswith(("int", "double", "decimal")),
+        intervals=[f" ({low}–{high})" if low and high else "" for low, high in pairs],
+    )
+
+
+def _texts(answer: "pa.Table", name: str) -> list[str]:
+    return [printable(readable(value)) for value in plain_column(answer, name)]
+
+
+def _words(name: str, texts: Sequence[str]) -> MarkedColumn:
+    shown = [printable(text) for text in texts]
+    return MarkedColumn(name=name, texts=shown, is_number=False, intervals=[])

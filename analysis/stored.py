@@ -1,0 +1,88 @@
+"""What is stored in one results location, or in several that are read as one."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.location import Location
+from cudnn_sweep.analysis.snapshot import Snapshot, scanned
+from cudnn_sweep.analysis.store import SWEEP, Store, open_store
+
+DEPTH = 3  # folders below a location in which stores are looked for
+NAMED = 8  # of them
+
+
+class Stored(Protocol):
+    """What reading needs of a store."""
+
+    @property
+    def stores(self) -> Sequence[Store]: ...
+
+    def sweep_ids(self) -> list[str]: ...
+
+    def snapshot(self, sweep_id: str | None = None) -> Snapshot: ...
+
+    def has_damage(self) -> bool: ...
+
+    def has_lost(self, snapshot: Snapshot) -> bool: ...
+
+
+class Joined:
+    """Several stores. A sweep that lies in two of them is one: rows count once."""
+
+    def __init__(self, stores: Sequence[Store]) -> None:
+        self.stores = stores
+
+    def sweep_ids(self) -> list[str]:
+        return sorted({sweep_id for store in self.stores for sweep_id in store.sweep_ids()})
+
+    def snapshot(self, sweep_id: str | None = None) -> Snapshot:
+        found = [store.snapshot(sweep_id) for store in self.stores]
+        return Snapshot(
+            loose=pa.concat_tables([each.loose for each in found]),
+            parts=scanned([part for each in found for part in each.parts.get_fragments()]),
+            torn=tuple(torn for each in found for torn in each.torn),
+        )
+
+    def has_damage(self) -> bool:
+        return any(store.has_damage() for store in self.stores)
+
+    def has_lost(self, snapshot: Snapshot) -> bool:
+        present = {path for store in self.stores for path in store.full_paths()}
+        return not present.issuperset(snapshot.parts.files)
+
+
+def open_stored(locations: Sequence[str]) -> Store | Joined:
+    """Raises StoreError for a folder that is not there, or whose results lie in folders below it."""
+    stores = [_open(location) for location in locations]
+    return stores[0] if len(stores) == 1 else Joined(stores)
+
+
+def shown(stored: Stored) -> str:
+    return " and ".join(store.folder.shown() for store in stored.stores)
+
+
+def _open(location: str) -> Store:
+    store = open_store(location)
+    where = Location(location)
+    if not where.is_local:
+        return store
+    if not where.folder.is_dir():
+        raise StoreError(
+            f"there is no folder {store.folder.shown()}: name the results with --results, or make some "
+            "with `sweep try` or `sweep launch`"
+        )
+    if not store.sweep_ids() and (below := _stores_below(where.folder)):
+        named = " ".join(f"--results {folder}" for folder in below[:NAMED])
+        raise StoreError(
+            f"{store.folder.shown()} holds no results, but folders below it do: {named}"
+        )
+    return store
+
+
+def _stores_below(folder: Path) -> list[Path]:
+    patterns = ["*/" * depth + f"{SWEEP}*" for depth in range(1, DEPTH + 1)]
+    return sorted({found.parent for pattern in patterns for found in folder.glob(pattern)})

@@ -1,0 +1,198 @@
+"""`sweep try`: one step with benchmark off and on, here and now, and what that says in a sentence."""
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from pydantic import JsonValue
+from rich.console import Console
+
+from cudnn_sweep.analysis.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
+from cudnn_sweep.orchestrator.contrast import break_evens_of, verdicts_of
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.every_launch import CELL_FAILED, plan_of
+from cudnn_sweep.orchestrator.executor import Executor
+from cudnn_sweep.orchestrator.launch import Planned, Ran, run_sweep
+from cudnn_sweep.orchestrator.say import say
+from cudnn_sweep.orchestrator.sweep_choice import Wish
+from cudnn_sweep.orchestrator.tables.verdicts import NOT_MEASURED, payback_text, ratio_text
+from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.models.loss import MEAN_SQUARE
+from cudnn_sweep.workloads.problem import sizes_text
+from cudnn_sweep.workloads.suite import CellAxes, ModelSpec, SuiteSpec, WithoutGpu
+
+SUITE = "try"
+REPLICATES = 5
+REPLICATES_WITHOUT_GPU = 2  # and an A/A twin: three processes show how far times scatter
+BUDGET_MINUTES = 1.0  # no block starts later: a block of a large network takes half a minute
+TIMED = ["workload", "direction", "input_shape", "steady_wall_ms", "message"]
+NO_GPU = (
+    "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TryOptions:
+    """What the command line wishes."""
+
+    workload: str
+    input: str | None
+    arguments: Mapping[str, JsonValue] = field(default_factory=dict)
+    loss: str | None = None
+    precision: str
+    layout: str
+    direction: str | None
+    results: str
+    """Location."""
+    typed_results: str | None
+    """It, where the command line named it."""
+    program: str
+
+    def command(self) -> str:
+        """What to type to do this again, as text for a shell."""
+        words = [self.program, "try", self.workload]
+        options = {"--input": self.input, "--loss": self.loss, "--direction": self.direction}
+        for option, value in options.items():
+            if value is not None:
+                words += [option, value]
+        for name, argument in self.arguments.items():
+            words += ["--argument", f"{name}={json.dumps(argument)}"]
+        if self.precision != "tf32":
+            words += ["--precision", self.precision]
+        if self.layout != "contiguous":
+            words += ["--layout", self.layout]
+        return shlex.join([*words, *self.where()])
+
+    def where(self) -> list[str]:
+        return [] if self.typed_results is None else ["--results", self.typed_results]
+
+
+def try_step(options: TryOptions, console: Console, executor: Executor) -> int:
+    """Measure, say what was found, and return the exit code of a launch."""
+    suite = suite_of(options)
+    machine = executor.look(suite)
+    has_gpu = machine.environment.device == "cuda"
+    if not has_gpu:
+        say(console, NO_GPU)
+    if machine.workloads[options.workload].is_model and options.input is None:
+        raise SpecError(f"{options.workload} is a model: it needs --input, as 32x3x224x224")
+    plan = plan_of(SUITE, suite, machine)
+    planned = Planned(
+        whole=plan,
+        chosen=plan,
+        machine=machine,
+        preload=(),
+        results=options.results,
+        wish=Wish(new=True),
+        budget_minutes=BUDGET_MINUTES,
+    )
+    ran = run_sweep(planned, executor, console)
+    say(console, f"\n{answer(ran)}")
+    failed = ran.exit_code == CELL_FAILED
+    question = "failures" if failed else "helps_or_hurts"
+    query = [options.program, "query", question, *options.where()]
+    if has_gpu or failed:
+        say(console, f"Next: {shlex.join([*query, '--sweep-id', ran.choice.sweep_id])}")
+    else:
+        say(console, f"On a machine with a GPU: {options.command()}")
+    return ran.exit_code
+
+
+def suite_of(options: TryOptions) -> SuiteSpec:
+    """One cell, `benchmark` off and on; without a GPU off alone."""
+    asked: dict[str, object] = {
+        "workload": options.workload,
+        "precision": options.precision,
+        "layout": options.layout,
+        "direction": options.direction,
+        "input": options.input,
+        "model": ModelSpec(arguments=dict(options.arguments), loss=options.loss or MEAN_SQUARE),
+    }
+    return SuiteSpec(
+        cells=[CellAxes.model_validate(asked)],
+        replicates=REPLICATES,
+        measure=MeasureSpec(reference_replicates=0, logged_replicates=0),
+        without_gpu=WithoutGpu(
+            configs=[CudnnConfig(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU
+        ),
+    )
+
+
+def answer(ran: Ran) -> str:
+    """A sentence."""
+    store, sweep_id, contrasts = ran.store, ran.choice.sweep_id, ran.session.contrasts
+    found = verdicts_of(store, sweep_id, contrasts)
+    rows = store.snapshot(sweep_id).table(TIMED).to_pylist()
+    if found:
+        empty = [
+            row
+            for row in break_evens_of(store, sweep_id, contrasts)
+            if row.compute_cache == "empty"
+        ]
+        return _verdict_sentence(found[0], empty[0] if empty else None, rows)
+    return _time_sentence(rows)
+
+
+def _verdict_sentence(
+    verdict: Verdict, payback: BreakEven | None, rows: Sequence[Mapping[str, Any]]
+) -> str:
+    step = f"{_step(verdict)} on {verdict.gpu}"
+    if verdict.wall_verdict == NOT_MEASURED:
+        return _failed_sentence(rows)
+    reason = verdict.no_effect_reason
+    if reason is not None:
+        return f"benchmark can have no effect on {step} ({reason}): leave it as it is."
+    if verdict.wall_verdict == "fails":
+        return (
+            f"Leave benchmark off: with it {verdict.candidate_failed} processes of {step} failed."
+        )
+    if verdict.ratio is None:
+        return f"{step}: no pair of processes was measured to its end."
+    times = f"{ratio_text(verdict)} times the time, {_ms(verdict.baseline_ms)} → "
+    figures = f"{times}{_ms(verdict.candidate_ms)} ms"
+    match verdict.wall_verdict:
+        case "helps":
+            after = payback_text(payback, wide=False)
+            if after and after != "?":
+                after = f"; with an empty compute cache it pays back after {after} iterations"
+            return f"Turn benchmark on: {step} takes {figures}{after}."
+        case "hurts":
+            return f"Leave benchmark off: with it {step} takes {figures}."
+        case "equivalent":
+            return f"benchmark makes no difference of {MIN_EFFECT:.0%} or more: {step} takes {figures}."
+        case _:
+            return f"Inconclusive: with benchmark {step} takes {figures}."
+
+
+def _time_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
+    times = [row["steady_wall_ms"] for row in rows if row["steady_wall_ms"] is not None]
+    if not times:
+        return _failed_sentence(rows)
+    row = rows[0]
+    shape = sizes_text(tuple(row["input_shape"]))
+    step = f"A {row['direction']} step of {row['workload']} at {shape}"
+    return (
+        f"{step} takes {_ms(median(times))} ms on this CPU "
+        f"({len(times)} processes, {_ms(min(times))} to {_ms(max(times))} ms)."
+    )
+
+
+def _failed_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
+    messages = Counter(row["message"] for row in rows if row["message"])
+    told = messages.most_common(1)[0][0] if messages else "nothing was recorded"
+    return f"Not measured: {told}"
+
+
+def _step(verdict: Verdict) -> str:
+    what = verdict.problem or verdict.workload
+    return f"a {verdict.direction} step of {what} at {verdict.input_shape}"
+
+
+def _ms(value: float | None) -> str:
+    return "?" if value is None else f"{value:.3g}" if value < 100 else f"{value:.0f}"

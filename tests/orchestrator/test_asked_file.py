@@ -1,0 +1,50 @@
+"""What FILE of `sweep launch` stands for."""
+
+from pathlib import Path
+
+import pytest
+
+from cudnn_sweep.cluster.errors import LaunchFileError
+from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.orchestrator.asked_file import asked_file
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.spec import SweepSpec
+
+SUITE = "cells: [{workload: noop}]\n"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_without_a_launch_file_it_is_this_machine_and_said_so(here: Path) -> None:
+    asked = asked_file(None, None, None)
+    assert (asked.file, asked.suite) == (None, None)
+    assert asked.note is not None and "this machine" in asked.note and "./results" in asked.note
+    elsewhere = asked_file(None, None, "s3://bucket/sweeps")
+    assert elsewhere.note is not None and elsewhere.note.endswith("s3://bucket/sweeps.")
+
+
+def test_a_suite_may_stand_in_the_launch_files_place(here: Path) -> None:
+    suite = Path("mine.yaml")
+    suite.write_text(SUITE)
+    asked = asked_file(suite, None, None)
+    assert (asked.file, asked.suite) == (None, "mine.yaml")
+    Path("cluster.yaml").write_text("metadata: {sweep: {cells: [{workload: noop}]}}\n")
+    asked = asked_file(suite, None, None)
+    assert (asked.file, asked.suite) == (Path("cluster.yaml"), "mine.yaml")
+    assert asked_file(None, None, None).note is None
+    with pytest.raises(SpecError, match="mine.yaml is a suite, and so is --suite quick"):
+        asked_file(suite, "quick", None)
+
+
+def test_a_launch_file_that_is_named_must_be_there(here: Path) -> None:
+    named = Path("gone.yaml")
+    assert asked_file(named, None, None).file == named
+    with pytest.raises(LaunchFileError, match="gone.yaml: there is no such file") as told:
+        read_launch_file(named, SweepSpec)
+    example = "\n".join(str(told.value).splitlines()[2:])
+    named.write_text(example)
+    assert read_launch_file(named, SweepSpec).sweep.suite == "quick"

@@ -1,0 +1,72 @@
+"""README's first screen as a newcomer types it: an install that is not editable, a folder without a launch file."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from tests.conftest import ROOT, PackageCopy
+
+pytestmark = pytest.mark.measuring
+
+FIRST_SCREEN = re.compile(r"^    (sweep .*?)(?:\s{2,}#.*)?$", re.MULTILINE)
+NEXT = re.compile(r"^(?:.*(?:next|Next|with a GPU): |  )(sweep .*?)(?:\s{2,}#.*)?$", re.MULTILINE)
+LONGEST_TRY_S = 90.0  # on a CPU
+
+
+def installed(copy: PackageCopy) -> dict[str, str]:
+    """What `pip install .` installs, beside the torch that is there: an environment that has it first."""
+    target = copy.root.parent / "installed"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", str(target), str(copy.root)], check=True)
+    path = f"{target / 'bin'}:{os.environ['PATH']}"
+    return {**os.environ, "PYTHONPATH": str(target), "PATH": path}
+
+
+def test_every_command_of_the_first_screen_and_every_next_line_works(
+    package_copy: PackageCopy, tmp_path: Path
+) -> None:
+    environment = installed(package_copy)
+    here = tmp_path / "mine"
+    here.mkdir()
+    (here / "my_nets.py").write_text((ROOT / "docs/examples/segmenter/my_nets.py").read_text())
+    first_screen = FIRST_SCREEN.findall((ROOT / "README.md").read_text().partition("\n## ")[0])
+    assert [command.split()[1] for command in first_screen] == [
+        "try",
+        "trace",
+        "launch",
+        "report",
+        "query",
+    ]
+    told: dict[str, str] = {}
+    todo = list(first_screen)
+    while todo:
+        command = todo.pop(0)
+        began = monotonic()
+        ran = subprocess.run(
+            command,
+            shell=True,
+            cwd=here,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
+        told[command] = ran.stdout
+        if command == first_screen[0]:
+            assert monotonic() - began < LONGEST_TRY_S
+        todo += [each for each in NEXT.findall(ran.stdout) if each not in [*told, *todo]]
+    tried, traced, launched, reported, asked = map(told.__getitem__, first_screen)
+    assert re.search(
+        r"A training step of my_nets.py:Segmenter at 8x3x128x128 takes [\d.]+ ms", tried
+    )
+    assert f"On a machine with a GPU: {first_screen[0]}\n" in tried
+    assert f"next: {first_screen[2]}\n" in traced
+    assert "No cluster.yaml here: the sweep runs on this machine" in launched
+    assert len(told) > len(first_screen), "the launch names further commands"
+    assert "Segmenter" in reported and "conv3_3x3_32" in asked
