@@ -17,9 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
+
+if TYPE_CHECKING:
+    from .conftest import Log
 
 pytestmark = [pytest.mark.measuring, pytest.mark.timeout(300)]
 
@@ -125,6 +129,9 @@ def begun(folder: Path, *arguments: str, command: str = "launch") -> Iterator[La
     launch = Launch(folder=folder, process=process, output=output)
     try:
         yield launch
+    except BaseException:
+        print(launch.said())
+        raise
     finally:
         for pid in launch.pids():
             kill(pid)
@@ -211,29 +218,30 @@ TARGETS = (
 
 
 def test_killed_launches_lose_and_double_nothing(
-    tmp_path: Path, attempts: Attempts, seed: int
+    tmp_path: Path, attempts: Attempts, seed: int, log: "Log"
 ) -> None:
     """Each sweep is hit a few times, then launched until it is done, and counted by pyarrow alone."""
-    dice, wanted = random.Random(seed), attempts(1, 200)
+    wanted = attempts(1, 200)
+    while (done := sum(log.parts(), Counter[str]())).total() < wanted:
+        number = len(log.parts())
+        folder = prepare(tmp_path / f"sweep-{number}")
+        log.add(_killed(folder, wanted - done.total(), random.Random(f"{seed}-{number}")))
+    print(f"{done.total()} kills, {len(log.parts())} sweeps of {TRIALS} trials: {dict(done)}")
+
+
+def _killed(folder: Path, most: int, dice: random.Random) -> Counter[str]:
     done: Counter[str] = Counter()
-    sweeps = 0
-    while done.total() < wanted:
-        folder = prepare(tmp_path / f"sweep-{sweeps}")
-        for _ in range(min(dice.randint(1, 4), wanted - done.total())):
-            before = set(folder.glob("results/sweep=*/trials/*")) | set(
-                folder.glob("results/*/part-*")
-            )
-            with begun(folder) as launch:
-                target = dice.choice(TARGETS)
-                done[target] += _hit(launch, target, dice)
-                launch.wait()
-                assert not left_behind(launch), f"after {target}"
-            assert _rows(folder) >= _rows_of(before), f"rows are gone after {target}"
-        finish(folder)
-        statuses = check_stored(folder)
-        sweeps += 1
-        print(f"{done.total()} kills, {sweeps} sweeps; {dict(done)}; {dict(statuses)}", flush=True)
-    print(f"{done.total()} kills over {sweeps} sweeps of {TRIALS} trials: {dict(done)}")
+    for _ in range(min(dice.randint(1, 4), most)):
+        before = set(folder.glob("results/sweep=*/trials/*")) | set(folder.glob("results/*/part-*"))
+        with begun(folder) as launch:
+            target = dice.choice(TARGETS)
+            done[target] += _hit(launch, target, dice)
+            launch.wait()
+            assert not left_behind(launch), f"after {target}"
+        assert _rows(folder) >= _rows_of(before), f"rows are gone after {target}"
+    finish(folder)
+    check_stored(folder)
+    return done
 
 
 def _hit(launch: Launch, target: str, dice: random.Random) -> bool:
