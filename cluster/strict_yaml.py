@@ -24,6 +24,7 @@ from cudnn_sweep.cluster.yaml_tree import (
     compose,
     dotted,
     grow,
+    twice,
 )
 
 STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)  # of our models
@@ -61,9 +62,9 @@ class Document:
             if not found:
                 return None
             if len(found) > 1:
-                lines = " and ".join(str(key.start_mark.line + 1) for key, _ in found)
-                key = dotted(at[:depth])
-                raise LaunchFileError(f"{self.file}: {key}: stands here twice, in lines {lines}")
+                first, line = (key.start_mark.line + 1 for key, _ in found[:2])
+                mistake = Mistake(line=line, key=at[:depth], text=twice(first))
+                raise LaunchFileError(mistake.show(self.file))
             node, line = found[0][1], found[0][0].start_mark.line + 1
         return None if node is None else (node, line)
 

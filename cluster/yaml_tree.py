@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.nodes import Node as YamlNode
+from ruamel.yaml.reader import ReaderError
 
 from cudnn_sweep.cluster.errors import LaunchFileError
 
@@ -79,6 +80,11 @@ def dotted(key: KeyPath) -> str:
     return "".join(steps).removeprefix(".")
 
 
+def twice(first: int) -> str:
+    """Of a key that already stands in that line."""
+    return f"stands here twice, first in line {first}"
+
+
 def compose(text: str, file: Path) -> YamlNode | None:
     """Parse one document; None where it is empty."""
     try:
@@ -96,8 +102,10 @@ def compose(text: str, file: Path) -> YamlNode | None:
         line = f":{mark.line + 1}" if mark is not None else ""
         problem = ", ".join(part for part in (error.context, error.problem) if part)
         raise LaunchFileError(f"{file}{line}: not YAML: {problem}") from error
-    except YAMLError as error:
-        raise LaunchFileError(f"{file}: not YAML: {' '.join(str(error).split())}") from error
+    except ReaderError as error:
+        at = text.count("\n", 0, error.position) + 1
+        problem = f"found the character #x{error.character:04x}, which YAML does not allow"
+        raise LaunchFileError(f"{file}:{at}: not YAML: {problem}") from error
     except RecursionError:
         raise LaunchFileError(f"{file}: nested too deeply, or an alias holds itself") from None
     return node
@@ -143,8 +151,7 @@ def _grow_mapping(node: MappingNode, at: KeyPath, line: int, mistakes: list[Mist
             continue
         here = (*at, key.value)
         if key.value in children:
-            text = f"stands here twice, first in line {children[key.value].line}"
-            mistakes.append(Mistake(line=key_line, key=here, text=text))
+            mistakes.append(Mistake(line=key_line, key=here, text=twice(children[key.value].line)))
         children[key.value] = grow(value, here, key_line, mistakes)
     plain = {str(key): child.plain for key, child in children.items()}
     return Value(line=line, plain=plain, children=children)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from pydantic import BaseModel, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import BaseModel, Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
@@ -51,6 +51,14 @@ class SweepSpec(BaseModel):
     nightly: NightlyKeys = NightlyKeys()
     kubernetes: KubernetesKeys | None = None
 
+    @field_validator("suite", "nightly")
+    @classmethod
+    def _known_suite(cls, asked: str | NightlyKeys | None) -> str | NightlyKeys | None:
+        name = asked.suite if isinstance(asked, NightlyKeys) else asked
+        if name is not None and (fault := _no_suite(name)):
+            raise ValueError(fault)
+        return asked
+
     @model_validator(mode="after")
     def _one_source(self) -> "SweepSpec":
         if self.suite is not None and self.cells is not None:
@@ -72,8 +80,6 @@ def choose_suite(spec: SweepSpec, name: str | None) -> tuple[str, SuiteSpec]:
         chosen, suite = INLINE, SuiteSpec.model_construct(cells=spec.cells, problems=spec.problems)
     else:
         chosen = name or spec.suite or DEFAULT_SUITE
-        if name is None and is_path(chosen) and not Path(chosen).exists():
-            raise SpecError(f"metadata.sweep.suite: no file {chosen}; {allowed_suites()}")
         suite = load_suite(chosen)
     asked: dict[str, object] = {
         key: value
@@ -114,12 +120,18 @@ def cells_named(file: Path, suite: str) -> Iterator[None]:
 
 def load_suite(name: str) -> SuiteSpec:
     """A bundled suite by name, or a user's by a path that ends in .yaml."""
+    if fault := _no_suite(name):
+        raise SpecError(fault)
     if is_path(name):
         return read_strict(Path(name), SuiteSpec)
-    if name not in suite_names():
-        raise SpecError(f"unknown suite {name!r}; {allowed_suites()}")
     with as_file(SUITES.joinpath(f"{name}.yaml")) as file:
         return read_strict(file, SuiteSpec)
+
+
+def _no_suite(name: str) -> str | None:
+    if is_path(name):
+        return None if Path(name).exists() else f"no file {name}; {allowed_suites()}"
+    return None if name in suite_names() else f"unknown suite {name!r}; {allowed_suites()}"
 
 
 def is_path(suite: str) -> bool:

@@ -193,7 +193,7 @@ def test_several_mistakes_are_several_lines_in_the_order_of_the_file(
         ("mode: [", "not YAML"),
         ("a: b\n c: d", "2: not YAML: mapping values are not allowed here"),
         ("a: 1\n---\nb: 2", "2: not YAML: expected a single document"),
-        ("version: \x01", "not YAML: unacceptable character"),
+        ("count: 1\nversion: \x01", "2: not YAML: found the character #x0001"),
         ("- 1", "found no keys"),
         ("text", "found no keys"),
         ("a:\n" + " [\n" * 5000, "nested too deeply"),

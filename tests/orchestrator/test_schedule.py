@@ -152,8 +152,8 @@ def test_dry_run_prints_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("nightly", "said"),
     [
-        ("{suite: nihgtly}", "unknown suite 'nihgtly'"),
-        ("{suite: other.yaml}", "other.yaml: cannot be read"),
+        ("{suite: nihgtly}", ":1: metadata.sweep.nightly: unknown suite 'nihgtly'"),
+        ("{suite: other.yaml}", ":1: metadata.sweep.nightly: no file other.yaml"),
         ("{webhook: {url_file: gone}}", "webhook.url_file: gone cannot be read"),
         ("{suit: quick}", "metadata.sweep.nightly.suit: unknown key"),
     ],
