@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cudnn_sweep.analysis.min_effect import MIN_EFFECT
-from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, open_results
+from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, asking, open_results
 from cudnn_sweep.orchestrator.cli.query import Format, deliver
 
 if TYPE_CHECKING:
@@ -35,17 +35,14 @@ def compare(
     """
     from cudnn_sweep.analysis.bisection import read_candidates
     from cudnn_sweep.analysis.comparison import compare as compare_sides
-    from cudnn_sweep.analysis.database import left_out, open_database
     from cudnn_sweep.analysis.errors import QueryError
 
     format = Format.JSON if json else format
     if format is Format.PARQUET:
         raise QueryError("--format: found parquet, allowed are table, csv, json, markdown")
     named = read_candidates(candidates or "")
-    with open_database(open_results(results)) as database:
+    with asking(open_results(results)) as database:
         found = compare_sides(database, a, b, min_effect)
-        for torn in database.torn_files:
-            typer.echo(f"warning: {left_out(torn)}", err=True)
     to_stderr = format not in FOR_PEOPLE
     typer.echo("\n".join(_head(found)) + "\n", err=to_stderr)
     deliver(found.rows, format, None)

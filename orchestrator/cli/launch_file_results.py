@@ -1,12 +1,14 @@
 """Which results a command reads: those that the command line names, else the launch file's."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from cudnn_sweep.analysis.database import Database
     from cudnn_sweep.analysis.stored import Stored
 
 ResultsOption = Annotated[
@@ -27,6 +29,25 @@ def open_results(named: Sequence[str] | None) -> "Stored":
     from cudnn_sweep.analysis.stored import open_stored
 
     return open_stored(results_asked(named))
+
+
+@contextmanager
+def asking(store: "Stored") -> "Iterator[Database]":
+    """Damaged files are named at the end, whatever came of it: those too that a question came upon."""
+    from cudnn_sweep.analysis.database import open_database
+
+    with open_database(store) as database:
+        try:
+            yield database
+        finally:
+            warn_of(database.torn_files)
+
+
+def warn_of(torn_files: Iterable[str]) -> None:
+    from cudnn_sweep.analysis.database import left_out
+
+    for torn in torn_files:
+        typer.echo(f"warning: {left_out(torn)}", err=True)
 
 
 def results_of_the_launch_file() -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, open_results
+from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, asking, open_results
 from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
@@ -192,14 +192,11 @@ def _answer(
     output: Path | None,
     all_columns: bool,
 ) -> None:
-    from cudnn_sweep.analysis.database import left_out, open_database
     from cudnn_sweep.analysis.marked import marked_columns
 
     values = asked.parse_values(_given(options))
-    with open_database(store) as database:
+    with asking(store) as database:
         answer = database.query(asked.sql, values)
-        for torn in database.torn_files:  # those too that the question came upon
-            typer.echo(f"warning: {left_out(torn)}", err=True)
         if not answer.num_rows:
             typer.echo(f"note: no rows: {_why_none(store, database, asked, values)}", err=True)
             if format is Format.TABLE and output is None:

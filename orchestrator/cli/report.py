@@ -11,6 +11,7 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ResultsOption,
     open_results,
     results_asked,
+    warn_of,
 )
 from cudnn_sweep.orchestrator.cli.writing import writing
 
@@ -67,7 +68,9 @@ def report(
         if field
         else stored_contrasts(store, sweep_id)
     )
-    found = payload(gather(store, results_asked(results), sweep_id, contrasts, min_effect))
+    content = gather(store, results_asked(results), sweep_id, contrasts, min_effect)
+    warn_of(content.torn_files)
+    found = payload(content)
     if charts:
         written = export_charts(found, charts)
         typer.echo(f"{len(written)} pictures are in {charts}", err=True)

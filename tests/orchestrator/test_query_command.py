@@ -162,6 +162,9 @@ def test_damaged_files_are_named(results: Path) -> None:
     found = _query("select count(*) as n from records", results, "--format", "csv")
     assert found.stdout == "n\n1\n"
     assert f"left out {torn}" in found.stderr
+    for words in (["report", "--format", "markdown"], ["compare", "night-1", "gone"]):
+        named = CliRunner().invoke(app, [*words, "--results", str(results)])
+        assert f"left out {torn}" in named.stderr, words
 
 
 @pytest.mark.parametrize(
