@@ -134,6 +134,9 @@ class Database:
             found = [each.type.name for each in self._connection.extract_statements(sql)]
         except ValueError:  # a kind that its Python has no name for
             raise QueryError("found no SELECT; allowed is one SELECT") from None
+        if found == [duckdb.StatementType.MULTI.name]:
+            told = "a PIVOT that looks its columns up: name them, as `on x in (1, 2)`"
+            raise QueryError(f"found {told}; allowed is one SELECT")
         if found != [duckdb.StatementType.SELECT.name]:
             raise QueryError(f"found {', '.join(found) or 'no statement'}; allowed is one SELECT")
 

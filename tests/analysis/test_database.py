@@ -74,14 +74,30 @@ def test_a_select_reaches_no_file_and_changes_none(
     _is_refused(attacked, kept_store, sql, "the query failed")
 
 
-def test_a_refusal_says_which_statements_were_found(store: Store) -> None:
-    with open_database(store) as database, pytest.raises(QueryError, match="found SELECT, COPY;"):
-        database.query("select 1; copy (select 1) to 'x'")
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("select 1; copy (select 1) to 'x'", "SELECT, COPY;"),
+        ("pivot records on benchmark using count(*)", "a PIVOT that looks its columns up: name"),
+    ],
+)
+def test_a_refusal_says_which_statements_were_found(
+    attacked: Database, sql: str, found: str
+) -> None:
+    with pytest.raises(QueryError, match=f"found {found}"):
+        attacked.query(sql)
 
 
 @pytest.mark.parametrize(
     "sql",
-    ["from records", "describe records", "summarize records", "show tables", "values (1)"],
+    [
+        "from records",
+        "describe records",
+        "summarize records",
+        "show tables",
+        "values (1)",
+        "pivot records on benchmark in (true) using count(*)",
+    ],
 )
 def test_short_forms_of_select_are_allowed(attacked: Database, sql: str) -> None:
     assert attacked.query(sql).num_rows > 0
