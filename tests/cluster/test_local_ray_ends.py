@@ -11,7 +11,7 @@ import pytest
 import ray
 
 from cudnn_sweep.cluster import janitor
-from cudnn_sweep.cluster.local_ray import local_ray
+from cudnn_sweep.cluster.local_ray import ABANDONED_S, TOKEN, _remove_abandoned, local_ray
 
 pytestmark = pytest.mark.measuring
 
@@ -55,6 +55,26 @@ def test_another_ray_is_neither_joined_nor_touched_and_ends_with_ctrl_c(
     os.killpg(other.pid, signal.SIGINT)  # as a terminal does: everything in its group gets it
     assert other.wait(GONE_S) != 0
     assert wait_until_gone(folder, 0) == []
+
+
+def test_what_a_killed_janitor_left_is_removed_by_the_next_ray_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    names = {"abandoned": "sweep-aaaaaaaa", "new": "sweep-bbbbbbbb", "used": "sweep-cccccccc"}
+    folders = {name: tmp_path / folder for name, folder in names.items()}
+    (tmp_path / "sweep-dddddddd").mkdir()  # no Ray's
+    os.utime(tmp_path / "sweep-dddddddd", (0, 0))
+    for name, folder in folders.items():
+        folder.mkdir()
+        (folder / TOKEN).touch()
+        age_s = 0 if name == "new" else 2 * ABANDONED_S
+        os.utime(folder, (0, folder.stat().st_mtime - age_s))
+    used = {janitor.MARKER: str(folders["used"])}
+    with subprocess.Popen(["sleep", "600"], env=used) as user:
+        _remove_abandoned(tmp_path)
+        user.kill()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"sweep-bbbbbbbb", "sweep-cccccccc", "sweep-dddddddd"}
 
 
 def test_janitor_ends_what_outlives_its_grace(
