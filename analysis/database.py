@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from tempfile import TemporaryDirectory
 from threading import Thread
 
 import duckdb
@@ -18,6 +17,7 @@ from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.prelude import RECORDS_VIEW, REPEATED_KEYS, macros_in
 from cudnn_sweep.analysis.queries import Value
 from cudnn_sweep.analysis.settings_sql import with_config
+from cudnn_sweep.analysis.spill_folder import spill_folder
 from cudnn_sweep.analysis.sql_text import literal
 from cudnn_sweep.analysis.store import LISTINGS
 from cudnn_sweep.analysis.stored import Stored
@@ -149,7 +149,7 @@ def left_out(torn: str) -> str:
 @contextmanager
 def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Database]:
     """The view `records` of what is stored now, of one sweep or of all, with the macros."""
-    with _spill_folder() as folder, duckdb.connect() as connection:
+    with spill_folder() as folder, duckdb.connect() as connection:
         own: dict[str, str | bool] = {"temp_directory": folder, "memory_limit": _memory_limit()}
         for name, value in (own | LOCKED).items():
             connection.execute(f"set {name} = {literal(value)}")
@@ -160,19 +160,3 @@ def _memory_limit() -> str:
     """What lies in memory beyond it is spilled. A question that took all would take it from what measures."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{min(MOST_BYTES, physical // 2) // 10**6}MB"
-
-
-@contextmanager
-def _spill_folder() -> Iterator[str]:
-    """Where a question goes on that lacks memory: a folder of this user alone that is gone afterwards.
-    Empty, so that nothing spills, where no folder can be made.
-
-    DuckDB may always write there, whatever else is locked, and so may a user's SQL: nothing else lies there.
-    """
-    try:
-        folder = TemporaryDirectory(prefix="sweep-query-", ignore_cleanup_errors=True)
-    except OSError:
-        yield ""
-        return
-    with folder as name:
-        yield name

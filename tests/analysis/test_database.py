@@ -1,3 +1,4 @@
+import os
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -141,6 +142,26 @@ def test_a_question_that_lacks_memory_goes_on_in_a_folder_of_its_own_that_is_gon
         with pytest.raises(QueryError, match="the query failed"):
             database.query(outside)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_of_a_question_that_was_killed_is_removed_and_no_other(
+    kept_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    killed, new = tmp_path / "sweep-query-killed00", tmp_path / "sweep-query-new00000"
+    theirs = tmp_path / "theirs"
+    for folder in (killed, new, theirs):
+        folder.mkdir()
+    (killed / "spilled").touch()
+    link = tmp_path / "sweep-query-link0000"
+    link.symlink_to(theirs)
+    with open_database(kept_store):
+        (used,) = {*tmp_path.iterdir()} - {killed, new, theirs, link}
+        for folder in (killed, used):
+            os.utime(folder, (0, 0))
+        with open_database(kept_store):
+            assert used.exists() and not killed.exists()
+    assert {*tmp_path.iterdir()} == {new, theirs, link}
 
 
 def test_where_no_folder_can_be_made_questions_are_answered_without(
