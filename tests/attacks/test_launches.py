@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.measuring, pytest.mark.timeout(300)]
 
 Attempts = Callable[[int, int], int]
 SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]
-HANG_S = 90.0  # of a launch that takes a few seconds, on a machine that others use too
+HANG_S = 90.0  # in which a launch tells or stores something, on a machine that others use too
 END_S = 60.0  # until nothing of a launch is left
 REPLICATES = 8
 TRIALS = 2 * REPLICATES + 1  # two configs, and an A/A pair's second
@@ -102,9 +102,18 @@ class Launch:
         """The process that does the work, which the shell's waits for."""
         return [pid for pid in _children(self.process.pid)]
 
-    def wait(self, limit_s: float = HANG_S) -> int:
+    def wait(self) -> int:
         """Its exit code. Raises TimeoutExpired where it hangs."""
-        return self.process.wait(limit_s)
+        while True:
+            before = self._progress()
+            try:
+                return self.process.wait(HANG_S)
+            except subprocess.TimeoutExpired:
+                if self._progress() == before:
+                    raise
+
+    def _progress(self) -> tuple[str, set[Path]]:
+        return self.said(), set(self.folder.glob("results/**/*.parquet"))
 
 
 @contextmanager
@@ -291,7 +300,7 @@ def test_launch_that_lost_a_part_of_its_ray_ends_or_goes_on(
             for pid in launch.role(lost):
                 kill(pid)
             began = time.monotonic()
-            code = launch.wait(LOST_S)
+            code = launch.process.wait(LOST_S)
             took_s = time.monotonic() - began
             said = launch.said()
             assert not left_behind(launch)
@@ -319,7 +328,7 @@ def test_signal_ends_a_launch_with_its_code_at_any_moment(
                 for pid in sorted(pids) if whole_group else pids:
                     if not whole_group or pid not in launch.role("janitor"):
                         kill(pid, number)
-                code = launch.wait(40.0)
+                code = launch.process.wait(40.0)
                 assert code in (codes[number], 0), launch.said()
                 assert "Traceback" not in launch.said(), launch.said()
                 ends[f"{number.name} to {'all' if whole_group else 'one'}: {code}"] += 1
@@ -349,7 +358,7 @@ def test_no_port_of_a_launch_is_open_to_others(tmp_path: Path) -> None:
         assert secret.decode() not in launch.said()
         for pid in launch.role("agent"):  # without which Ray ends, and takes the launch along
             kill(pid)
-        launch.wait(LOST_S)
+        launch.process.wait(LOST_S)
         assert "launch again to go on" in launch.said()
     print(f"{len(doors)} ports")
 
