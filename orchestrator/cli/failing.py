@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import Any, NoReturn
+from threading import Timer
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -24,7 +25,11 @@ from cudnn_sweep.orchestrator.cli.standing_by import (
 from cudnn_sweep.orchestrator.errors import OrchestratorError, UnfinishedError
 from cudnn_sweep.workloads.errors import WorkloadError
 
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
 UNFINISHED, USAGE = 1, 2
+AGAIN_S = 0.1  # by then the finalizer has ended in which Python dropped an interrupt
 MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)
 
 
@@ -54,7 +59,8 @@ def mistakes_exit() -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is early_signals.end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        yield
+        with _no_interrupt_dropped():
+            yield
     except UnfinishedError as error:
         typer.echo(f"sweep: {error}", err=True)
         _end(UNFINISHED)
@@ -69,6 +75,24 @@ def mistakes_exit() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo(f"sweep: interrupted; {KEPT}", err=True)
         leave(code)
+
+
+@contextmanager
+def _no_interrupt_dropped() -> Iterator[None]:
+    """Python drops what is raised in a finalizer or in a hook of fork(): there Ctrl-C comes once more."""
+    usual = sys.unraisablehook
+
+    def raise_again(dropped: "UnraisableHookArgs") -> None:
+        if issubclass(dropped.exc_type, KeyboardInterrupt):
+            Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGINT)).start()
+        else:
+            usual(dropped)
+
+    sys.unraisablehook = raise_again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
 
 
 def _end(code: int) -> NoReturn:

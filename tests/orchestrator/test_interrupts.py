@@ -1,0 +1,42 @@
+"""Ctrl-C and SIGTERM come through wherever they come."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from cudnn_sweep.orchestrator.cli import failing
+
+
+@pytest.fixture
+def _handlers_kept() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+class Finalized:
+    """What a finalizer raises, Python drops."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self._number = number
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), self._number)
+
+
+@pytest.mark.usefixtures("_handlers_kept")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_that_comes_in_a_finalizer_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(failing, "leave", ended.append)
+    with failing.mistakes_exit():
+        Finalized(number)
+        time.sleep(20)
+    assert ended == [code]
