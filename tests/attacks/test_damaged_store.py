@@ -104,10 +104,11 @@ def test_no_damage_changes_an_answer_without_a_word(
     ends: Counter[str] = Counter()
     for _ in range(attempts(12, 300)):
         content = bytearray(intact)
-        dice.choice(DAMAGES)(content, dice)
+        damage = dice.choice(DAMAGES)
+        damage(content, dice)
         file.write_bytes(content)
         found, left_out = asked(results)
-        ends["named" if left_out else "unharmed"] += 1
+        ends[f"{damage.__name__}, {'named' if left_out else 'unharmed'}"] += 1
         assert left_out == (str(file),) or (found, left_out) == whole
     file.write_bytes(intact)
     assert asked(results) == whole
