@@ -94,6 +94,7 @@ class Answer:
         self._table = table
 
     def arrow(self) -> pa.Table:
+        """The rows as PyArrow has them."""
         return self._table
 
     def pandas(self) -> pd.DataFrame:

@@ -27,20 +27,25 @@ Image = Annotated[str, AfterValidator(_image)]
 
 
 class KubernetesKeys(BaseModel):
+    """The pods that a manifest asks for."""
+
     model_config = STRICT
 
     namespace: Name
+    """Namespace of the RayJob."""
     image: Image
-    """With this version of our package, the Ray that is installed here, and torch."""
+    """Image of all pods, with this version of our package, the Ray that is installed here, and torch."""
     workers: PositiveInt
-    """Pods with GPUs."""
+    """How many pods with GPUs there are."""
     gpus: PositiveInt
-    """Of each worker."""
+    """GPUs of each worker."""
     cpus_per_gpu: PositiveInt = 4
+    """CPUs that a worker has for each of its GPUs."""
     memory_gib_per_gpu: PositiveInt = 16
+    """Memory that a worker has for each of its GPUs, in GiB."""
     results_claim: Name | None = None
     """A PersistentVolumeClaim, where `results` is a folder."""
     secret: Name | None = None
     """A Secret whose keys are variables of the driver's environment: an object store's credentials."""
     kubectl_image: Image | None = None
-    """With `kubectl` and `sh`, for nights."""
+    """An image with `kubectl` and `sh`, for nights."""

@@ -11,7 +11,9 @@ VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class WebhookKeys(BaseModel):
-    """The URL is a secret (who has Slack's can post), so that the file says only where it is found."""
+    """The URL is a secret (who has Slack's can post), so that the file says only where it is found: in
+    `url_env` or in `url_file`.
+    """
 
     model_config = STRICT
 
@@ -20,6 +22,7 @@ class WebhookKeys(BaseModel):
     url_file: str | None = None
     """A file whose one line is the URL."""
     form: Literal["json", "slack"] = "json"
+    """What is posted: the whole outcome, or a message that Slack shows."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "WebhookKeys":
@@ -34,14 +37,17 @@ class WebhookKeys(BaseModel):
 
 
 class NightlyKeys(BaseModel):
+    """What a night measures, beside what it compares with."""
+
     model_config = STRICT
 
     suite: str = "nightly"
-    """Bundled, or a .yaml file."""
+    """The suite that a night runs: bundled, or a .yaml file."""
     budget_minutes: PositiveFloat = 60.0
     """No new block starts after this long."""
     last_good: str | None = None
     """The Python of a virtual environment whose software counts as good."""
     name: str | None = None
-    """Of its nights, where launch files share results; else the `cluster_name`, or the file's name."""
+    """Name of its nights, where launch files share results; else the `cluster_name`, or the file's name."""
     webhook: WebhookKeys | None = None
+    """Where the outcome of a night is posted."""

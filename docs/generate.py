@@ -1,16 +1,24 @@
 """Writes anew what is made from the code: `make docs`. A test fails where that was forgotten."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from runpy import run_path
 
 from cudnn_sweep.analysis.dictionary import questions_dictionary
 from cudnn_sweep.analysis.schema import data_dictionary
+from cudnn_sweep.orchestrator.reference.page import launch_file_page
+from cudnn_sweep.orchestrator.reference.python import python_page
+from cudnn_sweep.orchestrator.reference.schema import SCHEMAS, schema_text
 
 ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "docs/examples/segmenter/launch.yaml"
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/records.md": data_dictionary,
     "docs/questions.md": questions_dictionary,
+    "docs/launch-file.md": lambda: launch_file_page(EXAMPLE.read_text(encoding="utf-8")),
+    "docs/python.md": python_page,
+    **{f"orchestrator/schemas/{name}.json": partial(schema_text, name) for name in SCHEMAS},
 }
 FIXTURE = "tests/analysis/data/write_fixture.py"
 

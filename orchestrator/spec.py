@@ -25,21 +25,28 @@ INLINE = "inline"
 
 
 class SweepSpec(BaseModel):
-    """`metadata.sweep`: a suite by name or file, or its own cells; the rest overrides the suite."""
+    """A suite by name or file, or cells of its own; the other keys override the suite's."""
 
     model_config = STRICT
 
     suite: str | None = None
+    """A bundled suite or a .yaml file; `quick` where there are no `cells` either."""
     cells: list[CellAxes] | None = Field(default=None, min_length=1)
+    """What is timed, in place of a suite."""
     problems: dict[str, ProblemSpec] = {}
     """Convolutions of its own that `cells` may name."""
     configs: list[CudnnConfig] | None = Field(default=None, min_length=1)
+    """In place of the suite's configs."""
     replicates: PositiveInt | None = None
+    """In place of the suite's number of processes for each cell and config."""
     measure: MeasureSpec | None = None
+    """How trials measure: each key that stands here replaces the suite's."""
     gpus: GpuChoice | None = None
+    """Which GPUs it runs on, in place of the suite's choice."""
     results: str = DEFAULT_RESULTS
+    """Folder or URL (s3://bucket/sweeps) that records are written to."""
     address: str | None = None
-    """Of a running cluster's dashboard, HOST:PORT; `auto` on a node of one."""
+    """Address of a running cluster's dashboard, HOST:PORT; `auto` on a node of one."""
     token: str | None = None
     """File with that cluster's token."""
     allow_unauthenticated: bool = False
@@ -49,7 +56,9 @@ class SweepSpec(BaseModel):
     budget_minutes: PositiveFloat | None = None
     """No new block starts after this long."""
     nightly: NightlyKeys = NightlyKeys()
+    """What `sweep nightly` runs, and whom it tells."""
     kubernetes: KubernetesKeys | None = None
+    """What `sweep launch --manifest` needs to know."""
 
     @field_validator("suite", "nightly")
     @classmethod

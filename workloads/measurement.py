@@ -36,15 +36,15 @@ class MeasureSpec(BaseModel):
     open_cold_shapes: Annotated[int, Field(ge=1)] = 4
     """Where shapes never end, so many are met cold before the loop."""
     warmup_s: Seconds = 0.4
-    """The steady loop runs this long before it is timed,"""
+    """The steady loop runs this long before it is timed."""
     warmup_limit_s: Seconds = 1.5
-    """and on until its clocks have settled, at most this long."""
+    """It runs on until the clocks have settled, but at most this long before it is timed."""
     steady_budget_s: Seconds = 1.0
-    """Timing of a closed loop's wall time stops after this long,"""
+    """Timing of a closed loop's wall time stops after this long."""
     device_budget_s: Seconds = 0.5
-    """that of its device time after this long (0: it is not timed),"""
+    """Timing of its device time stops after this long; 0: it is not timed."""
     steady_error: Annotated[float, Field(ge=0)] = 0.002
-    """or each as soon as the standard error of the median is below this share of it."""
+    """Each stops earlier, once the standard error of the median is below this share of it."""
     in_turns: bool = True
     """The processes of a block live side by side and take turns; else they run one after another."""
     start_together: bool = False
@@ -56,9 +56,9 @@ class MeasureSpec(BaseModel):
     flush_l2: bool = False
     """Time the device also with its L2 cache cleared before each step."""
     open_steps: Annotated[int, Field(ge=1)] = 64
-    """Steps of an open loop that are timed,"""
+    """Steps of an open loop that are timed."""
     open_budget_s: Seconds = 10.0
-    """unless they take longer than this."""
+    """Timing of an open loop stops after this long, however many steps it has timed."""
     calibrate: bool = True
     """Measure what the device can do before the steady part."""
     reference_replicates: Annotated[int, Field(ge=0)] = 1

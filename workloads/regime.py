@@ -21,7 +21,9 @@ class ShapeRegime(ABC):
     """A rule; its dataclass fields are its parameters, all of them numbers."""
 
     name: ClassVar[str]
+    """What a cell's `regime` calls it."""
     varies: ClassVar[Literal["nothing", "batch", "space"]]
+    """What of the input changes."""
 
     @abstractmethod
     def period(self, base: Shape) -> tuple[Shape, ...] | None:
@@ -37,7 +39,7 @@ class ShapeRegime(ABC):
         return cycle(period)
 
     def parameters(self) -> dict[str, float]:
-        """Without a `multiple` of 1: that is the cell as it was before there was one."""
+        """Its numbers by name, without a `multiple` of 1: that is the cell as it was before there was one."""
         values = asdict(self)
         if values.get("multiple") == 1:
             del values["multiple"]
@@ -71,7 +73,7 @@ class SpatialRegime(ShapeRegime):
         at_least(self.name, "multiple", self.multiple, 1)
 
     def of_multiple(self) -> str:
-        """For messages."""
+        """What messages say of `multiple`; nothing where it is 1."""
         return "" if self.multiple == 1 else f" that are multiples of {self.multiple}"
 
     def stepped(self, base: Shape, step: int, steps: Iterable[int]) -> list[Shape]:

@@ -21,6 +21,7 @@ class State(ABC):
     """Its dataclass fields are its parameters, all of them numbers."""
 
     name: ClassVar[str]
+    """What a cell's `state` calls it."""
     recomputes: ClassVar[bool] = False
     """A step's forward pass keeps no activations and runs again in the backward pass; only for what has
     one and runs it through `Setting.forward`."""
@@ -33,6 +34,7 @@ class State(ABC):
         """The step as it is in this state; called once `step` is built."""
 
     def parameters(self) -> dict[str, float]:
+        """Its numbers by name."""
         return {name: float(value) for name, value in asdict(self).items()}
 
 

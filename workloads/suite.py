@@ -12,6 +12,7 @@ from pydantic import (
     JsonValue,
     PlainSerializer,
     PositiveInt,
+    WithJsonSchema,
     model_validator,
 )
 
@@ -36,7 +37,17 @@ def _read_sizes(text: object) -> object:
     raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
 
 
-Sizes = Annotated[Shape, BeforeValidator(_read_sizes), PlainSerializer(sizes_text)]
+SIZES_SCHEMA: dict[str, JsonValue] = {
+    "type": ["string", "integer"],
+    "pattern": r"^\d+(x\d+)*$",
+    "examples": ["8x3x224x224"],
+}
+Sizes = Annotated[
+    Shape,
+    BeforeValidator(_read_sizes),
+    PlainSerializer(sizes_text),
+    WithJsonSchema(SIZES_SCHEMA, mode="validation"),
+]
 Extents = Annotated[Sizes, AfterValidator(none_empty)]
 
 
@@ -68,7 +79,9 @@ class BatchByDevice(BaseModel):
     model_config = STRICT
 
     cuda: Batch
+    """Batch size on a GPU."""
     cpu: Batch
+    """Batch size on a CPU."""
 
 
 class ProblemSpec(BaseModel):
@@ -79,15 +92,25 @@ class ProblemSpec(BaseModel):
     input: Extents
     """Batch, channels, then one to three spatial sizes."""
     out_channels: PositiveInt
+    """Number of filters."""
     kernel: Extents
+    """Size of the filters, as 3x3."""
     stride: Extents = (1,)
+    """Step of the filters."""
     padding: Sizes = (0,)
+    """Zeros added on both sides of each dimension."""
     dilation: Extents = (1,)
+    """Distance of a filter's elements."""
     groups: PositiveInt = 1
+    """Groups of channels that do not mix; as many as channels: depthwise."""
     bias: bool = False
+    """Whether a bias is added."""
     transposed: bool = False
+    """Whether it is a transposed convolution."""
     output_padding: Sizes = (0,)
+    """Of a transposed convolution: how much larger its output is on one side."""
     occurrences: PositiveInt = 1
+    """How often its network has it, for the sum in `sweep query model_step`."""
 
     def problem(self, name: str) -> ConvProblem:
         """Raises WorkloadError for sizes that do not go together."""
@@ -120,7 +143,9 @@ class ModelSpec(BaseModel):
     arguments: dict[str, JsonValue] = {}
     """Keyword arguments of the class or function that makes it."""
     loss: str = MEAN_SQUARE
+    """What training makes small: bundled, or a function of what the model returns, named like a model."""
     optimiser: NamedChoice = "sgd"
+    """The optimiser of a training, with its parameters."""
 
 
 MOST_TRIALS = 1_000_000  # of a plan: it is made in half a minute, and takes weeks to run
@@ -132,18 +157,27 @@ class CellAxes(BaseModel):
     model_config = STRICT
 
     workload: str | list[str]
+    """What is timed: bundled, or a model or a @workload as `my_nets.py:Net` or `package.module:name`."""
     problem: str | list[str] | None = None
-    """`tutorials/rgb256`, or `tutorials` for all of that file, or a name under the suite's `problems`."""
+    """Convolution of the workload `conv`: `tutorials/rgb256`, `tutorials` for all of that file, or a name
+    under `problems`."""
     input: ModelInput | Annotated[list[ModelInput], AfterValidator(_of_one_rank)] | None = None
-    """Of a model: batch, channels, space, as 32x3x224x224. A list stands for cells, one of each."""
+    """Input of a model: batch, channels, space, as 32x3x224x224. A list stands for cells, one of each."""
     model: ModelSpec = ModelSpec()
+    """How a model is made and trained."""
     direction: str | list[str] | None = None
+    """What of the workload is timed, such as `forward` or `training`; by default its first direction."""
     batch: Batch | BatchByDevice | list[Batch] | None = None
+    """Batch size, in place of the problem's or the workload's own."""
     regime: NamedChoice | list[NamedChoice] = "fixed"
-    """`all`: with its defaults each one that suits the cell and is not named beside it."""
+    """How input shapes arrive; `all`: with its defaults each regime that suits the cell and is not named
+    beside it."""
     state: NamedChoice | list[NamedChoice] = "plain"
+    """What surrounds a step."""
     precision: str | list[str] = "tf32"
+    """How numbers are kept and multiplied; tf32 is PyTorch's default for float32."""
     layout: str | list[str] = "contiguous"
+    """The order in which a tensor's elements lie in memory."""
 
     @model_validator(mode="after")
     def _is_no_flood(self) -> "CellAxes":
@@ -167,9 +201,9 @@ class GpuChoice(BaseModel):
     model_config = STRICT
 
     models: GpuName | Annotated[list[GpuName], Field(min_length=1)] = ALL_MODELS
-    """Names, or parts of them, as NVML has them: `H200`, `NVIDIA A100-SXM4-40GB`."""
+    """Names of GPUs, or parts of them, as NVML has them: `H200`, `NVIDIA A100-SXM4-40GB`."""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Of each model's GPUs, rounded down, one at least."""
+    """Share of each model's GPUs that is used, rounded down, one GPU at least."""
 
 
 class WithoutGpu(BaseModel):
@@ -180,30 +214,42 @@ class WithoutGpu(BaseModel):
     model_config = STRICT
 
     configs: list[CudnnConfig] | None = Field(default=None, min_length=1)
+    """In place of the suite's configs."""
     replicates: PositiveInt | None = None
+    """In place of the suite's number of processes."""
     measure: MeasureSpec | None = None
+    """In place of all of the suite's `measure`."""
 
 
 class SuiteSpec(BaseModel):
+    """What is timed, under which configs, and how."""
+
     model_config = STRICT
 
     cells: list[CellAxes] = Field(min_length=1)
+    """What is timed."""
     problems: dict[str, ProblemSpec] = {}
     """Convolutions of the suite's own, by name."""
     configs: list[CudnnConfig] = Field(
         default=[CudnnConfig(benchmark=False), CudnnConfig(benchmark=True)], min_length=1
     )
+    """Settings of cuDNN that are compared: `benchmark` off and on, where it says none."""
     replicates: PositiveInt = 5
+    """Processes for each cell and config."""
     new_compute_caches: PositiveInt = 1
     """How many of a cell's replicates start with an empty cache of compiled kernels."""
     twin_every: Annotated[int, Field(ge=1, le=20)] = 20
-    """One block in so many carries an A/A pair: a check of the verdicts on real data."""
+    """One block in so many carries an A/A pair, the same config twice: a check of the verdicts."""
     measure: MeasureSpec = MeasureSpec()
+    """How long trials measure, and when they are given up."""
     needs_cuda: bool = False
+    """Whether it is refused where there is no GPU."""
     gpus: GpuChoice = GpuChoice()
+    """Which of the GPUs it runs on."""
     preload: list[str] = []
     """Slow packages that its workloads import: the fork server imports those that are installed, once."""
     without_gpu: WithoutGpu = WithoutGpu()
+    """What it has in place of its own keys on a CPU."""
 
     @model_validator(mode="after")
     def _is_no_flood(self) -> "SuiteSpec":

@@ -37,17 +37,25 @@ class Setting:
     """What a workload is built for."""
 
     device: torch.device
+    """Where the step runs."""
     precision: Precision
+    """The cell's; `precision.autocast` is `"float16"`, `"bfloat16"` or None."""
     layout: str
+    """`contiguous` or `channels_last`."""
     direction: str
+    """Which of the workload's directions is timed."""
     problem: ConvProblem | None
+    """The cell's convolution, where it names one."""
     model: ModelChoice | None = None
+    """Arguments, loss and optimiser of a model that is named by its import path."""
     state: State = field(default_factory=lambda: make_state("plain", {}))
+    """What surrounds the step."""
     reference: bool = False
     """Compute in float64, from numbers as they are in the precision."""
 
     @property
     def dtype(self) -> torch.dtype:
+        """The type of parameters and inputs."""
         return torch.float64 if self.reference else self.precision.torch_dtype()
 
     def region(self) -> AbstractContextManager[object]:
@@ -102,7 +110,9 @@ class TimedStep:
     """`run(prepare(shape))` is one step. A training step's `run` returns its loss."""
 
     prepare: Callable[[Shape], Any]
+    """Makes a step's input of that shape; not timed."""
     run: Callable[[Any], Any]
+    """The step, of what `prepare` made; timed."""
     examine: Callable[[Any], dict[str, torch.Tensor]] | None = None
     """A step's outputs and gradients by name, not timed: to tell whether configs compute the same.
 
@@ -161,7 +171,14 @@ def workload(
     recomputes: bool = False,
     pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step,
 ) -> Callable[[Callable[[Setting], TimedStep]], Workload]:
-    """Make a workload of the function below, under the function's name."""
+    """Make a workload of the function below, under the function's name. Its body is set-up and not timed.
+
+    `directions`: names of what can be timed, the first by default. `varies`: what a shape regime may
+    change, `batch` or `space`. `input_shape`: what regimes start from; None: the problem's. `batches`:
+    how many different inputs of one shape are made and gone round. `recomputes`: its forward pass goes
+    through `Setting.forward`, so that a state may run it again. `pay_one_time_costs`: an unrelated step
+    that is run first, so that the first call of a shape does not pay for libraries.
+    """
 
     def declare(build: Callable[[Setting], TimedStep]) -> Workload:
         return Workload(

@@ -29,6 +29,7 @@ from cudnn_sweep.orchestrator.cli.query import CONTEXT_SETTINGS, query
 from cudnn_sweep.orchestrator.cli.report import report
 from cudnn_sweep.orchestrator.cli.scale import scale
 from cudnn_sweep.orchestrator.cli.schedule import schedule
+from cudnn_sweep.orchestrator.cli.schema import schema
 from cudnn_sweep.orchestrator.cli.trace import trace
 from cudnn_sweep.orchestrator.cli.try_ import try_
 from cudnn_sweep.orchestrator.cli.validate import validate
@@ -44,6 +45,7 @@ app.command(cls=Command, rich_help_panel=READ)(report)
 app.command(cls=Command, rich_help_panel=READ)(compare)
 app.command(cls=Command, rich_help_panel=READ)(suites)
 app.command(cls=Command, rich_help_panel=READ)(workloads)
+app.command(cls=Command, rich_help_panel=READ)(schema)
 app.command(cls=Command, rich_help_panel=NIGHTS)(nightly)
 app.add_typer(schedule, rich_help_panel=NIGHTS)
 for command in (attach, status, stop, pull):

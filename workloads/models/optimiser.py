@@ -34,6 +34,8 @@ class Optimiser:
 
 @dataclass(frozen=True, kw_only=True)
 class Sgd(Optimiser):
+    """torch.optim.SGD with these of its arguments."""
+
     name = "sgd"
     torch_name = "SGD"
     lr: float = 0.01
@@ -43,13 +45,15 @@ class Sgd(Optimiser):
 
 @dataclass(frozen=True, kw_only=True)
 class Adam(Optimiser):
+    """torch.optim.Adam with these of its arguments."""
+
     name = "adam"
     torch_name = "Adam"
     lr: float = 0.001
     beta1: float = 0.9
     beta2: float = 0.999
     eps: float = 1e-8
-    """In fp16 this is zero and weights become NaN: there choose 1e-4."""
+    """The default is zero in fp16, and weights become NaN: there choose 1e-4."""
     weight_decay: float = 0.0
 
     def _keywords(self, device: "torch.device") -> dict[str, Any]:
@@ -61,6 +65,8 @@ class Adam(Optimiser):
 
 @dataclass(frozen=True, kw_only=True)
 class AdamW(Adam):
+    """torch.optim.AdamW with these of its arguments."""
+
     name = "adamw"
     torch_name = "AdamW"
     weight_decay: float = 0.01
@@ -68,12 +74,14 @@ class AdamW(Adam):
 
 @dataclass(frozen=True, kw_only=True)
 class RmsProp(Optimiser):
+    """torch.optim.RMSprop with these of its arguments."""
+
     name = "rmsprop"
     torch_name = "RMSprop"
     lr: float = 0.01
     alpha: float = 0.99
     eps: float = 1e-8
-    """As Adam's."""
+    """The default is zero in fp16, as Adam's."""
     momentum: float = 0.0
     weight_decay: float = 0.0
 

@@ -24,6 +24,7 @@ class Fresh(SpatialRegime):
 
     smallest: float = 0.5
     seed: int = 0
+    """Decides which sizes are drawn."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

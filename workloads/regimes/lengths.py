@@ -30,6 +30,7 @@ class Lengths(SpatialRegime):
     buckets: int = 0
     draws: int = 100
     seed: int = 0
+    """Decides which lengths are drawn."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -21,6 +21,7 @@ class MultiScale(SpatialRegime):
     step: int = 32
     hold: int = 10
     seed: int = 0
+    """Decides the order of the sizes."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -23,6 +23,7 @@ class ServingQueue(ShapeRegime):
     load: float = 0.5
     batches: int = 100
     seed: int = 0
+    """Decides when requests arrive."""
 
     def __post_init__(self) -> None:
         at_least(self.name, "batches", self.batches, 2)

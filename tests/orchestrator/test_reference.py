@@ -1,0 +1,183 @@
+"""The reference and the schemas know every key that the readers take, and refuse what they refuse."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from cudnn_sweep.cluster.errors import LaunchFileError
+from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.cluster.strict_yaml import read_strict
+from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.reference.page import SECTIONS, every_def
+from cudnn_sweep.orchestrator.reference.python import door, members
+from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
+from cudnn_sweep.workloads.suite import SuiteSpec
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/launch-file.md").read_text()
+LAUNCH_FILES = [
+    ROOT / "cluster.yaml",
+    *sorted(ROOT.glob("cluster/examples/*.yaml")),
+    *sorted(ROOT.glob("docs/examples/*/launch.yaml")),
+]
+SUITES = [
+    *sorted(ROOT.glob("workloads/suites/*.yaml")),
+    *sorted(ROOT.glob("docs/examples/*/suite.yaml")),
+    ROOT / "docs/losses.yaml",
+]
+SWEEP = "metadata:\n  sweep:\n"
+CELL = "cells: [{workload: conv, problem: tutorials/rgb224%s}]\n"
+WRONG_LAUNCH_FILES = {
+    "a key that is none": SWEEP + "    suit: quick\n",
+    "Ray's key without provider": "max_workers: 4\nmetadata: {sweep: {suite: quick}}\n",
+    "text for a number": SWEEP + "    replicates: many\n",
+    "no replicates": SWEEP + "    replicates: 0\n",
+    "a number for text": SWEEP + "    suite: 3\n",
+    "YAML 1.1's truth": SWEEP + "    configs: [{benchmark: on}]\n",
+    "a setting that is none": SWEEP + "    configs: [{bench: true}]\n",
+    "no configs": SWEEP + "    configs: []\n",
+    "a key of measure that is none": SWEEP + "    measure: {warmup: 1.0}\n",
+    "a webhook of no form": SWEEP + "    nightly: {webhook: {url_env: HOOK, form: teams}}\n",
+    "pods without an image": SWEEP + "    kubernetes: {namespace: lab, workers: 1, gpus: 1}\n",
+    "a share above 1": SWEEP + "    gpus: {share: 2.0}\n",
+}
+WRONG_SUITES = {
+    "no cells": "replicates: 3\n",
+    "a key of the launch file": "results: here\n" + CELL % "",
+    "sizes that are none": CELL % ", input: 3 x 4",
+    "a batch of 0": CELL % ", batch: 0",
+    "a batch for one device": CELL % ", batch: {cuda: 8}",
+    "a regime that is a number": CELL % ", regime: 3",
+    "parameters that are text": CELL % ", regime: {cycle: {sizes: many}}",
+    "a model's key that is none": CELL % ", model: {width: 16}",
+    "twins too seldom": "twin_every: 21\n" + CELL % "",
+}
+WRONG_CELLS = {  # which the reader takes and the plan refuses
+    "a regime that is none": "regime: cyclic",
+    "a parameter that is none": "regime: {cycle: {size: 3}}",
+    "two regimes in one": "regime: {cycle: {sizes: 3}, fresh: {smallest: 0.5}}",
+    "a state that is none": "state: plane",
+    "a precision that is none": "precision: [tf32, fp8]",
+    "a layout that is none": "layout: channels_first",
+}
+
+
+@pytest.fixture(scope="module")
+def schemas() -> dict[str, Draft202012Validator]:
+    """As `sweep schema` prints them."""
+    found = {}
+    for name in ("launch-file", "suite"):
+        schema = json.loads(CliRunner().invoke(app, ["schema", name]).stdout)
+        Draft202012Validator.check_schema(schema)
+        found[name] = Draft202012Validator(schema)
+    return found
+
+
+def content(text: str) -> Any:
+    return YAML(typ="safe", pure=True).load(text)
+
+
+@pytest.mark.parametrize("file", LAUNCH_FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_schema_takes_every_launch_file_that_is_shipped(
+    file: Path, schemas: dict[str, Draft202012Validator]
+) -> None:
+    schemas["launch-file"].validate(content(file.read_text()))
+
+
+@pytest.mark.parametrize("file", SUITES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_schema_takes_every_suite_that_is_shipped(
+    file: Path, schemas: dict[str, Draft202012Validator]
+) -> None:
+    schemas["suite"].validate(content(file.read_text()))
+
+
+def test_example_of_the_page_has_cells() -> None:
+    spec = read_launch_file(ROOT / "docs/examples/segmenter/launch.yaml", SweepSpec).sweep
+    name, suite = choose_suite(spec, None)
+    assert name == "inline" and suite.cells
+
+
+@pytest.mark.parametrize("wrong", WRONG_LAUNCH_FILES)
+def test_launch_file_that_is_refused_is_against_the_schema(
+    wrong: str, schemas: dict[str, Draft202012Validator], tmp_path: Path
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(WRONG_LAUNCH_FILES[wrong])
+    with pytest.raises(LaunchFileError):
+        read_launch_file(file, SweepSpec)
+    assert not schemas["launch-file"].is_valid(content(file.read_text()))
+
+
+@pytest.mark.parametrize("wrong", WRONG_SUITES)
+def test_suite_that_is_refused_is_against_the_schema(
+    wrong: str, schemas: dict[str, Draft202012Validator], tmp_path: Path
+) -> None:
+    file = tmp_path / "suite.yaml"
+    file.write_text(WRONG_SUITES[wrong])
+    with pytest.raises(LaunchFileError):
+        read_strict(file, SuiteSpec)
+    assert not schemas["suite"].is_valid(content(file.read_text()))
+
+
+@pytest.mark.parametrize("wrong", WRONG_CELLS)
+def test_cell_that_no_plan_takes_is_against_the_schema(
+    wrong: str, schemas: dict[str, Draft202012Validator]
+) -> None:
+    assert not schemas["suite"].is_valid(content(CELL % f", {WRONG_CELLS[wrong]}"))
+
+
+def keys(schema: Any, at: str = "") -> Iterator[tuple[str, str]]:
+    """Every key that a schema has a mapping for, with its sentence."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from keys(each, at)
+    if isinstance(schema, dict):
+        for name, each in schema.get("properties", {}).items():
+            yield f"{at}.{name}", each.get("description", "")
+            yield from keys(each, f"{at}.{name}")
+        for part in ("anyOf", "items", "additionalProperties"):
+            yield from keys(schema.get(part), at)
+
+
+def test_every_key_has_a_sentence_in_the_schema_and_on_the_page() -> None:
+    defs = {name: each for name, each in every_def().items() if "properties" in each}
+    assert set(defs) == set(SECTIONS), "a mapping without a section"
+    for name, schema in defs.items():
+        section = PAGE.partition(f"\n## {SECTIONS[name][0]}\n")[2].partition("\n## ")[0]
+        for key, text in keys(schema, name):
+            assert text, f"{key} has no docstring"
+        for key, each in schema["properties"].items():
+            (row,) = [line for line in section.splitlines() if line.startswith(f"| `{key}` |")]
+            assert each["description"].replace("|", "\\|") in row
+    for key, _ in keys(defs["CellAxes"], "CellAxes"):
+        assert f"`{key.rpartition('.')[2]}" in PAGE
+
+
+def test_reader_takes_the_keys_of_the_schema_and_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "suite.yaml"
+    file.write_text("nothing: 1\n")
+    with pytest.raises(LaunchFileError) as refused:
+        read_strict(file, SuiteSpec)
+    allowed = str(refused.value).partition("allowed: ")[2].partition("\n")[0].split(", ")
+    assert set(allowed) == set(every_def()["SuiteSpec"]["properties"])
+
+
+def test_every_function_for_users_has_a_sentence() -> None:
+    page = (ROOT / "docs/python.md").read_text()
+    for things in door().values():
+        for thing in things:
+            assert thing.__doc__ and f"### {thing.__name__}\n" in page
+            for name, text in (members(thing) if isinstance(thing, type) else {}).items():
+                assert text, f"{thing.__name__}.{name} has no docstring"
+
+
+def test_path_of_a_schema_is_that_of_the_file_that_is_printed() -> None:
+    runner = CliRunner()
+    path = Path(runner.invoke(app, ["schema", "suite", "--path"]).stdout.strip())
+    assert path.read_text() == runner.invoke(app, ["schema", "suite"]).stdout
