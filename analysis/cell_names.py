@@ -102,6 +102,28 @@ def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
     return {row["cell_id"]: name for row, name in zip(cells, names, strict=True)}
 
 
+def brief_names(rows: Iterable[CellRow]) -> dict[str, str]:
+    """`names_apart` for a short line: without the input's sizes and a problem's folder, where that name is one
+    cell's alone.
+    """
+    cells = list({row["cell_id"]: row for row in rows}.values())
+    names = names_apart(cells)
+    for left_out in ((), ("input_shape",)):
+        briefer = [_brief(words, left_out) for words in words_apart(cells)]
+        count = Counter(briefer)
+        names |= {
+            row["cell_id"]: name
+            for row, name in zip(cells, briefer, strict=True)
+            if count[name] == 1
+        }
+    return names
+
+
+def _brief(words: Words, left_out: Sequence[str]) -> str:
+    shown = {about: word for about, word in words.items() if about not in left_out}
+    return " ".join([shown.pop("what").rpartition("/")[2], *shown.values()])
+
+
 def _added(names: Sequence[str], words: Sequence[str]) -> list[str]:
     """A further word to each name that is not the only one of its kind."""
     count = Counter(names)

@@ -8,10 +8,10 @@ interval beside it. A column in which nothing stands is left out.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cudnn_sweep.analysis.cell_names import CELLS, names_apart
+from cudnn_sweep.analysis.cell_names import CELLS, brief_names, names_apart
 from cudnn_sweep.analysis.formats import plain_column, readable
 from cudnn_sweep.analysis.printable import printable
 from cudnn_sweep.analysis.queries import NamedQuery
@@ -33,6 +33,8 @@ class MarkedColumn:
     is_number: bool
     intervals: Sequence[str]
     """Of each row what stands in brackets behind its text; none where the column has no intervals."""
+    briefer: Sequence[str] = ()
+    """Of a cell's column what stands in place of the texts on a short line."""
 
 
 def marked_columns(
@@ -48,7 +50,7 @@ def marked_columns(
         assert match is not None, f"{asked.name}: -- terminal: {text}"
         name = match["name"]
         if name == CELL:
-            found.append(_words(CELL, _cell_names(database, rows)))
+            found.append(_cell_column(database, rows))
         elif name == CONFIG:
             found.append(_words(CONFIG, [config_name(texts_of(row)) for row in rows]))
         else:
@@ -56,11 +58,12 @@ def marked_columns(
     return [column for column in found if any(column.texts) or not rows]
 
 
-def _cell_names(database: "Database", rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _cell_column(database: "Database", rows: Sequence[Mapping[str, Any]]) -> MarkedColumn:
     ids = {row["cell_id"] for row in rows}
     cells = [row for row in database.query(CELLS).to_pylist() if row["cell_id"] in ids]
-    names = names_apart(cells)
-    return [names[row["cell_id"]] for row in rows]
+    whole, brief = names_apart(cells), brief_names(cells)
+    column = _words(CELL, [whole[row["cell_id"]] for row in rows])
+    return replace(column, briefer=[printable(brief[row["cell_id"]]) for row in rows])
 
 
 def _column(

@@ -1,10 +1,11 @@
 """An answer drawn for people.
 
 All columns: a table, or where that is wider than the terminal, a block a row. The marked ones: always a table,
-a row on a line if the terminal is wide enough for the cells' names.
+a row on a line.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING, Literal
 
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.analysis.marked import MarkedColumn
 
-LEAST_NAME = 24  # columns of a terminal that names get at least, on several lines if need be
+ROOM = (
+    38  # columns of a terminal that names get before the last of more than LEAST_SHOWN columns do
+)
+LEAST_SHOWN = 5
+LEAST_NAME = 24  # and before any other column does
+LEAST_WORD = 8  # characters of a word in a name that are left of it
 GAP = 2  # between two columns
 
 
@@ -41,7 +47,9 @@ def draw(answer: "pa.Table", width: int | None) -> str:
 
 
 def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
-    """Where they do not fit, intervals go first, then heads and names get more lines, and then columns."""
+    """Where they do not fit, intervals go first, then heads get more lines, then names of cells become
+    brief, then the last columns go, and what is still too long loses its middle.
+    """
     if not columns or not columns[0].texts:
         return ""
     for whole in (True, False):
@@ -49,23 +57,53 @@ def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
         if width is None or needed <= width:
             return _drawn(columns, whole, needed)
     assert width is not None
-    while len(columns) > 1 and _narrow(columns) > width:
-        columns = columns[:-1]
+    if sum(map(_narrow, columns)) > width + GAP:  # none behind the last
+        columns = _shortened(columns, width)
     return _drawn(columns, False, width, heads_broken=True)
+
+
+def _shortened(columns: "Sequence[MarkedColumn]", width: int) -> "Sequence[MarkedColumn]":
+    columns = [replace(column, texts=column.briefer or column.texts) for column in columns]
+    name = next((index for index, column in enumerate(columns) if column.briefer), 0)
+    longest = max(map(cell_len, columns[name].texts))
+
+    def room() -> int:
+        """For names, as many gaps between as there are other columns."""
+        return width - sum(_narrow(each) for each in columns if each is not columns[name])
+
+    for least_shown, least_room in ((LEAST_SHOWN, ROOM), (name + 1, LEAST_NAME)):
+        while len(columns) > least_shown and room() < min(longest, least_room):
+            columns = columns[:-1]
+    cut = [_cut(text, room()) for text in columns[name].texts]
+    if len(set(cut)) == len(set(columns[name].texts)):  # else names get more lines
+        columns[name] = replace(columns[name], texts=cut)
+    return columns
+
+
+def _cut(name: str, width: int) -> str:
+    """Its longest words without their middle, the first word last of all."""
+    words = name.split(" ")
+    sizes = [len(word) for word in words]
+    while sum(sizes) + len(sizes) - 1 > width and max(sizes) > LEAST_WORD:
+        later = [index for index in range(1, len(words)) if sizes[index] > LEAST_WORD]
+        sizes[max(later or range(len(words)), key=sizes.__getitem__)] -= 1
+    return " ".join(map(_without_middle, words, sizes))
+
+
+def _without_middle(word: str, size: int) -> str:
+    if len(word) <= size:
+        return word
+    end = (size - 1) // 2
+    return f"{word[: size - 1 - end]}…{word[len(word) - end :]}"
 
 
 def _wide(column: "MarkedColumn", whole: bool) -> int:
     return max(cell_len(text) for text in (column.name, *_cells(column, whole)))
 
 
-def _narrow(columns: "Sequence[MarkedColumn]") -> int:
-    """With heads on several lines, and names too."""
-    widths = [
-        max(map(cell_len, [*column.name.split("_"), *column.texts])) + GAP for column in columns
-    ]
-    return sum(
-        min(width, LEAST_NAME) if index == 0 else width for index, width in enumerate(widths)
-    )
+def _narrow(column: "MarkedColumn") -> int:
+    """With its head on several lines, and the gap behind it."""
+    return max(map(cell_len, [*column.name.split("_"), *column.texts])) + GAP
 
 
 def _cells(column: "MarkedColumn", whole: bool) -> list[str]:

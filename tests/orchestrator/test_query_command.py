@@ -8,7 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from cudnn_sweep.analysis.marked import MarkedColumn
+from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.marked import MarkedColumn, marked_columns
+from cudnn_sweep.analysis.queries import load_query
+from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked
 
@@ -113,6 +116,27 @@ def test_what_a_terminal_shows_is_no_wider_than_it(width: int) -> None:
     assert max(map(len, drawn)) <= width
     assert ("0.342" in drawn[-1]) == (width == 160)
     assert len(drawn) <= 4
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_stored_verdicts_have_a_line_each_and_names_that_differ(
+    verdict_columns: list[MarkedColumn], width: int
+) -> None:
+    lines = draw_marked(verdict_columns, width).splitlines()
+    heads = next(index for index, line in enumerate(lines) if line.startswith("cell")) + 1
+    rows = [line.split("  ")[0] for line in lines[heads:]]
+    assert len(rows) == len(verdict_columns[0].texts) == len(set(rows))
+    assert max(map(len, lines)) <= width
+    for row, whole in zip(rows, verdict_columns[0].texts, strict=True):
+        assert row.split()[-1][-3:] == whole[-3:] and "verdict" in lines[heads - 1]
+
+
+@pytest.fixture(scope="module")
+def verdict_columns() -> list[MarkedColumn]:
+    (quick,) = (ROOT / "docs" / "results").glob("*/quick")
+    asked = load_query("helps_or_hurts")
+    with open_database(open_store(str(quick))) as database:
+        return marked_columns(database, asked, database.query(asked.sql, asked.values({})))
 
 
 def test_the_help_of_a_question_explains_its_columns(tmp_path: Path) -> None:
