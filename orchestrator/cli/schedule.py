@@ -1,7 +1,9 @@
 """`sweep schedule`: a launch file's sweep every night, by systemd or cron."""
 
+import json as json_format
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,12 +60,24 @@ def install(
 
 
 @schedule.command(cls=Command)
-def show(file: File = Path("cluster.yaml")) -> None:
+def show(
+    file: File = Path("cluster.yaml"),
+    json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
     """Print when FILE's next night starts, and the entry that starts it."""
     from cudnn_sweep.orchestrator.schedule.entry import absolute
 
     launch_file = absolute(file)
     found = _schedulers().find(launch_file)
+    if json:
+        log = str(_folders().log_of(launch_file))
+        content = {
+            "file": str(launch_file),
+            "log": log,
+            "schedules": [asdict(each) for each in found],
+        }
+        typer.echo(json_format.dumps(content, indent=2))
+        return
     if not found:
         typer.echo(f"Nothing is scheduled for {launch_file}.")
     for scheduled in found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from datetime import datetime, time
@@ -23,6 +24,7 @@ from cudnn_sweep.orchestrator.schedule.entry import (
     parse_time,
 )
 from cudnn_sweep.orchestrator.schedule.schedule import Schedulers
+from cudnn_sweep.orchestrator.schedule.scheduler import Scheduled
 from cudnn_sweep.orchestrator.schedule.user_timer import UserTimer, service_of
 
 if TYPE_CHECKING:
@@ -172,3 +174,12 @@ def test_mistake_in_the_launch_file_is_told_at_once(
 def test_program_that_systemd_would_not_start_is_refused() -> None:
     with pytest.raises(ScheduleError, match="quotes or a backslash; use --cron"):
         service_of(entry_of(Path("/srv/cluster.yaml"), program="/it's/sweep"))
+
+
+def test_what_is_scheduled_is_told_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = Scheduled(by="cron", next_time="2026-11-23 02:30", text="30 2 * * * sweep nightly")
+    monkeypatch.setattr(Schedulers, "find", lambda self, file: [entry])
+    told = CliRunner().invoke(app, ["schedule", "show", str(tmp_path / "lab.yaml"), "--json"])
+    found = json.loads(told.stdout)
+    assert found["file"] == str(tmp_path / "lab.yaml")
+    assert [Scheduled(**each) for each in found["schedules"]] == [entry]
