@@ -9,7 +9,7 @@ cluster.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 import yaml  # type: ignore[import-untyped]
 
@@ -31,7 +31,6 @@ EXAMPLE = """A launch file for this machine:
 """
 INSIDE = "auto"  # an address, as Ray calls it
 
-Where: TypeAlias = Literal["this_machine", "existing", "inside", "launcher"]
 M = TypeVar("M")
 
 
@@ -39,9 +38,6 @@ M = TypeVar("M")
 class LaunchFile(Generic[M]):
     path: Path
     sweep: M
-    where: Where
-    """`existing`: the cluster that `metadata.sweep.address` names, whatever else the file holds; `inside`:
-    the one that this machine is a node of."""
     ray_part: Mapping[str, object]
     """The whole file as Ray sees it, `metadata` included."""
 
@@ -54,7 +50,7 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
     sweep = check_part(document, sweep_model, SWEEP)
     ray_part = _read_as_ray_does(document)
     _refuse_hidden_sweep(document, ray_part)
-    if _where(ray_part) != "this_machine":
+    if "provider" in ray_part or _names_cluster(ray_part):
         require_cluster_extra(path)
     if "provider" in ray_part:
         from cudnn_sweep.cluster.ray_schema import check_ray_part
@@ -62,19 +58,16 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
         check_ray_part(document, ray_part)
     else:
         _check_our_own(document, ray_part)
-    return LaunchFile(path=path, sweep=sweep, where=_where(ray_part), ray_part=ray_part)
+    return LaunchFile(path=path, sweep=sweep, ray_part=ray_part)
 
 
 def no_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
     """As if `path` were an empty file: this machine, and every key's default."""
-    return LaunchFile(path=path, sweep=sweep_model(), where="this_machine", ray_part={})
+    return LaunchFile(path=path, sweep=sweep_model(), ray_part={})
 
 
-def _where(ray_part: Mapping[str, object]) -> Where:
-    address = _inside(_inside(ray_part, "metadata"), "sweep").get("address")
-    if address is not None:
-        return "inside" if address == INSIDE else "existing"
-    return "launcher" if "provider" in ray_part else "this_machine"
+def _names_cluster(ray_part: Mapping[str, object]) -> bool:
+    return _inside(_inside(ray_part, "metadata"), "sweep").get("address") is not None
 
 
 def _inside(mapping: Mapping[str, object], key: str) -> Mapping[str, object]:

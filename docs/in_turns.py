@@ -26,9 +26,10 @@ from time import monotonic
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.store import Store, open_store
-from cudnn_sweep.orchestrator.every_launch import modules_to_preload, plan_of
 from cudnn_sweep.orchestrator.plan import Plan, Trial, narrow
+from cudnn_sweep.orchestrator.preload import modules_to_preload
 from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.run_sweep import plan_of
 from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.slot import ForkedSlot, Slot, survey
 from cudnn_sweep.orchestrator.spec import load_suite

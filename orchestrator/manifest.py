@@ -19,8 +19,8 @@ from cudnn_sweep.cluster.manifests.resources import RESULTS_FOLDER, Run, to_yaml
 from cudnn_sweep.cluster.strict_yaml import plain_part, read_document
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.options import LaunchOptions
-from cudnn_sweep.orchestrator.remote.client import request_of
 from cudnn_sweep.orchestrator.remote.staging import take_file, take_own_code
+from cudnn_sweep.orchestrator.request import request_of
 from cudnn_sweep.orchestrator.spec import SweepSpec, is_path
 
 LAUNCH_FILE = "cluster.yaml"

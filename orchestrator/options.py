@@ -21,13 +21,13 @@ class LaunchOptions:
     dry_run: bool = False
     try_cells: bool = False
     """In a dry run: one short process of each cell."""
+    ask: bool = False
+    """In a dry run: ask a running cluster which GPUs it has."""
     detach: bool = False
     """On a cluster: do not follow."""
     strict: bool = False
     """On a cluster: refuse to start where a node is unfit, rather than leave it out."""
     budget_minutes: float | None = None
-    brief: bool = False
-    """No summary at the end: a night has a report of its own."""
     results_asked: str | None = None
     """Where `sweep query` and `sweep report` look in the folder that this was typed in."""
     program: str = "sweep"

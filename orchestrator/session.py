@@ -1,11 +1,14 @@
 """Session: what every slot of one launch needs to know, as one value."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cudnn_sweep.analysis.contrast import Contrast
+from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.private_folder import our_temporary_folder
 from cudnn_sweep.orchestrator.shard import Shard
 
 
@@ -18,11 +21,11 @@ class Session:
     contrasts: tuple[Contrast, ...] = ()
     """Those of the whole sweep's configs."""
     plan_hash: str
-    """Of the whole sweep's plan,"""
+    """Of the whole sweep's plan."""
     plan_trials: int
-    """and how many trials that has."""
+    """How many trials the whole sweep's plan has."""
     shard: Shard | None = None
-    """The part of it that this launch runs; all where there is none."""
+    """The part of the plan that this launch runs; None: all of it."""
     retries: dict[str, int]
     """How often each trial was retried before, this launch included, by trial_id; 0 where not named."""
     scratch: Path
@@ -34,6 +37,13 @@ class Session:
     """Modules that the fork server imports once."""
     pythons: Mapping[str, Path] = field(default_factory=dict)
     """By a trial's `software` the Python of another environment: its own torch and version of ours."""
+
+    def fallback_folders(self) -> list[Path]:
+        """Where records may go that the results location does not take: other disks, or memory."""
+        places = [Path("/dev/shm"), Path.home()]
+        with suppress(OrchestratorError):  # then elsewhere
+            places.insert(0, our_temporary_folder())
+        return [place / f"sweep-held-{self.launch_id}" for place in places]
 
 
 def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:

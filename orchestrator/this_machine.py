@@ -12,12 +12,11 @@ from cudnn_sweep.orchestrator.contrast import verdicts_of
 from cudnn_sweep.orchestrator.display import watch
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.every_launch import is_installed, modules_to_preload, refuges_of
-from cudnn_sweep.orchestrator.executor import RunSession
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
+from cudnn_sweep.orchestrator.place import RunSession
+from cudnn_sweep.orchestrator.preload import is_installed, modules_to_preload
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.repeats import told
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.slot import survey
@@ -28,10 +27,7 @@ from cudnn_sweep.workloads.survey import Survey
 
 
 class ThisMachine:
-    """An Executor."""
-
-    def come_back(self) -> None:
-        """Nothing goes on without its launch."""
+    """A NightPlace."""
 
     def look(self, suite: SuiteSpec) -> Survey:
         """Ask a process that is thrown away: planning imports no workload and touches no GPU."""
@@ -44,6 +40,12 @@ class ThisMachine:
         if asked.gpus[:1] == machine.gpus[:1]:
             return asked
         return _survey(suite, asked.gpu_uuids)  # the first, which it tells of, was of another model
+
+    def announce(self, session: Session, reason: str, console: Console) -> None:
+        say(console, f"Sweep {session.sweep_id} ({reason})")
+
+    def follow_running_jobs(self) -> None:
+        """There are none: nothing goes on without its launch."""
 
     def last_good(self, python: Path) -> Environment:
         with ForkServer(python=python, survey_only=True) as server:
@@ -76,8 +78,6 @@ class ThisMachine:
             from cudnn_sweep.orchestrator.tune_host import Host, Slots
 
             def run(session: Session, budget_s: float | None, /) -> Progress:
-                if repeats := told(session.plan):
-                    say(console, f"Sweep {session.sweep_id} ({repeats})")
                 slots = Slots(count=max(1, gpus), gpu=gpus > 0)
                 host = Host(session, results=store.location, slots=slots)
                 try:
@@ -89,7 +89,7 @@ class ThisMachine:
                     ):
                         host.run(Path(mkdtemp(dir=ours.folder)), budget_s)
                 finally:
-                    progress = host.finish(refuges_of(session))
+                    progress = host.finish(session.fallback_folders())
                 return progress
 
             yield run

@@ -15,9 +15,10 @@ from cudnn_sweep.analysis.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 from cudnn_sweep.orchestrator.contrast import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.every_launch import CELL_FAILED, plan_of
-from cudnn_sweep.orchestrator.executor import Executor
-from cudnn_sweep.orchestrator.launch import Planned, Ran, run_sweep
+from cudnn_sweep.orchestrator.options import LaunchOptions
+from cudnn_sweep.orchestrator.place import Place
+from cudnn_sweep.orchestrator.request import SweepRequest
+from cudnn_sweep.orchestrator.run_sweep import CELL_FAILED, Planned, Ran, plan_of, run_sweep
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.sweep_choice import Wish
 from cudnn_sweep.orchestrator.tables.verdicts import NOT_MEASURED, payback_text, ratio_text
@@ -73,26 +74,25 @@ class TryOptions:
         return [] if self.typed_results is None else ["--results", self.typed_results]
 
 
-def try_step(options: TryOptions, console: Console, executor: Executor) -> int:
+def try_step(options: TryOptions, console: Console, place: Place) -> int:
     """Measure, say what was found, and return the exit code of a launch."""
     suite = suite_of(options)
-    machine = executor.look(suite)
+    machine = place.look(suite)
     has_gpu = machine.environment.device == "cuda"
     if not has_gpu:
         say(console, NO_GPU)
     if machine.workloads[options.workload].is_model and options.input is None:
         raise SpecError(f"{options.workload} is a model: it needs --input, as 32x3x224x224")
     plan = plan_of(SUITE, suite, machine)
-    planned = Planned(
-        whole=plan,
-        chosen=plan,
-        machine=machine,
-        preload=(),
+    request = SweepRequest(
+        options=LaunchOptions(file=None, wish=Wish(new=True)),
+        suite_name=SUITE,
+        suite=suite,
         results=options.results,
-        wish=Wish(new=True),
         budget_minutes=BUDGET_MINUTES,
     )
-    ran = run_sweep(planned, executor, console)
+    planned = Planned(request=request, machine=machine, preload=(), whole=plan, chosen=plan)
+    ran = run_sweep(planned, place, console)
     say(console, f"\n{answer(ran)}")
     failed = ran.exit_code == CELL_FAILED
     question = "failures" if failed else "helps_or_hurts"

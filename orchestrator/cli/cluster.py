@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from cudnn_sweep.cluster.jobs import Jobs
     from cudnn_sweep.cluster.known import SentJob
-    from cudnn_sweep.orchestrator.remote.client import Cluster
+    from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster
 
 File = Annotated[Path, typer.Argument(help="The launch file that was launched.")]
 
@@ -64,7 +64,7 @@ def down(
     from cudnn_sweep.orchestrator.remote.status import missing_here
 
     cluster = _cluster(file)
-    if cluster.file.where != "launcher":
+    if not cluster.comes_up:
         raise ClusterError(f"{file} joins a cluster that was not launched from here")
     if not discard:
         with cluster.jobs() as jobs:
@@ -80,7 +80,7 @@ def down(
 
 
 @contextmanager
-def _connected(file: Path) -> Iterator[tuple["Cluster", "Jobs", "SentJob"]]:
+def _connected(file: Path) -> Iterator[tuple["RunningCluster", "Jobs", "SentJob"]]:
 
     cluster = _cluster(file)
     job = cluster.known.job()
@@ -88,9 +88,9 @@ def _connected(file: Path) -> Iterator[tuple["Cluster", "Jobs", "SentJob"]]:
         yield cluster, jobs, job
 
 
-def _cluster(file: Path) -> "Cluster":
+def _cluster(file: Path) -> "RunningCluster":
     from cudnn_sweep.cluster.launch_file import read_launch_file
-    from cudnn_sweep.orchestrator.remote.client import cluster_of
+    from cudnn_sweep.orchestrator.remote.launch_there import cluster_of
     from cudnn_sweep.orchestrator.spec import SweepSpec
 
     return cluster_of(read_launch_file(file, SweepSpec))

@@ -32,6 +32,9 @@ def launch(
     try_: Annotated[
         bool, typer.Option("--try", help="With --dry-run: run one short process of each cell.")
     ] = False,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="With --dry-run: ask a running cluster for its GPUs.")
+    ] = False,
     resume: Annotated[
         str | None, typer.Option(metavar="SWEEP_ID", help="Resume this sweep, none other.")
     ] = None,
@@ -77,6 +80,8 @@ def launch(
         )
     if try_ and not dry_run:
         raise typer.BadParameter("--try goes with --dry-run")
+    if ask and not dry_run:
+        raise typer.BadParameter("--ask goes with --dry-run")
     _check_together(resume, new, sweep_id, shard)
     if not dry_run and not manifest:
         stand_by(lost=UNFINISHED)
@@ -104,6 +109,7 @@ def launch(
         only=tuple(_choice(text) for text in only or ()),
         dry_run=dry_run,
         try_cells=try_,
+        ask=ask,
         detach=detach,
         strict=strict,
         results_asked=results_of_the_launch_file(),

@@ -13,17 +13,17 @@ from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.orchestrator.contrast import contrasts_of
-from cudnn_sweep.orchestrator.executor import Executor
+from cudnn_sweep.orchestrator.destinations import Destination, destination_of
 from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.fake_machine import read_fake_machine
-from cudnn_sweep.orchestrator.nightly.last_good import check_last_good
 from cudnn_sweep.orchestrator.nightly.night_name import NightName, launch_name
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.webhook import Webhook, find_webhook
 from cudnn_sweep.orchestrator.options import LaunchOptions
-from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
+from cudnn_sweep.orchestrator.place import NightPlace
+from cudnn_sweep.orchestrator.request import SweepRequest, request_of
+from cudnn_sweep.orchestrator.spec import SweepSpec
 from cudnn_sweep.orchestrator.sweep_choice import Wish
-from cudnn_sweep.orchestrator.this_machine import ThisMachine
 from cudnn_sweep.workloads.suite import SuiteSpec
 
 
@@ -31,13 +31,24 @@ from cudnn_sweep.workloads.suite import SuiteSpec
 class AskedNight:
     options: NightOptions
     file: LaunchFile[SweepSpec]
-    suite_name: str
-    suite: SuiteSpec
+    request: SweepRequest
+    """Its sweep."""
     name: NightName
-    results: str
-    launch_options: LaunchOptions
-    executor: Executor
+    destination: Destination
+    place: NightPlace
     webhook: Webhook | None
+
+    @property
+    def suite_name(self) -> str:
+        return self.request.suite_name
+
+    @property
+    def suite(self) -> SuiteSpec:
+        return self.request.suite
+
+    @property
+    def results(self) -> str:
+        return self.request.results
 
     @property
     def keys(self) -> NightlyKeys:
@@ -45,7 +56,7 @@ class AskedNight:
 
     @property
     def budget_minutes(self) -> float:
-        return self.launch_options.budget_minutes or self.keys.budget_minutes
+        return self.request.budget_minutes or self.keys.budget_minutes
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
@@ -79,47 +90,31 @@ def read_asked(
 ) -> AskedNight:
     """Raises an error of the folders for a mistake in the launch file, the suite or the script."""
     file = read_launch_file(options.file, SweepSpec)
-    if options.measure and options.fake is None:
-        check_last_good(file)
     keys = file.sweep.nightly
-    name, suite = choose_suite(file.sweep, options.suite or keys.suite)
-    results = Location(options.results or file.sweep.results)
     night = NightName(date=options.night, launch=launch_name(file))
-    launch = LaunchOptions(
-        file=options.file,
-        suite=name,
-        results=options.results,
-        wish=Wish(sweep_id=night.sweep_id),
-        budget_minutes=options.budget_minutes or keys.budget_minutes,
-        brief=True,
-        dry_run=options.dry_run,
-        program=options.program,
+    request = request_of(
+        file,
+        LaunchOptions(
+            file=options.file,
+            suite=options.suite or keys.suite,
+            results=options.results,
+            wish=Wish(sweep_id=night.sweep_id),
+            budget_minutes=options.budget_minutes or keys.budget_minutes,
+            dry_run=options.dry_run,
+            program=options.program,
+        ),
     )
+    destination = destination_of(file)
+    if options.measure and options.fake is None and keys.last_good is not None:
+        destination.check_python(keys.last_good)
     return AskedNight(
         options=options,
         file=file,
-        suite_name=name,
-        suite=suite,
+        request=request,
         name=night,
-        results=results.text,
-        launch_options=launch,
-        executor=_executor(file, launch, suite, night, options.fake, console),
+        destination=destination,
+        place=destination.for_night(request, night, keys.last_good, console)
+        if options.fake is None
+        else read_fake_machine(options.fake, request, night.date),
         webhook=None if keys.webhook is None else find_webhook(keys.webhook, environment),
     )
-
-
-def _executor(
-    file: LaunchFile[SweepSpec],
-    launch: LaunchOptions,
-    suite: SuiteSpec,
-    name: NightName,
-    fake: Path | None,
-    console: Console,
-) -> Executor:
-    if fake is not None:
-        return read_fake_machine(fake, launch.suite or "", suite, name.date)
-    if file.where == "this_machine":
-        return ThisMachine()
-    from cudnn_sweep.orchestrator.nightly.on_cluster import OnCluster
-
-    return OnCluster(file, launch, name, console)

@@ -23,14 +23,14 @@ from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
-from cudnn_sweep.orchestrator.every_launch import plan_of, tell_stopped
-from cudnn_sweep.orchestrator.executor import Executor
 from cudnn_sweep.orchestrator.labels import cell_labels
 from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, confirmation_plan
 from cudnn_sweep.orchestrator.nightly.suspects import suite_again, suspects_of
+from cudnn_sweep.orchestrator.place import NightPlace
 from cudnn_sweep.orchestrator.plan import OWN_SOFTWARE, Plan
 from cudnn_sweep.orchestrator.private_folder import scratch_folder
+from cudnn_sweep.orchestrator.run_sweep import plan_of, tell_stopped
 from cudnn_sweep.orchestrator.say import say, warn
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.survey import Survey
@@ -63,16 +63,16 @@ def measure_again(
 class _Confirming:
     def __init__(self, asked: AskedNight, console: Console) -> None:
         self._asked = asked
-        self._executor = executor = asked.executor
+        self._place = place = asked.place
         self._console = console
         self._store = asked.store()
-        executor.come_back()
-        self._machine = executor.look(asked.suite)
+        place.follow_running_jobs()
+        self._machine = place.look(asked.suite)
         self._whole = plan_of(asked.suite_name, asked.suite, self._machine)
         last_good = asked.keys.last_good
         self._good = None if last_good is None else Path(last_good)
         self._of_two = (
-            None if self._good is None else _differences(self._good, executor, self._machine)
+            None if self._good is None else _differences(self._good, place, self._machine)
         )
         self._ends = monotonic() + TIME_SHARE * asked.budget_minutes * 60
 
@@ -82,7 +82,7 @@ class _Confirming:
         waiting = list(candidates)
         suite = suite_again(self._asked.suite, candidates, max(LOOKS))
         suspects = suspects_of(candidates, self._whole)
-        with self._executor.opened(self._store, self._machine, self._console) as run:
+        with self._place.opened(self._store, self._machine, self._console) as run:
             for look in LOOKS:
                 plan = confirmation_plan(
                     self._asked.suite_name,
@@ -132,7 +132,7 @@ class _Confirming:
             retries={},
             scratch=scratch_folder(self._confirm_id),
             folder=Path.cwd(),
-            preload=self._executor.modules(self._asked.suite, self._asked.file.sweep.preload),
+            preload=self._place.modules(self._asked.suite, self._asked.request.preload),
             pythons={} if self._good is None else {LAST_GOOD: self._good},
         )
 
@@ -184,9 +184,9 @@ def _answer_of_words(
     return Fresh(confirmation=found, of_two=of_two if is_software else None)
 
 
-def _differences(python: Path, executor: Executor, machine: Survey) -> tuple[Change, ...] | None:
+def _differences(python: Path, place: NightPlace, machine: Survey) -> tuple[Change, ...] | None:
     """In what tonight's software differs from the last good one; None where it does not."""
-    good = executor.last_good(python)
+    good = place.last_good(python)
     if good.software_hash == machine.environment.software_hash:
         return None
     return differences(asdict(good), asdict(machine.environment), SOFTWARE_AND_COMMIT)

@@ -17,16 +17,18 @@ from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
-from cudnn_sweep.orchestrator.every_launch import plan_of, refuges_of
-from cudnn_sweep.orchestrator.executor import RunSession
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD
 from cudnn_sweep.orchestrator.nightly.fake import FakeScript
 from cudnn_sweep.orchestrator.nightly.fake_trial import FakeTrial
+from cudnn_sweep.orchestrator.place import RunSession
 from cudnn_sweep.orchestrator.plan import Trial, narrow
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.recorder import Recorder
+from cudnn_sweep.orchestrator.request import SweepRequest
+from cudnn_sweep.orchestrator.run_sweep import plan_of
+from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.environment import Environment, our_version
 from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
@@ -39,13 +41,10 @@ OTHERS_WHERE_CONFIRMED = ("software", "replicate", "block", "trial_id")  # than 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FakeMachine:
-    """An Executor, in one night of its script."""
+    """A NightPlace, in one night of its script."""
 
     script: FakeScript
     night: date
-
-    def come_back(self) -> None:
-        """Nothing was left."""
 
     def look(self, suite: SuiteSpec) -> Survey:
         return Survey(
@@ -54,6 +53,12 @@ class FakeMachine:
             gpu_uuids=[UUID],
             workloads=workload_facts(workload_names(suite)),
         )
+
+    def announce(self, session: Session, reason: str, console: Console) -> None:
+        say(console, f"Sweep {session.sweep_id} ({reason})")
+
+    def follow_running_jobs(self) -> None:
+        """There are none."""
 
     def last_good(self, python: Path) -> Environment:
         parts = self.script.last_good.model_dump(exclude={"first"}, exclude_none=True)
@@ -97,10 +102,10 @@ class FakeMachine:
         return _with(found, self.script.installed_at(self.night))
 
 
-def read_fake_machine(file: Path, name: str, suite: SuiteSpec, night: date) -> FakeMachine:
+def read_fake_machine(file: Path, request: SweepRequest, night: date) -> FakeMachine:
     """Raises LaunchFileError for a mistake in the script, SpecError for an effect that meets no trial."""
     machine = FakeMachine(script=read_strict(file, FakeScript), night=night)
-    plan = plan_of(name, suite, machine.look(suite))
+    plan = plan_of(request.suite_name, request.suite, machine.look(request.suite))
     for place, effect in enumerate(machine.script.effects):
         asked = [each for each in effect.where.items() if each[0] not in OTHERS_WHERE_CONFIRMED]
         narrow(plan, asked, f"{file}: effects[{place}].where")
@@ -130,7 +135,7 @@ class _Run:
                 break
             for trial in trials:
                 self._one(trial)
-        return self._recorder.finish(self._session.sweep_id, refuges_of(self._session))
+        return self._recorder.finish(self._session.sweep_id, self._session.fallback_folders())
 
     def _one(self, trial: Trial) -> None:
         made_up = FakeTrial(

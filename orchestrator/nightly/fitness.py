@@ -5,7 +5,7 @@ from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 
 def why_unfit(asked: AskedNight) -> tuple[str, ...]:
     """What keeps it from being measured, a line each; nothing where all is well."""
-    checks = list(asked.executor.checks(asked.results))
+    checks = list(asked.place.checks(asked.results))
     reasons = [
         f"{check.name}: {check.found}; {check.advice}"
         for check in checks

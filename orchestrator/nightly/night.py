@@ -12,13 +12,14 @@ from cudnn_sweep.analysis.nightly.reports.write import write_reports
 from cudnn_sweep.analysis.progress import sweep_states
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
-from cudnn_sweep.orchestrator.launch import launch
+from cudnn_sweep.orchestrator.launch_here import print_planned
 from cudnn_sweep.orchestrator.nightly.asked import AskedNight, read_asked
 from cudnn_sweep.orchestrator.nightly.compare import Compared, compare, not_measured
 from cudnn_sweep.orchestrator.nightly.fitness import why_unfit
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.shown import show
 from cudnn_sweep.orchestrator.nightly.telling import tell_news
+from cudnn_sweep.orchestrator.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.sweep_lock import night_lock
 
@@ -32,8 +33,11 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
     Raises an error of the folders for a mistake in what is asked.
     """
     asked = read_asked(options, environment, console)
-    if options.dry_run:  # of a cluster it is not asked
-        return launch(asked.launch_options, console, asked.executor if options.fake else None)
+    if options.dry_run:
+        if options.fake is None:
+            return asked.destination.show(asked.request, console)
+        print_planned(plan_sweep(asked.request, asked.place), console)
+        return DONE
     try:
         with night_lock(asked.results, asked.name.launch):
             return _night(asked, environment, console)
@@ -58,8 +62,8 @@ def _measure(asked: AskedNight, console: Console) -> tuple[str, ...]:
     """Why it could not be; whatever was recorded by then is kept."""
     try:
         if not _is_measured(asked):
-            asked.executor.come_back()
-            launch(asked.launch_options, console, asked.executor)
+            asked.place.follow_running_jobs()
+            run_sweep(plan_sweep(asked.request, asked.place), asked.place, console)
     except UNTOLD as error:
         return (str(error),)
     return ()

@@ -10,23 +10,20 @@ from rich.console import Console
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.cluster.jobs import ENDED, Jobs
 from cudnn_sweep.cluster.known import SentJob
-from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError
-from cudnn_sweep.orchestrator.executor import RunSession
 from cudnn_sweep.orchestrator.nightly.night_name import NightName, is_of
-from cudnn_sweep.orchestrator.options import LaunchOptions
+from cudnn_sweep.orchestrator.place import RunSession
 from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.remote.client import cluster_of, make_ready, request_of, send
-from cudnn_sweep.orchestrator.remote.events import Looked
-from cudnn_sweep.orchestrator.remote.follow import Heard, follow
+from cudnn_sweep.orchestrator.remote.events import NodesFound
+from cudnn_sweep.orchestrator.remote.follow import JobReport, follow
 from cudnn_sweep.orchestrator.remote.inside import run_inside
-from cudnn_sweep.orchestrator.remote.request import Look, Run
+from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster, send
+from cudnn_sweep.orchestrator.remote.request import JobRequest, SessionJob, SurveyJob
 from cudnn_sweep.orchestrator.remote.status import pull_records
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.session import Session
-from cudnn_sweep.orchestrator.spec import SweepSpec
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
@@ -34,29 +31,77 @@ from cudnn_sweep.workloads.survey import Survey
 LAST_JOBS = 20  # whose records are looked for: a night has seldom more than five
 
 
-class OnCluster:
-    """An Executor, of one night. On a node of the cluster its jobs are processes here."""
+class NightOnCluster:
+    """A NightPlace whose sessions are planned here and run there."""
+
+    def __init__(self, request: JobRequest, last_good: str | None, console: Console) -> None:
+        self._request = request
+        self._console = console
+        self._survey = SurveyJob(last_good=last_good)
+        self._known: NodesFound | None = None
+
+    def follow_running_jobs(self) -> None:
+        """There are none: a driver on this node ends with its launch."""
+
+    def announce(self, session: Session, reason: str, console: Console) -> None:
+        say(console, f"Sweep {session.sweep_id} ({reason})")
+
+    def look(self, suite: SuiteSpec) -> Survey:
+        """Of one node: those that take part are alike."""
+        return self._found().nodes[0].machine
+
+    def last_good(self, python: Path) -> Environment:
+        found = self._found()
+        if found.last_good is None:
+            raise ServerError(found.last_good_fails or f"nobody asked for {python}")
+        return found.last_good
+
+    def checks(self, results: str) -> Iterator[Check]:
+        """Of the copies' place; the nodes are checked where they are looked at."""
+        yield from check_storage(results)
+
+    def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
+        """The nodes know which they have."""
+        return ()
+
+    @contextmanager
+    def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
+        def run(session: Session, budget_s: float | None, /) -> Progress:
+            nodes = self._found().nodes
+            return self._do(SessionJob(session=session, budget_s=budget_s, nodes=nodes)).progress
+
+        yield run
+
+    def _found(self) -> NodesFound:
+        """The nodes, which are looked at once."""
+        self._known = self._known or self._do(self._survey).found
+        assert self._known is not None
+        return self._known
+
+    def _do(self, job: SurveyJob | SessionJob) -> JobReport:
+        """On a node of the cluster: as a process here."""
+        return run_inside(replace(self._request, job=job), self._console)
+
+
+class NightByJobs(NightOnCluster):
+    """The same from a machine outside the cluster: a job each, which goes on where its night is cut."""
 
     def __init__(
         self,
-        file: LaunchFile[SweepSpec],
-        options: LaunchOptions,
+        cluster: RunningCluster,
+        request: JobRequest,
         name: NightName,
+        last_good: str | None,
         console: Console,
     ) -> None:
-        self._cluster = None if file.where == "inside" else cluster_of(file)
-        self._request = request_of(file, options)
+        super().__init__(request, last_good, console)
+        self._cluster = cluster
         self._name = name
-        self._console = console
-        self._look_for = Look(last_good=file.sweep.nightly.last_good)
-        self._known: Looked | None = None
         self._over: set[str] = set()
         """Jobs that were followed to their end."""
 
-    def come_back(self) -> None:
-        """Follow what an earlier start of this night left running, and copy what nobody followed."""
-        if self._cluster is None:
-            return
+    def follow_running_jobs(self) -> None:
+        """And copy what nobody followed."""
         sent = [job for job in self._cluster.known.jobs() if is_of(job.sweep_id, self._name.launch)]
         if not sent:
             return
@@ -77,51 +122,16 @@ class OnCluster:
         say(self._console, f"Sweep {job.sweep_id} goes on there, as job {job.job_id}: following it")
         self._follow(jobs, job)
 
-    def look(self, suite: SuiteSpec) -> Survey:
-        """Of one node: those that take part are alike."""
-        return self._looked().nodes[0].machine
-
-    def last_good(self, python: Path) -> Environment:
-        looked = self._looked()
-        if looked.last_good is None:
-            raise ServerError(looked.last_good_fails or f"nobody asked for {python}")
-        return looked.last_good
-
-    def checks(self, results: str) -> Iterator[Check]:
-        """Of the copies' place; the nodes are checked where they are looked at."""
-        yield from check_storage(results)
-
-    def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-        """The nodes know which they have."""
-        return ()
-
-    @contextmanager
-    def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
-        def run(session: Session, budget_s: float | None, /) -> Progress:
-            nodes = self._looked().nodes
-            return self._do(Run(session=session, budget_s=budget_s, nodes=nodes)).progress
-
-        yield run
-
-    def _looked(self) -> Looked:
-        """The nodes, which are looked at once."""
-        self._known = self._known or self._do(self._look_for).looked
-        assert self._known is not None
-        return self._known
-
-    def _do(self, errand: Look | Run) -> Heard:
-        request = replace(self._request, errand=errand)
-        if self._cluster is None:
-            return run_inside(request, self._console)
+    def _do(self, job: SurveyJob | SessionJob) -> JobReport:
         with self._reached() as jobs:
-            job = send(jobs, request)
-            if isinstance(errand, Run):
-                self._cluster.known.remember(job)
-            return self._follow(jobs, job)
+            sent = send(jobs, replace(self._request, job=job))
+            if sent.sweep_id:
+                self._cluster.known.remember(sent)
+            return self._follow(jobs, sent)
 
-    def _follow(self, jobs: Jobs, job: SentJob) -> Heard:
+    def _follow(self, jobs: Jobs, job: SentJob) -> JobReport:
         try:
-            heard = follow(jobs, job.job_id, job.results, self._console)
+            report = follow(jobs, job.job_id, job.results, self._console)
         except KeyboardInterrupt:
             if job.sweep_id:
                 say(
@@ -130,11 +140,10 @@ class OnCluster:
                 )
             raise
         self._over.add(job.job_id)
-        return heard
+        return report
 
     @contextmanager
     def _reached(self) -> Iterator[Jobs]:
-        assert self._cluster is not None
-        make_ready(self._cluster, self._console)
+        self._cluster.make_ready(self._console)
         with self._cluster.jobs() as jobs:
             yield jobs

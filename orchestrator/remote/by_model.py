@@ -15,22 +15,24 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.nodes import look_at_nodes, wait_for_nodes
-from cudnn_sweep.orchestrator.remote.request import RemoteRequest
+from cudnn_sweep.orchestrator.remote.request import JobRequest
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.workloads.suite import workload_names
 
 NODES = TypeAdapter(list[Node])
 
 
-def nodes_by_model(request: RemoteRequest, console: Console) -> list[list[Node]]:
+def nodes_by_model(request: JobRequest, console: Console) -> list[list[Node]]:
     """Those that can take part and whose GPU model is asked for. Raises SpecError where none is."""
 
     tell = partial(say, console)
     wait_for_nodes(request.workers, tell)
-    nodes, unfit = look_at_nodes(workload_names(request.suite), needs_cuda=request.suite.needs_cuda)
+    nodes, unfit = look_at_nodes(
+        workload_names(request.sweep.suite), needs_cuda=request.sweep.suite.needs_cuda
+    )
     for each in unfit:
         tell(f"left out: {each.address}: {each.reason}")
-    if unfit and request.options.strict:
+    if unfit and request.sweep.options.strict:
         names = ", ".join(each.address for each in unfit)
         raise SpecError(f"--strict: {names} cannot take part")
     if not nodes:
@@ -40,14 +42,14 @@ def nodes_by_model(request: RemoteRequest, console: Console) -> list[list[Node]]
     return [[node for node in nodes if node.model == model] for model in models]
 
 
-def models_of(request: RemoteRequest, there: list[str], tell: Callable[[str], None]) -> list[str]:
+def models_of(request: JobRequest, there: list[str], tell: Callable[[str], None]) -> list[str]:
     """Those of `there` that are asked for. Raises SpecError where that is none, or one too many."""
-    models = models_asked(request.suite.gpus, there)
-    for name in models_missing(request.suite.gpus, there):
+    models = models_asked(request.sweep.suite.gpus, there)
+    for name in models_missing(request.sweep.suite.gpus, there):
         tell(f"gpus.models: no node has a GPU called {name}")
-        if request.options.strict:
+        if request.sweep.options.strict:
             raise SpecError(f"--strict: no node has a GPU called {name}")
-    if request.options.wish.sweep_id is not None and len(models) > 1:
+    if request.sweep.options.wish.sweep_id is not None and len(models) > 1:
         raise SpecError(
             f"--sweep-id names one sweep, and each GPU model has its own: {', '.join(models)}; ask for "
             "one of them by gpus.models"

@@ -10,7 +10,6 @@ import os
 import shutil
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import ray
@@ -21,30 +20,17 @@ from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.jobs import refuse_open_ray
 from cudnn_sweep.orchestrator.errors import OrchestratorError
-from cudnn_sweep.orchestrator.every_launch import (
-    DONE,
-    end_of,
-    modules_to_preload,
-    open_results,
-    plan_of,
-    run_rounds,
-    session_for,
-    tell_stopped,
-)
-from cudnn_sweep.orchestrator.plan import narrow
 from cudnn_sweep.orchestrator.remote.by_model import a_process_each, nodes_by_model, read_nodes
-from cudnn_sweep.orchestrator.remote.errands import do_errand
 from cudnn_sweep.orchestrator.remote.events import Ended
+from cudnn_sweep.orchestrator.remote.jobs import do_job
 from cudnn_sweep.orchestrator.remote.node import Node
-from cudnn_sweep.orchestrator.remote.on_nodes import run_on_nodes
-from cudnn_sweep.orchestrator.remote.request import RECORDS, RemoteRequest, read_request
+from cudnn_sweep.orchestrator.remote.request import RECORDS, JobRequest, read_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
-from cudnn_sweep.orchestrator.remote.teller import Teller, emit
-from cudnn_sweep.orchestrator.repeats import repeats_of
+from cudnn_sweep.orchestrator.remote.teller import emit
+from cudnn_sweep.orchestrator.remote.these_nodes import TheseNodes
+from cudnn_sweep.orchestrator.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.say import PLAIN_WIDTH
 from cudnn_sweep.orchestrator.summary import Summary, print_summary
-from cudnn_sweep.orchestrator.sweep_choice import choose_sweep
-from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 from cudnn_sweep.workloads.errors import WorkloadError
 
 USAGE = 2  # exit code
@@ -60,8 +46,8 @@ def main(of_one_model: Path | None, sweeps: int) -> int:
     console = Console(width=PLAIN_WIDTH, markup=False)
     try:
         _join(request)
-        if request.errand is not None:
-            do_errand(request, request.errand, console)
+        if request.job is not None:
+            do_job(request, request.job, console)
             emit(Ended(exit_code=DONE))
             return DONE
         by_model = [read_nodes(of_one_model)] if of_one_model else nodes_by_model(request, console)
@@ -75,7 +61,7 @@ def main(of_one_model: Path | None, sweeps: int) -> int:
     return code
 
 
-def _join(request: RemoteRequest) -> None:
+def _join(request: JobRequest) -> None:
     """A job's workers have its folder from Ray; where there is no such job, from here."""
     environment = (
         {"working_dir": str(Path.cwd()), "env_vars": VARIABLES} if request.inside else None
@@ -90,31 +76,16 @@ def _join(request: RemoteRequest) -> None:
         refuse_open_ray(ray.get_runtime_context().gcs_address)
 
 
-def _sweep(request: RemoteRequest, nodes: list[Node], sweeps: int, console: Console) -> int:
+def _sweep(request: JobRequest, nodes: list[Node], sweeps: int, console: Console) -> int:
     """On nodes of one GPU model."""
-    machine = nodes[0].machine
-    whole = plan_of(request.suite_name, request.suite, machine)
-    only = list(request.options.only)
-    chosen = narrow(whole, only) if only else whole
-    location = request.location()
+    asked, location = request.sweep, request.location()
     if not Location(location).is_url and Path(RECORDS).is_dir():
         shutil.copytree(RECORDS, location, dirs_exist_ok=True)
-    store = open_results(location, console)
-    choice = choose_sweep(store, whole, chosen, machine.environment, request.options.wish)
-    with sweep_lock(store.location, choice.lock_name):
-        choice = choose_sweep(store, whole, chosen, machine.environment, request.options.wish)
-        preload = modules_to_preload(request.suite, request.preload)
-        session = replace(session_for(choice, whole, preload), folder=Path())
-        teller = Teller(session, sweeps)
-        teller.started(session.plan, choice.reason)
-        budget_s = None if request.budget_minutes is None else request.budget_minutes * 60
-        run = partial(run_on_nodes, store.location, nodes, request.suite.gpus, teller)
-        again = partial(repeats_of, store, whole, choice)
-        progress = run_rounds(session, again, run, budget_s)
-        tell_stopped(store, progress, console)
-        summary = Summary.of(store, choice, session, progress)
-        print_summary(console, summary, request.results, request.options)
-        return end_of(choice, session, store, progress)
+    place = TheseNodes(nodes, asked.suite.gpus, sweeps)
+    ran = run_sweep(plan_sweep(replace(asked, results=location), place), place, console)
+    summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
+    print_summary(console, summary, asked.results, asked.options)
+    return ran.exit_code
 
 
 if __name__ == "__main__":

@@ -32,11 +32,11 @@ class Progressed:
     sweep_id: str
     launch_id: str
     progress: Progress
-    """Of the trials that run now: the plan's, or blocks that run again,"""
+    """How far the trials are that run now: the plan's, or blocks that run again."""
     planned: int
-    """and how many this job planned of the sweep in all"""
+    """How many trials of the sweep this job has planned in all."""
     recorded: int
-    """and recorded."""
+    """How many trials of the sweep this job has recorded."""
     sweeps: int
     """How many sweeps, of a GPU model each, the job has."""
     kind: Literal["progressed"] = "progressed"
@@ -51,15 +51,15 @@ class Recorded:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Looked:
-    """The nodes that can take part, of one GPU model."""
+class NodesFound:
+    """The nodes that can take part; for a night, of one GPU model."""
 
     nodes: tuple[Node, ...]
     last_good: Environment | None = None
-    """What the Python that was asked for too finds,"""
+    """What the Python that was asked for too finds."""
     last_good_fails: str | None = None
-    """or why it does not come up."""
-    kind: Literal["looked"] = "looked"
+    """Why that Python does not come up."""
+    kind: Literal["nodes_found"] = "nodes_found"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +72,7 @@ class Ended:
     kind: Literal["ended"] = "ended"
 
 
-Event = Annotated[Started | Progressed | Recorded | Looked | Ended, Field(discriminator="kind")]
+Event = Annotated[Started | Progressed | Recorded | NodesFound | Ended, Field(discriminator="kind")]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event, config=EXACT)
 
 

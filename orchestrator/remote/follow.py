@@ -19,7 +19,7 @@ from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.remote.events import (
     Ended,
     Event,
-    Looked,
+    NodesFound,
     Progressed,
     Recorded,
     Started,
@@ -33,11 +33,11 @@ TRIES = 30  # in a row without a word before it is given up: the sweep itself go
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Heard:
+class JobReport:
     """What a job that ended has said."""
 
     exit_code: int
-    looked: Looked | None
+    found: NodesFound | None
     progress: Progress
     """Of its last session."""
 
@@ -58,7 +58,7 @@ class Follower:
         """All that the job has to say is said: Ray takes seconds more to end it."""
         self._exit_code: int | None = None
         self._reason: str | None = None
-        self._looked: Looked | None = None
+        self._found: NodesFound | None = None
         self._progress = Progress()
 
     def take(self, line: str) -> None:
@@ -74,8 +74,8 @@ class Follower:
         elif isinstance(event, Progressed):
             self._sweeps.note(event.sweep_id, event.progress)
             self._progress = event.progress
-        elif isinstance(event, Looked):
-            self._looked = event
+        elif isinstance(event, NodesFound):
+            self._found = event
         elif isinstance(event, Recorded):
             self._keep(event)
         elif isinstance(event, Ended):
@@ -119,7 +119,7 @@ class Follower:
             for each in self._sweeps.sweeps():
                 self._copies.compact(each.sweep_id)
 
-    def heard(self, ended_as: str) -> Heard:
+    def report(self, ended_as: str) -> JobReport:
         """Raises SpecError where nothing was started, with the reason; UnfinishedError where the driver, or that
         of one of several GPU models, ended without a word, as `ended_as` says.
         """
@@ -127,10 +127,10 @@ class Follower:
             raise SpecError(self._reason)
         if self._exit_code is None or not self.is_over:
             raise UnfinishedError(ended_as)
-        return Heard(exit_code=self._exit_code, looked=self._looked, progress=self._progress)
+        return JobReport(exit_code=self._exit_code, found=self._found, progress=self._progress)
 
 
-def follow(jobs: Jobs, job_id: str, results: str, console: Console) -> Heard:
+def follow(jobs: Jobs, job_id: str, results: str, console: Console) -> JobReport:
     """Until the job ends. Raises UnfinishedError where the cluster is not reached any more, or the job
     ended early; SpecError where nothing was started.
     """
@@ -140,10 +140,10 @@ def follow(jobs: Jobs, job_id: str, results: str, console: Console) -> Heard:
     finally:
         follower.close()
     if follower.is_over:
-        return follower.heard("")
+        return follower.report("")
     state, message = jobs.state(job_id)
     last = message.strip().rpartition("\n")[2]  # of a traceback its error
-    return follower.heard(f"job {job_id} ended as {state}: {last}")
+    return follower.report(f"job {job_id} ended as {state}: {last}")
 
 
 def _read_all(

@@ -13,24 +13,73 @@ from pathlib import Path
 from rich.console import Console
 
 from cudnn_sweep.analysis.location import Location
-from cudnn_sweep.orchestrator.remote.follow import Follower, Heard
-from cudnn_sweep.orchestrator.remote.request import RemoteRequest, write_request
+from cudnn_sweep.cluster.launch_file import LaunchFile
+from cudnn_sweep.orchestrator.nightly.night_name import NightName
+from cudnn_sweep.orchestrator.place import NightPlace
+from cudnn_sweep.orchestrator.remote.follow import Follower, JobReport
+from cudnn_sweep.orchestrator.remote.plans import (
+    refuse_to_try_cells,
+    show_plans,
+    show_plans_of_nodes,
+)
+from cudnn_sweep.orchestrator.remote.request import JobRequest, SurveyJob, write_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES, take_own_code
+from cudnn_sweep.orchestrator.request import SweepRequest
+from cudnn_sweep.orchestrator.spec import SweepSpec
 
 DRIVER = "cudnn_sweep.orchestrator.remote.driver"
 END_S = 10.0
+SHOWN = 0  # exit code
 
 
-def run_inside(request: RemoteRequest, console: Console) -> Heard:
+class Inside:
+    """A Destination."""
+
+    where = "the cluster that this machine is a node of"
+
+    def __init__(self, file: LaunchFile[SweepSpec]) -> None:
+        self._allow_unauthenticated = file.sweep.allow_unauthenticated
+
+    def launch(self, request: SweepRequest, console: Console) -> int:
+        return run_inside(self._job_request(request), console).exit_code
+
+    def show(self, request: SweepRequest, console: Console) -> int:
+        refuse_to_try_cells(request)
+        if request.options.ask:
+            found = run_inside(replace(self._job_request(request), job=SurveyJob()), console).found
+            assert found is not None
+            show_plans_of_nodes(request, found.nodes, console)
+        else:
+            show_plans(request, self.where, console)
+        return SHOWN
+
+    def for_night(
+        self, request: SweepRequest, name: NightName, last_good: str | None, console: Console
+    ) -> NightPlace:
+        from cudnn_sweep.orchestrator.nightly.on_cluster import NightOnCluster
+
+        return NightOnCluster(self._job_request(request), last_good, console)
+
+    def check_python(self, last_good: str) -> None:
+        """Its nodes are asked, when they are looked at."""
+
+    def _job_request(self, request: SweepRequest) -> JobRequest:
+        return JobRequest(
+            sweep=request, inside=True, allow_unauthenticated=self._allow_unauthenticated
+        )
+
+
+def run_inside(request: JobRequest, console: Console) -> JobReport:
     """Until the driver ends. Raises UnfinishedError where that is early, SpecError where nothing was started."""
-    where = Location(request.results)
+    where = Location(request.sweep.results)
     if not where.is_url:
-        request = replace(request, results=str(where.folder.absolute()))
+        sweep = replace(request.sweep, results=str(where.folder.absolute()))
+        request = replace(request, sweep=sweep)
     with tempfile.TemporaryDirectory(prefix="sweep-inside-") as folder:
         work = Path(folder)
         write_request(request, work)
-        take_own_code(request, work)
-        follower = Follower(request.results, console, copies=False)
+        take_own_code(request.sweep, work)
+        follower = Follower(request.sweep.results, console, copies=False)
         try:
             with _driver(work) as driver:
                 assert driver.stdout is not None
@@ -38,7 +87,7 @@ def run_inside(request: RemoteRequest, console: Console) -> Heard:
                     follower.take(line.rstrip("\n"))
         finally:
             follower.close()
-    return follower.heard(f"the sweep's driver ended early, exit code {driver.returncode}")
+    return follower.report(f"the sweep's driver ended early, exit code {driver.returncode}")
 
 
 @contextmanager

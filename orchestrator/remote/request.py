@@ -1,4 +1,4 @@
-"""What a launch asks of the cluster that it is sent to: one value, a file in the job's folder."""
+"""What a job on a cluster is asked: one value, a file in the job's folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,10 +7,9 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from cudnn_sweep.analysis.location import Location
-from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.remote.node import Node
+from cudnn_sweep.orchestrator.request import SweepRequest
 from cudnn_sweep.orchestrator.session import Session
-from cudnn_sweep.workloads.suite import SuiteSpec
 
 FILE = "sweep-request.json"
 RECORDS = "records"  # a folder beside it: what the sender has of unfinished sweeps
@@ -18,61 +17,55 @@ HEAD_FOLDER = ".cudnn-sweep"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Look:
+class SurveyJob:
     """Say what the nodes are, and run nothing."""
 
     last_good: str | None = None
     """A Python on each node, whose software is asked for too."""
-    kind: Literal["look"] = "look"
+    kind: Literal["survey"] = "survey"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
+class SessionJob:
     """Run a session that was planned where it is sent from."""
 
     session: Session
     budget_s: float | None
     nodes: tuple[Node, ...]
-    """Those that were looked at."""
-    kind: Literal["run"] = "run"
+    """Those that were found before."""
+    kind: Literal["session"] = "session"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RemoteRequest:
-    options: LaunchOptions
-    """As they were typed."""
-    suite_name: str
-    suite: SuiteSpec
-    results: str
-    """A folder, on the head below its user's home where it is relative, or a URL."""
-    preload: tuple[str, ...] = ()
-    budget_minutes: float | None = None
+class JobRequest:
+    sweep: SweepRequest
     workers: int = 0
     """Nodes that come up besides the head: to be waited for."""
     inside: bool = False
     """Launched on a node of the cluster, and no job of its own there."""
     allow_unauthenticated: bool = False
-    errand: Look | Run | None = None
-    """In place of a whole launch."""
+    job: SurveyJob | SessionJob | None = None
+    """None: a whole launch."""
 
     @property
     def session(self) -> Session | None:
-        """That was planned here."""
-        return self.errand.session if isinstance(self.errand, Run) else None
+        """The one that was planned here."""
+        return self.job.session if isinstance(self.job, SessionJob) else None
 
     def location(self) -> str:
-        """The results as the head names them."""
-        if Location(self.results).is_url:
-            return self.results
-        return str(Path.home() / HEAD_FOLDER / Path(self.results).expanduser())
+        """The results as the head names them: a folder below its user's home where it is relative, or a URL."""
+        results = self.sweep.results
+        if Location(results).is_url:
+            return results
+        return str(Path.home() / HEAD_FOLDER / Path(results).expanduser())
 
 
-REQUEST = TypeAdapter(RemoteRequest)
+REQUEST = TypeAdapter(JobRequest)
 
 
-def write_request(request: RemoteRequest, folder: Path) -> None:
+def write_request(request: JobRequest, folder: Path) -> None:
     (folder / FILE).write_bytes(REQUEST.dump_json(request, indent=2))
 
 
-def read_request(folder: Path) -> RemoteRequest:
+def read_request(folder: Path) -> JobRequest:
     return REQUEST.validate_json((folder / FILE).read_bytes())

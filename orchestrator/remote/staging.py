@@ -8,7 +8,8 @@ from typing import Any
 from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.remote.request import RECORDS, RemoteRequest, write_request
+from cudnn_sweep.orchestrator.remote.request import RECORDS, JobRequest, write_request
+from cudnn_sweep.orchestrator.request import SweepRequest
 from cudnn_sweep.workloads.environment import our_commit, our_version
 from cudnn_sweep.workloads.suite import workload_names
 
@@ -25,7 +26,7 @@ VARIABLES = {
 }
 
 
-def stage(request: RemoteRequest, folder: Path) -> dict[str, Any]:
+def stage(request: JobRequest, folder: Path) -> dict[str, Any]:
     """Fill `folder`, and return the job's runtime environment. Raises SpecError for what is not there."""
     package, work = folder / PACKAGE, folder / "work"
     for name in FOLDERS:
@@ -33,9 +34,9 @@ def stage(request: RemoteRequest, folder: Path) -> dict[str, Any]:
         shutil.copytree(source, package / name, ignore=NOT_TAKEN)
     work.mkdir()
     write_request(request, work)
-    take_own_code(request, work)
-    if request.errand is None:
-        _take_records(request.results, work / RECORDS)
+    take_own_code(request.sweep, work)
+    if request.job is None:
+        _take_records(request.sweep.results, work / RECORDS)
     commit = our_commit()
     return {
         "py_modules": [str(package)],
@@ -48,14 +49,14 @@ def stage(request: RemoteRequest, folder: Path) -> dict[str, Any]:
     }
 
 
-def take_own_code(request: RemoteRequest, work: Path) -> None:
+def take_own_code(request: SweepRequest, work: Path) -> None:
     """The files and modules of the user's own that the suite names. Raises SpecError."""
     for reference in _own(request):
         _take(reference, work)
     _check_size(work)
 
 
-def _own(request: RemoteRequest) -> list[str]:
+def _own(request: SweepRequest) -> list[str]:
     """Places of code that the suite names: files and modules."""
     named = workload_names(request.suite)
     named += [axes.model.loss for axes in request.suite.cells]

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cudnn_sweep.orchestrator.now_and_then import now_and_then
-from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.remote.events import Event, Progressed, Recorded, Started, to_line
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.tune_host import Host
@@ -19,35 +18,36 @@ def emit(event: Event) -> None:
 class Teller:
     """Of one sweep."""
 
-    def __init__(self, session: Session, sweeps: int) -> None:
+    def __init__(self, sweeps: int) -> None:
         """`sweeps`: how many the job has."""
-        self._session = session
         self._sweeps = sweeps
         self._planned = self._recorded = 0
 
-    def started(self, plan: Plan, reason: str) -> None:
-        self._planned += len(plan.trials)
-        session = self._session
+    def started(self, session: Session, reason: str) -> None:
+        self._planned += len(session.plan.trials)
         emit(
             Started(
-                sweep_id=session.sweep_id, reason=reason, plan=plan, contrasts=session.contrasts
+                sweep_id=session.sweep_id,
+                reason=reason,
+                plan=session.plan,
+                contrasts=session.contrasts,
             )
         )
 
     @contextmanager
-    def telling(self, host: Host) -> Iterator[None]:
+    def telling(self, session: Session, host: Host) -> Iterator[None]:
         """Now and then until the block ends."""
-        with now_and_then(lambda: self.tell(host), every_s=EVERY_S):
+        with now_and_then(lambda: self.tell(session, host), every_s=EVERY_S):
             yield
 
-    def tell(self, host: Host) -> None:
+    def tell(self, session: Session, host: Host) -> None:
         for record in host.take():
             emit(Recorded(record=record))
             self._recorded += 1
         emit(
             Progressed(
-                sweep_id=self._session.sweep_id,
-                launch_id=self._session.launch_id,
+                sweep_id=session.sweep_id,
+                launch_id=session.launch_id,
                 progress=host.progress(),
                 planned=self._planned,
                 recorded=self._recorded,

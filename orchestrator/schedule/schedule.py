@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.orchestrator.destinations import destination_of
 from cudnn_sweep.orchestrator.errors import ScheduleError
-from cudnn_sweep.orchestrator.nightly.last_good import check_last_good
 from cudnn_sweep.orchestrator.nightly.webhook import find_webhook
 from cudnn_sweep.orchestrator.schedule.crontab import Crontab
 from cudnn_sweep.orchestrator.schedule.entry import Entry, UserFolders
@@ -60,8 +60,9 @@ def check(launch_file: Path) -> str | None:
     """
     file = read_launch_file(launch_file, SweepSpec)
     with chdir(launch_file.parent):  # as at night
-        check_last_good(file)
         nightly = file.sweep.nightly
+        if nightly.last_good is not None:
+            destination_of(file).check_python(nightly.last_good)
         load_suite(nightly.suite)
         if nightly.webhook is None:
             return None

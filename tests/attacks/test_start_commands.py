@@ -15,7 +15,7 @@ from rich.console import Console
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.secured import secure
-from cudnn_sweep.orchestrator.remote import client
+from cudnn_sweep.orchestrator.remote import launch_there
 from cudnn_sweep.orchestrator.spec import SweepSpec
 
 HEAD = "start --head --dashboard-host=0.0.0.0"
@@ -161,10 +161,10 @@ def _make_ready(head: Head, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
         yield head.address
 
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
-    monkeypatch.setattr(client, "tunnel", tunnel)
-    monkeypatch.setattr(client, "bring_up", lambda file: head.done.append("up"))
-    monkeypatch.setattr(client, "take_down", lambda file: head.done.append("down"))
+    monkeypatch.setattr(launch_there, "tunnel", tunnel)
+    monkeypatch.setattr(launch_there, "bring_up", lambda file: head.done.append("up"))
+    monkeypatch.setattr(launch_there, "take_down", lambda file: head.done.append("down"))
     file = folder / "cluster.yaml"
     file.write_text(LAUNCH_FILE)
-    cluster = client.cluster_of(read_launch_file(file, SweepSpec))
-    client.make_ready(cluster, Console(quiet=True))
+    cluster = launch_there.cluster_of(read_launch_file(file, SweepSpec))
+    cluster.make_ready(Console(quiet=True))

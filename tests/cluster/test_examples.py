@@ -14,6 +14,8 @@ from cudnn_sweep.cluster.launcher import workers_at_first
 from cudnn_sweep.cluster.ray_schema import check_ray_part
 from cudnn_sweep.cluster.secured import MARK, REMOTE_TOKEN, START_COMMANDS, make_token, secure
 from cudnn_sweep.cluster.strict_yaml import read_document
+from cudnn_sweep.orchestrator.destinations import destination_of
+from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster
 from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +35,7 @@ def test_there_is_one_for_each_kind_of_cluster() -> None:
 @pytest.mark.parametrize("name", LAUNCHED)
 def test_example_reads_and_ray_takes_it(name: str) -> None:
     launch = read_launch_file(LAUNCHED[name], SweepSpec)
-    assert launch.where == "launcher"
+    assert isinstance(destination_of(launch), BroughtUpCluster)
     assert choose_suite(launch.sweep, None)[1].cells
     assert workers_at_first(launch.ray_part) >= 2
 

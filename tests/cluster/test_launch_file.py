@@ -40,15 +40,7 @@ def read(tmp_path: Path) -> Read:
 @pytest.mark.parametrize("text", ["", "cluster_name: here", "metadata:", "metadata: {sweep: }"])
 def test_file_without_sweep_is_the_default_on_this_machine(read: Read, text: str) -> None:
     launch = read(text)
-    assert (launch.sweep, launch.where) == (Sweep(), "this_machine")
-
-
-def test_where_follows_provider_and_address(read: Read) -> None:
-    address = "metadata: {sweep: {address: 'head:6379'}}\n"
-    assert read(LOCAL).where == "launcher"
-    assert read(address).where == "existing"
-    assert read(LOCAL + address).where == "existing"
-    assert read("metadata: {sweep: {address: null}}").where == "this_machine"
+    assert launch.sweep == Sweep()
 
 
 def test_each_part_is_read_in_its_own_yaml(read: Read) -> None:

@@ -30,12 +30,12 @@ from cudnn_sweep.orchestrator.gpus.choice import gpus_asked, models_asked, model
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.progress import Progress, SlotState
 from cudnn_sweep.orchestrator.remote.by_model import a_process_each, models_of
-from cudnn_sweep.orchestrator.remote.client import request_of
 from cudnn_sweep.orchestrator.remote.events import Ended, Recorded, Started, from_line, to_line
 from cudnn_sweep.orchestrator.remote.follow import Follower
-from cudnn_sweep.orchestrator.remote.request import RemoteRequest, read_request, write_request
+from cudnn_sweep.orchestrator.remote.request import JobRequest, read_request, write_request
 from cudnn_sweep.orchestrator.remote.side_by_side import SideBySide
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
+from cudnn_sweep.orchestrator.request import request_of
 from cudnn_sweep.orchestrator.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.spec import SweepSpec
 from cudnn_sweep.orchestrator.sweep_choice import Wish
@@ -129,10 +129,10 @@ metadata:
 
 
 @pytest.fixture
-def ask(tmp_path: Path) -> Callable[..., RemoteRequest]:
+def ask(tmp_path: Path) -> Callable[..., JobRequest]:
     """What a cluster is asked, as it is read there."""
 
-    def make(strict: bool = False, **wish: object) -> RemoteRequest:
+    def make(strict: bool = False, **wish: object) -> JobRequest:
         file = tmp_path / "cluster.yaml"
         file.write_text(REQUEST_FILE)
         options = LaunchOptions(
@@ -141,18 +141,18 @@ def ask(tmp_path: Path) -> Callable[..., RemoteRequest]:
             strict=strict,
             wish=Wish(**wish),  # type: ignore[arg-type]
         )
-        request = request_of(read_launch_file(file, SweepSpec), options)
-        write_request(replace(request, inside=False), tmp_path)  # the test's nodes have our code
+        sweep = request_of(read_launch_file(file, SweepSpec), options)
+        write_request(JobRequest(sweep=sweep), tmp_path)
         return read_request(tmp_path)
 
     return make
 
 
-def test_cluster_is_told_of_the_shard_and_the_models(ask: Callable[..., RemoteRequest]) -> None:
+def test_cluster_is_told_of_the_shard_and_the_models(ask: Callable[..., JobRequest]) -> None:
     request = ask(sweep_id="shared", shard=read_shard("2/3"))
-    assert request.options.wish.shard == Shard(number=2, of=3)
-    assert request.suite.gpus.share == 0.5
-    assert "--sweep-id shared --shard 2/3" in request.options.command()
+    assert request.sweep.options.wish.shard == Shard(number=2, of=3)
+    assert request.sweep.suite.gpus.share == 0.5
+    assert "--sweep-id shared --shard 2/3" in request.sweep.options.command()
     said: list[str] = []
     assert models_of(request, [H200, "NVIDIA L4", H200], said.append) == [H200]
     assert said == [f"gpus.models: no node has a GPU called {name}" for name in ("H100", "B200")]
@@ -191,7 +191,7 @@ def test_a_model_whose_process_is_killed_is_no_success(
     follower = Follower("results", Console(quiet=True), copies=False)
     follower.take(to_line(Ended(exit_code=0, sweeps=2)))
     with pytest.raises(UnfinishedError, match="the job ended early"):
-        follower.heard("the job ended early")
+        follower.report("the job ended early")
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def two_models(ray_here: Path) -> Iterator[None]:
 
 
 def test_two_models_in_one_cluster_are_two_sweeps_each_complete(
-    two_models: None, tmp_path: Path, ask: Callable[..., RemoteRequest]
+    two_models: None, tmp_path: Path, ask: Callable[..., JobRequest]
 ) -> None:
     ask()
     driver = subprocess.run(

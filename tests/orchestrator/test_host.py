@@ -23,13 +23,13 @@ from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.block import BeginTrial
 from cudnn_sweep.orchestrator.errors import ServerError, UnfinishedError
-from cudnn_sweep.orchestrator.every_launch import run_rounds, session_for
 from cudnn_sweep.orchestrator.plan import Plan, Trial
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.recorder import MAX_LOST, Recorder
 from cudnn_sweep.orchestrator.repeats import repeats_of
+from cudnn_sweep.orchestrator.run_sweep import run_rounds, session_for
 from cudnn_sweep.orchestrator.session import Session, session_of
 from cudnn_sweep.orchestrator.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.sweep_choice import Wish, choose_sweep
@@ -209,7 +209,7 @@ def test_block_split_by_a_lost_worker_runs_again_whole(
         return host.finish([])
 
     session = session_for(choice, plan, ())
-    progress = run_rounds(session, partial(repeats_of, store, plan, choice), run_one, None)
+    progress = run_rounds(session, partial(repeats_of, store, plan, choice), run_one, print, None)
     assert (progress.recorded, progress.lost) == (len(plan.trials) + 3, 1)
     blocks = blocks_of(store.stored_trials(choice.sweep_id).values())
     assert [(split.block, split.mended) for split in blocks.split] == [(plan.trials[1].block, True)]

@@ -21,9 +21,11 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.manifests.resources import FOLDER, RESULTS_FOLDER
 from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.destinations import destination_of
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.manifest import manifest
 from cudnn_sweep.orchestrator.options import LaunchOptions
+from cudnn_sweep.orchestrator.remote.inside import Inside
 from cudnn_sweep.orchestrator.spec import SweepSpec
 
 pytestmark = pytest.mark.measuring
@@ -196,7 +198,7 @@ def test_launch_file_in_the_pod_reads_as_the_users(mine: Path, tmp_path: Path) -
     copy = tmp_path / "there.yaml"
     copy.write_text(there["cluster.yaml"])
     launch = read_launch_file(copy, SweepSpec)
-    assert launch.where == "inside"
+    assert isinstance(destination_of(launch), Inside)
     users = read_launch_file(mine, SweepSpec).sweep
     changed = {"address": "auto", "results": f"{RESULTS_FOLDER}/results", "token": None}
     assert launch.sweep == users.model_copy(update=changed)

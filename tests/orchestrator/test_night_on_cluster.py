@@ -28,9 +28,9 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.plan import Plan, make_plan
-from cudnn_sweep.orchestrator.remote.client import cluster_of
 from cudnn_sweep.orchestrator.remote.events import Ended, to_line
 from cudnn_sweep.orchestrator.remote.follow import Follower
+from cudnn_sweep.orchestrator.remote.launch_there import cluster_of
 from cudnn_sweep.orchestrator.remote.nodes import remove_old_caches
 from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.spec import SweepSpec, load_suite
@@ -149,7 +149,7 @@ def test_what_keeps_a_cluster_from_starting_is_the_reason(tmp_path: Path) -> Non
     follower = Follower(str(tmp_path), Console(quiet=True), copies=True)
     follower.take(to_line(Ended(exit_code=2, reason="no node can take part: w1: no CUDA")))
     with pytest.raises(SpecError, match="no node can take part: w1: no CUDA"):
-        follower.heard("unused")
+        follower.report("unused")
 
 
 def test_compute_caches_of_nights_long_ago_go(tmp_path: Path) -> None:

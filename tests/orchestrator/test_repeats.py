@@ -13,11 +13,11 @@ from cudnn_sweep.analysis.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.analysis.verdicts import verdicts
 from cudnn_sweep.orchestrator.completeness import split_lines
-from cudnn_sweep.orchestrator.every_launch import run_rounds, session_for
 from cudnn_sweep.orchestrator.plan import Plan, Trial, narrow
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.repeats import repeats_of
+from cudnn_sweep.orchestrator.run_sweep import run_rounds, session_for
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.shard import read_shard
 from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, Wish, choose_sweep
@@ -184,13 +184,13 @@ def test_rounds_end_when_nothing_is_split_or_the_time_is_up(plan: Plan, launch: 
             ours.ran(each.plan.trials)
         return Progress(statuses={"ok": len(each.plan.trials)}, lost=1)
 
-    progress = run_rounds(ours.session, ours.repeats, run, None)
+    progress = run_rounds(ours.session, ours.repeats, run, print, None)
     assert [len(each.trials) for each in ran] == [7, 3]
     assert (progress.recorded, progress.lost) == (10, 2)
-    assert run_rounds(ours.session, lambda: plan, run, -1.0).recorded == 0
+    assert run_rounds(ours.session, lambda: plan, run, print, -1.0).recorded == 0
 
     def stop(each: Session, left_s: float | None) -> Progress:
         return Progress(stopped="the disk is full")
 
-    stopped = run_rounds(replace(ours.session, plan=plan), lambda: plan, stop, 60.0)
+    stopped = run_rounds(replace(ours.session, plan=plan), lambda: plan, stop, print, 60.0)
     assert stopped.stopped == "the disk is full"

@@ -1,6 +1,4 @@
-"""Executor: where a session's trials run: Ray on this machine, the fake of nightly/fake_machine.py, or for a
-night a cluster.
-"""
+"""Places where trials run: the GPUs of this machine, nodes of a cluster, a fake that makes numbers up."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -23,23 +21,35 @@ class RunSession(Protocol):
         """Run the session's trials; no block starts after `budget_s`."""
 
 
-class Executor(Protocol):
-    def come_back(self) -> None:
-        """Wait for what an earlier launch left running, and take what it recorded. Raises SweepBusyError."""
+class Place(Protocol):
+    """What a sweep needs of where it runs: see run_sweep.py."""
 
     def look(self, suite: SuiteSpec) -> Survey:
-        """Raises SpecError where the suite cannot run here."""
-
-    def last_good(self, python: Path) -> Environment:
-        """That software, whose trials can run beside the current one's. Raises ServerError."""
+        """What is there. Raises SpecError where the suite cannot run."""
 
     def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
         """Which of the suite's and of the user's own the fork server imports once. Raises SpecError."""
 
-    def checks(self, results: str) -> Iterator[Check]:
-        """What a doctor finds in a few seconds."""
+    def announce(self, session: Session, reason: str, console: Console) -> None:
+        """Say what runs next, and why: each session is announced before it runs."""
 
     def opened(
         self, store: Store, machine: Survey, console: Console
     ) -> AbstractContextManager[RunSession]:
         """Raises SweepBusyError where another launch measures on it."""
+
+
+class NightPlace(Place, Protocol):
+    """What a night needs besides: see nightly/night.py."""
+
+    def follow_running_jobs(self) -> None:
+        """Wait for what an earlier start of this night left running, and take what it recorded.
+
+        Raises SweepBusyError where another night of the launch file is in progress.
+        """
+
+    def last_good(self, python: Path) -> Environment:
+        """That software, whose trials can run beside the current one's. Raises ServerError."""
+
+    def checks(self, results: str) -> Iterator[Check]:
+        """What a doctor finds in a few seconds."""

@@ -1,0 +1,75 @@
+"""Where a launch goes, as its launch file says: a row a kind. A kind is a file that declares a Destination."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from rich.console import Console
+
+from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile
+from cudnn_sweep.orchestrator.nightly.night_name import NightName
+from cudnn_sweep.orchestrator.place import NightPlace
+from cudnn_sweep.orchestrator.request import SweepRequest
+from cudnn_sweep.orchestrator.spec import SweepSpec
+
+
+class Destination(Protocol):
+    @property
+    def where(self) -> str:
+        """In words."""
+
+    def launch(self, request: SweepRequest, console: Console) -> int:
+        """Run the sweep, or send it. Returns the exit code."""
+
+    def show(self, request: SweepRequest, console: Console) -> int:
+        """Say what `launch` would run; writes nothing. Returns the exit code."""
+
+    def for_night(
+        self, request: SweepRequest, name: NightName, last_good: str | None, console: Console
+    ) -> NightPlace:
+        """Where that night's trials run, those of the software of that Python too."""
+
+    def check_python(self, last_good: str) -> None:
+        """Raises SpecError where there is no such program; the nodes of a cluster say so themselves, when they
+        are looked at.
+        """
+
+
+File = LaunchFile[SweepSpec]
+
+
+def _here(file: File) -> Destination:
+    from cudnn_sweep.orchestrator.launch_here import Here
+
+    return Here()
+
+
+def _inside(file: File) -> Destination:
+    from cudnn_sweep.orchestrator.remote.inside import Inside
+
+    return Inside(file)
+
+
+def _running(file: File) -> Destination:
+    from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster
+
+    return RunningCluster(file)
+
+
+def _brought_up(file: File) -> Destination:
+    from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster
+
+    return BroughtUpCluster(file)
+
+
+KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
+    (lambda file: file.sweep.address == INSIDE, _inside),
+    (lambda file: file.sweep.address is not None, _running),
+    (lambda file: "provider" in file.ray_part, _brought_up),
+    (lambda file: True, _here),
+]
+"""Which files mean a kind, and its destination; the first that fits. They are imported when they are meant: this
+machine needs no extra `cluster`."""
+
+
+def destination_of(file: File) -> Destination:
+    return next(make(file) for is_meant, make in KINDS if is_meant(file))

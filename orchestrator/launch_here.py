@@ -1,0 +1,71 @@
+"""A launch whose trials run where it was typed: on this machine, or on the fake one."""
+
+import shutil
+
+from rich.console import Console
+
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.nightly.night_name import NightName
+from cudnn_sweep.orchestrator.place import NightPlace
+from cudnn_sweep.orchestrator.report import print_plan
+from cudnn_sweep.orchestrator.request import SweepRequest
+from cudnn_sweep.orchestrator.run_sweep import DONE, Planned, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.say import say
+from cudnn_sweep.orchestrator.summary import Summary, print_summary
+from cudnn_sweep.orchestrator.this_machine import ThisMachine
+from cudnn_sweep.orchestrator.trial_run import try_cells
+
+
+class Here:
+    """A Destination."""
+
+    where = "this machine"
+
+    def launch(self, request: SweepRequest, console: Console) -> int:
+        place = ThisMachine()
+        planned = plan_sweep(request, place)
+        tell_without_gpu(planned, console)
+        ran = run_sweep(planned, place, console)
+        summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
+        print_summary(console, summary, request.results, request.options)
+        return ran.exit_code
+
+    def show(self, request: SweepRequest, console: Console) -> int:
+        planned = plan_sweep(request, ThisMachine())
+        tell_without_gpu(planned, console)
+        print_planned(planned, console)
+        if not request.options.try_cells:
+            return DONE
+        plan = request.options.wish.part(planned.chosen)
+        return try_cells(plan, planned.machine, planned.preload, console)
+
+    def for_night(
+        self, request: SweepRequest, name: NightName, last_good: str | None, console: Console
+    ) -> NightPlace:
+        return ThisMachine()
+
+    def check_python(self, last_good: str) -> None:
+        if not shutil.which(last_good):
+            raise SpecError(
+                f"metadata.sweep.nightly.last_good: found no program {last_good}; allowed: the Python of a "
+                "virtual environment, as /opt/good/bin/python"
+            )
+
+
+def print_planned(planned: Planned, console: Console) -> None:
+    wish, gpus = planned.request.options.wish, planned.machine.gpus
+    print_plan(console, wish.part(planned.chosen), max(1, len(gpus)), gpu=bool(gpus))
+    if wish.shard is not None:
+        say(console, f"Shard {wish.shard} of {len(planned.chosen.trials)} trials.")
+
+
+def tell_without_gpu(planned: Planned, console: Console) -> None:
+    """What a run is for where flags do nothing."""
+    if planned.machine.environment.device == "cuda":
+        return
+    suite = planned.request.suite
+    short = suite.on("cpu")
+    less = short.replicates < suite.replicates
+    line = "No GPU here: cuDNN's flags have no effect, so this only shows what a sweep does"
+    more = f", in {short.replicates} replicates instead of {suite.replicates}" if less else ""
+    say(console, f"{line}{more}.")

@@ -1,0 +1,69 @@
+"""Nodes of the Ray that this process has joined, of one GPU model, as a place where trials run."""
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.orchestrator.gpus.choice import share_of
+from cudnn_sweep.orchestrator.place import RunSession
+from cudnn_sweep.orchestrator.preload import modules_to_preload
+from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.remote.node import Node
+from cudnn_sweep.orchestrator.remote.teller import Teller
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.tune_host import Host, Slots, alive_nodes
+from cudnn_sweep.workloads.suite import GpuChoice, SuiteSpec
+from cudnn_sweep.workloads.survey import Survey
+
+
+class TheseNodes:
+    """A Place. It announces sessions to whoever follows the job."""
+
+    def __init__(self, nodes: list[Node], choice: GpuChoice, sweeps: int) -> None:
+        """`sweeps`: how many the job runs, this one among them."""
+        self._nodes = nodes
+        self._choice = choice
+        self._teller = Teller(sweeps)
+
+    def look(self, suite: SuiteSpec) -> Survey:
+        """Of one node: they are alike."""
+        return self._nodes[0].machine
+
+    def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
+        return modules_to_preload(suite, own)
+
+    def announce(self, session: Session, reason: str, console: Console) -> None:
+        self._teller.started(session, reason)
+
+    @contextmanager
+    def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
+        def run(session: Session, budget_s: float | None, /) -> Progress:
+            there = left_of(self._nodes, alive_nodes())
+            slots = Slots(
+                count=share_of(self._choice, sum(node.accelerators for node in there)),
+                gpu=True,
+                nodes={node.node_id: node.address for node in there},
+            )
+            # each node has a copy of the user's files, where its workers are started
+            session = replace(session, folder=Path())
+            host = Host(session, results=store.location, slots=slots, followed=True)
+            with tempfile.TemporaryDirectory(prefix="sweep-tune-") as tune_folder:
+                try:
+                    with self._teller.telling(session, host):
+                        host.run(Path(tune_folder), budget_s)
+                finally:
+                    progress = host.finish(session.fallback_folders())
+                    self._teller.tell(session, host)
+            return progress
+
+        yield run
+
+
+def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
+    """A slot of a node that was lost in an earlier round would keep the others waiting until it is up."""
+    return [node for node in nodes if node.node_id in alive] or nodes

@@ -1,0 +1,37 @@
+"""What is asked for: a suite, what of it, and where its results go. Read once, run anywhere."""
+
+from dataclasses import dataclass
+
+from cudnn_sweep.analysis.location import Location
+from cudnn_sweep.cluster.launch_file import LaunchFile
+from cudnn_sweep.orchestrator.options import LaunchOptions
+from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
+from cudnn_sweep.workloads.suite import SuiteSpec
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepRequest:
+    options: LaunchOptions
+    """As they were typed."""
+    suite_name: str
+    suite: SuiteSpec
+    results: str
+    """Location, as it was typed."""
+    preload: tuple[str, ...] = ()
+    """Modules that the user has the fork server import once, beside the suite's own."""
+    budget_minutes: float | None = None
+    """No new block starts after this long."""
+
+
+def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> SweepRequest:
+    """The launch file and the command line together. Raises SpecError for an unknown suite."""
+    spec = file.sweep
+    name, suite = choose_suite(spec, options.suite)
+    return SweepRequest(
+        options=options,
+        suite_name=name,
+        suite=suite,
+        results=Location(options.results or spec.results).text,
+        preload=tuple(spec.preload),
+        budget_minutes=options.budget_minutes or spec.budget_minutes,
+    )

@@ -1,0 +1,169 @@
+"""The one sequence by which a sweep is run, wherever its trials run: look, plan, choose the sweep, run what it
+lacks, end.
+"""
+
+import math
+import secrets
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from time import monotonic
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.progress import MOST_REPEATS
+from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.orchestrator.asked_file import LAUNCH_FILE
+from cudnn_sweep.orchestrator.contrast import contrasts_of
+from cudnn_sweep.orchestrator.place import Place, RunSession
+from cudnn_sweep.orchestrator.plan import Plan, make_plan, narrow
+from cudnn_sweep.orchestrator.private_folder import scratch_folder
+from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.repeats import repeats_of, told
+from cudnn_sweep.orchestrator.report import print_stopped
+from cudnn_sweep.orchestrator.request import SweepRequest
+from cudnn_sweep.orchestrator.say import warn
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.spec import cells_named
+from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, choose_sweep
+from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
+from cudnn_sweep.workloads.expand import expand_cells
+from cudnn_sweep.workloads.suite import SuiteSpec
+from cudnn_sweep.workloads.survey import Survey
+
+DONE, UNFINISHED, CELL_FAILED = 0, 1, 4  # exit codes; a night's 3 is its own
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    """All that a sweep needs to run, decided."""
+
+    request: SweepRequest
+    machine: Survey
+    preload: tuple[str, ...]
+    """Modules that the fork server imports once."""
+    whole: Plan
+    chosen: Plan
+    """What `--only` left of it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ran:
+    """A sweep that a launch has run, and what became of it."""
+
+    store: Store
+    choice: SweepChoice
+    session: Session
+    progress: Progress
+    exit_code: int
+
+
+def plan_sweep(request: SweepRequest, place: Place) -> Planned:
+    """Raises SpecError for a suite that cannot run there, or a mistake in what its cells mean."""
+    preload = place.modules(request.suite, request.preload)
+    machine = place.look(request.suite)
+    with cells_named(request.options.file or LAUNCH_FILE, request.suite_name):
+        whole = plan_of(request.suite_name, request.suite, machine)
+    only = list(request.options.only)
+    chosen = narrow(whole, only) if only else whole
+    return Planned(request=request, machine=machine, preload=preload, whole=whole, chosen=chosen)
+
+
+def run_sweep(planned: Planned, place: Place, console: Console) -> Ran:
+    """Choose the sweep that this goes on with, or open one, and run what it lacks."""
+    request, whole, machine = planned.request, planned.whole, planned.machine
+    store = open_results(request.results, console)
+
+    def choose() -> SweepChoice:
+        wish = request.options.wish
+        return choose_sweep(store, whole, planned.chosen, machine.environment, wish)
+
+    with sweep_lock(store.location, choose().lock_name):
+        choice = choose()  # again, under the lock: another launch may just have ended
+        session = session_for(choice, whole, planned.preload)
+        place.announce(session, choice.reason, console)
+        again = partial(repeats_of, store, whole, choice)
+        progress = Progress()
+        if session.plan.trials or again().trials:
+            with place.opened(store, machine, console) as run:
+                announce = partial(place.announce, console=console)
+                progress = run_rounds(session, again, run, announce, _seconds(request))
+        tell_stopped(store, progress, console)
+        code = end_of(choice, session, store, progress)
+    return Ran(store=store, choice=choice, session=session, progress=progress, exit_code=code)
+
+
+def _seconds(request: SweepRequest) -> float | None:
+    return None if request.budget_minutes is None else request.budget_minutes * 60
+
+
+def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
+    where = machine.environment
+    cells = expand_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
+    return make_plan(name, suite.on(where.device), cells)
+
+
+def open_results(location: str, console: Console) -> Store:
+    store = open_store(location)
+    store.check_writable()
+    for torn in store.set_aside_torn():
+        warn(console, f"warning: a damaged or foreign file was set aside: {torn}")
+    return store
+
+
+def session_for(choice: SweepChoice, whole: Plan, preload: tuple[str, ...]) -> Session:
+    shard = f"-shard-{choice.shard.number}-of-{choice.shard.of}" if choice.shard else ""
+    return Session(
+        sweep_id=choice.sweep_id,
+        launch_id=f"launch-{secrets.token_hex(4)}",
+        plan=choice.todo,
+        contrasts=contrasts_of(whole.configs()),
+        plan_hash=choice.plan_hash,
+        plan_trials=choice.plan_trials,
+        shard=choice.shard,
+        retries=choice.retries,
+        scratch=scratch_folder(f"{choice.sweep_id}{shard}"),
+        folder=Path.cwd(),
+        preload=preload,
+    )
+
+
+def run_rounds(
+    session: Session,
+    again: Callable[[], Plan],
+    run: RunSession,
+    announce: Callable[[Session, str], None],
+    budget_s: float | None,
+) -> Progress:
+    """The session's plan, then `again`: what is to be run once more, until that is nothing."""
+    ends = math.inf if budget_s is None else monotonic() + budget_s
+    progress = Progress()
+    plan = session.plan if session.plan.trials else again()
+    for _ in range(1 + MOST_REPEATS):
+        left_s = ends - monotonic()
+        if not plan.trials or progress.stopped or left_s <= 0:
+            break
+        each = replace(session, plan=plan)
+        if repeats := told(plan):
+            announce(each, repeats)
+        progress = progress.then(run(each, None if budget_s is None else left_s))
+        if progress.stopped:  # the results may not even be read then
+            break
+        plan = again()
+    return progress
+
+
+def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
+    """Before anything is read of the results: where records are kept that these did not take."""
+    if progress.stopped:
+        print_stopped(console, store.location, progress)
+
+
+def end_of(choice: SweepChoice, session: Session, store: Store, progress: Progress) -> int:
+    stored = store.stored_trials(session.sweep_id).values()
+    if choice.lacks(stored, progress.hopeless):
+        return UNFINISHED
+    shutil.rmtree(session.scratch, ignore_errors=True)
+    return CELL_FAILED if choice.cells_without_ok(stored) else DONE
