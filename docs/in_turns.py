@@ -29,9 +29,10 @@ from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.plan import Plan, Trial, narrow
 from cudnn_sweep.orchestrator.preload import modules_to_preload
 from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.run_sweep import plan_of
 from cudnn_sweep.orchestrator.session import session_of
-from cudnn_sweep.orchestrator.slot import ForkedSlot, Slot, survey
+from cudnn_sweep.orchestrator.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.spec import load_suite
 from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey

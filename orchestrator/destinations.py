@@ -1,15 +1,19 @@
 """Where a launch goes, as its launch file says: a row a kind. A kind is a file that declares a Destination."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 
 from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.night_name import NightName
 from cudnn_sweep.orchestrator.place import NightPlace
 from cudnn_sweep.orchestrator.request import SweepRequest
 from cudnn_sweep.orchestrator.spec import SweepSpec
+
+if TYPE_CHECKING:
+    from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster
 
 
 class Destination(Protocol):
@@ -73,3 +77,15 @@ machine needs no extra `cluster`."""
 
 def destination_of(file: File) -> Destination:
     return next(make(file) for is_meant, make in KINDS if is_meant(file))
+
+
+def cluster_of(file: File) -> "RunningCluster":
+    """The one that jobs are sent to. Raises SpecError for a file that means no such cluster."""
+    from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster
+
+    destination = destination_of(file)
+    if not isinstance(destination, RunningCluster):
+        raise SpecError(
+            f"{file.path} names no cluster that jobs are sent to: it means {destination.where}"
+        )
+    return destination

@@ -19,17 +19,14 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import (
     LogJob,
     Request,
-    SurveyJob,
     TrialJob,
 )
+from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.cell import content_hash
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
-from cudnn_sweep.workloads.survey import Survey
-
-SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs takes tens of seconds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -241,11 +238,3 @@ def _pinned(server: ForkServer, found: Environment) -> Place:
     cores = len(pinning.cpus)
     there = replace(found, cpu_cores=cores, pinned_cpus=str(pinning), numa_node=pinning.node)
     return Place(server=server, environment=there, cpus=pinning.cpus)
-
-
-def survey(server: ForkServer, workloads: list[str]) -> Survey:
-    """Raises ServerError where no answer came, with the reason."""
-    outcome = server.run(Request(job=SurveyJob(workloads=workloads), timeout_s=SURVEY_TIMEOUT_S))
-    if outcome.reply is None or outcome.reply.survey is None:
-        raise ServerError(outcome.message or outcome.status)
-    return outcome.reply.survey

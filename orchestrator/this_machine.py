@@ -16,10 +16,10 @@ from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
 from cudnn_sweep.orchestrator.place import RunSession
 from cudnn_sweep.orchestrator.preload import is_installed, modules_to_preload
 from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.session import Session
-from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.suite import SuiteSpec, workload_names

@@ -12,7 +12,7 @@ from cudnn_sweep.orchestrator.doctor.self_test import check_pairs
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.slot import survey
+from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.workloads.environment import processor
 from cudnn_sweep.workloads.measurement import MonitorKind
 from cudnn_sweep.workloads.survey import Survey

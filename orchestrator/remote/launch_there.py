@@ -18,7 +18,6 @@ from cudnn_sweep.cluster.known import KnownCluster, SentJob
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.cluster.launcher import bring_up, take_down, tunnel, workers_at_first
 from cudnn_sweep.cluster.secured import SecuredFile, make_token, mark_anew, secure
-from cudnn_sweep.orchestrator.destinations import destination_of
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.night_name import NightName
 from cudnn_sweep.orchestrator.options import LaunchOptions
@@ -192,16 +191,6 @@ class BroughtUpCluster(RunningCluster):
 
     def _secured(self) -> SecuredFile:
         return secure(self.file.ray_part, self.known.token)
-
-
-def cluster_of(file: LaunchFile[SweepSpec]) -> RunningCluster:
-    """The one that jobs are sent to. Raises SpecError for a file that means no such cluster."""
-    destination = destination_of(file)
-    if not isinstance(destination, RunningCluster):
-        raise SpecError(
-            f"{file.path} names no cluster that jobs are sent to: it means {destination.where}"
-        )
-    return destination
 
 
 def send(jobs: Jobs, request: JobRequest) -> SentJob:

@@ -10,12 +10,12 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gpus.choice import share_of
 from cudnn_sweep.orchestrator.plan import narrow
 from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.report import print_plan
 from cudnn_sweep.orchestrator.request import SweepRequest
 from cudnn_sweep.orchestrator.run_sweep import plan_of
 from cudnn_sweep.orchestrator.say import say
-from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.orchestrator.spec import cells_named
 from cudnn_sweep.workloads.suite import ALL_MODELS, each, workload_names
 from cudnn_sweep.workloads.survey import Survey

@@ -25,10 +25,10 @@ from cudnn_sweep.orchestrator.display import watch
 from cudnn_sweep.orchestrator.now_and_then import now_and_then
 from cudnn_sweep.orchestrator.plan import make_plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.scale.sleeping_slot import SleepingSlot
 from cudnn_sweep.orchestrator.session import Session, session_of
 from cudnn_sweep.orchestrator.shard import Shard
-from cudnn_sweep.orchestrator.slot import survey
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey

@@ -15,6 +15,7 @@ from rich.console import Console
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.secured import secure
+from cudnn_sweep.orchestrator.destinations import cluster_of
 from cudnn_sweep.orchestrator.remote import launch_there
 from cudnn_sweep.orchestrator.spec import SweepSpec
 
@@ -166,5 +167,5 @@ def _make_ready(head: Head, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(launch_there, "take_down", lambda file: head.done.append("down"))
     file = folder / "cluster.yaml"
     file.write_text(LAUNCH_FILE)
-    cluster = launch_there.cluster_of(read_launch_file(file, SweepSpec))
+    cluster = cluster_of(read_launch_file(file, SweepSpec))
     cluster.make_ready(Console(quiet=True))

@@ -24,7 +24,8 @@ from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.pinning import Pinning
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.slot import ForkedSlot, survey
+from cudnn_sweep.orchestrator.process.survey import survey
+from cudnn_sweep.orchestrator.slot import ForkedSlot
 from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
 from cudnn_sweep.workloads.expand import WorkloadFacts
 from cudnn_sweep.workloads.measurement import MonitorKind

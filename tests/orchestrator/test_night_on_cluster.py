@@ -24,13 +24,13 @@ from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.cluster.known import SentJob
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.local_ray import LocalRay
+from cudnn_sweep.orchestrator.destinations import cluster_of
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.plan import Plan, make_plan
 from cudnn_sweep.orchestrator.remote.events import Ended, to_line
 from cudnn_sweep.orchestrator.remote.follow import Follower
-from cudnn_sweep.orchestrator.remote.launch_there import cluster_of
 from cudnn_sweep.orchestrator.remote.nodes import remove_old_caches
 from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.spec import SweepSpec, load_suite

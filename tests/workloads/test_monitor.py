@@ -19,9 +19,9 @@ from cudnn_sweep.workloads.measuring.monitor import (
     SCRIPTS,
     FakeMonitor,
     GpuReading,
-    open_monitor,
 )
 from cudnn_sweep.workloads.measuring.nvml import THROTTLE_REASONS, NvmlGpu, NvmlMonitor
+from cudnn_sweep.workloads.measuring.open_monitor import open_monitor
 from cudnn_sweep.workloads.measuring.telemetry import CHOSEN_CLOCKS, INTERVAL_S, Telemetry
 from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName
 
@@ -257,7 +257,7 @@ def test_a_gpu_is_read_without_its_user() -> None:
     code = (
         "import torch\n"
         "from cudnn_sweep.workloads.gpu import gpu_uuid\n"
-        "from cudnn_sweep.workloads.measuring.monitor import open_monitor\n"
+        "from cudnn_sweep.workloads.measuring.open_monitor import open_monitor\n"
         "torch.zeros(1, device='cuda')\n"
         "monitor = open_monitor('nvml', gpu_uuid(0))\n"
         "reading = monitor.read()\n"

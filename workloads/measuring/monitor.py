@@ -1,6 +1,6 @@
 """Monitor: who reads a GPU beside a measurement, NVML or a fake that keeps to a script."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Protocol
@@ -77,20 +77,3 @@ class FakeMonitor:
     def energy_mj(self) -> int | None:
         self._energy_mj += FAKE_ENERGY_MJ
         return self._energy_mj if self._whole else None
-
-
-def open_monitor(
-    kind: MonitorKind, uuid: str | None, *, our_pids: Collection[int] | None = None
-) -> Monitor | None:
-    """None where nothing is asked for or nobody answers: a machine without NVML still measures.
-
-    `our_pids`: processes of ours that use the GPU; this one alone where not told.
-    """
-    if kind in SCRIPTS:
-        return FakeMonitor(kind)
-    if kind == "off" or uuid is None:
-        return None
-    from cudnn_sweep.workloads.measuring.nvml import NvmlGpu, NvmlMonitor
-
-    gpu = NvmlGpu(uuid)
-    return NvmlMonitor(gpu, our_pids) if gpu.answers else None

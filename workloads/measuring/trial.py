@@ -20,7 +20,7 @@ from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.measuring.loops import Loop
 from cudnn_sweep.workloads.measuring.made_shapes import MadeShapes
-from cudnn_sweep.workloads.measuring.monitor import open_monitor
+from cudnn_sweep.workloads.measuring.open_monitor import open_monitor
 from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
 from cudnn_sweep.workloads.measuring.roofline import note_roofline
 from cudnn_sweep.workloads.measuring.steady import loss_of, measure_closed, measure_open

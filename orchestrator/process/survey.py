@@ -1,0 +1,16 @@
+"""What a machine is, asked of a process that is thrown away: planning imports no workload and touches no GPU."""
+
+from cudnn_sweep.orchestrator.errors import ServerError
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.protocol import Request, SurveyJob
+from cudnn_sweep.workloads.survey import Survey
+
+SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs takes tens of seconds
+
+
+def survey(server: ForkServer, workloads: list[str]) -> Survey:
+    """Raises ServerError where no answer came, with the reason."""
+    outcome = server.run(Request(job=SurveyJob(workloads=workloads), timeout_s=SURVEY_TIMEOUT_S))
+    if outcome.reply is None or outcome.reply.survey is None:
+        raise ServerError(outcome.message or outcome.status)
+    return outcome.reply.survey
