@@ -9,8 +9,9 @@ from typing import TypeVar
 
 from cudnn_sweep.analysis.schema import SettingValue, settings
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.workloads.cell import Cell, content_hash, text_hash
+from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.hashes import content_hash, text_hash
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.suite import SuiteSpec, too_many_trials
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.plan import Plan
-from cudnn_sweep.workloads.cell import content_hash
+from cudnn_sweep.workloads.hashes import content_hash
 
 WRITTEN = re.compile(r"(\d+)/(\d+)")
 

@@ -24,8 +24,8 @@ from cudnn_sweep.orchestrator.process.protocol import (
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.session import Session
-from cudnn_sweep.workloads.cell import content_hash
 from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
 
 

@@ -2,8 +2,8 @@
 
 import json
 from dataclasses import asdict, dataclass, fields
-from hashlib import blake2b
 
+from cudnn_sweep.workloads.hashes import text_hash
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
@@ -32,12 +32,3 @@ class Cell:
 
     def shapes(self) -> ShapeRegime:
         return make_regime(self.regime, self.regime_parameters)
-
-
-def content_hash(content: object) -> str:
-    """A short hash that is the same for the same content in every process."""
-    return text_hash(json.dumps(content, sort_keys=True))
-
-
-def text_hash(text: str) -> str:
-    return blake2b(text.encode(), digest_size=8).hexdigest()

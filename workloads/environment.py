@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from cudnn_sweep.workloads.cell import content_hash
+from cudnn_sweep.workloads.hashes import content_hash
 
 HARDWARE = ("gpu", "gpu_memory_bytes", "mig_profile", "max_sm_clock_mhz", "power_limit_w")
 SOFTWARE = ("torch", "cuda", "cudnn", "driver", "python", "ray", "version")

@@ -7,21 +7,12 @@ from pydantic import BaseModel, Field
 
 from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.measuring.monitor import MonitorKind
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.strict import STRICT
 
 Seconds = Annotated[float, Field(ge=0)]
 KernelKind = Literal["convolution", "layout_conversion", "other"]
-MonitorKind = Literal[
-    "nvml",
-    "off",
-    "fake_calm",
-    "fake_shared",
-    "fake_throttled",
-    "fake_power_capped",
-    "fake_unsettled",
-    "fake_slice",
-]
 
 
 class MeasureSpec(BaseModel):

@@ -14,7 +14,7 @@ from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.workloads.environment import processor
-from cudnn_sweep.workloads.measurement import MonitorKind
+from cudnn_sweep.workloads.measuring.monitor import MonitorKind
 from cudnn_sweep.workloads.survey import Survey
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from cudnn_sweep.orchestrator.nightly.fake import FakeEffect, FakeScript
 from cudnn_sweep.orchestrator.plan import Trial
 from cudnn_sweep.orchestrator.process.protocol import Reply, Status
-from cudnn_sweep.workloads.cell import content_hash
+from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.measurement import (
     Calibration,
     Choice,

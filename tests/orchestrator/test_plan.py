@@ -13,9 +13,9 @@ import pytest
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.plan import Plan, make_plan, narrow
 from cudnn_sweep.orchestrator.spec import load_suite, suite_names
-from cudnn_sweep.workloads.cell import text_hash
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.expand import expand_cells
+from cudnn_sweep.workloads.hashes import text_hash
 from cudnn_sweep.workloads.suite import workload_names
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from cudnn_sweep.orchestrator.spec import load_suite, suite_names
-from cudnn_sweep.workloads.cell import content_hash
 from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import PROBLEMS, ConvProblem, load_problems
 from cudnn_sweep.workloads.suite import SuiteSpec, workload_names

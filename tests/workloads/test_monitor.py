@@ -12,13 +12,13 @@ import pynvml
 import pytest
 import torch
 
-from cudnn_sweep.workloads import measurement
 from cudnn_sweep.workloads.measurement import GpuTelemetry
 from cudnn_sweep.workloads.measuring.monitor import (
     CALM,
     SCRIPTS,
     FakeMonitor,
     GpuReading,
+    MonitorKind,
 )
 from cudnn_sweep.workloads.measuring.nvml import THROTTLE_REASONS, NvmlGpu, NvmlMonitor
 from cudnn_sweep.workloads.measuring.open_monitor import open_monitor
@@ -31,7 +31,7 @@ OURS, SPARE, THEIRS = 11, 12, 99
 class Scripted:
     """A monitor that says what a test has it say, and counts how often it is asked."""
 
-    source: measurement.MonitorKind = "nvml"
+    source: MonitorKind = "nvml"
     max_sm_clock_mhz: int | None = 1980
 
     def __init__(self, *readings: GpuReading, energies_mj: tuple[int | None, ...] = ()) -> None:
@@ -75,7 +75,7 @@ def watched(monitor: Scripted | FakeMonitor | None, *, notes: int = 4) -> GpuTel
         ("fake_slice", []),
     ],
 )
-def test_each_fake_has_its_warning(fake: measurement.MonitorKind, warnings: list[str]) -> None:
+def test_each_fake_has_its_warning(fake: MonitorKind, warnings: list[str]) -> None:
     monitor = open_monitor(fake, None)
     assert isinstance(monitor, FakeMonitor)
     found = watched(monitor)
@@ -85,7 +85,7 @@ def test_each_fake_has_its_warning(fake: measurement.MonitorKind, warnings: list
 
 
 def test_every_kind_of_telemetry_can_be_opened() -> None:
-    assert set(get_args(measurement.MonitorKind)) == {"nvml", "off", *SCRIPTS}
+    assert set(get_args(MonitorKind)) == {"nvml", "off", *SCRIPTS}
 
 
 def test_every_warning_says_what_to_do() -> None:

@@ -2,7 +2,7 @@
 
 import re
 
-from cudnn_sweep.workloads.cell import content_hash
+from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.measurement import KernelKind, KernelLaunch
 
 # cuDNN's kernels that only bring tensors into another order.

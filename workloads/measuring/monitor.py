@@ -3,10 +3,18 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import cycle
-from typing import Protocol
+from typing import Literal, Protocol
 
-from cudnn_sweep.workloads.measurement import MonitorKind
-
+MonitorKind = Literal[
+    "nvml",
+    "off",
+    "fake_calm",
+    "fake_shared",
+    "fake_throttled",
+    "fake_power_capped",
+    "fake_unsettled",
+    "fake_slice",
+]
 FAKE_ENERGY_MJ = 100_000  # from one look at a fake's energy to the next
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Collection
 
-from cudnn_sweep.workloads.measurement import MonitorKind
-from cudnn_sweep.workloads.measuring.monitor import SCRIPTS, FakeMonitor, Monitor
+from cudnn_sweep.workloads.measuring.monitor import SCRIPTS, FakeMonitor, Monitor, MonitorKind
 from cudnn_sweep.workloads.measuring.nvml import NvmlGpu, NvmlMonitor
 
 
