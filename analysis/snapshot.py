@@ -29,7 +29,11 @@ class Snapshot:
 
     @property
     def is_empty(self) -> bool:
-        return not self.loose.num_rows and not self.parts.count_rows()
+        return not self.rows
+
+    @property
+    def rows(self) -> int:
+        return int(self.loose.num_rows + self.parts.count_rows())
 
     def table(self, columns: list[str]) -> pa.Table:
         return pa.concat_tables([self.loose.select(columns), self.parts.to_table(columns)])
