@@ -176,9 +176,11 @@ def test_the_prelude_takes_a_folder_whose_name_looks_like_a_pattern(
     odd = open_store(str(tmp_path / "it's [a] *?"))
     for path in kept_store.files():
         odd.folder.write(path, kept_store.folder.read(path))
-    with _both_ways(odd) as asked:
-        _, plain, _ = asked("sweeps")
-    assert plain.num_rows == 2
+    with _both_ways(odd, copied=False) as asked:
+        ours, *others = asked("sweeps")
+    assert ours.num_rows == 2
+    for plain in others:
+        assert plain.to_pylist() == ours.to_pylist()
 
 
 def test_questions_read_samples_of_trials_in_turns_and_open_loops_alone(
@@ -187,7 +189,7 @@ def test_questions_read_samples_of_trials_in_turns_and_open_loops_alone(
     """They are most of a store: to read those of all trials takes a third more of the time."""
     with duckdb.connect() as connection:
         connection.execute(prelude_sql(answering_store))
-        connection.execute("create table kept as from records")
+        _copy_records(connection)
         guarded = ", ".join(
             f"if(in_turns or loop_kind = 'open', {name}, error('{name} is read')) as {name}"
             for name in ("steady_wall_samples_ms", "steady_device_samples_ms")
@@ -200,14 +202,22 @@ def test_questions_read_samples_of_trials_in_turns_and_open_loops_alone(
             connection.sql(question.sql, params=question.values({})).to_arrow_table()
 
 
+def _copy_records(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute("create table kept as from records")
+    connection.execute("create or replace view records as from kept")
+
+
 @contextmanager
-def _both_ways(store: Store) -> Iterator[Asked]:
+def _both_ways(store: Store, *, copied: bool = True) -> Iterator[Asked]:
     """Our answer to a question, and that of plain DuckDB, as a colleague would ask: the prelude, then
-    the two statements that the program prints, or the question as a table macro.
+    the two statements that the program prints, or the question as a table macro. They ask a copy of the
+    prelude's view: to plan every question over the view itself takes ten times as long.
     """
     with open_database(store) as database, duckdb.connect() as connection:
         connection.execute("set TimeZone = 'UTC'")
         connection.execute(prelude_sql(store))
+        if copied:
+            _copy_records(connection)
 
         @cache  # several tests look at one answer
         def asked(name: str) -> tuple[pa.Table, pa.Table, pa.Table]:
