@@ -22,7 +22,7 @@ from typing import (
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
 Part: TypeAlias = Literal["hardware", "software"]
@@ -56,6 +56,14 @@ class ColdShape:
     second_ms: Annotated[float | None, "the second call"]
     second_forward_ms: Annotated[float | None, "of it, until the backward pass"]
     second_backward_ms: Annotated[float | None, "of it, the backward pass"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedShape:
+    """A shape of a regime's file."""
+
+    shape: Annotated[list[int], "the input's sizes"]
+    count: Annotated[int, "how often the file counts it"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,11 +152,17 @@ class RunRecord:
     model_arguments: Annotated[
         dict[str, str] | None, "of a model named by import path: its arguments, each as JSON"
     ]
+    model_inputs: Annotated[
+        str | None, "what that model is called with, as JSON; null: one float tensor"
+    ]
     loss: Annotated[str | None, "that model's loss"]
     optimiser: Annotated[str | None, "that model's optimiser"]
     optimiser_parameters: Annotated[dict[str, float] | None, "the optimiser's numbers, by name"]
     regime: Annotated[str, "the rule by which input shapes arrive"]
     regime_parameters: Annotated[dict[str, float], "the rule's numbers, by name"]
+    listed_shapes: Annotated[
+        list[ListedShape] | None, "of a regime that reads its shapes from a file: all of them"
+    ]
     loop_kind: Annotated[
         str | None, "closed: all shapes were met, then timed; open: new shapes kept arriving"
     ]
@@ -393,7 +407,8 @@ class RunRecord:
     other_processes: Annotated[int | None, "most processes of others seen on the GPU"]
     warnings: Annotated[
         list[str] | None,
-        "of shared_gpu, throttled, power_capped, clocks_unsettled and other_shapes those that were seen",
+        "of shared_gpu, throttled, power_capped, clocks_unsettled, other_shapes and own_loss_unused those "
+        "that were seen",
     ]
 
     # an untimed process of its own, which drew its own choice

@@ -80,6 +80,12 @@ def read_strict(file: Path, model: type[M]) -> M:
     return check_part(read_document(file), model)
 
 
+def read_strict_text(text: str, name: str, model: type[M]) -> M:
+    """Likewise of text that is in no file; mistakes are told of `name`. Raises LaunchFileError."""
+    place = Path(name)
+    return check_part(Document(file=place, text=text, root=compose(text, place)), model)
+
+
 def read_document(file: Path) -> Document:
     """Parse a file that may also hold what others check. Raises LaunchFileError."""
     text = _read_text(file)
@@ -98,8 +104,14 @@ def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
     if not mistakes:
         adapter = TypeAdapter(model)
         try:
-            # By way of JSON: a strict model takes its lists as tuples and its text as enums.
-            return adapter.validate_json(json.dumps(value.plain), strict=True, extra="forbid")
+            # By way of JSON: a strict model takes its lists as tuples and its text as enums. Files that it
+            # names lie relative to this one.
+            return adapter.validate_json(
+                json.dumps(value.plain),
+                strict=True,
+                extra="forbid",
+                context={"folder": document.file.parent},
+            )
         except ValidationError as error:
             mistakes = explain(error, adapter, value, at)
     raise LaunchFileError("\n".join(mistake.show(document.file) for mistake in mistakes))

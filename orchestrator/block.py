@@ -228,8 +228,7 @@ class Block:
 def _may_start_beside(running: Running) -> bool:
     """Whether another may get ready beside it: not where it is known already to run alone."""
     cell = running.trial.cell
-    closed = cell.shapes().period(cell.input_shape) is not None
-    return closed and cell.state == PLAIN and _lost(running) is None
+    return cell.may_end() and cell.state == PLAIN and _lost(running) is None
 
 
 def _crowded(said: Said) -> str | None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from cudnn_sweep.analysis.schema import ListedShape
 from cudnn_sweep.workloads.cell import Cell
 
 
@@ -28,11 +29,18 @@ def cell_columns(cell: Cell) -> Mapping[str, Any]:
         "occurrences": problem.occurrences if problem else None,
         "model_arguments": model
         and {name: json.dumps(value) for name, value in model.arguments.items()},
+        "model_inputs": None
+        if model is None or model.inputs is None
+        else json.dumps(model.inputs, sort_keys=True),
         "loss": trained and trained.loss,
         "optimiser": trained and trained.optimiser,
         "optimiser_parameters": trained and trained.optimiser_parameters,
         "regime": cell.regime,
         "regime_parameters": cell.regime_parameters,
+        "listed_shapes": [
+            ListedShape(shape=list(each.shape), count=each.count) for each in cell.listed_shapes
+        ]
+        or None,
         "state": cell.state,
         "state_parameters": cell.state_parameters,
         "precision": cell.precision,

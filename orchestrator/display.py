@@ -22,13 +22,14 @@ from cudnn_sweep.orchestrator.labels import cell_labels, trial_label
 from cudnn_sweep.orchestrator.now_and_then import now_and_then
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.say import say
+from cudnn_sweep.orchestrator.say import say, warn
 from cudnn_sweep.orchestrator.tables.verdicts import (
     VERDICT_STYLES,
     ratio_text,
     verdict_label,
     verdict_text,
 )
+from cudnn_sweep.workloads.measuring.warnings import ADVICE
 
 POLL_S = 0.25
 LINE_S = 5.0  # plain lines come at most so often, but for failures
@@ -113,6 +114,8 @@ class LiveDisplay:
         text = Text(self._clock.read(progress))
         for status, count in sorted(progress.statuses.items()):
             text.append(f"   {status} {count}", style="green" if status == "ok" else "bold red")
+        for name in progress.warnings:
+            text.append(f"\n{name}: {ADVICE[name]}", style="yellow")
         if progress.stopped:
             text.append(f"\nNo new trial starts: {progress.stopped}", style="bold red")
         return text
@@ -148,7 +151,7 @@ class PlainDisplay:
         self._total = len(plan.trials)
         self._clock = Clock(self._total)
         self._last = monotonic()
-        self._shown = self._failures = 0
+        self._shown = self._failures = self._warnings = 0
         self._told: set[tuple[str, str]] = set()
 
     def update(self, progress: Progress, verdicts: list[Verdict]) -> None:
@@ -158,6 +161,9 @@ class PlainDisplay:
                 self._told.add(error)
                 say(self._console, f"{failure.trial_id} {failure.status}: {failure.message}")
         self._failures = len(progress.failures)
+        for name in progress.warnings[self._warnings :]:
+            warn(self._console, f"{name}: {ADVICE[name]}")
+        self._warnings = len(progress.warnings)
         if progress.recorded == self._shown or monotonic() - self._last < LINE_S:
             return
         self._last, self._shown = monotonic(), progress.recorded

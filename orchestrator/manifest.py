@@ -22,6 +22,7 @@ from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.remote.staging import take_file, take_own_code
 from cudnn_sweep.orchestrator.request import request_of
 from cudnn_sweep.orchestrator.spec import SweepSpec, is_path
+from cudnn_sweep.workloads.suite import listed_files
 
 LAUNCH_FILE = "cluster.yaml"
 NOT_THERE = ("address", "token", "allow_unauthenticated")  # of our part: how to reach it from here
@@ -109,8 +110,23 @@ def _own_files(file: LaunchFile[SweepSpec], options: LaunchOptions) -> dict[str,
     suite = options.suite or file.sweep.suite or ""
     with tempfile.TemporaryDirectory(prefix="sweep-manifest-") as folder:
         work = Path(folder)
-        take_own_code(request_of(file, options), work)
+        request = request_of(file, options)
+        take_own_code(request, work)
         if is_path(suite):
             take_file(suite, work)
+        beside = Path(suite).parent if is_path(suite) else Path()
+        source = beside if is_path(suite) else file.path.parent
+        for name in listed_files(request.suite):
+            _take_listed(source / name, beside / name, work)
         found = sorted(path for path in work.rglob("*") if path.is_file())
         return {str(path.relative_to(work)): path.read_bytes() for path in found}
+
+
+def _take_listed(source: Path, place: Path, work: Path) -> None:
+    """Where the YAML file that names it will look. It was read, so it is there."""
+    if place.is_absolute() or ".." in place.parts:
+        raise SpecError(
+            f"{place}: a file of shapes must lie beside the YAML file that names it, or below, to go into a pod"
+        )
+    (work / place).parent.mkdir(parents=True, exist_ok=True)
+    (work / place).write_bytes(source.read_bytes())

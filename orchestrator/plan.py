@@ -89,9 +89,15 @@ def _text(part: Cell | CudnnConfig) -> str:
     if known is None or known[0] is not part:
         if len(_texts) >= MOST_TEXTS:
             _texts.clear()
-        told = {name: value for name, value in asdict(part).items() if not _is_new(name, value)}
-        known = _texts[id(part)] = (part, json.dumps(told, sort_keys=True))
+        known = _texts[id(part)] = (part, _as_json(part))
     return known[1]
+
+
+def _as_json(part: Cell | CudnnConfig) -> str:
+    if isinstance(part, Cell):
+        return part.as_json()
+    told = {name: value for name, value in asdict(part).items() if not _is_new(name, value)}
+    return json.dumps(told, sort_keys=True)
 
 
 def _is_new(name: str, value: SettingValue) -> bool:
@@ -132,10 +138,7 @@ class Plan:
         closed = spec.warmup_s + spec.steady_budget_s
         if gpu and spec.device_budget_s > 0:
             closed += spec.warmup_s + spec.device_budget_s
-        each = [
-            closed if trial.cell.shapes().period(trial.cell.input_shape) else spec.open_budget_s / 2
-            for trial in self.trials
-        ]
+        each = [closed if trial.cell.may_end() else spec.open_budget_s / 2 for trial in self.trials]
         logs = sum(trial.replicate < spec.logged_replicates for trial in self.trials)
         besides = OVERHEAD_S * (len(self.trials) + (logs if gpu else 0))
         return START_S + (sum(each) + besides) / slots

@@ -4,6 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from cudnn_sweep.workloads.measuring.warnings import WarningName
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
@@ -27,6 +29,8 @@ class Progress:
     """Trials recorded in this launch, by status."""
     slots: dict[str, SlotState] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
+    warnings: list[WarningName] = field(default_factory=list)
+    """What is wrong with what is timed, each once."""
     repeated: int = 0
     """Records that came for a trial that had one: the first counts."""
     lost: int = 0
@@ -50,6 +54,7 @@ class Progress:
             statuses=dict(Counter(self.statuses) + Counter(later.statuses)),
             slots=dict(later.slots),
             failures=self.failures + later.failures,
+            warnings=list(dict.fromkeys(self.warnings + later.warnings)),
             repeated=self.repeated + later.repeated,
             lost=self.lost + later.lost,
             held=self.held + later.held,

@@ -14,6 +14,7 @@ from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.hopeless import Hopeless
 from cudnn_sweep.orchestrator.private_folder import private_folder
 from cudnn_sweep.orchestrator.progress import Failure, Progress, SlotState
+from cudnn_sweep.workloads.measuring.warnings import OF_THE_CODE
 
 MAX_LOST = 3  # a trial that takes its worker along so often again is left for the next launch
 
@@ -154,6 +155,8 @@ class Recorder:
         self._progress.hopeless = dict(self._hopeless.cells)
         statuses = self._progress.statuses
         statuses[record.status] = statuses.get(record.status, 0) + 1
+        warned = [name for name in OF_THE_CODE if name in (record.warnings or ())]
+        self._progress.warnings = list(dict.fromkeys([*self._progress.warnings, *warned]))
         if record.status != "ok":
             failure = Failure(
                 trial_id=record.trial_id, status=record.status, message=record.message or ""

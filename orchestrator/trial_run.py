@@ -8,9 +8,10 @@ from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
 from cudnn_sweep.orchestrator.run_sweep import CELL_FAILED, DONE
-from cudnn_sweep.orchestrator.say import say
+from cudnn_sweep.orchestrator.say import say, warn
 from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
 from cudnn_sweep.workloads.measurement import TrialRequest
+from cudnn_sweep.workloads.measuring.warnings import ADVICE, OF_THE_CODE
 from cudnn_sweep.workloads.survey import Survey
 
 SHORT = {
@@ -50,6 +51,10 @@ def try_cells(plan: Plan, machine: Survey, preload: tuple[str, ...], console: Co
                 key = cause(outcome.status, outcome.message or "")
                 messages.setdefault(key, outcome.message or "")
                 failed.setdefault(key, []).append(names[trial.cell.cell_id])
+            measured = outcome.reply and outcome.reply.measured
+            for name in (measured and measured.telemetry.warnings) or ():
+                if name in OF_THE_CODE:
+                    warn(console, f"{names[trial.cell.cell_id]}: {name}: {ADVICE[name]}")
     for key, cells in failed.items():
         say(console, f"\n{key[0]} in {len(cells)} of {len(firsts)} cells: {messages[key]}", "red")
         for cell in cells:

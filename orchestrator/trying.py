@@ -13,6 +13,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
+from cudnn_sweep.cluster.strict_yaml import read_strict_text
 from cudnn_sweep.orchestrator.contrast import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.options import LaunchOptions
@@ -24,6 +25,7 @@ from cudnn_sweep.orchestrator.sweep_choice import Wish
 from cudnn_sweep.orchestrator.tables.verdicts import NOT_MEASURED, payback_text, ratio_text
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.models.inputs import Inputs
 from cudnn_sweep.workloads.models.loss import MEAN_SQUARE
 from cudnn_sweep.workloads.problem import sizes_text
 from cudnn_sweep.workloads.suite import CellAxes, ModelSpec, SuiteSpec, WithoutGpu
@@ -45,6 +47,8 @@ class TryOptions:
     workload: str
     input: str | None
     arguments: Mapping[str, JsonValue] = field(default_factory=dict)
+    inputs: str | None = None
+    """What the model is called with, as `inputs` in a suite."""
     loss: str | None = None
     precision: str
     layout: str
@@ -58,7 +62,12 @@ class TryOptions:
     def command(self) -> str:
         """What to type to do this again, as text for a shell."""
         words = [self.program, "try", self.workload]
-        options = {"--input": self.input, "--loss": self.loss, "--direction": self.direction}
+        options = {
+            "--input": self.input,
+            "--inputs": self.inputs,
+            "--loss": self.loss,
+            "--direction": self.direction,
+        }
         for option, value in options.items():
             if value is not None:
                 words += [option, value]
@@ -112,7 +121,11 @@ def suite_of(options: TryOptions) -> SuiteSpec:
         "layout": options.layout,
         "direction": options.direction,
         "input": options.input,
-        "model": ModelSpec(arguments=dict(options.arguments), loss=options.loss or MEAN_SQUARE),
+        "model": ModelSpec(
+            arguments=dict(options.arguments),
+            inputs=read_inputs(options.inputs),
+            loss=options.loss or MEAN_SQUARE,
+        ),
     }
     return SuiteSpec(
         cells=[CellAxes.model_validate(asked)],
@@ -122,6 +135,13 @@ def suite_of(options: TryOptions) -> SuiteSpec:
             configs=[CudnnConfig(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU
         ),
     )
+
+
+def read_inputs(text: str | None) -> Inputs | None:
+    """Raises LaunchFileError for what no suite's `inputs` takes."""
+    if text is None:
+        return None
+    return read_strict_text(f"inputs: {text}", "--inputs", ModelSpec).inputs
 
 
 def answer(ran: Ran) -> str:

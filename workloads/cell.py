@@ -1,9 +1,10 @@
 """Cell: one workload × regime × state × precision × layout on one GPU model."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
 from cudnn_sweep.workloads.hashes import text_hash
+from cudnn_sweep.workloads.listed_shapes import Listed, ListedShape
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
@@ -24,11 +25,34 @@ class Cell:
     layout: str
     gpu: str
     """The GPU's model, or the processor's where there is no CUDA."""
+    listed_shapes: tuple[ListedShape, ...] = ()
+    """Of a regime that reads them from a file."""
 
     @property
     def cell_id(self) -> str:
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
-        return text_hash(json.dumps(own, sort_keys=True, default=asdict))
+        return text_hash(self.as_json())
+
+    def as_json(self) -> str:
+        """All that it is. What cells did not always have is left out where it has none: its id stays."""
+        told = asdict(self)
+        if not self.listed_shapes:
+            del told["listed_shapes"]
+        if self.model is not None and self.model.inputs is None:
+            del told["model"]["inputs"]
+        return json.dumps(told, sort_keys=True)
 
     def shapes(self) -> ShapeRegime:
+        """A regime of the user's own is imported: see `make_regime`."""
+        if self.listed_shapes:
+            draws, seed = (int(self.regime_parameters[name]) for name in ("draws", "seed"))
+            return Listed(shapes=self.listed_shapes, draws=draws, seed=seed)
         return make_regime(self.regime, self.regime_parameters)
+
+    def may_end(self) -> bool:
+        """Whether its shapes come to an end, as far as planning knows, which imports no user's code."""
+        return self.own_regime is not None or self.shapes().period(self.input_shape) is not None
+
+    @property
+    def own_regime(self) -> str | None:
+        """Where the user's own code of it is."""
+        return self.regime if ":" in self.regime and not self.listed_shapes else None

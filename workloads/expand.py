@@ -8,7 +8,9 @@ from typing import Literal
 from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.errors import CellsError, WorkloadError, unknown
 from cudnn_sweep.workloads.layout import check_layout
+from cudnn_sweep.workloads.listed_shapes import Listed, ListedChoice, ListedShape
 from cudnn_sweep.workloads.models.choice import ModelChoice
+from cudnn_sweep.workloads.models.inputs import as_json, check_inputs
 from cudnn_sweep.workloads.parameters import NamedChoice, name_and_numbers
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, load_problems, sizes_text
@@ -19,6 +21,7 @@ from cudnn_sweep.workloads.suite import (
     BatchByDevice,
     CellAxes,
     ModelSpec,
+    RegimeChoice,
     SuiteSpec,
     each,
 )
@@ -27,8 +30,17 @@ OPEN_SHAPES_CHECKED = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RegimeParameter:
+    """A number that a user's own regime takes."""
+
+    is_whole: bool
+    default: float | None
+    """None: it has to be given."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WorkloadFacts:
-    """What planning must know of a workload without importing it."""
+    """What planning must know of a workload, or a regime of the user's own, without importing it."""
 
     directions: tuple[str, ...]
     varies: tuple[str, ...]
@@ -36,6 +48,8 @@ class WorkloadFacts:
     """None: a problem's, or a model's own."""
     recomputes: bool = False
     is_model: bool = False
+    regime_parameters: dict[str, RegimeParameter] | None = None
+    """Of a regime; None: it is none."""
 
 
 def expand_cells(
@@ -81,11 +95,15 @@ def _combinations(
         each(axes.layout),
     ):
         known = facts[workload]
+        if known.regime_parameters is not None:
+            raise WorkloadError(f"workload {workload} is a regime: it stands under `regime`")
         shape = _input_shape(workload, known, problem, given, size)
         way = _direction(workload, known, direction)
-        rule = _suiting_regime(workload, known, regime, shape, problem)
+        rule = _suiting_regime(workload, known, regime, shape, problem, facts)
         if rule is None:
             continue
+        if known.is_model:
+            check_inputs(axes.model.inputs, workload, shape, rule.name, rule.varies)
         around = _state(workload, known, way, state)
         yield Cell(
             workload=workload,
@@ -94,7 +112,8 @@ def _combinations(
             direction=way,
             input_shape=shape,
             regime=rule.name,
-            regime_parameters=rule.parameters(),
+            regime_parameters=rule.parameters,
+            listed_shapes=rule.listed_shapes,
             state=around.name,
             state_parameters=around.parameters(),
             precision=find_precision(precision).name,
@@ -161,7 +180,11 @@ def _model(workload: str, known: WorkloadFacts, spec: ModelSpec) -> ModelChoice 
         return None
     name, parameters = name_and_numbers("optimiser", spec.optimiser)
     return ModelChoice(
-        arguments=spec.arguments, loss=spec.loss, optimiser=name, optimiser_parameters=parameters
+        arguments=spec.arguments,
+        inputs=as_json(spec.inputs),
+        loss=spec.loss,
+        optimiser=name,
+        optimiser_parameters=parameters,
     )
 
 
@@ -175,14 +198,30 @@ def _direction(workload: str, known: WorkloadFacts, name: str | None) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _RegimeChoice:
-    choice: NamedChoice
+    choice: RegimeChoice
     by_all: bool
     """It is one of those that `all` stands for."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rule:
+    """A regime as a cell has it."""
+
+    name: str
+    parameters: dict[str, float]
+    varies: set[str]
+    shapes: ShapeRegime | None = None
+    """None: a user's own, which is asked for shapes in a trial's process alone."""
+    listed_shapes: tuple[ListedShape, ...] = ()
+
+
 def _regimes(axes: CellAxes) -> list[_RegimeChoice]:
     asked = each(axes.regime)
-    named = {name_and_numbers("regime", choice)[0] for choice in asked}
+    named = {
+        name_and_numbers("regime", choice)[0]
+        for choice in asked
+        if not isinstance(choice, ListedChoice)
+    }
     others = [name for name in sorted(regime_types()) if name not in named]
     return [
         _RegimeChoice(choice=name, by_all=choice == ALL_REGIMES)
@@ -197,11 +236,20 @@ def _suiting_regime(
     regime: _RegimeChoice,
     base: Shape,
     problem: ConvProblem | None,
-) -> ShapeRegime | None:
+    facts: Mapping[str, WorkloadFacts],
+) -> _Rule | None:
     """None where `all` stands for a rule that does not suit the cell."""
     try:
-        rule = _regime(workload, known, regime.choice, base)
-        _check_outputs(rule, problem, base)
+        rule = _rule(regime.choice, base, facts)
+        if not rule.varies <= set(known.varies):
+            may = " and ".join(known.varies) or "nothing"
+            varied = " and ".join(sorted(rule.varies))
+            raise WorkloadError(
+                f"regime {rule.name} varies {varied}; workload {workload} may vary {may}"
+            )
+        if rule.shapes is not None:
+            rule.shapes.period(base)
+            _check_outputs(rule.shapes, problem, base)
     except WorkloadError:
         if regime.by_all:
             return None
@@ -209,15 +257,49 @@ def _suiting_regime(
     return rule
 
 
-def _regime(workload: str, known: WorkloadFacts, choice: NamedChoice, base: Shape) -> ShapeRegime:
-    rule = make_regime(*name_and_numbers("regime", choice))
-    if rule.varies != "nothing" and rule.varies not in known.varies:
-        may = " and ".join(known.varies) or "nothing"
-        raise WorkloadError(
-            f"regime {rule.name} varies {rule.varies}; workload {workload} may vary {may}"
+def _rule(choice: RegimeChoice, base: Shape, facts: Mapping[str, WorkloadFacts]) -> _Rule:
+    """Raises WorkloadError for a rule that there is not."""
+    if isinstance(choice, ListedChoice):
+        spec = choice.listed
+        listed = spec.rule(base)
+        return _Rule(
+            name=spec.name,
+            parameters=listed.parameters(),
+            varies=spec.varies,
+            shapes=listed,
+            listed_shapes=listed.shapes,
         )
-    rule.period(base)
-    return rule
+    name, numbers = name_and_numbers("regime", choice)
+    if ":" in name:
+        return _own_rule(name, numbers, facts[name])
+    if name == Listed.name:
+        raise WorkloadError("regime listed needs a file: `regime: {listed: {file: shapes.csv}}`")
+    rule = make_regime(name, numbers)
+    varies = set(rule.varies.split(" and ")) - {"nothing"}
+    return _Rule(name=name, parameters=rule.parameters(), varies=varies, shapes=rule)
+
+
+def _own_rule(name: str, numbers: dict[str, float], known: WorkloadFacts) -> _Rule:
+    """Of the user's own. Raises WorkloadError for parameters that it does not take."""
+    wanted = known.regime_parameters
+    if wanted is None:
+        raise WorkloadError(f"regime {name} is no regime: it stands under `workload`")
+    for parameter, value in numbers.items():
+        if parameter not in wanted:
+            allowed = ", ".join(wanted) or "it takes none"
+            raise WorkloadError(
+                f"regime {name}: unknown parameter {parameter!r}; allowed: {allowed}"
+            )
+        if wanted[parameter].is_whole and value != int(value):
+            raise WorkloadError(f"regime {name}: {parameter} must be a whole number, found {value}")
+    parameters = {
+        parameter: numbers.get(parameter, each.default) for parameter, each in wanted.items()
+    }
+    missing = [parameter for parameter, value in parameters.items() if value is None]
+    if missing:
+        raise WorkloadError(f"regime {name} needs {', '.join(missing)}: it has no default")
+    given = {name: float(value) for name, value in parameters.items() if value is not None}
+    return _Rule(name=name, parameters=given, varies=set(known.varies))
 
 
 def _check_outputs(rule: ShapeRegime, problem: ConvProblem | None, base: Shape) -> None:

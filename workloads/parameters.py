@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_type_hints
 
 from cudnn_sweep.workloads.errors import WorkloadError, unknown
 
@@ -22,6 +22,15 @@ def name_and_numbers(kind: str, choice: NamedChoice) -> tuple[str, dict[str, flo
     return name, parameters
 
 
+def parameter_types(made: type) -> dict[str, type]:
+    """Of a dataclass's fields, by name; a file may have them as text."""
+    found = {field.name: field.type for field in fields(cast(Any, made))}
+    if any(isinstance(kind, str) for kind in found.values()):
+        hints = get_type_hints(made)
+        found = {name: hints[name] for name in found}
+    return cast(dict[str, type], found)
+
+
 def make_from_parameters(
     kind: str, types: Mapping[str, type[T]], name: str, parameters: dict[str, float]
 ) -> T:
@@ -32,7 +41,7 @@ def make_from_parameters(
     if name not in types:
         raise unknown(kind, name, list(types))
     made = types[name]
-    wanted = {field.name: field.type for field in fields(cast(Any, made))}
+    wanted = parameter_types(made)
     values: dict[str, float] = {}
     for parameter, value in parameters.items():
         if parameter not in wanted:
@@ -44,5 +53,5 @@ def make_from_parameters(
             raise WorkloadError(f"{kind} {name}: {parameter} must be finite, found {value}")
         if wanted[parameter] is int and value != int(value):
             raise WorkloadError(f"{kind} {name}: {parameter} must be a whole number, found {value}")
-        values[parameter] = cast(type, wanted[parameter])(value)
+        values[parameter] = wanted[parameter](value)
     return made(**values)

@@ -137,6 +137,18 @@ def none_empty(sizes: Shape) -> Shape:
     return sizes
 
 
+def space_names(shape: Shape) -> tuple[str, ...]:
+    """What the sizes in space of an input are called; of 16x128, a batch of sequences, too."""
+    return ("depth", "height", "width")[-(len(shape) - 2) :] if len(shape) > 3 else ("length",)
+
+
+def named_sizes(shape: Shape) -> dict[str, int]:
+    """Each of an input's sizes by its name: batch, channels where there are any, and those in space."""
+    space = space_names(shape)
+    names = ("batch", *(("channels",) if len(shape) > 2 else ()), *space)
+    return dict(zip(names, shape, strict=True))
+
+
 def sizes_text(sizes: Shape) -> str:
     """As `parse_sizes` reads it."""
     return "x".join(map(str, sizes))

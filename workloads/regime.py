@@ -1,29 +1,37 @@
-"""ShapeRegime: the rule by which input shapes arrive. One file a rule in `regimes/`."""
+"""ShapeRegime: the rule by which input shapes arrive. One file a rule in `regimes/`, or a user's own file."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import import_module
+from inspect import isabstract
 from itertools import cycle
 from math import ceil
 from pkgutil import iter_modules
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from cudnn_sweep.workloads import regimes
-from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.errors import WorkloadError, unknown
 from cudnn_sweep.workloads.parameters import make_from_parameters
 from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.user_code import import_named
+
+Varies = Literal["nothing", "batch", "space", "batch and space"]
+VARIES: tuple[Varies, ...] = get_args(Varies)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShapeRegime(ABC):
     """A rule; its dataclass fields are its parameters, all of them numbers."""
 
-    name: ClassVar[str]
-    """What a cell's `regime` calls it."""
-    varies: ClassVar[Literal["nothing", "batch", "space"]]
+    name: ClassVar[str] = ""
+    """What a cell's `regime` calls it; a rule of the user's own without one has its class's name."""
+    varies: ClassVar[Varies]
     """What of the input changes."""
+
+    def __init_subclass__(cls) -> None:
+        cls.name = cls.name or cls.__name__
 
     @abstractmethod
     def period(self, base: Shape) -> tuple[Shape, ...] | None:
@@ -52,12 +60,36 @@ def regime_types() -> dict[str, type[ShapeRegime]]:
     for module in iter_modules(regimes.__path__):
         import_module(f"{regimes.__name__}.{module.name}")
     rules = [*ShapeRegime.__subclasses__(), *SpatialRegime.__subclasses__()]
-    return {rule.name: rule for rule in rules if rule is not SpatialRegime}
+    ours = f"{regimes.__name__}."  # a user's own is known by its place
+    return {rule.name: rule for rule in rules if rule.__module__.startswith(ours)}
 
 
 def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:
-    """Raises WorkloadError for an unknown rule or parameter, or a number that it does not take."""
-    return make_from_parameters("regime", regime_types(), name, parameters)
+    """A user's own, `FILE.py:NAME`, is imported: only in a process that may be thrown away.
+
+    Raises WorkloadError for an unknown rule or parameter, or a number that it does not take.
+    """
+    types = {name: own_regime_type(name, import_named(name))} if ":" in name else regime_types()
+    if name not in types:
+        raise unknown("regime", name, [*types, "listed", "FILE.py:NAME"])
+    return make_from_parameters("regime", types, name, parameters)
+
+
+def own_regime_type(name: str, found: object) -> type[ShapeRegime]:
+    """Raises WorkloadError for what is no rule that shapes can be asked of."""
+    if not (isinstance(found, type) and issubclass(found, ShapeRegime)):
+        raise WorkloadError(
+            f"regime {name} is a {type(found).__name__}; allowed: a class derived from ShapeRegime or "
+            "SpatialRegime, of cudnn_sweep.workloads.regime"
+        )
+    if isabstract(found):
+        raise WorkloadError(f"regime {name} has no method `period`")
+    if getattr(found, "varies", None) not in VARIES:
+        allowed = ", ".join(map(repr, VARIES))
+        raise WorkloadError(
+            f"regime {name}: varies: found {getattr(found, 'varies', None)!r}, allowed: {allowed}"
+        )
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

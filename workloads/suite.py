@@ -1,6 +1,6 @@
 """Suite: a named choice of workloads × regimes × states × precisions × layouts × configs × replicates."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Annotated, Any
 
@@ -8,16 +8,20 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
+    Discriminator,
     Field,
     JsonValue,
     PlainSerializer,
     PositiveInt,
+    Tag,
     WithJsonSchema,
     model_validator,
 )
 
 from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.listed_shapes import ListedChoice
 from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.models.inputs import Inputs
 from cudnn_sweep.workloads.models.loss import MEAN_SQUARE
 from cudnn_sweep.workloads.parameters import NamedChoice
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, none_empty, parse_sizes, sizes_text
@@ -35,6 +39,15 @@ def _read_sizes(text: object) -> object:
     if isinstance(text, str | int) and not isinstance(text, bool):
         return parse_sizes(str(text))
     raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
+
+
+def _kind_of_regime(choice: object) -> str:
+    if isinstance(choice, str):
+        return "name"
+    is_listed = isinstance(choice, ListedChoice) or (
+        isinstance(choice, dict) and "listed" in choice
+    )
+    return "listed" if is_listed else "rule"
 
 
 SIZES_SCHEMA: dict[str, JsonValue] = {
@@ -70,6 +83,12 @@ def _of_one_rank(inputs: list[Shape]) -> list[Shape]:
     return inputs
 
 
+RegimeChoice = Annotated[
+    Annotated[str, Tag("name")]
+    | Annotated[ListedChoice, Tag("listed")]
+    | Annotated[dict[str, dict[str, float]], Tag("rule")],
+    Discriminator(_kind_of_regime),
+]
 ModelInput = Annotated[Extents, AfterValidator(_with_batch)]
 
 
@@ -142,8 +161,13 @@ class ModelSpec(BaseModel):
 
     arguments: dict[str, JsonValue] = {}
     """Keyword arguments of the class or function that makes it."""
+    inputs: Inputs | None = None
+    """What it is called with, where that is not one float tensor of the cell's `input`: tensors in order, or by
+    name as keyword arguments, each as `{shape: [batch, length], dtype: int64, below: 30522}`; or a function
+    FILE.py:NAME that is given a shape."""
     loss: str = MEAN_SQUARE
-    """What training makes small: bundled, or a function of what the model returns, named like a model."""
+    """What training makes small: mean_square or cross_entropy of all that it returns, `own` for the loss that it
+    returns itself, or a function FILE.py:NAME of what it returns."""
     optimiser: NamedChoice = "sgd"
     """The optimiser of a training, with its parameters."""
 
@@ -169,9 +193,10 @@ class CellAxes(BaseModel):
     """What of the workload is timed, such as `forward` or `training`; by default its first direction."""
     batch: Batch | BatchByDevice | list[Batch] | None = None
     """Batch size, in place of the problem's or the workload's own."""
-    regime: NamedChoice | list[NamedChoice] = "fixed"
-    """How input shapes arrive; `all`: with its defaults each regime that suits the cell and is not named
-    beside it."""
+    regime: RegimeChoice | list[RegimeChoice] = "fixed"
+    """How input shapes arrive: a rule by name, as `{cycle: {sizes: 4}}` with parameters, `{listed: {file:
+    shapes.csv}}`, or a class of your own FILE.py:NAME. `all`: with its defaults each one that suits the cell and is
+    not named beside it."""
     state: NamedChoice | list[NamedChoice] = "plain"
     """What surrounds a step."""
     precision: str | list[str] = "tf32"
@@ -279,7 +304,23 @@ def too_many_trials(trials: int) -> str | None:
 
 
 def workload_names(suite: SuiteSpec) -> list[str]:
-    return list(dict.fromkeys(name for axes in suite.cells for name in each(axes.workload)))
+    """Its workloads and models, and the regimes of the user's own: what planning has to look at."""
+    names = [name for axes in suite.cells for name in (*each(axes.workload), *_own_regimes(axes))]
+    return list(dict.fromkeys(names))
+
+
+def _own_regimes(axes: CellAxes) -> Iterator[str]:
+    for choice in each(axes.regime):
+        if not isinstance(choice, ListedChoice):
+            names = [choice] if isinstance(choice, str) else list(choice)
+            yield from (name for name in names if ":" in name)
+
+
+def listed_files(suite: SuiteSpec) -> list[str]:
+    """Files of shapes, each relative to the YAML file that names it."""
+    choices = [choice for axes in suite.cells for choice in each(axes.regime)]
+    files = [choice.listed.file for choice in choices if isinstance(choice, ListedChoice)]
+    return list(dict.fromkeys(files))
 
 
 def each(value: Any) -> list[Any]:

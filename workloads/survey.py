@@ -1,10 +1,12 @@
 """What planning asks of a machine and of the workloads named, in a process that may be thrown away."""
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 
 from cudnn_sweep.workloads.environment import Environment, capture_environment
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.expand import WorkloadFacts
+from cudnn_sweep.workloads.expand import RegimeParameter, WorkloadFacts
+from cudnn_sweep.workloads.parameters import parameter_types
+from cudnn_sweep.workloads.regime import ShapeRegime, own_regime_type
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,8 +38,11 @@ def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:
 
 
 def _facts(name: str) -> WorkloadFacts:
-    from cudnn_sweep.workloads.workload import find_workload
+    from cudnn_sweep.workloads.workload import find_workload, import_repeatably
 
+    found = import_repeatably(name) if ":" in name else None
+    if isinstance(found, type) and issubclass(found, ShapeRegime):
+        return regime_facts(name, found)
     workload = find_workload(name)
     if not workload.directions:
         raise WorkloadError(f"workload {name} names no direction")
@@ -47,4 +52,26 @@ def _facts(name: str) -> WorkloadFacts:
         input_shape=workload.input_shape,
         recomputes=workload.recomputes,
         is_model=workload.is_model,
+    )
+
+
+def regime_facts(name: str, found: type[ShapeRegime]) -> WorkloadFacts:
+    """Raises WorkloadError for one that shapes cannot be asked of."""
+    rule = own_regime_type(name, found)
+    types = parameter_types(rule)
+    for parameter, kind in types.items():
+        if kind not in (int, float):
+            raise WorkloadError(
+                f"regime {name}: {parameter} is annotated {kind}; allowed: int or float"
+            )
+    parameters = {
+        field.name: RegimeParameter(
+            is_whole=types[field.name] is int,
+            default=None if field.default is MISSING else float(field.default),
+        )
+        for field in fields(rule)
+    }
+    varies = tuple(part for part in ("batch", "space") if part in rule.varies)
+    return WorkloadFacts(
+        directions=(), varies=varies, input_shape=None, regime_parameters=parameters
     )

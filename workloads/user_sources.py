@@ -15,14 +15,16 @@ NOT_THE_USERS = {"__main__", "torch", __name__.partition(".")[0], *sys.stdlib_mo
 
 
 def workload_hash(cell: Cell) -> str | None:
-    """Of the code that the cell's workload and loss name, once they are imported; None where it is torch's
-    or ours.
+    """Of the code that the cell's workload, loss, inputs and regime name, once they are imported; None where it
+    is torch's or ours.
 
     Of `folder/file.py:name` the file, of `package.module:name` the file that defines the name; with each
     what was imported from the same folder or package. Of an installed package its version in place of
     the latter.
     """
-    named = [cell.workload, *([cell.model.loss] if cell.model else [])]
+    named = [cell.workload, *([cell.model.loss] if cell.model else []), cell.own_regime or ""]
+    if cell.model is not None and isinstance(cell.model.inputs, str):
+        named.append(cell.model.inputs)
     contents = dict(content for name in named if ":" in name for content in _contents(name))
     return content_hash(contents) if contents else None
 

@@ -23,6 +23,7 @@ from torch.utils.checkpoint import checkpoint
 from cudnn_sweep.workloads import catalog
 from cudnn_sweep.workloads.errors import unknown
 from cudnn_sweep.workloads.layout import memory_format
+from cudnn_sweep.workloads.measuring.warnings import WarningName
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.precision import Precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
@@ -119,6 +120,8 @@ class TimedStep:
     Called twice, it has the same to compute."""
     accuracy: Callable[[], float] | None = None
     """The share that is right after the steps so far, of what was held back; not timed."""
+    warnings: set[WarningName] = field(default_factory=set)
+    """What is to be told of it, noted while it runs."""
     capturable: bool = True
     """False: a step's launches come from several threads, and a CUDA graph would miss some."""
 
@@ -216,7 +219,7 @@ def find_workload(name: str) -> Workload:
         if name not in bundled_workloads():
             raise unknown("workload", name, [*bundled_workloads(), "FILE.py:NAME", "MODULE:NAME"])
         return bundled_workloads()[name]
-    found = _import_repeatably(name)
+    found = import_repeatably(name)
     if isinstance(found, Workload):
         return found
     from cudnn_sweep.workloads.models.steps import model_workload  # which imports this file
@@ -224,7 +227,7 @@ def find_workload(name: str) -> Workload:
     return model_workload(name, found)
 
 
-def _import_repeatably(name: str) -> object:
+def import_repeatably(name: str) -> object:
     """Weights that a module draws when it is imported are the same in every process."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)

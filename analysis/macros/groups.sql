@@ -36,11 +36,13 @@ tasks as (
             any_value(transposed),
             any_value(output_padding),
             any_value(model_arguments),
+            any_value(model_inputs),
             any_value(loss),
             any_value(optimiser),
             any_value(optimiser_parameters),
             any_value(regime),
             any_value(regime_parameters),
+            any_value(listed_shapes),
             any_value(coalesce(state, 'plain')),
             any_value(coalesce(state_parameters, map()))
         )) as task

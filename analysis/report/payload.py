@@ -10,7 +10,14 @@ from cudnn_sweep.analysis.report.cells import shared
 from cudnn_sweep.analysis.report.content import Compared, Content
 from cudnn_sweep.analysis.report.sheets import Sheet, sheets
 
-WARNINGS = ("throttled", "shared_gpu", "power_capped", "clocks_unsettled", "other_shapes")
+WARNINGS = (
+    "throttled",
+    "shared_gpu",
+    "power_capped",
+    "clocks_unsettled",
+    "other_shapes",
+    "own_loss_unused",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -58,8 +58,8 @@ places as (
         cell_id,
         any_value(hash(row(
             workload, problem, direction, out_channels, kernel_size, stride, padding, dilation,
-            groups, bias, transposed, output_padding, model_arguments, loss, optimiser,
-            optimiser_parameters, regime, coalesce(state, 'plain'),
+            groups, bias, transposed, output_padding, model_arguments, model_inputs,
+            loss, optimiser, optimiser_parameters, regime, coalesce(state, 'plain'),
             coalesce(state_parameters, map()), precision, layout, gpu
         ))) as task, -- noqa: RF04
         any_value(array_to_string(input_shape, 'x')) as input_shape,

@@ -24,9 +24,21 @@ def try_(
         str | None, typer.Option(metavar="SIZES", help="Of a model: as 8x3x512x512.")
     ] = None,
     argument: ArgumentOption = None,
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="YAML",
+            help="What the model is called with, if not one float tensor of --input: "
+            "'{input_ids: {shape: [batch, length], dtype: int64, below: 30522}}', a list for arguments "
+            "in order, or a function of yours as file.py:name.",
+        ),
+    ] = None,
     loss: Annotated[
         str | None,
-        typer.Option(help="mean_square, cross_entropy, or one of yours as file.py:name."),
+        typer.Option(
+            help="mean_square, cross_entropy, own (which the model returns), or one of yours as "
+            "file.py:name."
+        ),
     ] = None,
     precision: Annotated[
         str, typer.Option(help="fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16.")
@@ -55,6 +67,7 @@ def try_(
     options = TryOptions(
         workload=workload,
         input=input,
+        inputs=inputs,
         arguments=read_arguments(argument),
         loss=loss,
         precision=precision,

@@ -140,7 +140,10 @@ def _hint(job: object, error: BaseException) -> str:
     """Networks that halve their input and join the halves again take no odd size."""
     if not isinstance(job, TrialJob) or not ABOUT_SIZES.search(str(error)):
         return ""
-    rule = job.trial.cell.shapes()
+    try:
+        rule = job.trial.cell.shapes()
+    except Exception:  # noqa: BLE001  # a user's own; that is the error, then
+        return ""
     if not isinstance(rule, SpatialRegime) or rule.multiple > 1:
         return ""
     return f"; regime {rule.name} makes sizes that the network may not take: try `multiple: 32`"

@@ -59,7 +59,10 @@ def take_own_code(request: SweepRequest, work: Path) -> None:
 def _own(request: SweepRequest) -> list[str]:
     """Places of code that the suite names: files and modules."""
     named = workload_names(request.suite)
-    named += [axes.model.loss for axes in request.suite.cells]
+    for axes in request.suite.cells:
+        named.append(axes.model.loss)
+        if isinstance(axes.model.inputs, str):
+            named.append(axes.model.inputs)
     places = [name.rpartition(":")[0] for name in named if ":" in name]
     return list(dict.fromkeys([*places, *request.preload]))
 

@@ -13,10 +13,11 @@ from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, SurveyJob
 from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.measurement import MeasureSpec
 
 if TYPE_CHECKING:
-    from tests.makers import RunTrial
+    from tests.makers import MakePlan, RunTrial
 
 pytestmark = pytest.mark.measuring
 
@@ -98,6 +99,42 @@ def test_sizes_that_a_network_cannot_take_are_explained(
     assert free.message.endswith("try `multiple: 32`")
     even = run_trial(f"{file}:Joins", input="1x1x96x96", regime={"fresh": {"multiple": 32}})
     assert even.status == "ok", even.message
+
+
+BUCKETS = """
+from dataclasses import dataclass
+from cudnn_sweep.workloads.regime import ShapeRegime
+
+@dataclass(frozen=True, kw_only=True)
+class Buckets(ShapeRegime):
+    varies = "batch and space"
+    step: int = 8
+
+    def period(self, base):
+        return base, (base[0] // 2, base[1], base[2] + self.step, base[3])
+"""
+
+
+def test_a_regime_of_ones_own_is_run_in_the_trial_alone(
+    run_trial: RunTrial, plan_of: MakePlan, tmp_path: Path
+) -> None:
+    net, rules = tmp_path / "nets.py", tmp_path / "rules.py"
+    net.write_text(JOINS)
+    rules.write_text(BUCKETS)
+    asked: dict[str, Any] = {"input": "2x1x16x16", "regime": {f"{rules}:Buckets": {"step": 16}}}
+    outcome = run_trial(f"{net}:Joins", **asked)
+    assert outcome.status == "ok", outcome.message
+    assert outcome.reply is not None and outcome.reply.measured is not None
+    measured = outcome.reply.measured
+    assert [call.shape for call in measured.cold or ()] == [(2, 1, 16, 16), (1, 1, 32, 16)]
+    rules.write_text(f"{BUCKETS}# edited")
+    again = run_trial(f"{net}:Joins", **asked)
+    assert again.reply is not None and again.reply.measured is not None
+    assert again.reply.measured.workload_hash != measured.workload_hash
+    with pytest.raises(WorkloadError, match="unknown parameter 'stp'; allowed: step"):
+        plan_of(f"{net}:Joins", **{**asked, "regime": {f"{rules}:Buckets": {"stp": 16}}})
+    with pytest.raises(WorkloadError, match="Joins is no regime: it stands under `workload`"):
+        plan_of(f"{net}:Joins", **{**asked, "regime": f"{net}:Joins"})
 
 
 LOADS = """

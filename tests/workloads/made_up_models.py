@@ -159,3 +159,31 @@ def examined(step: TimedStep, shape: Shape = IMAGES) -> dict[str, torch.Tensor]:
     assert step.examine is not None
     torch.manual_seed(2)
     return step.examine(step.prepare(shape))
+
+
+class Reader(nn.Module):
+    """Is called with token ids, a mask and labels, and returns its own loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(50, 8)
+        self.head = nn.Linear(8, 2)
+
+    def forward(
+        self, ids: torch.Tensor, mask: torch.Tensor, labels: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        logits = self.head((self.words(ids) * mask[:, :, None]).mean(1))
+        return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+class DictReader(Reader):
+    def forward(self, batch: dict[str, torch.Tensor]) -> Any:  # type: ignore[override]
+        return tuple(super().forward(**batch).values())
+
+
+def make_text(shape: Shape) -> dict[str, torch.Tensor]:
+    return {
+        "ids": torch.randint(50, shape),
+        "mask": torch.ones(shape, dtype=torch.bool),
+        "labels": torch.randint(2, shape[:1]),
+    }

@@ -58,11 +58,11 @@ def run_trial(
     setting = setting_of(cell, device)
     try:
         with _phase(measured, "build"):
+            arriving = cell.shapes().stream(cell.input_shape)
             step = workload.step(setting)
     finally:  # of code that fails too: that it was edited may be why
         with _noted(measured):
             measured.workload_hash = workload_hash(cell)
-    arriving = cell.shapes().stream(cell.input_shape)
     made = MadeShapes()
     with _phase(measured, "cold"):
         _measure_cold(request, made.watching(step), arriving, device, measured)
@@ -73,8 +73,8 @@ def run_trial(
         took_turns = _measure_steady(
             request, workload, step, arriving, device, telemetry, measured, baton
         )
-    if made.others and measured.telemetry.warnings is not None:
-        measured.telemetry.warnings.append("other_shapes")
+    if measured.telemetry.warnings is not None:
+        measured.telemetry.warnings += [*(["other_shapes"] if made.others else []), *step.warnings]
     report()
     if baton is not None and took_turns:
         baton.pass_on(Said(pid=os.getpid()))

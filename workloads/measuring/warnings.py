@@ -2,7 +2,17 @@
 
 from typing import Literal
 
-WarningName = Literal["shared_gpu", "throttled", "power_capped", "clocks_unsettled", "other_shapes"]
+WarningName = Literal[
+    "shared_gpu",
+    "throttled",
+    "power_capped",
+    "clocks_unsettled",
+    "other_shapes",
+    "own_loss_unused",
+]
+
+OF_THE_CODE: tuple[WarningName, ...] = ("other_shapes", "own_loss_unused")
+"""Those that a mended suite or workload ends: they are told at once."""
 
 ADVICE: dict[WarningName, str] = {
     "shared_gpu": "end the other process (nvidia-smi names it) or choose a free GPU by "
@@ -16,4 +26,6 @@ ADVICE: dict[WarningName, str] = {
     "and measure again: it moved by more than 5% while times were taken",
     "other_shapes": "let the workload's `prepare` make the shape that it is asked for: no tensor of what it "
     "returned had it, so that regime and input shape are not what was timed",
+    "own_loss_unused": "say `loss: own` under `model` (`sweep try --loss own`): the model returns a loss of its "
+    "own, which the step does not use, so that other work was timed than in your training",
 }

@@ -17,6 +17,8 @@ class ModelChoice:
 
     arguments: dict[str, JsonValue] = field(default_factory=dict)
     """Keyword arguments of the class or function that makes it."""
+    inputs: JsonValue = None
+    """What it is called with, as a suite says it; None: one float tensor."""
     loss: str = MEAN_SQUARE
     optimiser: str = "sgd"
     optimiser_parameters: dict[str, float] = field(default_factory=dict)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 Loss = Callable[[Any], "torch.Tensor"]
 
 MEAN_SQUARE = "mean_square"
+OWN = "own"
 SEED = 0  # of random classes: all configs get the same
 
 
@@ -70,7 +71,38 @@ class CrossEntropy:
         return torch.nn.functional.cross_entropy(scores, self._classes[shape])
 
 
-LOSSES: dict[str, Callable[[], Loss]] = {MEAN_SQUARE: MeanSquare, "cross_entropy": CrossEntropy}
+class OwnLoss:
+    """The loss that the model returns itself."""
+
+    def __call__(self, output: Any) -> "torch.Tensor":
+        found = own_loss(output)
+        if found is None:
+            raise WorkloadError(
+                f"loss {OWN} takes the model's own, the model returned a {type(output).__name__}; allowed: a "
+                "dict or object with a scalar `loss`, a tuple whose first is a scalar, or a scalar"
+            )
+        return found
+
+
+def own_loss(output: Any) -> "torch.Tensor | None":
+    """The scalar among what a model returns that is its loss, where there is one."""
+    import torch
+
+    if isinstance(output, Mapping):
+        found = output.get("loss")
+    elif isinstance(output, tuple | list) and not hasattr(output, "loss"):
+        found = output[0] if output else None
+    else:
+        found = getattr(output, "loss", output)
+    is_loss = isinstance(found, torch.Tensor) and found.dim() == 0 and found.is_floating_point()
+    return found if is_loss else None
+
+
+LOSSES: dict[str, Callable[[], Loss]] = {
+    MEAN_SQUARE: MeanSquare,
+    "cross_entropy": CrossEntropy,
+    OWN: OwnLoss,
+}
 
 
 def check_loss(name: str) -> None:

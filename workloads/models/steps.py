@@ -1,19 +1,28 @@
 """Training and inference of a model named by import path, `torchvision.models:resnet50`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.measuring.warnings import WarningName
 from cudnn_sweep.workloads.models.choice import ModelChoice
-from cudnn_sweep.workloads.models.loss import floating_tensors, make_loss
+from cudnn_sweep.workloads.models.inputs import Called, make_prepare
+from cudnn_sweep.workloads.models.loss import (
+    LOSSES,
+    OWN,
+    floating_tensors,
+    make_loss,
+    own_loss,
+)
 from cudnn_sweep.workloads.models.module import ALLOWED, Source, is_source, make_module
 from cudnn_sweep.workloads.models.optimiser import make_optimiser
+from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, pay_unrelated_step
 
 Tensors = dict[str, torch.Tensor]
@@ -47,14 +56,16 @@ def _build(name: str, source: Source, setting: Setting) -> TimedStep:
     assert setting.model is not None
     net = setting.place(make_module(name, source, setting.model.arguments))
     if setting.direction == "inference":
-        return _inference(net, setting)
+        return _inference(net, setting.model, setting)
     if not any(weight.requires_grad for weight in net.parameters()):
         raise WorkloadError(f"model {name} has nothing to train; allowed: `direction: inference`")
     return _training(net, setting.model, setting)
 
 
 def _training(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedStep:
-    """A step is zero_grad, forward, loss, backward, optimiser."""
+    """A step is zero_grad, forward, loss, backward, optimiser. That the model's own loss is not used is told of
+    the first one.
+    """
     net.train()
     weights = {name: weight for name, weight in net.named_parameters() if weight.requires_grad}
     optimiser = make_optimiser(choice.optimiser, choice.optimiser_parameters).make(
@@ -65,13 +76,20 @@ def _training(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedSte
         enabled=setting.precision.autocast == "float16" and not setting.reference,
     )
     loss_of = make_loss(choice.loss)
+    prepare, call = _inputs(net, choice, setting)
+    warnings: set[WarningName] = set()
+    is_first = choice.loss in LOSSES and choice.loss != OWN
 
-    def forward(inputs: torch.Tensor) -> torch.Tensor:
-        output = setting.forward(net, inputs)
+    def forward(inputs: Any) -> torch.Tensor:
+        nonlocal is_first
+        output = setting.forward(call, inputs)
+        if is_first and own_loss(output) is not None and not isinstance(output, torch.Tensor):
+            warnings.add("own_loss_unused")
+        is_first = False
         with setting.region():
             return loss_of(output)
 
-    def run(inputs: torch.Tensor) -> torch.Tensor:
+    def run(inputs: Any) -> torch.Tensor:
         optimiser.zero_grad()
         loss = forward(inputs)
         scaler.scale(loss).backward()
@@ -79,7 +97,7 @@ def _training(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedSte
         scaler.update()
         return loss.detach()
 
-    def examine(inputs: torch.Tensor) -> Tensors:
+    def examine(inputs: Any) -> Tensors:
         """Gradients at the first scale at which they are finite, as the scaler's search would end."""
         scale = scaler.get_scale()
         while True:
@@ -95,23 +113,38 @@ def _training(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedSte
                 return {"loss": loss.detach(), **gradients}
             scale /= 2
 
-    return TimedStep(prepare=setting.random, run=run, examine=examine)
+    return TimedStep(prepare=prepare, run=run, examine=examine, warnings=warnings)
 
 
-def _inference(net: nn.Module, setting: Setting) -> TimedStep:
+def _inference(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedStep:
     net.eval()
+    prepare, call = _inputs(net, choice, setting)
 
     @torch.no_grad()
-    def run(inputs: torch.Tensor) -> None:
+    def run(inputs: Any) -> None:
         with setting.region():
-            net(inputs)
+            call(inputs)
 
     @torch.no_grad()
-    def examine(inputs: torch.Tensor) -> Tensors:
+    def examine(inputs: Any) -> Tensors:
         with _as_if_first(net, setting.device), setting.region():
-            return floating_tensors(net(inputs))
+            return floating_tensors(call(inputs))
 
-    return TimedStep(prepare=setting.random, run=run, examine=examine)
+    return TimedStep(prepare=prepare, run=run, examine=examine)
+
+
+def _inputs(
+    net: nn.Module, choice: ModelChoice, setting: Setting
+) -> tuple[Callable[[Shape], Any], Callable[[Any], Any]]:
+    """What makes a step's inputs, and what calls the model with them."""
+    if choice.inputs is None:
+        return setting.random, net
+
+    def call(inputs: Called) -> Any:
+        arguments, by_name = inputs
+        return net(*arguments, **by_name)
+
+    return make_prepare(choice.inputs, setting), call
 
 
 @contextmanager

@@ -1,0 +1,122 @@
+"""Shapes that a user lists in a file."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cudnn_sweep.cluster.errors import LaunchFileError
+from cudnn_sweep.cluster.strict_yaml import read_strict
+from cudnn_sweep.workloads.cell import Cell
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.suite import SuiteSpec
+from tests.conftest import ROOT
+
+NET = "net.py:Net"
+FACTS = {
+    NET: WorkloadFacts(
+        directions=("training",), varies=("batch", "space"), input_shape=None, is_model=True
+    )
+}
+TABLE = "batch,height,width,count\n8,64,96,30\n8,96,64,10\n4,64,96,1\n"
+
+
+def cells_of(folder: Path, table: str, regime: str = "", **more: str) -> list[Cell]:
+    """Of a suite whose file lies in another folder than the one that tests run in."""
+    (folder / "shapes.csv").write_text(table)
+    keys = {"input": "8x3x96x96", "regime": regime or "{listed: {file: shapes.csv}}", **more}
+    lines = "".join(f"    {key}: {value}\n" for key, value in keys.items())
+    (folder / "suite.yaml").write_text(f"cells:\n  - workload: {NET}\n{lines}")
+    suite = read_strict(folder / "suite.yaml", SuiteSpec)
+    sent = SuiteSpec.model_validate_json(suite.model_dump_json())
+    assert sent == suite, "a node has no such file"
+    return expand_cells(sent, FACTS, device="cpu", gpu="any")
+
+
+def test_shapes_come_as_often_as_they_are_counted(tmp_path: Path) -> None:
+    (cell,) = cells_of(tmp_path, TABLE)
+    period = cell.shapes().period(cell.input_shape)
+    assert period is not None
+    counted = {(8, 3, 64, 96): 30, (8, 3, 96, 64): 10, (4, 3, 64, 96): 1}
+    assert Counter(period) == counted, "an epoch of fewer steps than `draws` comes whole"
+    assert list(period) != sorted(period), "in random order"
+    (cell,) = cells_of(tmp_path, TABLE.replace("30", "300000"))
+    drawn = cell.shapes().period(cell.input_shape)
+    assert drawn is not None and len(drawn) == 100
+    assert Counter(drawn).most_common(1)[0] == ((8, 3, 64, 96), 100)
+
+
+def test_a_cell_is_known_by_what_its_file_says(tmp_path: Path) -> None:
+    ids = [
+        cells_of(tmp_path, table)[0].cell_id
+        for table in (TABLE, f"# of March\n{TABLE}\n", TABLE.replace("30", "31"))
+    ]
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_what_a_file_leaves_out_is_the_cells(tmp_path: Path) -> None:
+    found = cells_of(tmp_path, "height,width\n32,64\n", batch="[2, 4]")
+    assert [cell.shapes().period(cell.input_shape) for cell in found] == [
+        ((2, 3, 32, 64),),
+        ((4, 3, 32, 64),),
+    ]
+    (volumes,) = cells_of(tmp_path, "batch,depth,height,width\n1,8,9,7\n", input="2x3x8x8x8")
+    assert volumes.shapes().period(volumes.input_shape) == ((1, 3, 8, 9, 7),)
+    (sentences,) = cells_of(tmp_path, "length,count\n5,2\n", input="2x16")
+    assert sentences.shapes().period(sentences.input_shape) == ((2, 5), (2, 5))
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            "batch,height,width\n4,64,x\n",
+            "shapes.csv:2: width: found 'x', wanted a whole number of",
+        ),
+        ("# a\nbatch,height,width\n4,64\n", "shapes.csv:3: found 2 values, wanted 3: batch,height"),
+        (
+            "batch,heigth,width\n4,64,8\n",
+            "shapes.csv:1: found the columns batch,heigth,width; allow",
+        ),
+        (
+            "batch,count\n4,0\n",
+            "shapes.csv:2: count: found '0', wanted a whole number of 1 or more",
+        ),
+        ("batch\n", "shapes.csv: found 0 shapes, allowed are a header and 1 to 10,000"),
+        ("count\n3\n", "shapes.csv:1: found the columns count; allowed: batch, then length or"),
+    ],
+)
+def test_a_mistake_in_the_file_has_its_line(tmp_path: Path, table: str, message: str) -> None:
+    with pytest.raises(LaunchFileError) as error:
+        cells_of(tmp_path, table)
+    assert str(error.value).startswith(f"{tmp_path}/suite.yaml:4: cells[0].regime.listed: ")
+    assert message in str(error.value)
+
+
+def test_other_mistakes_are_named(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match="has the sizes length; the input 8x3x96x96 has height"):
+        cells_of(tmp_path, "length\n4\n")
+    with pytest.raises(WorkloadError, match="regime listed needs a file"):
+        cells_of(tmp_path, TABLE, "listed")
+    with pytest.raises(LaunchFileError, match="gone.csv: cannot be read: No such file"):
+        cells_of(tmp_path, TABLE, "{listed: {file: gone.csv}}")
+    with pytest.raises(LaunchFileError, match=re.escape("did you mean `file`?")):
+        cells_of(tmp_path, TABLE, "{listed: {fil: shapes.csv}}")
+
+
+def test_the_recipe_of_the_document_writes_such_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "docs" / "your-training.md").read_text()
+    (recipe,) = re.findall(
+        r"((?:^    .*\n|^\n)+)", text.partition("write_shapes.py")[2], re.MULTILINE
+    )[:1]
+    code = "\n".join(line[4:] for line in recipe.splitlines())
+    monkeypatch.chdir(tmp_path)
+    example = ROOT / "docs" / "examples" / "segmenter"
+    monkeypatch.syspath_prepend(str(example))
+    exec(compile(code, "write_shapes.py", "exec"), {})  # noqa: S102  # our own document's
+    (cell,) = cells_of(tmp_path, (tmp_path / "shapes.csv").read_text())
+    assert sum(each.count for each in cell.listed_shapes) == 64 / 8

@@ -1,0 +1,142 @@
+"""Models that are called with other things than one float tensor, and those that return their loss."""
+
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.models.loss import make_loss
+from cudnn_sweep.workloads.suite import SuiteSpec
+from tests.workloads.made_up_models import Detected, build, here, setting
+
+IDS = {"shape": ["batch", "length"], "dtype": "int64", "below": 50}
+MASK = {"shape": ["batch", "length"], "dtype": "bool", "value": True}
+LABELS = {"shape": ["batch"], "dtype": "int64", "below": 2}
+TEXT = {"ids": IDS, "mask": MASK, "labels": LABELS}
+SHAPE = (4, 7)
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs"),
+    [
+        ("Reader", TEXT),
+        ("Reader", [IDS, MASK, LABELS]),
+        ("DictReader", [TEXT]),
+        ("Reader", here("make_text")),
+    ],
+)
+def test_a_model_is_called_as_its_inputs_say(model: str, inputs: Any) -> None:
+    step = build(here(model), setting(inputs=inputs, loss="own"))
+    made = step.prepare(SHAPE)
+    loss = step.run(made)
+    assert loss.dim() == 0 and float(loss) > 0
+    assert not step.warnings
+    tensors = [each for each in torch.utils._pytree.tree_leaves(made)]
+    assert [tuple(each.shape) for each in tensors] == [SHAPE, SHAPE, SHAPE[:1]]
+    assert tensors[0].dtype == torch.int64 and 0 <= tensors[0].min() <= tensors[0].max() < 50
+    assert tensors[1].dtype == torch.bool and bool(tensors[1].all())
+    assert step.examine is not None and "loss" in step.examine(made)
+
+
+def test_floating_inputs_take_the_precision_and_others_keep_their_type() -> None:
+    inputs = [
+        {"shape": ["batch", 3, "height", "width"]},
+        {"shape": [1], "dtype": "float32"},
+        LABELS,
+    ]
+    wanted = setting("inference", "bf16", layout="channels_last", inputs=inputs)
+    (images, scale, labels), _ = build(here("Plain"), wanted).prepare((2, 3, 8, 9))
+    assert images.shape == (2, 3, 8, 9) and images.dtype == torch.bfloat16
+    assert images.is_contiguous(memory_format=torch.channels_last)
+    assert (scale.dtype, labels.dtype) == (torch.float32, torch.int64)
+
+
+def test_a_loss_that_is_left_out_is_told_once() -> None:
+    step = build(here("Reader"), setting(inputs=TEXT))
+    assert not step.warnings
+    step.run(step.prepare(SHAPE))
+    assert step.warnings == {"own_loss_unused"}
+    silent = build(here("Plain"), setting())
+    silent.run(silent.prepare((4, 3, 8, 8)))
+    assert not silent.warnings
+
+
+def test_own_losses_are_found_where_models_put_them() -> None:
+    loss, logits = torch.tensor(2.0), torch.ones(3, 2)
+    own = make_loss("own")
+    for output in ({"loss": loss, "logits": logits}, (loss, logits), [loss], loss):
+        assert own(output) is loss
+    others: tuple[Any, ...] = (
+        {"logits": logits},
+        (logits, loss),
+        logits,
+        Detected(logits, []),
+        (),
+        None,
+    )
+    for output in others:
+        with pytest.raises(
+            WorkloadError, match="loss own takes the model's own, the model returned"
+        ):
+            own(output)
+
+
+FACTS = {
+    "net.py:Net": WorkloadFacts(
+        directions=("training",), varies=("batch", "space"), input_shape=None, is_model=True
+    )
+}
+
+
+def planned(inputs: Any, **more: Any) -> None:
+    cell = {"workload": "net.py:Net", "input": "16x128", "model": {"inputs": inputs}, **more}
+    suite = SuiteSpec.model_validate({"cells": [cell]})
+    (found,) = expand_cells(suite, FACTS, device="cpu", gpu="any")
+    assert found.model is not None and found.model.inputs == inputs
+
+
+@pytest.mark.parametrize(
+    ("inputs", "more", "message"),
+    [
+        (
+            {"ids": {**IDS, "shape": ["batch", "height"]}},
+            {},
+            "'height'; the input 16x128 has batch, l",
+        ),
+        ([{"shape": [16, 128]}], {}, "found no shape with batch; write the name"),
+        (
+            [LABELS],
+            {"regime": "lengths"},
+            "found no shape with length, and regime lengths varies it",
+        ),
+    ],
+)
+def test_sizes_that_nothing_would_vary_are_refused(inputs: Any, more: Any, message: str) -> None:
+    with pytest.raises(WorkloadError, match=message):
+        planned(inputs, **{"input": "16x2048" if more else "16x128", **more})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (
+            {"ids": {"shape": ["batch"], "dtype": "int64"}},
+            "either `below` or `value`, found neither",
+        ),
+        ({"ids": {"shape": ["batch"], "below": 3}}, "`below` is of whole numbers"),
+        ({"ids": {"shape": ["batch"], "dtype": "uint8", "below": 300}}, "uint8 holds 0 to 255"),
+        ("nets.py", "expected FILE.py:NAME of a function"),
+    ],
+)
+def test_tensors_that_cannot_be_are_refused(inputs: Any, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        planned(inputs)
+
+
+def test_inputs_are_part_of_the_cell() -> None:
+    planned(TEXT)
+    planned([TEXT, {"shape": ["batch", 1]}])
+    planned(here("make_text"))

@@ -1,0 +1,174 @@
+"""Shapes that a user lists in a file, `batch,height,width,count`, and how often each comes."""
+
+import csv
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, Field, ValidationInfo, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.problem import Shape, named_sizes, sizes_text, space_names
+from cudnn_sweep.workloads.regime import ShapeRegime
+from cudnn_sweep.workloads.strict import STRICT
+
+SPACES = ({"length"}, {"height", "width"}, {"depth", "height", "width"})
+COUNT = "count"
+MOST_BYTES = 2**20
+MOST_ROWS = 10_000  # each is in every record
+LARGEST = 2**31 - 1
+MOST_DRAWS = 10_000  # a timed group is a whole period
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedShape:
+    """An input's shape, and how often it comes."""
+
+    shape: Shape
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed(ShapeRegime):
+    """Those shapes, whatever the base; see ListedSpec for `draws`."""
+
+    name = "listed"
+    varies = "batch and space"
+
+    shapes: tuple[ListedShape, ...]
+    draws: int
+    seed: int
+
+    def period(self, base: Shape) -> tuple[Shape, ...]:
+        draw = random.Random(self.seed)
+        if sum(each.count for each in self.shapes) <= self.draws:
+            epoch = [each.shape for each in self.shapes for _ in range(each.count)]
+            return tuple(draw.sample(epoch, len(epoch)))
+        shapes, counts = zip(*((each.shape, each.count) for each in self.shapes), strict=True)
+        return tuple(draw.choices(shapes, counts, k=self.draws))
+
+    def parameters(self) -> dict[str, float]:
+        return {"draws": float(self.draws), "seed": float(self.seed)}
+
+
+class ListedSpec(BaseModel):
+    """Shapes from a file, drawn as often as each is counted there."""
+
+    model_config = STRICT
+
+    file: str = Field(min_length=1)
+    """CSV with the columns `batch` (else the cell's), `length` or `height,width` or `depth,height,width` (else
+    the cell's), and `count` (else 1). Relative to the YAML file that names it."""
+    draws: int = Field(default=100, ge=1, le=MOST_DRAWS)
+    """Steps before the shapes come again. Where the counts add up to no more, each comes as often as counted,
+    in random order; else so many are drawn by count."""
+    seed: int = 0
+    """Of the draws, which are the same for every config and replicate."""
+    rows: SkipJsonSchema[tuple[dict[str, int], ...]] = ()
+    """What the file says: it is read where the YAML file is, and sent along."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, given: object, info: ValidationInfo) -> object:
+        if not isinstance(given, dict) or not isinstance(given.get("file"), str):
+            return given
+        if info.context is None and "rows" in given:
+            return {**given, "rows": tuple(given["rows"])}  # sent along
+        if "rows" in given:
+            raise ValueError("found `rows`, allowed: file, draws, seed")
+        folder = Path(info.context["folder"]) if info.context else Path()
+        return {**given, "rows": read_rows(folder, given["file"])}
+
+    @property
+    def name(self) -> str:
+        """Of the regime, in plans and records."""
+        return f"{Listed.name} {self.file}"
+
+    @property
+    def varies(self) -> set[str]:
+        names = set(self.rows[0]) - {COUNT}
+        return {"batch" if name == "batch" else "space" for name in names}
+
+    def rule(self, base: Shape) -> Listed:
+        """Of inputs like `base`, which says what the file leaves out. Raises WorkloadError."""
+        space = [name for name in self.rows[0] if name not in ("batch", COUNT)]
+        if space and set(space) != set(space_names(base)):
+            raise WorkloadError(
+                f"regime listed: {self.file} has the sizes {','.join(space)}; the input "
+                f"{sizes_text(base)} has {','.join(space_names(base))}"
+            )
+        sizes = named_sizes(base)
+        counts: Counter[Shape] = Counter()
+        for row in self.rows:
+            counts[tuple((sizes | row)[name] for name in sizes)] += row[COUNT]
+        shapes = tuple(ListedShape(shape=shape, count=count) for shape, count in counts.items())
+        return Listed(shapes=shapes, draws=self.draws, seed=self.seed)
+
+
+class ListedChoice(BaseModel):
+    """`regime: {listed: {file: shapes.csv}}`."""
+
+    model_config = STRICT
+
+    listed: ListedSpec
+
+
+def read_rows(folder: Path, file: str) -> tuple[dict[str, int], ...]:
+    """Raises ValueError, which names the line, what was found and what is allowed."""
+    path = folder / file
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror}, found {file!r}") from None
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"{path}: found more than the {MOST_BYTES:,} bytes allowed")
+    try:
+        lines = data.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: found bytes that are no UTF-8 text") from None
+    numbered = [
+        (number, line)
+        for number, line in enumerate(lines, start=1)
+        if line.strip() and not line.startswith("#")
+    ]
+    if len(numbered) < 2 or len(numbered) > MOST_ROWS + 1:
+        found = f"{max(0, len(numbered) - 1):,} shapes"
+        raise ValueError(f"{path}: found {found}, allowed are a header and 1 to {MOST_ROWS:,}")
+    names = _columns(f"{path}:{numbered[0][0]}", _cells(numbered[0][1]))
+    return tuple(_row(f"{path}:{number}", names, _cells(line)) for number, line in numbered[1:])
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in next(csv.reader([line]))]
+
+
+def _columns(where: str, names: Sequence[str]) -> Sequence[str]:
+    space = set(names) - {"batch", COUNT}
+    says_nothing = not space and "batch" not in names
+    if len(set(names)) < len(names) or says_nothing or (space and space not in SPACES):
+        raise ValueError(
+            f"{where}: found the columns {','.join(names)[:200]}; allowed: batch, then length or height,width "
+            "or depth,height,width, then count, of which batch or the sizes, and count, may be left out"
+        )
+    return names
+
+
+def _row(where: str, names: Sequence[str], cells: Sequence[str]) -> dict[str, int]:
+    if len(cells) != len(names):
+        raise ValueError(
+            f"{where}: found {len(cells)} values, wanted {len(names)}: {','.join(names)}"
+        )
+    return {COUNT: 1} | dict(_numbers(where, names, cells))
+
+
+def _numbers(where: str, names: Sequence[str], cells: Sequence[str]) -> Iterator[tuple[str, int]]:
+    for name, cell in zip(names, cells, strict=True):
+        if not (cell.isascii() and cell.isdecimal() and 1 <= int(cell[:20]) <= LARGEST):
+            raise ValueError(
+                f"{where}: {name}: found {cell[:40]!r}, wanted a whole number of 1 or more"
+            )
+        yield name, int(cell)

@@ -1,0 +1,193 @@
+"""What a model is called with, where that is not one float tensor: token ids, masks, labels, several tensors."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    TypeAdapter,
+    model_validator,
+)
+
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.problem import Shape, named_sizes, sizes_text, space_names
+from cudnn_sweep.workloads.strict import STRICT
+from cudnn_sweep.workloads.user_code import import_named
+
+if TYPE_CHECKING:
+    from cudnn_sweep.workloads.workload import Setting
+
+SizeName = Literal["batch", "channels", "length", "depth", "height", "width"]
+PARTS = {"batch": "batch", "length": "space", "depth": "space", "height": "space", "width": "space"}
+WHOLE = ("int64", "int32", "uint8")
+
+
+class TensorSpec(BaseModel):
+    """A tensor of random numbers that a model is called with."""
+
+    model_config = STRICT
+
+    shape: list[Annotated[int, Field(ge=1, lt=2**31)] | SizeName]
+    """Numbers, and names of the cell's `input`, which regimes and `batch` vary: batch, channels, and length, or
+    height and width, or depth, height and width. `[]` is a scalar."""
+    dtype: Literal["int64", "int32", "uint8", "bool", "float32"] | None = None
+    """Left out: floating point, in the cell's precision and layout."""
+    below: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    """Of whole numbers: random ones from 0 up to this, which is not among them. A vocabulary, or classes."""
+    value: bool | int | float | None = None
+    """Every element is this, as 1 in a mask that hides nothing; else numbers are random."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        whole = self.dtype in WHOLE
+        if whole and (self.below is None) == (self.value is None):
+            found = "neither" if self.below is None else "both"
+            raise ValueError(f"{self.dtype} takes either `below` or `value`, found {found}")
+        if not whole and self.below is not None:
+            raise ValueError(
+                f"`below` is of whole numbers ({', '.join(WHOLE)}), found dtype {self.dtype or 'left out'}"
+            )
+        if self.dtype == "uint8" and max(self.below or 0, (self.value or 0) + 1) > 256:
+            raise ValueError("uint8 holds 0 to 255, found more")
+        if whole and isinstance(self.value, float):
+            raise ValueError(f"{self.dtype} takes a whole number, found {self.value}")
+        return self
+
+    def sizes(self, shape: Shape) -> Shape:
+        """Of a step whose shape is this. Raises WorkloadError for a name that it has not."""
+        named = named_sizes(shape)
+        for size in self.shape:
+            if isinstance(size, str) and size not in named:
+                raise WorkloadError(
+                    f"model.inputs: found the size {size!r}; the input {sizes_text(shape)} has "
+                    f"{', '.join(named)}"
+                )
+        return tuple(named[size] if isinstance(size, str) else size for size in self.shape)
+
+    def make(self, shape: Shape, setting: "Setting") -> Any:
+        """A torch.Tensor on the device."""
+        import torch
+
+        sizes = self.sizes(shape)
+        if self.dtype is None:
+            if self.value is None:
+                return setting.random(sizes)
+            return setting.like_inputs(torch.full(sizes, float(self.value)))
+        kind, device = getattr(torch, self.dtype), setting.device
+        if self.value is not None:
+            return torch.full(sizes, self.value, dtype=kind, device=device)
+        if self.dtype == "float32":
+            return torch.randn(sizes, device=device)
+        return torch.randint(self.below or 2, sizes, device=device).to(kind)
+
+
+def _kind(given: object) -> str:
+    """A mapping of mappings names tensors; any other is one, or meant to be."""
+    inner = list(given.values()) if isinstance(given, Mapping) else []
+    return (
+        "named"
+        if inner and all(isinstance(each, Mapping | BaseModel) for each in inner)
+        else "tensor"
+    )
+
+
+def _reference(name: str) -> str:
+    if ":" not in name:
+        raise ValueError(
+            f"expected FILE.py:NAME of a function that is given a shape, found {name!r}"
+        )
+    return name
+
+
+Named = dict[str, TensorSpec]
+Argument = Annotated[
+    Annotated[TensorSpec, Tag("tensor")] | Annotated[Named, Tag("named")], Discriminator(_kind)
+]
+Inputs = Annotated[str, AfterValidator(_reference)] | list[Argument] | Named
+INPUTS: TypeAdapter[Inputs] = TypeAdapter(Inputs)
+
+
+def as_json(inputs: Inputs | None) -> JsonValue:
+    """As a suite says it, without what is left out there."""
+    found: JsonValue = (
+        None if inputs is None else INPUTS.dump_python(inputs, mode="json", exclude_none=True)
+    )
+    return found
+
+
+def check_inputs(
+    inputs: Inputs | None, model: str, shape: Shape, regime: str, varies: set[str]
+) -> None:
+    """Raises WorkloadError for sizes that an input of this shape has not, or that would stay as they are."""
+    if inputs is None or isinstance(inputs, str):
+        return
+    tensors = list(_tensors(inputs))
+    for each in tensors:
+        each.sizes(shape)
+    named = {PARTS.get(size) for each in tensors for size in each.shape if isinstance(size, str)}
+    for part in sorted({"batch", *varies}):
+        if part not in named:
+            by = f", and regime {regime} varies it" if part in varies else ""
+            wanted = [
+                name for name, of in PARTS.items() if of == part and name in named_sizes(shape)
+            ]
+            raise WorkloadError(
+                f"model {model}: model.inputs: found no shape with {' or '.join(wanted)}{by}; write the name "
+                f"for the size, as in `shape: [batch, {space_names(shape)[0]}]`"
+            )
+
+
+def _tensors(inputs: list[Argument] | Named) -> Iterator[TensorSpec]:
+    for each in inputs.values() if isinstance(inputs, dict) else inputs:
+        yield from [each] if isinstance(each, TensorSpec) else each.values()
+
+
+Called = tuple[tuple[Any, ...], dict[str, Any]]
+"""Arguments of a call, and its keyword arguments."""
+
+
+def make_prepare(inputs: JsonValue, setting: "Setting") -> Callable[[Shape], Called]:
+    """Makes what a model is called with at a shape."""
+    if isinstance(inputs, str):
+        return _made_by(inputs, setting)
+    spec = INPUTS.validate_python(inputs)
+
+    def make(each: Argument, shape: Shape) -> Any:
+        if isinstance(each, TensorSpec):
+            return each.make(shape, setting)
+        return {name: tensor.make(shape, setting) for name, tensor in each.items()}
+
+    def prepare(shape: Shape) -> Called:
+        assert not isinstance(spec, str)
+        if isinstance(spec, dict):
+            return (), {name: make(each, shape) for name, each in spec.items()}
+        return tuple(make(each, shape) for each in spec), {}
+
+    return prepare
+
+
+def _made_by(name: str, setting: "Setting") -> Callable[[Shape], Called]:
+    """A user's function: a dict is keyword arguments, a tuple or list arguments, anything else the one there is."""
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    function = import_named(name)
+    if not callable(function):
+        raise WorkloadError(f"inputs {name} is a {type(function).__name__}; allowed: a function")
+
+    def placed(tensor: torch.Tensor) -> torch.Tensor:
+        floating = tensor.is_floating_point()
+        return setting.like_inputs(tensor) if floating else tensor.to(setting.device)
+
+    def prepare(shape: Shape) -> Called:
+        made = tree_map_only(torch.Tensor, placed, function(shape))
+        if isinstance(made, dict):
+            return (), made
+        return (tuple(made) if isinstance(made, tuple | list) else (made,)), {}
+
+    return prepare
