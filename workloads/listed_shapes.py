@@ -109,11 +109,12 @@ class ListedSpec(BaseModel):
 
 
 class ListedChoice(BaseModel):
-    """`regime: {listed: {file: shapes.csv}}`."""
+    """The shapes that come and how often, as a CSV counts them: `regime: {listed: {file: shapes.csv}}`."""
 
     model_config = STRICT
 
     listed: ListedSpec
+    """The file, and how many of its shapes are drawn."""
 
 
 def read_rows(folder: Path, file: str) -> tuple[dict[str, int], ...]:

@@ -62,6 +62,9 @@ SECTIONS = {  # what the schema calls it: the heading, and where it stands
     "CellAxes": ("cells", BOTH),
     "BatchByDevice": ("batch", "a cell"),
     "ModelSpec": ("model", "a cell"),
+    "TensorSpec": ("inputs", "`model`, each in a list or under its name"),
+    "ListedChoice": ("Shapes from a file", "`regime` of a cell"),
+    "ListedSpec": ("listed", "`regime` of a cell"),
     "CudnnConfig": ("configs", BOTH),
     "MeasureSpec": ("measure", BOTH),
     "ProblemSpec": ("problems", f"{BOTH}, each under its name"),
@@ -123,7 +126,8 @@ def _named(key: str, defs: Mapping[str, Schema]) -> Iterator[str]:
     """What the key may name, with the parameters of each."""
     owner = "ModelSpec" if key == "optimiser" else "CellAxes"
     alternatives = defs[owner]["properties"][key]["anyOf"]
-    (choices,) = (each["properties"] for each in alternatives if "properties" in each)
+    ways = [way for each in alternatives for way in each.get("oneOf", [each])]
+    (choices,) = (each["properties"] for each in ways if "properties" in each)
     example = next(name for name, each in choices.items() if each["properties"])
     parameter = next(reversed(choices[example]["properties"]))
     yield (
@@ -156,10 +160,10 @@ def _type(key: str, schema: Schema) -> str:
         return f"[{heading}](#{heading.replace('.', '')})"
     if "enum" in schema:
         return ", ".join(f"`{each}`" for each in schema["enum"])
-    if "anyOf" in schema:
-        kinds = [_type(key, each) for each in schema["anyOf"] if each.get("type") != "null"]
+    if ways := schema.get("anyOf") or schema.get("oneOf"):
+        kinds = [_type(key, each) for each in ways if each.get("type") != "null"]
         lists = [f"list of {kind}" for kind in kinds]
-        alone = [kind for kind in kinds if kind not in lists]
+        alone = list(dict.fromkeys(kind for kind in kinds if kind not in lists))
         listed = ", or a list" if len(alone) < len(kinds) else ""
         return " or ".join(alone) + listed
     return _simple_type(key, schema)

@@ -105,8 +105,9 @@ def _narrowed(schema: JsonSchemaValue, known: Mapping[str, JsonSchemaValue]) -> 
     if isinstance(kind, str) and kind in known:
         return known[kind] | {"default": schema["default"]} if "default" in schema else known[kind]
     inner: dict[str, Any] = {}
-    if "anyOf" in schema:
-        inner["anyOf"] = [_narrowed(each, known) for each in schema["anyOf"]]
+    for way in ("anyOf", "oneOf"):
+        if way in schema:
+            inner[way] = [_narrowed(each, known) for each in schema[way]]
     if "items" in schema:
         inner["items"] = _narrowed(schema["items"], known)
     return schema | inner
@@ -122,7 +123,12 @@ def _known() -> dict[str, dict[str, JsonSchemaValue]]:
         "precision": {"string": _enum(PRECISIONS)},
         "layout": {"string": _enum(LAYOUTS)},
         "loss": {"string": {"anyOf": [_enum(LOSSES), OWN]}},
-        "regime": {"string": _enum(regimes), "object": _with_parameters(regime_types())},
+        "regime": {
+            "string": {"anyOf": [_enum(regimes), OWN]},
+            "object": _with_parameters(regime_types())
+            | {"patternProperties": {OWN["pattern"]: {}}},
+        },
+        "inputs": {"string": OWN},
         "state": {
             "string": _enum(sorted(state_types())),
             "object": _with_parameters(state_types()),
