@@ -121,7 +121,12 @@ class RunRecord:
     ]
     plan_hash: Annotated[str, "hash of the plan: its trials, their order, how they measure"]
     plan_trials: Annotated[
-        int, "trials in the plan: a sweep with as many keys is finished, those of repeats left out"
+        int,
+        "trials in the plan, with `looks` at most: a sweep with as many keys is finished, those of repeats left out",
+    ]
+    looks: Annotated[
+        list[int] | None,
+        "after how many blocks of a cell the sweep asks whether it is decided; null where the number is fixed",
     ]
     shard: Annotated[int | None, "part of the plan that its launch ran, from 1; null: all of it"]
     shards: Annotated[int | None, "into how many parts the plan was split"]

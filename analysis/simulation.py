@@ -33,6 +33,8 @@ EMPTY_BLOCKS = (2, 3, 5)
 EMPTY_GAINS = -np.log1p([0.05, 0.5, 2.0])  # from one twentieth to a third of the time
 EMPTY_TARGET = 0.9
 
+LEAST_FEWER = 3.0  # times fewer blocks than the most, where cells are looked at until decided
+
 # Monte-Carlo standard errors by which a target must be missed: chance does it once in 700.
 LEEWAY = 3
 
@@ -64,9 +66,15 @@ select
     ln(ratio_low) as low,
     ln(ratio_high) as high,
     wall_verdict as verdict,
-    ln(ratio_high / ratio) / t_95(blocks - 1) as se,
-    p_of_effect(ln(ratio), se, blocks - 1, ln(1 + $min_effect)) as p,
-    p_of_effect(ln(ratio), se, blocks - 1, 0) as p_of_any
+    ln(ratio_high / ratio) / t_half(blocks - 1, error_share) as se,
+    p_of_effect(ln(ratio), se, blocks - 1, ln(1 + $min_effect)) / error_share as p,
+    p_of_effect(ln(ratio), se, blocks - 1, 0) / error_share as p_of_any
+from ({question})
+order by cell_id::bigint
+"""
+
+STATES = """
+select state
 from ({question})
 order by cell_id::bigint
 """
@@ -124,6 +132,9 @@ class Figures:
     noise: Noise
     blocks: int
     is_promised: bool
+    asked: float
+    """Blocks that a cell had in the mean: fewer where it was looked at until it was decided."""
+    is_until: bool
 
     coverage: Share
     """Intervals of the ratio that hold the true one."""
@@ -152,7 +163,17 @@ class Figures:
 
     def missed(self) -> list[str]:
         """The names of the targets that are missed."""
-        return [name for name, (low, high) in TARGETS.items() if self.share(name).misses(low, high)]
+        targets = UNTIL_TARGETS if self.is_until else TARGETS
+        missed = [
+            name for name, (low, high) in targets.items() if self.share(name).misses(low, high)
+        ]
+        few = not self.is_until or self.fewer >= LEAST_FEWER
+        return missed if few else [*missed, "fewer"]
+
+    @property
+    def fewer(self) -> float:
+        """How many times fewer blocks than each cell might have had."""
+        return self.blocks / self.asked
 
     def share(self, name: str) -> Share:
         found = getattr(self, name)
@@ -172,6 +193,9 @@ TARGETS = {
     "null_break_even": (0.0, 0.05),
 }
 
+# One interval for each look, whichever it is: wider than one alone.
+UNTIL_TARGETS = TARGETS | {"coverage": (0.93, 1.0)}
+
 
 def simulate(cells: int, blocks: Sequence[int], seed: int) -> Iterator[Figures]:
     """Every noise with each number of blocks, so many cells each."""
@@ -180,8 +204,36 @@ def simulate(cells: int, blocks: Sequence[int], seed: int) -> Iterator[Figures]:
             yield try_verdicts(noise, cells, number, seed)
 
 
+def simulate_until_decided(cells: int, looks: Sequence[int], seed: int) -> Iterator[Figures]:
+    """Every noise where each cell gets its blocks until it is decided."""
+    for noise in PROMISED + NOT_PROMISED:
+        yield try_until_decided(noise, cells, looks, seed)
+
+
 def try_verdicts(noise: Noise, cells: int, blocks: int, seed: int) -> Figures:
     """One sweep of so many cells, judged."""
+    effects, rows = _made_up(noise, cells, blocks, seed)
+    with open_rows(rows) as database:
+        return _figures(noise, effects, database, blocks, float(blocks))
+
+
+def try_until_decided(noise: Noise, cells: int, looks: Sequence[int], seed: int) -> Figures:
+    """One sweep whose cells stop at the look that decides them, or shows that blocks are too few."""
+    effects, rows = _made_up(noise, cells, looks[-1], seed)
+    rows = rows.append_column("looks", pa.repeat(pa.scalar(looks, pa.list_(pa.int64())), len(rows)))
+    cell, block = np.divmod(rows["block"].to_numpy(), looks[-1])
+    asked = np.zeros(cells, int)
+    is_open = np.ones(cells, bool)
+    while True:
+        asked[is_open] = np.array(looks)[np.searchsorted(looks, asked[is_open], side="right")]
+        with open_rows(rows.filter(block < asked[cell])) as database:
+            is_open = _asked(database, "decided", STATES)["state"] == "open"
+            if not is_open.any():
+                return _figures(noise, effects, database, looks[-1], float(asked.mean()), True)
+
+
+def _made_up(noise: Noise, cells: int, blocks: int, seed: int) -> tuple[Array, pa.Table]:
+    """The cells' true effects, and their trials."""
     # by name, so that another noise on the list changes no figure of this one
     generator = np.random.default_rng([seed, blocks, *noise.name.encode()])
     effects = np.resize(EFFECTS, cells) * generator.choice([-1, 1], cells)
@@ -190,10 +242,7 @@ def try_verdicts(noise: Noise, cells: int, blocks: int, seed: int) -> Figures:
     rows = made_rows(STEADY_MS * np.exp(logs), cold_ms)
     if noise.rounds:
         rows = in_turns(rows, STEADY_MS * np.exp(log_turns(noise, logs, generator)))
-    with open_rows(rows) as database:
-        found = _asked(database, "helps_or_hurts", VERDICTS)
-        payback = _asked(database, "break_even", BREAK_EVENS)
-    return _figures(noise, blocks, effects, found, payback)
+    return effects, rows
 
 
 def try_empty_caches(cells: int, seed: int) -> Iterator[EmptyCaches]:
@@ -283,11 +332,14 @@ def _asked(database: Database, name: str, sql: str) -> dict[str, NDArray[Any]]:
 
 def _figures(
     noise: Noise,
-    blocks: int,
     effects: Array,
-    found: dict[str, NDArray[Any]],
-    payback: dict[str, NDArray[Any]],
+    database: Database,
+    blocks: int,
+    asked: float,
+    is_until: bool = False,
 ) -> Figures:
+    found = _asked(database, "helps_or_hurts", VERDICTS)
+    payback = _asked(database, "break_even", BREAK_EVENS)
     null, least, five, eight = (np.isclose(abs(effects), each) for each in np.unique(EFFECTS))
     matters = np.isin(found["verdict"], ["helps", "hurts"])
     direction = np.where(effects < 0, "helps", "hurts")
@@ -301,6 +353,8 @@ def _figures(
         noise=noise,
         blocks=blocks,
         is_promised=noise in PROMISED,
+        asked=asked,
+        is_until=is_until,
         coverage=_share(_within(effects, found), null | least | five | eight),
         break_even_coverage=_share(_within(break_even, payback), gains),
         null_found=_share(matters, null),

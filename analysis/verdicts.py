@@ -120,6 +120,20 @@ class BreakEven:
         return self.cell_id, self.env_hash, self.software_hash, self.workload_hash
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContrastState:
+    """Whether one cell and contrast is decided, as `decided` tells it."""
+
+    cell_id: str
+    contrast: str
+    other_settings: str
+    state: str
+    recorded_blocks: int
+    at_most: int | None
+    blocks_needed: int | None
+    block_s: float
+
+
 UNDECIDED_SHOWN = 5
 
 
@@ -135,6 +149,13 @@ def undecided_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]
 def verdicts(store: Store, sweep_id: str | None = None, **values: Value) -> list[Verdict]:
     """Rows of `helps_or_hurts`, of one sweep or of all; `values` are further parameters of it."""
     return answer(Verdict, store, sweep_id, "helps_or_hurts", values)
+
+
+def contrast_states(
+    store: Store, sweep_id: str | None = None, **values: Value
+) -> list[ContrastState]:
+    """Rows of `decided`, as `verdicts` has those of `helps_or_hurts`."""
+    return answer(ContrastState, store, sweep_id, "decided", values)
 
 
 def break_evens(store: Store, sweep_id: str | None = None, **values: Value) -> list[BreakEven]:

@@ -62,6 +62,7 @@ def make_record(
         launch_id=session.launch_id,
         plan_hash=session.plan_hash,
         plan_trials=session.plan_trials,
+        looks=list(session.looks) or None,
         shard=session.shard.number if session.shard else None,
         shards=session.shard.of if session.shard else None,
         suite=session.plan.suite,

@@ -24,6 +24,12 @@ class Session:
     """Of the whole sweep's plan."""
     plan_trials: int
     """How many trials the whole sweep's plan has."""
+    looks: tuple[int, ...] = ()
+    """After how many blocks of a cell it is asked whether the cell is decided; empty: blocks are a fixed number."""
+    begun: Mapping[str, int] = field(default_factory=dict)
+    """How many blocks of each cell the sweep has trials of, by cell_id."""
+    of_cells: int = 0
+    """How many cells the whole sweep's plan has."""
     shard: Shard | None = None
     """The part of the plan that this launch runs; None: all of it."""
     retries: dict[str, int]

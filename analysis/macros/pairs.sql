@@ -65,6 +65,10 @@ where b.in_turns and c.in_turns;
 -- `compute_cache` is the state that both met (none without CUDA), null where they differ; where
 -- disabling it is the contrast, what the one that had a cache met. Cold costs are over the shapes
 -- that both met. The flag twin pairs a config's A/A trials; others leave out the second.
+--
+-- A sweep that looks at its cells after some numbers of blocks spends an equal `share` of the error
+-- at each look, and has no verdict `between_looks`. A verdict over several such sweeps has the
+-- product of their shares: so each pair of looks has one of its own, and they add up to 1.
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep) as table
 with trials as (
     select
@@ -132,6 +136,7 @@ joined as (
         any_value(workload_hash) as workload_hash,
         any_value(ok) filter (where b) as b_ok,
         any_value(ok) filter (where c) as c_ok,
+        if(flag = 'twin', null, any_value(looks)) as looks,
         min(launch_id) = max(launch_id)
         and min(slot) = max(slot)
         and min(env_hash) = max(env_hash)
@@ -234,6 +239,7 @@ paired as (
         kinds.env_hash,
         kinds.software_hash,
         kinds.workload_hash,
+        kinds.looks,
         case
             when kinds.b_ok is null then 'candidate'
             when kinds.c_ok is null then 'baseline'
@@ -338,11 +344,34 @@ paired as (
             kinds.cell_id, kinds.env_hash, kinds.software_hash, kinds.workload_hash,
             kinds.other_settings
     )
+),
+
+named as (
+    select
+        *,
+        concat_ws(
+            '|', cell_id, env_hash, software_hash, workload_hash, other_settings, loop_kind,
+            in_turns
+        ) as judged_cell
+    from paired
+),
+
+looked as (
+    select
+        *,
+        ln(coalesce(len(looks), 1)) / count(*) over (partition by judged_cell, sweep_id) as spent,
+        coalesce(not list_contains(
+            looks,
+            count(*) filter (where present = 'both') over (
+                partition by sweep_id, cell_id, other_settings
+            )
+        ), false) as is_between
+    from named
 )
 
 select
-    *,
-    concat_ws(
-        '|', cell_id, env_hash, software_hash, workload_hash, other_settings, loop_kind, in_turns
-    ) as judged_cell
-from paired;
+    * exclude (looks, spent, is_between),
+    list_max(looks) as at_most,
+    exp(-sum(spent) over (partition by judged_cell)) as share,
+    bool_or(is_between) over (partition by judged_cell) as between_looks
+from looked;

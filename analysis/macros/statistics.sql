@@ -56,6 +56,21 @@ create or replace macro t_95(df) as if(df > 60, t_expanded(1.959963984540054, df
     2.00246546, 2.00171748, 2.00099538, 2.00029782
 ][df]);
 
+create or replace macro t_density(t, df) as
+    exp(lgamma((df + 1) / 2) - lgamma(df / 2)) / sqrt(df * pi())
+    * (1 + t * t / df) ** (-(df + 1) / 2);
+
+-- What Student's t exceeds with probability `p`, of 1e-12 to 0.05: Newton's steps from below, where
+-- they never pass the root.
+create or replace macro t_exceeded(p, df) as list_reduce(
+    list_prepend(1.6::double, range(60)::double[]),
+    lambda t, _step: t + (t_above(t, df) - greatest(p, 1e-12)) / t_density(t, df)
+);
+
+-- Half the width of an interval that leaves out `share` of the usual 5%.
+create or replace macro t_half(df, share) as
+    if(share = 1, t_95(df), t_exceeded(0.025 * share, df));
+
 -- The standard error of a mean of `x`; null below two values.
 create or replace macro standard_error(x) as stddev_samp(x) / sqrt(count(x));
 
@@ -132,42 +147,84 @@ create or replace macro typical_of(logs) as case
         )
 end;
 
-create or replace macro verdict(mean, se, df, adjusted_p, least) as case
+create or replace macro verdict(mean, se, df, adjusted_p, least, share) as case
     when adjusted_p <= 0.05 and mean < 0 then 'helps'
     when adjusted_p <= 0.05 then 'hurts'
-    when abs(mean) + t_90(df) * se < least then 'equivalent'
+    when share = 1 and abs(mean) + t_90(df) * se < least then 'equivalent'
+    when
+        share < 1 and se > 0 and abs(mean) < least
+        and t_above((least - abs(mean)) / se, df) < 0.05 * share
+        then 'equivalent'
+    when share < 1 and se = 0 and abs(mean) < least then 'equivalent'
     else 'inconclusive'
 end;
 
 -- The verdicts of a question. `estimates` names a table of log ratios, one row a cell and clock,
 -- with mean, se, df and family; a clock is what was compared (wall, device, memory, ...). Of the p
 -- values of each clock and family those count that pass Benjamini and Hochberg's procedure over its
--- rows. `blocks_needed` is null where the verdict is not inconclusive.
-create or replace macro judged(estimates, min_effect) as table
+-- rows. `blocks_needed` is null where the verdict is not inconclusive, and so is `blocks_alone`:
+-- as many as it lacks if asked alone, so that no other cell moves it.
+--
+-- Of a sweep that looks at its cells after some numbers of blocks a row also has `share`, how much
+-- of the error this look may spend, and `between_looks`: there it has no verdict, and counts as if
+-- its p value were 1. Whenever a cell stops, the chance that one of its looks is wrong is the sum
+-- of theirs: no more than with one look. `of_cells`: rows of the plan, if more than there are yet.
+create or replace macro judged(estimates, min_effect, of_cells) as table
 with given as (
     select
-        *,
+        * exclude (share, between_looks),
+        coalesce(share, 1) as share,
+        coalesce(between_looks, false) as between_looks,
         case
             when min_effect >= 0 and isfinite(min_effect) then ln(1 + min_effect)
             else error('min_effect: found ' || min_effect::text || ', allowed is 0 or more')
         end as least
-    from query_table(estimates)
+    from (
+        from query_table(estimates)
+        union all by name
+        select
+            null::double as share,
+            null::boolean as between_looks
+        where false
+    )
     where mean is not null
 ),
 
 tested as (
     select
         *,
-        p_of_effect(mean, se, df, least) as p
+        if(between_looks, 1.0, p_of_effect(mean, se, df, least) / share) as p
     from given
+),
+
+-- once each: they take their time
+halves as (
+    select
+        df as of_df,
+        share as of_share,
+        t_half(df, share) as half
+    from tested
+    group by df, share
+),
+
+counted as (
+    select
+        *,
+        greatest(
+            count(p) over (partition by clock, family),
+            -- what the other families have of them is not in this one
+            of_cells - count(*) over (partition by clock)
+            + count(*) over (partition by clock, family)
+        ) as tests
+    from tested
 ),
 
 scaled as (
     select
         *,
-        p * count(p) over (partition by clock, family)
+        p * tests
         / row_number() over (partition by clock, family order by p nulls last) as scaled_p
-    from tested
+    from counted
 ),
 
 adjusted as (
@@ -188,11 +245,11 @@ levelled as (
         *,
         if(
             abs(mean) > least,
-            0.05 * least(
+            0.05 * share * least(
                 1 + count(*) filter (where adjusted_p <= 0.05) over (partition by clock, family),
-                count(p) over (partition by clock, family)
-            ) / count(p) over (partition by clock, family),
-            0.05
+                tests
+            ) / tests,
+            0.05 * share
         ) as level
     from adjusted
 )
@@ -201,12 +258,16 @@ select
     cell,
     clock,
     exp(mean) as ratio,
-    exp(mean - t_95(df) * se) as ratio_low,
-    exp(mean + t_95(df) * se) as ratio_high,
-    verdict(mean, se, df, adjusted_p, least) as verdict,
+    exp(mean - half * se) as ratio_low,
+    exp(mean + half * se) as ratio_high,
+    if(between_looks, 'inconclusive', verdict(mean, se, df, adjusted_p, least, share)) as verdict,
     if(verdict = 'inconclusive', blocks_to_decide(mean, se, df, level, least), null)
-        as blocks_needed
-from levelled;
+        as blocks_needed,
+    if(verdict = 'inconclusive', blocks_to_decide(mean, se, df, 0.05 * share, least), null)
+        as blocks_alone
+from levelled
+inner join halves
+    on share = of_share and df is not distinct from of_df;
 
 -- Welch's comparison of two groups' means, from their variances and sizes: its standard error, and
 -- its degrees of freedom, rounded down to whole ones. Null where a group has less than two values.

@@ -286,7 +286,7 @@ estimates as (
 ),
 
 verdicts as materialized (
-    select * from judged('estimates', min_effect)
+    select * from judged('estimates', min_effect, 0)
 )
 
 select

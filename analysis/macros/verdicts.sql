@@ -2,9 +2,9 @@
 
 -- One row a cell and set of other settings, with every verdict that a question may show. The net
 -- verdict weighs cold costs in one state of the compute cache; without CUDA, or with that cache
--- disabled in both configs, it takes every block.
+-- disabled in both configs, it takes every block. `of_cells`: as `judged` has it.
 create or replace macro contrast_verdicts(
-    flag, from_value, to_value, min_effect, iterations, cache_state, of_sweep
+    flag, from_value, to_value, min_effect, iterations, cache_state, of_sweep, of_cells
 ) as table
 with blocks as materialized (
     select
@@ -53,7 +53,9 @@ typical as (
 reasons as (
     select
         cell,
-        any_value(no_effect_reason) is null as may_matter
+        any_value(no_effect_reason) is null as may_matter,
+        any_value(share) as share,
+        any_value(between_looks) as between_looks
     from blocks
     group by cell
 ),
@@ -65,6 +67,8 @@ estimates as (
         by_clock.cell,
         by_clock.clock,
         any_value(reasons.may_matter) as family,
+        any_value(reasons.share) as share,
+        any_value(reasons.between_looks) as between_looks,
         count(*) as blocks,
         count(*) - 1 as df,
         avg(by_clock.log_ratio) as mean,
@@ -75,7 +79,7 @@ estimates as (
 ),
 
 verdicts as materialized (
-    select * from judged('estimates', min_effect)
+    select * from judged('estimates', min_effect, of_cells)
 ),
 
 cells as (
@@ -91,6 +95,10 @@ cells as (
         any_value(loop_kind) as loop_kind,
         any_value(in_turns) as in_turns,
         max(distinct_shapes) as distinct_shapes,
+        any_value(at_most) as at_most,
+        any_value(share) as error_share,
+        any_value(between_looks) as between_looks,
+        count(*) filter (where present = 'both') as recorded_blocks,
         count(*) filter (where counts) as blocks,
         count(*) filter (where pairing = 'split') as split_blocks,
         count(*) filter (where pairing = 'doubtful') as doubtful_blocks,
@@ -151,6 +159,7 @@ answered as (
         exp(typical.wall.mean - t_95(typical.wall.df) * typical.wall.se) as typical_ratio_low,
         exp(typical.wall.mean + t_95(typical.wall.df) * typical.wall.se) as typical_ratio_high,
         wall.blocks_needed as wall_blocks_needed,
+        wall.blocks_alone,
         device.ratio as device_ratio,
         device.ratio_low as device_ratio_low,
         device.ratio_high as device_ratio_high,

@@ -23,7 +23,7 @@
 -- net_verdict: verdict on the net ratio; null for an open loop
 with found as (
     select * from contrast_verdicts(
-        $field, $baseline, $candidate, $min_effect, $iterations, $compute_cache, $sweep_id
+        $field, $baseline, $candidate, $min_effect, $iterations, $compute_cache, $sweep_id, 0
     )
 ),
 

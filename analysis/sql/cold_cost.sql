@@ -56,7 +56,7 @@ estimates as ( -- noqa: ST03
 ),
 
 verdicts as (
-    select * from judged('estimates', $min_effect)
+    select * from judged('estimates', $min_effect, 0)
 ),
 
 cells as (

@@ -29,7 +29,7 @@
 -- blocks_with_same_bits: those where both gave the same
 with found as (
     select * from contrast_verdicts(
-        $field, $baseline, $candidate, $min_effect, 1000, 'warm', $sweep_id
+        $field, $baseline, $candidate, $min_effect, 1000, 'warm', $sweep_id, 0
     )
 ),
 

@@ -31,6 +31,11 @@
 -- ones, and the level that Benjamini-Hochberg leaves one more row; on made-up sweeps of 5 blocks
 -- so many more decide in two thirds of cells that scatter by 10%, in nine tenths of those by 3%.
 --
+-- Where a sweep asked for blocks until a cell was decided (`until: decided`), each of its looks may
+-- spend an equal share of the error: the verdict is tested, and the interval drawn, at that share
+-- of 5%. Between two looks a cell is inconclusive. Of several such sweeps the shares multiply.
+--
+-- error_share: share of the error that the verdict may spend; 1 where blocks are a fixed number
 -- blocks_needed: blocks lacking where wall_verdict is inconclusive; null below 3, above 1,000
 -- typical_ratio: trimmed mean over blocks of the ratio of wall times; null under 5 blocks
 -- typical_ratio_low: lower end of its 95% interval
@@ -54,7 +59,7 @@
 -- candidate_peak_reserved_bytes: most that it reserved in one of the candidate
 with found as (
     select * from contrast_verdicts(
-        $field, $baseline, $candidate, $min_effect, $iterations, $compute_cache, $sweep_id
+        $field, $baseline, $candidate, $min_effect, $iterations, $compute_cache, $sweep_id, 0
     )
 )
 
@@ -73,6 +78,7 @@ select
     found.loop_kind,
     found.in_turns,
     found.blocks,
+    found.error_share,
     found.split_blocks,
     found.doubtful_blocks,
     found.unpaired_blocks,

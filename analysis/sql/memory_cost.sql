@@ -29,7 +29,7 @@
 -- candidate_workspace_bytes: largest workspace that the candidate's show
 with found as (
     select * from contrast_verdicts(
-        $field, $baseline, $candidate, $min_effect, 1000, 'warm', $sweep_id
+        $field, $baseline, $candidate, $min_effect, 1000, 'warm', $sweep_id, 0
     )
 ),
 

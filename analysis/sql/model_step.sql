@@ -28,7 +28,9 @@
 -- saved_ms: baseline_ms less candidate_ms
 -- timer: device or wall
 with found as (
-    select * from contrast_verdicts($field, $baseline, $candidate, 0.03, 1000, 'warm', $sweep_id)
+    select * from contrast_verdicts(
+        $field, $baseline, $candidate, 0.03, 1000, 'warm', $sweep_id, 0
+    )
 ),
 
 cells as (

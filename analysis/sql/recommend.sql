@@ -216,7 +216,7 @@ estimates as ( -- noqa: ST03
 ),
 
 verdicts as (
-    select * from judged('estimates', $min_effect)
+    select * from judged('estimates', $min_effect, 0)
 ),
 
 sizes as (

@@ -25,7 +25,11 @@ select
     count(*) filter (where status = 'ok') as ok,
     count(*) filter (where status <> 'ok') as failed,
     string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards) as shards,
-    count(*) filter (where repeats_block is null) >= max(plan_trials) as finished,
+    -- where cells get blocks until they are decided, `decided` tells
+    case
+        when recorded >= planned then true
+        when any_value(looks) is null then false
+    end as finished,
     string_agg(distinct gpu, ', ' order by gpu) as gpu,
     string_agg(distinct torch, ', ' order by torch) as torch,
     string_agg(distinct cudnn::text, ', ' order by cudnn::text) as cudnn

@@ -23,7 +23,7 @@
 -- extra_reserved_bytes: the candidate's peak of reserved memory less the baseline's
 with found as (
     select * from contrast_verdicts(
-        $field, $baseline, $candidate, $min_effect, 1000, 'warm', $sweep_id
+        $field, $baseline, $candidate, $min_effect, 1000, 'warm', $sweep_id, 0
     )
 ),
 

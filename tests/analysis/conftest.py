@@ -76,6 +76,7 @@ RECORD = RunRecord(
     retry=0,
     plan_hash="plan-a",
     plan_trials=4,
+    looks=None,
     shard=None,
     shards=None,
     suite="quick",

@@ -103,13 +103,22 @@ def test_intervals_are_those_of_statsmodels(
     assert _of_blocks(connection, f"mean + {macro}(df) * se", logs) == pytest.approx(high, rel=1e-6)
 
 
+@pytest.mark.parametrize("df", [1, 2, 4, 19, 200])
+@pytest.mark.parametrize("p", [0.05, 0.005, 1e-9])
+def test_what_t_exceeds_agrees_with_scipy(
+    connection: duckdb.DuckDBPyConnection, df: int, p: float
+) -> None:
+    ((found,),) = connection.sql(f"select t_exceeded({p}, {df})").fetchall()
+    assert found == pytest.approx(stats.t.isf(p, df), rel=1e-6)
+
+
 def test_equivalent_is_what_two_one_sided_tests_call_so(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
     seen = []
     for logs in np.random.default_rng(11).normal(0, 0.025, (60, 5)):
         p, _, _ = DescrStatsW(logs).ttost_mean(-LEAST, LEAST)
-        seen.append(_of_blocks(connection, f"verdict(mean, se, df, 1.0, {LEAST})", logs))
+        seen.append(_of_blocks(connection, f"verdict(mean, se, df, 1.0, {LEAST}, 1)", logs))
         assert seen[-1] == ("equivalent" if p < 0.05 else "inconclusive")
     assert min(seen.count("equivalent"), seen.count("inconclusive")) > 10
 

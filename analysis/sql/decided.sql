@@ -1,0 +1,84 @@
+-- Which cells are decided, and how many more blocks would the others need?
+-- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
+-- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
+-- $candidate TEXT = 'true': its value in the candidate
+-- $of_cells BIGINT = 0: cells of the plan, if more than have rows: none is decided by their absence
+-- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, state, blocks, blocks_needed, ratio[ratio_low ratio_high]
+-- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
+--
+-- What `replicates: {until: decided}` asks after each look. A cell's state is the verdict on its
+-- wall time; open where further blocks may decide it; hopeless where the blocks that the sweep may
+-- still ask for would decide it in less than four of five cases, or none are left. A
+-- setting that cannot matter is no_effect after two blocks. Cells of the plan without a row count
+-- in Benjamini-Hochberg as if their p values were 1, and so do cells between two looks. Where the
+-- number of blocks was fixed, what is not decided stays open.
+--
+-- state: helps, hurts, equivalent, fails, no_effect, hopeless or open
+-- recorded_blocks: blocks of which both trials are recorded, whether they count or not
+-- at_most: blocks that the sweep may ask for; null where their number was fixed
+-- blocks_needed: blocks lacking, in four of five cases; null below 3, above 1,000
+-- block_s: how long one of its blocks takes, seconds
+with found as (
+    select * from contrast_verdicts(
+        $field, $baseline, $candidate, 0.03, 1000, 'warm', $sweep_id, $of_cells
+    )
+),
+
+by_block as (
+    select
+        cell_id,
+        epoch(max(ended_at) - min(started_at)) as seconds
+    from records
+    where $sweep_id is null or sweep_id = $sweep_id
+    group by cell_id, sweep_id, block
+),
+
+paces as (
+    select
+        cell_id,
+        avg(seconds) as block_s
+    from by_block
+    group by cell_id
+)
+
+select
+    labels.workload,
+    labels.problem,
+    labels.direction,
+    labels.input_shape,
+    labels.regime,
+    labels.state as surroundings,
+    labels.precision,
+    labels.layout,
+    labels.gpu,
+    found.contrast,
+    found.other_settings,
+    found.recorded_blocks,
+    found.blocks,
+    found.at_most,
+    found.blocks_needed,
+    found.ratio,
+    found.ratio_low,
+    found.ratio_high,
+    paces.block_s,
+    found.cell_id,
+    case
+        when found.wall_verdict = 'no_effect' and found.recorded_blocks > 1 then 'no_effect'
+        when found.wall_verdict = 'no_effect' then 'open'
+        when found.between_looks then 'open'
+        when found.wall_verdict not in ('inconclusive', 'not_measured') then found.wall_verdict
+        when found.recorded_blocks >= found.at_most or found.blocks = 0 then 'hopeless'
+        when
+            found.blocks > 2
+            and coalesce(found.blocks_alone, 1001) > found.at_most - found.recorded_blocks
+            then 'hopeless'
+        else 'open'
+    end as state
+from found
+inner join cell_labels() as labels on found.cell_id = labels.cell_id
+inner join paces on found.cell_id = paces.cell_id
+order by
+    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
+    labels.regime, labels.state, labels.precision, labels.layout, found.other_settings,
+    -found.blocks, found.cell_id
