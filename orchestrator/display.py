@@ -87,7 +87,7 @@ class LiveDisplay:
         self.live: Live | None = None
         self._trials = {trial.position: trial for trial in plan.trials}
         self._cells = cell_labels(trial.cell for trial in plan.trials)
-        self._clock = Clock(len(plan.trials))
+        self._clock = Clock(len(plan.trials), is_most=bool(plan.looks))
         self._bar = Bar(
             TextColumn("trials"),
             BarColumn(bar_width=40),
@@ -112,6 +112,8 @@ class LiveDisplay:
 
     def _times(self, progress: Progress) -> Text:
         text = Text(self._clock.read(progress))
+        if progress.standings:
+            text.append(f"   {progress.standings}", style="bold")
         for status, count in sorted(progress.statuses.items()):
             text.append(f"   {status} {count}", style="green" if status == "ok" else "bold red")
         for name in progress.warnings:
@@ -149,7 +151,7 @@ class PlainDisplay:
     def __init__(self, console: Console, plan: Plan) -> None:
         self._console = console
         self._total = len(plan.trials)
-        self._clock = Clock(self._total)
+        self._clock = Clock(self._total, is_most=bool(plan.looks))
         self._last = monotonic()
         self._shown = self._failures = self._warnings = 0
         self._told: set[tuple[str, str]] = set()
@@ -168,17 +170,20 @@ class PlainDisplay:
             return
         self._last, self._shown = monotonic(), progress.recorded
         outcomes = ", ".join(f"{count} {status}" for status, count in progress.statuses.items())
+        told = f", {progress.standings}" if progress.standings else ""
         say(
             self._console,
-            f"{progress.recorded}/{self._total} trials ({outcomes}), {self._clock.read(progress)}",
+            f"{progress.recorded}/{self._total} trials ({outcomes}), {self._clock.read(progress)}{told}",
         )
 
 
 class Clock:
     """Time gone, and an estimate of the time to go, which starts with the first trial."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, is_most: bool = False) -> None:
+        """`is_most`: fewer trials may do."""
         self._total = total
+        self._about = "at most" if is_most else "about"
         self._began = monotonic()
         self._first: tuple[float, int] | None = None
         """When trials were first seen, and how many were recorded by then."""
@@ -190,7 +195,7 @@ class Clock:
         text = f"{_clock(now - self._began)} gone"
         if self._first is not None and progress.recorded > self._first[1]:
             pace = (now - self._first[0]) / (progress.recorded - self._first[1])
-            text += f", about {_clock(pace * (self._total - progress.recorded))} to go"
+            text += f", {self._about} {_clock(pace * (self._total - progress.recorded))} to go"
         return text
 
 

@@ -14,6 +14,7 @@ from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.summary import Summary, print_summary
 from cudnn_sweep.orchestrator.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.trial_run import try_cells
+from cudnn_sweep.workloads.suite import most_replicates
 
 
 class Here:
@@ -65,7 +66,7 @@ def tell_without_gpu(planned: Planned, console: Console) -> None:
         return
     suite = planned.request.suite
     short = suite.on("cpu")
-    less = short.replicates < suite.replicates
+    few, usual = most_replicates(short.replicates), most_replicates(suite.replicates)
     line = "No GPU here: cuDNN's flags have no effect, so this only shows what a sweep does"
-    more = f", in {short.replicates} replicates instead of {suite.replicates}" if less else ""
+    more = f", in {few} replicates instead of {usual}" if few < usual else ""
     say(console, f"{line}{more}.")

@@ -1,11 +1,18 @@
 """What the command line wishes of a launch."""
 
+import re
 import shlex
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from pathlib import Path
 
+from pydantic import ValidationError
+
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.sweep_choice import Wish
+from cudnn_sweep.workloads.suite import LOOKS, MOST_TRIALS, Replicates, UntilDecided
+
+WRITTEN = re.compile(r"(?:decided(?::(\d+))?|(\d+))")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -18,6 +25,7 @@ class LaunchOptions:
     results: str | None = None
     only: tuple[tuple[str, str], ...] = ()
     wish: Wish = dataclass_field(default_factory=Wish)
+    replicates: Replicates | None = None
     dry_run: bool = False
     try_cells: bool = False
     """In a dry run: one short process of each cell."""
@@ -51,7 +59,34 @@ class LaunchOptions:
 
     def _words(self, *more: str) -> str:
         words = [self.program, "launch"] + ([] if self.file is None else [str(self.file)])
-        for option, value in (("--suite", self.suite), ("--results", self.results)):
+        replicates = None if self.replicates is None else replicates_text(self.replicates)
+        given = {"--suite": self.suite, "--results": self.results, "--replicates": replicates}
+        for option, value in given.items():
             if value is not None:
                 words += [option, value]
         return shlex.join([*words, *more])
+
+
+def read_replicates(text: str) -> Replicates:
+    """`8`, `decided` or `decided:50`. Raises SpecError."""
+    found = WRITTEN.fullmatch(text)
+    most, number = found.groups() if found else (None, None)
+    try:
+        if found and number is None:
+            most_blocks = {} if most is None else {"at_most": int(most)}
+            return UntilDecided(until="decided", **most_blocks)
+        if number is not None and 1 <= int(number) <= MOST_TRIALS:
+            return int(number)
+    except ValidationError:
+        pass
+    raise SpecError(
+        f"--replicates: found {text!r}, allowed: a number from 1, decided, or decided:MOST with MOST from "
+        f"{LOOKS[0]} to {LOOKS[-1]}"
+    )
+
+
+def replicates_text(replicates: Replicates) -> str:
+    """As `read_replicates` reads it."""
+    if isinstance(replicates, UntilDecided):
+        return f"decided:{replicates.at_most}"
+    return str(replicates)

@@ -13,7 +13,7 @@ from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.hashes import content_hash, text_hash
 from cudnn_sweep.workloads.measurement import MeasureSpec
-from cudnn_sweep.workloads.suite import SuiteSpec, too_many_trials
+from cudnn_sweep.workloads.suite import SuiteSpec, most_replicates, too_many_trials
 
 T = TypeVar("T")
 
@@ -111,11 +111,19 @@ class Plan:
     suite: str
     measure: MeasureSpec
     trials: tuple[Trial, ...]
+    looks: tuple[int, ...] = ()
+    """After how many blocks of a cell it is asked whether that is decided, so that the others are not run;
+    empty: all are run.
+    """
 
     @property
     def plan_hash(self) -> str:
         trials = [(trial.trial_id, trial.block, trial.cache_generation) for trial in self.trials]
-        return content_hash((trials, self.measure.model_dump()))
+        looks = (self.looks,) if self.looks else ()
+        return content_hash((trials, self.measure.model_dump(), *looks))
+
+    def cell_ids(self) -> set[str]:
+        return {trial.cell.cell_id for trial in self.trials}
 
     def configs(self) -> list[CudnnConfig]:
         """The configs of its trials, in an order that does not depend on theirs."""
@@ -155,12 +163,13 @@ def make_plan(name: str, suite: SuiteSpec, cells: list[Cell]) -> Plan:
     cell as many of them, but for one: the same cells in every night. A block's configs are in an order
     that is balanced over the blocks of their cell.
     """
-    if fault := too_many_trials(len(cells) * suite.replicates * len(suite.configs)):
+    replicates = most_replicates(suite.replicates)
+    if fault := too_many_trials(len(cells) * replicates * len(suite.configs)):
         raise SpecError(f"suite {name}: {fault}")
     order = random.Random(content_hash([cell.cell_id for cell in cells]))
     blocks = [
         (cell, replicate)
-        for replicate in range(suite.replicates)
+        for replicate in range(replicates)
         for cell in order.sample(cells, len(cells))
     ]
     orders = {cell.cell_id: _BlockOrder(suite, order) for cell in cells}
@@ -178,7 +187,7 @@ def make_plan(name: str, suite: SuiteSpec, cells: list[Cell]) -> Plan:
                 cache_generation=min(replicate, suite.new_compute_caches - 1),
             )
             trials.append(trial)
-    return Plan(suite=name, measure=suite.measure, trials=tuple(trials))
+    return Plan(suite=name, measure=suite.measure, trials=tuple(trials), looks=suite.looks)
 
 
 class _BlockOrder:
@@ -214,7 +223,10 @@ def balanced(start: Sequence[T], number: int) -> list[T]:
 
 
 def narrow(plan: Plan, choices: list[tuple[str, str]], asked_by: str = "--only") -> Plan:
-    """The trials that have every FIELD=VALUE. Raises SpecError for an unknown field or an empty rest."""
+    """The trials that have every FIELD=VALUE. Raises SpecError for an unknown field or an empty rest.
+
+    A part of a cell's trials decides nothing: all of it are run then.
+    """
     kept = plan.trials
     for field, value in choices:
         allowed = sorted(plan.trials[0].fields())
@@ -227,4 +239,6 @@ def narrow(plan: Plan, choices: list[tuple[str, str]], asked_by: str = "--only")
                 f"{asked_by} {field}={value} leaves no trial; found: {', '.join(values[:12])}"
             )
         kept = chosen
-    return replace(plan, trials=kept)
+    cells = {trial.cell.cell_id for trial in kept}
+    is_whole = len(kept) == sum(trial.cell.cell_id in cells for trial in plan.trials)
+    return replace(plan, trials=kept, looks=plan.looks if is_whole else ())

@@ -45,6 +45,8 @@ class Progress:
     """Trials that took their worker along too often."""
     hopeless: dict[str, str] = field(default_factory=dict)
     """Cells of which no further trial is run, by cell_id, and what each of their configs raised."""
+    standings: str | None = None
+    """How many cells are decided, in words, where each gets its blocks until it is."""
     stopped: str | None = None
     """Why no new trial starts."""
 
@@ -62,6 +64,7 @@ class Progress:
             reasons=list(dict.fromkeys(self.reasons + later.reasons)),
             given_up=self.given_up + later.given_up,
             hopeless=self.hopeless | later.hopeless,
+            standings=later.standings or self.standings,
             stopped=self.stopped or later.stopped,
         )
 

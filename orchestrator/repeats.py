@@ -16,8 +16,11 @@ from cudnn_sweep.orchestrator.sweep_choice import SweepChoice
 def repeats_of(store: Store, whole: Plan, choice: SweepChoice) -> Plan:
     """Of the blocks that this launch answers for those that are to be run again, as they stand now.
 
-    Where it answers for some of a block's trials alone (--only), that block is not for it.
+    Where it answers for some of a block's trials alone (--only), that block is not for it. Where cells
+    get blocks until they are decided, a further one takes the place of each that was split.
     """
+    if whole.looks:
+        return replace(choice.own, trials=())
     blocks = blocks_of(store.stored_trials(choice.sweep_id).values())
     waiting = {split.block: split for split in blocks.split if split.waits}
     found: list[Trial] = []

@@ -46,8 +46,11 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
         console,
         f"\n{len(plan.trials)} trials: {len(cells)} cells × {len(configs)} configs in {blocks} blocks, "
         f"{twins} of them with an A/A pair; contrasts: {contrasts}.\n"
-        f"On {slots} × {model}, about {minutes:.1f} minutes.",
+        f"On {slots} × {model}, {'at most' if plan.looks else 'about'} {minutes:.1f} minutes.",
     )
+    if plan.looks:
+        looks = ", ".join(map(str, plan.looks))
+        say(console, f"Each cell is looked at after {looks} blocks, and gets no more once decided.")
 
 
 def _listed(words: Mapping[str, str], about: Sequence[str]) -> str:

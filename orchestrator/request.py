@@ -26,7 +26,7 @@ class SweepRequest:
 def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> SweepRequest:
     """The launch file and the command line together. Raises SpecError for an unknown suite."""
     spec = file.sweep
-    name, suite = choose_suite(spec, options.suite)
+    name, suite = choose_suite(spec, options.suite, options.replicates)
     return SweepRequest(
         options=options,
         suite_name=name,

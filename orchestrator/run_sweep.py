@@ -17,6 +17,7 @@ from cudnn_sweep.analysis.progress import MOST_REPEATS
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.asked_file import LAUNCH_FILE
 from cudnn_sweep.orchestrator.contrast import contrasts_of
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.place import Place, RunSession
 from cudnn_sweep.orchestrator.plan import Plan, make_plan, narrow
 from cudnn_sweep.orchestrator.private_folder import scratch_folder
@@ -27,6 +28,7 @@ from cudnn_sweep.orchestrator.request import SweepRequest
 from cudnn_sweep.orchestrator.say import warn
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.spec import cells_named
+from cudnn_sweep.orchestrator.standing import stopped_cells
 from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, choose_sweep
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 from cudnn_sweep.workloads.expand import expand_cells
@@ -86,7 +88,7 @@ def run_sweep(planned: Planned, place: Place, console: Console) -> Ran:
         place.announce(session, choice.reason, console)
         again = partial(repeats_of, store, whole, choice)
         progress = Progress()
-        if session.plan.trials or again().trials:
+        if lacks_anything(choice, session, store) or again().trials:
             with place.opened(store, machine, console) as run:
                 announce = partial(place.announce, console=console)
                 progress = run_rounds(session, again, run, announce, _seconds(request))
@@ -102,7 +104,13 @@ def _seconds(request: SweepRequest) -> float | None:
 def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
     where = machine.environment
     cells = expand_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
-    return make_plan(name, suite.on(where.device), cells)
+    plan = make_plan(name, suite.on(where.device), cells)
+    if plan.looks and not contrasts_of(plan.configs()):
+        raise SpecError(
+            f"suite {name}: replicates: until decided: found {len(plan.configs())} configs of which no two "
+            "differ in one setting, so nothing would be decided; give a number"
+        )
+    return plan
 
 
 def open_results(location: str, console: Console) -> Store:
@@ -120,6 +128,9 @@ def session_for(choice: SweepChoice, whole: Plan, preload: tuple[str, ...]) -> S
         launch_id=f"launch-{secrets.token_hex(4)}",
         plan=choice.todo,
         contrasts=contrasts_of(whole.configs()),
+        looks=choice.own.looks or (whole.looks if choice.plan_hash == whole.plan_hash else ()),
+        begun=choice.begun(),
+        of_cells=len(whole.cell_ids()),
         plan_hash=choice.plan_hash,
         plan_trials=choice.plan_trials,
         shard=choice.shard,
@@ -161,9 +172,18 @@ def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
         print_stopped(console, store.location, progress)
 
 
+def lacks_anything(choice: SweepChoice, session: Session, store: Store) -> bool:
+    """Whether a trial is to run: trials of cells that are decided are not."""
+    decided = stopped_cells(store, session) if choice.resumed else set()
+    return any(
+        trial.cell.cell_id not in decided or trial.trial_id in session.retries
+        for trial in session.plan.trials
+    )
+
+
 def end_of(choice: SweepChoice, session: Session, store: Store, progress: Progress) -> int:
     stored = store.stored_trials(session.sweep_id).values()
-    if choice.lacks(stored, progress.hopeless):
+    if choice.lacks(stored, {*progress.hopeless, *stopped_cells(store, session)}):
         return UNFINISHED
     shutil.rmtree(session.scratch, ignore_errors=True)
     return CELL_FAILED if choice.cells_without_ok(stored) else DONE

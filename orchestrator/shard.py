@@ -20,18 +20,20 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def part(self, plan: Plan) -> Plan:
-        """Whole blocks, as many as any other shard has, or one less: the same for the same plan.
+        """Whole blocks, as many as any other shard has, or one less: the same for the same plan. Whole cells
+        where it is asked of each whether it is decided: who asks has to know all of its blocks.
 
         Dealt in the order of a hash: by number the A/A pairs, one block in so many, might all fall to
         one shard. Raises SpecError where it gets none.
         """
-        numbers = sorted((block for block, _ in plan.blocks()), key=content_hash)
-        own = set(numbers[self.number - 1 :: self.of])
+        whole = "cells" if plan.looks else "blocks"
+        part_of = {t.block: t.cell.cell_id if plan.looks else t.block for t in plan.trials}
+        parts = sorted(set(part_of.values()), key=content_hash)
+        own = set(parts[self.number - 1 :: self.of])
         if not own:
-            raise SpecError(
-                f"--shard {self}: the plan has {len(numbers)} blocks, none for this one"
-            )
-        return replace(plan, trials=tuple(trial for trial in plan.trials if trial.block in own))
+            raise SpecError(f"--shard {self}: the plan has {len(parts)} {whole}, none for this one")
+        mine = tuple(trial for trial in plan.trials if part_of[trial.block] in own)
+        return replace(plan, trials=mine)
 
 
 def read_shard(text: str) -> Shard:

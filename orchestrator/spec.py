@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from pydantic import BaseModel, Field, PositiveFloat, PositiveInt, field_validator, model_validator
+from pydantic import BaseModel, Field, PositiveFloat, field_validator, model_validator
 
 from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
@@ -16,7 +16,14 @@ from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.errors import CellsError
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.strict import STRICT
-from cudnn_sweep.workloads.suite import CellAxes, GpuChoice, ProblemSpec, SuiteSpec, too_many
+from cudnn_sweep.workloads.suite import (
+    CellAxes,
+    GpuChoice,
+    ProblemSpec,
+    Replicates,
+    SuiteSpec,
+    too_many,
+)
 
 SUITES = files("cudnn_sweep.workloads").joinpath("suites")
 DEFAULT_SUITE = "quick"
@@ -37,8 +44,8 @@ class SweepSpec(BaseModel):
     """Convolutions of its own that `cells` may name."""
     configs: list[CudnnConfig] | None = Field(default=None, min_length=1)
     """In place of the suite's configs."""
-    replicates: PositiveInt | None = None
-    """In place of the suite's number of processes for each cell and config."""
+    replicates: Replicates | None = None
+    """In place of the suite's number of blocks of each cell: a number, or `{until: decided, at_most: 20}`."""
     measure: MeasureSpec | None = None
     """How trials measure: each key that stands here replaces the suite's."""
     gpus: GpuChoice | None = None
@@ -80,11 +87,16 @@ class SweepSpec(BaseModel):
         return self
 
 
-def choose_suite(spec: SweepSpec, name: str | None) -> tuple[str, SuiteSpec]:
-    """The suite that `name` (the command line's) or else the launch file asks for, and its name.
+def choose_suite(
+    spec: SweepSpec, name: str | None, replicates: Replicates | None = None
+) -> tuple[str, SuiteSpec]:
+    """The suite that `name` (the command line's) or else the launch file asks for, and its name. So are
+    `replicates`.
 
     Raises SpecError for an unknown suite, LaunchFileError for a mistake in a suite's file.
     """
+    if replicates is not None:
+        spec = spec.model_copy(update={"replicates": replicates})
     if name is None and spec.cells is not None:
         chosen, suite = INLINE, SuiteSpec.model_construct(cells=spec.cells, problems=spec.problems)
     else:

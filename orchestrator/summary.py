@@ -21,6 +21,7 @@ from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.progress import Failure, Progress
 from cudnn_sweep.orchestrator.say import say, warn
 from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.standing import standings, stopped_cells, told
 from cudnn_sweep.orchestrator.sweep_choice import SweepChoice
 from cudnn_sweep.orchestrator.tables.verdicts import verdict_label, verdict_table
 from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName
@@ -42,6 +43,8 @@ class Summary:
     """Recorded trials of the plan by status."""
     is_complete: bool
     """Whether all that this launch answers for is recorded, or given up."""
+    standings: str | None
+    """How many cells are decided, where each gets its blocks until it is."""
     plan_cells: Mapping[str, str]
     """The cell_id of each trial of it."""
     not_run: int
@@ -72,7 +75,12 @@ class Summary:
             sweep_id=sweep_id,
             plan_trials=session.plan_trials,
             statuses=Counter(trial.status for trial in there),
-            is_complete=not choice.lacks(stored, progress.hopeless),
+            is_complete=not choice.lacks(
+                stored, {*progress.hopeless, *stopped_cells(store, session)}
+            ),
+            standings=(
+                told(standings(store, session), session.of_cells) if session.looks else None
+            ),
             plan_cells={trial.trial_id: trial.cell.cell_id for trial in choice.own.trials},
             not_run=sum(
                 trial.cell.cell_id in progress.hopeless
@@ -96,10 +104,13 @@ class Summary:
     def counted(self) -> Iterator[str]:
         """How much is recorded, and how much of it counts."""
         outcomes = ", ".join(f"{count} {status}" for status, count in sorted(self.statuses.items()))
+        most = "at most " if self.standings else ""
         yield (
-            f"\nSweep {self.sweep_id}: {sum(self.statuses.values())} of {self.plan_trials} trials "
+            f"\nSweep {self.sweep_id}: {sum(self.statuses.values())} of {most}{self.plan_trials} trials "
             "recorded" + (f" ({outcomes})." if outcomes else ".")
         )
+        if self.standings:
+            yield f"{self.standings}."
         yield from self.completeness
         split = sum(verdict.split_blocks for verdict in self.verdicts)
         doubtful = sum(verdict.doubtful_blocks for verdict in self.verdicts)

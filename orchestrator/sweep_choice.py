@@ -8,9 +8,11 @@ from typing import TypeAlias
 
 from cudnn_sweep.analysis.progress import StoredTrial, SweepState, planned, sweep_states
 from cudnn_sweep.analysis.store import Store, check_id
+from cudnn_sweep.orchestrator.contrast import contrasts_of
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.shard import Shard
+from cudnn_sweep.orchestrator.standing import is_over
 from cudnn_sweep.workloads.environment import Environment
 
 Here: TypeAlias = Mapping[str, Environment]  # by software; the launch's own is the empty one
@@ -59,6 +61,16 @@ class SweepChoice:
         """Shards of one plan may run side by side."""
         return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
 
+    def begun(self) -> dict[str, int]:
+        """Of each cell that something is recorded of: how many blocks its plan had come to."""
+        todo = {trial.trial_id for trial in self.todo.trials}
+        found: dict[str, int] = {}
+        for trial in self.own.trials:
+            if trial.trial_id not in todo:
+                cell_id = trial.cell.cell_id
+                found[cell_id] = max(found.get(cell_id, 0), trial.replicate + 1)
+        return found
+
     def lacks(self, stored: Iterable[StoredTrial], hopeless: Collection[str] = ()) -> bool:
         """Whether trials are missing that a launch could still run: not those of `hopeless` cells."""
         there = list(stored)
@@ -106,7 +118,7 @@ def choose_sweep(
     if wish.sweep_id is not None:
         return _shared(store, chosen, here, wish, wish.sweep_id)
     earlier = [state for state in store.sweeps() if state.plan_hash == chosen.plan_hash]
-    unfinished = [state for state in earlier if _lacks(state) or wish.retry_failed]
+    unfinished = [state for state in earlier if wish.retry_failed or _lacks(store, state, chosen)]
     if wish.new:
         return _new(chosen, wish, "a new sweep, as asked")
     if not unfinished:
@@ -200,8 +212,12 @@ def _which_part(wish: Wish, plan: Plan, own: Plan) -> str:
     return f"; shard {wish.shard} runs {len(own.trials)} of the plan's {len(plan.trials)}"
 
 
-def _lacks(state: SweepState) -> bool:
-    """A trial, or a whole run of a block that was split."""
+def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
+    """A trial, or a whole run of a block that was split; where cells get blocks until they are decided, one."""
+    if plan.looks and not state.finished:
+        return not is_over(store, state.sweep_id, plan, contrasts_of(plan.configs()))
+    if plan.looks:
+        return False
     return not state.finished or any(split.waits for split in state.blocks.split)
 
 

@@ -7,7 +7,6 @@ stores is disposable: the results are the only state that matters.
 
 import logging
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,17 +20,20 @@ from ray.tune.search import Searcher
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.orchestrator.asking import Asking, asking_of
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.group_recorder import GroupRecorder
 from cudnn_sweep.orchestrator.hopeless import configs_to_fail
 from cudnn_sweep.orchestrator.lost import ActorGone, UntilLost
 from cudnn_sweep.orchestrator.nodes_gone import GONE_S, NodesGone
-from cudnn_sweep.orchestrator.plan import Plan, Trial
+from cudnn_sweep.orchestrator.plan import Trial
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.recorder import MAX_LOST
 from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.orchestrator.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.slot_gate import SlotGate
+from cudnn_sweep.orchestrator.standing import Standing, standings, told
 
 # No log files of Tune's own (half of its time a trial), no box of its own around our display, and Ctrl-C
 # is the launch's to handle.
@@ -151,36 +153,41 @@ class BlockRunner(tune.Trainable):
         """Nothing to load."""
 
 
-class PlanSearcher(Searcher):
-    """Hands Tune the plan's blocks in order, until they end, the time is up or a record is not durable."""
+class BlockSearcher(Searcher):
+    """Hands Tune blocks of the plan, until they end, the time is up or a record is not durable."""
 
-    def __init__(self, plan: Plan, slots: int, deadline: float | None) -> None:
+    def __init__(self, blocks: Asking, slots: int, deadline: float | None) -> None:
         super().__init__()
-        self._blocks = deque(block for block, _ in plan.blocks())
+        self._blocks = blocks
         self._slots = slots
         self._deadline = deadline
-        self._running: set[str] = set()
+        self._running: dict[str, int] = {}
 
     def suggest(self, trial_id: str) -> Any:
         if self._deadline is not None and monotonic() > self._deadline:
-            self._blocks.clear()
-        if not self._blocks:
-            return Searcher.FINISHED
+            self._blocks.stop()
         if len(self._running) >= self._slots:
             return None  # a block prepared ahead might start after the time is up
-        self._running.add(trial_id)
-        return {"block": self._blocks.popleft()}
+        if self._blocks.is_over():
+            return Searcher.FINISHED
+        block = self._blocks.take()
+        if block is None:
+            return None
+        self._running[trial_id] = block
+        return {"block": block}
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         if result["stopped"]:
-            self._blocks.clear()
+            self._blocks.stop()
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        self._running.discard(trial_id)
+        block = self._running.pop(trial_id, None)
+        if block is not None:
+            self._blocks.done(block)
         if result is not None and result.get("stopped"):
-            self._blocks.clear()
+            self._blocks.stop()
 
     def save(self, checkpoint_path: str) -> None:
         """Nothing to keep: a sweep is resumed from its results."""
@@ -212,7 +219,9 @@ class Host:
     ) -> None:
         """`followed`: `take` is asked for the records as they come."""
         self._session = session
+        self._results = results
         self._slots = slots
+        self._standings: str | None = None
         here = NodeAffinitySchedulingStrategy(_own_node(), soft=False)
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         busy = min(slots.count, sum(1 for _ in session.plan.blocks()))
@@ -227,7 +236,7 @@ class Host:
 
     def progress(self) -> Progress:
         """How far it is; may be asked from another thread while `run` runs."""
-        return self._ask(self.recorder.progress.remote(), ANSWER_S)
+        return self._with_standings(self._ask(self.recorder.progress.remote(), ANSWER_S))
 
     def take(self) -> list[RunRecord]:
         """Records that became durable since the last time; may be asked from another thread."""
@@ -261,10 +270,11 @@ class Host:
             ActorGone("what starts all slots at once", self.gate.is_there.remote),
             self._nodes_gone(),
         )
+        asking = asking_of(self._session, self._look)
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(
-                search_alg=PlanSearcher(self._session.plan, self._slots.count, deadline),
+                search_alg=BlockSearcher(asking, self._slots.count, deadline),
                 scheduler=ActorsKept(),  # type: ignore[no-untyped-call]
                 num_samples=len(blocks),
                 reuse_actors=True,
@@ -285,6 +295,11 @@ class Host:
             except ray.exceptions.RayError:
                 raise UnfinishedError(f"{lost.reason}{AGAIN}") from None
 
+    def _look(self) -> Mapping[str, Standing]:
+        found = standings(open_store(self._results), self._session)
+        self._standings = told(found, self._session.of_cells)
+        return found
+
     def _nodes_gone(self) -> NodesGone:
         """Without nodes of a cluster the one that this process started is all there is."""
         if self._slots.nodes:
@@ -294,6 +309,10 @@ class Host:
     def finish(self, refuges: list[Path]) -> Progress:
         """Write what is held and compact; see Recorder.finish."""
         return self._ask(self.recorder.finish.remote(self._session.sweep_id, refuges))
+
+    def _with_standings(self, progress: Progress) -> Progress:
+        progress.standings = self._standings
+        return progress
 
     def _ask(self, answer: Any, timeout_s: float | None = None) -> Progress:
         try:

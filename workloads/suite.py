@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -231,6 +231,32 @@ class GpuChoice(BaseModel):
     """Share of each model's GPUs that is used, rounded down, one GPU at least."""
 
 
+LOOKS = (3, 5, 8, 12, 20, 30, 50, 80, 120, 200)
+
+
+class UntilDecided(BaseModel):
+    """Blocks of each cell until its verdict is decided."""
+
+    model_config = STRICT
+
+    until: Literal["decided"]
+    """No other word is known."""
+    at_most: Annotated[int, Field(ge=LOOKS[0], le=LOOKS[-1])] = 20
+    """How many blocks a cell gets at most."""
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """After how many blocks of a cell it is asked whether that is decided."""
+        return (*(look for look in LOOKS if look < self.at_most), self.at_most)
+
+
+Replicates = PositiveInt | UntilDecided
+
+
+def most_replicates(replicates: Replicates) -> int:
+    return replicates.at_most if isinstance(replicates, UntilDecided) else replicates
+
+
 class WithoutGpu(BaseModel):
     """What a suite has in place of its own where there is no GPU: flags have no effect there, so that a run
     only tries the suite out.
@@ -240,8 +266,8 @@ class WithoutGpu(BaseModel):
 
     configs: list[CudnnConfig] | None = Field(default=None, min_length=1)
     """In place of the suite's configs."""
-    replicates: PositiveInt | None = None
-    """In place of the suite's number of processes."""
+    replicates: Replicates | None = None
+    """In place of the suite's number of blocks."""
     measure: MeasureSpec | None = None
     """In place of all of the suite's `measure`."""
 
@@ -259,8 +285,8 @@ class SuiteSpec(BaseModel):
         default=[CudnnConfig(benchmark=False), CudnnConfig(benchmark=True)], min_length=1
     )
     """Settings of cuDNN that are compared: `benchmark` off and on, where it says none."""
-    replicates: PositiveInt = 5
-    """Processes for each cell and config."""
+    replicates: Replicates = 5
+    """Blocks of each cell, each a process for each config: a number, or `{until: decided, at_most: 20}`."""
     new_compute_caches: PositiveInt = 1
     """How many of a cell's replicates start with an empty cache of compiled kernels."""
     twin_every: Annotated[int, Field(ge=1, le=20)] = 20
@@ -282,6 +308,11 @@ class SuiteSpec(BaseModel):
             raise ValueError(fault)
         return self
 
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """After how many blocks of a cell it is asked whether that is decided; empty: their number is fixed."""
+        return self.replicates.looks if isinstance(self.replicates, UntilDecided) else ()
+
     def on(self, device: str) -> "SuiteSpec":
         """As it runs there: `cuda` or `cpu`."""
         if device == "cuda":
@@ -291,10 +322,11 @@ class SuiteSpec(BaseModel):
 
 
 def too_many(
-    cells: Sequence[CellAxes], configs: Sequence[CudnnConfig], replicates: int
+    cells: Sequence[CellAxes], configs: Sequence[CudnnConfig], replicates: Replicates
 ) -> str | None:
     """Why a plan of so many trials is refused."""
-    return too_many_trials(sum(axes.combinations() for axes in cells) * len(configs) * replicates)
+    named = sum(axes.combinations() for axes in cells)
+    return too_many_trials(named * len(configs) * most_replicates(replicates))
 
 
 def too_many_trials(trials: int) -> str | None:

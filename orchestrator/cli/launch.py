@@ -26,6 +26,13 @@ def launch(
         list[str] | None,
         typer.Option(metavar="FIELD=VALUE", help="Narrow the plan; repeat to narrow further."),
     ] = None,
+    replicates: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|decided[:MOST]",
+            help="Blocks of each cell: a number, or until each is decided, 20 at most.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan, run nothing.")
     ] = False,
@@ -89,7 +96,7 @@ def launch(
     from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
     from cudnn_sweep.orchestrator.cli.program import program
     from cudnn_sweep.orchestrator.launch import launch as run_launch
-    from cudnn_sweep.orchestrator.options import LaunchOptions
+    from cudnn_sweep.orchestrator.options import LaunchOptions, read_replicates
     from cudnn_sweep.orchestrator.say import console_here, say
     from cudnn_sweep.orchestrator.shard import read_shard
     from cudnn_sweep.orchestrator.sweep_choice import Wish
@@ -107,6 +114,7 @@ def launch(
         suite=asked.suite,
         results=results,
         only=tuple(_choice(text) for text in only or ()),
+        replicates=None if replicates is None else read_replicates(replicates),
         dry_run=dry_run,
         try_cells=try_,
         ask=ask,

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.cluster.strict_yaml import read_strict
+from cudnn_sweep.orchestrator.asking import asking_of
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD
@@ -30,6 +31,7 @@ from cudnn_sweep.orchestrator.request import SweepRequest
 from cudnn_sweep.orchestrator.run_sweep import plan_of
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.standing import standings
 from cudnn_sweep.workloads.environment import Environment, our_version
 from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey, workload_facts
@@ -126,15 +128,19 @@ class _Run:
             "": machine.environment(),
             LAST_GOOD: machine.last_good(Path()),
         }
+        self._store = store
         self._recorder = Recorder(store.location)
         self._elapsed_s = 0.0
 
     def whole(self, budget_s: float | None) -> Progress:
-        for _, trials in self._session.plan.blocks():
-            if budget_s is not None and self._elapsed_s > budget_s:
-                break
-            for trial in trials:
+        blocks = dict(self._session.plan.blocks())
+        asking = asking_of(self._session, lambda: standings(self._store, self._session))
+        while not asking.is_over() and (budget_s is None or self._elapsed_s <= budget_s):
+            block = asking.take()
+            assert block is not None, "one at a time: nothing is under way"
+            for trial in blocks[block]:
                 self._one(trial)
+            asking.done(block)
         return self._recorder.finish(self._session.sweep_id, self._session.fallback_folders())
 
     def _one(self, trial: Trial) -> None:

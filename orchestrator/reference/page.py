@@ -68,6 +68,7 @@ SECTIONS = {  # what the schema calls it: the heading, and where it stands
     "CudnnConfig": ("configs", BOTH),
     "MeasureSpec": ("measure", BOTH),
     "ProblemSpec": ("problems", f"{BOTH}, each under its name"),
+    "UntilDecided": ("replicates", BOTH),
     "GpuChoice": ("gpus", BOTH),
     "WithoutGpu": ("without_gpu", SUITE),
 }

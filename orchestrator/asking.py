@@ -1,0 +1,138 @@
+"""Which block of a plan is asked for next: the next one, or what decides the next cell soonest."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from cudnn_sweep.analysis.errors import AnalysisError
+from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.standing import Standing
+
+FIRST_BLOCKS = 2  # then it shows whether a setting can matter in a cell
+TRIES = 5  # a look at results that are being written may fail
+AGAIN_S = 1.0
+
+
+class Asking(Protocol):
+    """What Tune's searcher hands out."""
+
+    def take(self) -> int | None:
+        """A block; None where there is none, for now or at all."""
+
+    def done(self, block: int) -> None:
+        """It has run: what is recorded of it is durable."""
+
+    def is_over(self) -> bool: ...
+
+    def stop(self) -> None:
+        """No further block."""
+
+
+class InOrder:
+    """All blocks of the plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._blocks = deque(block for block, _ in plan.blocks())
+
+    def take(self) -> int | None:
+        return self._blocks.popleft() if self._blocks else None
+
+    def done(self, block: int) -> None:
+        """The others do not depend on it."""
+
+    def is_over(self) -> bool:
+        return not self._blocks
+
+    def stop(self) -> None:
+        self._blocks.clear()
+
+
+class UntilDecided:
+    """Each cell's blocks up to a look, then of those cells that are open still up to their next one.
+
+    Results are looked at when nothing else is left to hand out: so cells are judged together, and which blocks
+    are asked for depends on the plan and on what is recorded alone. A cell's blocks up to its next look run
+    side by side; past it none is asked for, so that a look has the blocks that it was to have.
+    """
+
+    def __init__(
+        self, plan: Plan, begun: Mapping[str, int], ask: Callable[[], Mapping[str, Standing]]
+    ) -> None:
+        """`plan`: what is not recorded yet. `begun`: by cell_id how many blocks were."""
+        self._stages = (FIRST_BLOCKS, *plan.looks)
+        self._ask = ask
+        self._waiting: dict[str, deque[tuple[int, int]]] = {}
+        """By cell, each block with its number among the cell's, in the plan's order."""
+        for block, trials in plan.blocks():
+            cell_id = trials[0].cell.cell_id
+            self._waiting.setdefault(cell_id, deque()).append((trials[0].replicate, block))
+        self._reached = {cell_id: begun.get(cell_id, 0) for cell_id in self._waiting}
+        self._cell_of = {block: c for c, blocks in self._waiting.items() for _, block in blocks}
+        self._running: set[int] = set()
+        self._ready: deque[int] = deque()
+        for cell_id, reached in self._reached.items():
+            self._go_to(cell_id, next(stage for stage in self._stages if stage >= reached))
+        self._ready = deque(sorted(self._ready))  # the plan's rounds
+
+    def take(self) -> int | None:
+        if not self._ready:
+            self._look()
+        if not self._ready:
+            return None
+        block = self._ready.popleft()
+        self._running.add(block)
+        return block
+
+    def done(self, block: int) -> None:
+        self._running.discard(block)
+
+    def is_over(self) -> bool:
+        if not self._ready and not self._running:
+            self._look()
+        return not self._ready and not self._running
+
+    def stop(self) -> None:
+        self._ready.clear()
+        self._waiting.clear()
+
+    def _look(self) -> None:
+        """Let go on whichever cells have all blocks of their look, and are open."""
+        busy = {self._cell_of[block] for block in self._running}
+        due = [cell_id for cell_id in self._waiting if cell_id not in busy]
+        if not due:
+            return
+        found = self._standings()
+        open_cells = []
+        for cell_id in due:
+            standing = found.get(cell_id)
+            if standing is None or not standing.is_open:
+                del self._waiting[cell_id]
+            elif standing.recorded_blocks < self._reached[cell_id]:
+                del self._waiting[cell_id]  # a trial was lost: the next launch runs it
+            else:
+                open_cells.append((standing.seconds_to_decide, cell_id))
+        for _, cell_id in sorted(open_cells):
+            later = [stage for stage in self._stages if stage > self._reached[cell_id]]
+            self._go_to(cell_id, later[0])
+
+    def _go_to(self, cell_id: str, stage: int) -> None:
+        self._reached[cell_id] = stage
+        blocks = self._waiting[cell_id]
+        while blocks and blocks[0][0] < stage:
+            self._ready.append(blocks.popleft()[1])
+
+    def _standings(self) -> Mapping[str, Standing]:
+        for _ in range(TRIES - 1):
+            try:
+                return self._ask()
+            except (AnalysisError, OSError):
+                time.sleep(AGAIN_S)
+        return self._ask()
+
+
+def asking_of(session: Session, ask: Callable[[], Mapping[str, Standing]]) -> Asking:
+    """`ask`: how the cells stand as recorded so far, where that decides."""
+    plan = session.plan
+    return UntilDecided(plan, session.begun, ask) if plan.looks else InOrder(plan)

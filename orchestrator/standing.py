@@ -1,0 +1,90 @@
+"""How the cells stand of a sweep that gives each its blocks until it is decided: who gets no further one."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cudnn_sweep.analysis.contrast import Contrast
+from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.verdicts import ContrastState, contrast_states
+from cudnn_sweep.orchestrator.contrast import settings_of
+from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.workloads.config import CudnnConfig
+
+OPEN, HOPELESS = "open", "hopeless"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """One cell over all of its contrasts."""
+
+    states: Sequence[ContrastState]
+
+    @property
+    def is_open(self) -> bool:
+        return any(state.state == OPEN for state in self.states)
+
+    @property
+    def is_decided(self) -> bool:
+        return not any(state.state in (OPEN, HOPELESS) for state in self.states)
+
+    @property
+    def recorded_blocks(self) -> int:
+        return min(state.recorded_blocks for state in self.states)
+
+    @property
+    def seconds_to_decide(self) -> float:
+        """About how long the blocks take that it lacks: all that it may have, where that is not known."""
+        return max(
+            (state.blocks_needed or (state.at_most or 0) - state.recorded_blocks) * state.block_s
+            for state in self.states
+        )
+
+
+def standings(store: Store, session: Session) -> dict[str, Standing]:
+    """By cell_id, as the records stand now; a cell is missing until both sides of a contrast are recorded."""
+    return _standings(
+        store, session.sweep_id, session.contrasts, session.plan.configs(), session.of_cells
+    )
+
+
+def stopped_cells(store: Store, session: Session) -> set[str]:
+    """Those of which no further block is asked; none where blocks are a fixed number."""
+    if not session.looks:
+        return set()
+    return {cell_id for cell_id, each in standings(store, session).items() if not each.is_open}
+
+
+def is_over(store: Store, sweep_id: str, plan: Plan, contrasts: Iterable[Contrast]) -> bool:
+    """Whether no cell of this part of a plan gets a further block."""
+    found = _standings(store, sweep_id, contrasts, plan.configs(), len(plan.cell_ids()))
+    return all(cell_id in found and not found[cell_id].is_open for cell_id in plan.cell_ids())
+
+
+def _standings(
+    store: Store,
+    sweep_id: str,
+    contrasts: Iterable[Contrast],
+    configs: Sequence[CudnnConfig],
+    of_cells: int,
+) -> dict[str, Standing]:
+    found: dict[tuple[str, str, str], ContrastState] = {}
+    texts = [settings_of(config) for config in configs]
+    for contrast in contrasts:
+        pairs = sum(text[contrast.field] == contrast.baseline for text in texts)
+        values = {**contrast.values(), "of_cells": of_cells * pairs}
+        for state in contrast_states(store, sweep_id, **values):
+            # of a cell's rows (in turns, and not) the first has most blocks
+            found.setdefault((state.cell_id, state.contrast, state.other_settings), state)
+    cells: dict[str, list[ContrastState]] = {}
+    for (cell_id, _, _), state in found.items():
+        cells.setdefault(cell_id, []).append(state)
+    return {cell_id: Standing(states=states) for cell_id, states in cells.items()}
+
+
+def told(standings: Mapping[str, Standing], of_cells: int) -> str:
+    """In words for the user."""
+    decided = sum(each.is_decided for each in standings.values())
+    hopeless = sum(not each.is_open and not each.is_decided for each in standings.values())
+    text = f"{decided} of {of_cells} cells decided"
+    return text + (f", {hopeless} out of reach" if hopeless else "")
