@@ -29,6 +29,10 @@ EMPTY_CACHES = f"""\
 Payback with CUDA's compute cache empty: intervals that hold the true break-even (target: at least
 {EMPTY_TARGET:.0%}), by the scatter of cold costs between processes and the blocks that met an empty cache.
 From one such block there is no interval."""
+UNTIL = """\
+Until decided: cells are looked at after {looks} blocks, and stop when decided or out of reach. Each
+look spends an equal share of the error. fewer: times fewer blocks than the most (target: at least {fewer:.0f});
+{cells} cells a line."""
 FEW = 20  # cells of which no share is told
 Columns = dict[str, tuple[str, str]]
 
@@ -45,7 +49,13 @@ def targets() -> str:
 def row(figures: Figures, columns: Columns) -> str:
     missed = figures.missed()
     told = [_told(figures.share(name)) + ("!" if name in missed else " ") for name in columns]
-    return _line(figures.noise.name, str(figures.blocks), told)
+    blocks = f"≤ {figures.blocks}" if figures.is_until else str(figures.blocks)
+    return _line(figures.noise.name, blocks, told)
+
+
+def until_row(figures: Figures, columns: Columns) -> str:
+    missed = "!" if "fewer" in figures.missed() else " "
+    return f"{row(figures, columns)}{figures.fewer:>11.1f}{missed}"
 
 
 def empty_caches_row(row: EmptyCaches) -> str:
@@ -70,7 +80,8 @@ def _missed_payback(row: EmptyCaches) -> str:
 
 def _misses(figures: Figures) -> str:
     names = ", ".join(figures.missed())
-    return f"{names} under {figures.noise.name} with {figures.blocks} blocks"
+    blocks = f"at most {figures.blocks}" if figures.is_until else str(figures.blocks)
+    return f"{names} under {figures.noise.name} with {blocks} blocks"
 
 
 def _line(name: str, blocks: str, cells: Sequence[str]) -> str:
