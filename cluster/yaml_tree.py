@@ -23,6 +23,7 @@ from ruamel.yaml.reader import ReaderError
 from cudnn_sweep.cluster.errors import LaunchFileError
 
 MAX_VALUES = 50_000  # with every alias written out; about what the largest readable file holds
+MAX_OPEN = 100  # brackets; to parse 1,000 that nobody closes takes seconds
 MAX_DIGITS = 400  # a float has fewer; Python refuses to convert whole numbers from 4,300 on
 
 STANDARD = "tag:yaml.org,2002:"
@@ -46,6 +47,7 @@ WHOLE = re.compile(r"[-+]?[0-9]+")
 OCTAL = re.compile(r"0o[0-7]+")
 PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")  # of a URL, the user's name with it
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # no file and no JSON can hold it
+BRACKET = re.compile(r"[][{}]")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 KeyPath: TypeAlias = tuple[str | int, ...]
@@ -87,6 +89,7 @@ def twice(first: int) -> str:
 
 def compose(text: str, file: Path) -> YamlNode | None:
     """Parse one document; None where it is empty."""
+    _refuse_deep(text, file)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter(
@@ -109,6 +112,17 @@ def compose(text: str, file: Path) -> YamlNode | None:
     except RecursionError:
         raise LaunchFileError(f"{file}: nested too deeply, or an alias holds itself") from None
     return node
+
+
+def _refuse_deep(text: str, file: Path) -> None:
+    """Brackets in quotes and comments count too: nobody has so many that stay open."""
+    still_open = 0
+    for bracket in BRACKET.finditer(text):
+        still_open += 1 if bracket[0] in "[{" else -1
+        if still_open > MAX_OPEN:
+            line = text.count("\n", 0, bracket.start()) + 1
+            told = f"nested too deeply: more than {MAX_OPEN} brackets are open"
+            raise LaunchFileError(f"{file}:{line}: {told}")
 
 
 def _written_out(node: YamlNode, known: dict[int, int]) -> int:

@@ -91,10 +91,12 @@ BOMBS = {
     + "".join(
         f"{chr(98 + n)}: &{chr(98 + n)} [{','.join(['*' + chr(97 + n)] * 8)}]\n" for n in range(9)
     ),
-    "merges": "a: &a {x: 1}\n" + "".join(f"k{n}: {{<<: [*a, *a]}}\n" for n in range(2000)),
+    "merges": "a: &a {x: 1}\n" + "".join(f"k{n}: {{<<: [*a, *a]}}\n" for n in range(500)),
     "itself": "a: &a [*a]\n",
-    "brackets": "[" * 20_000,
-    "braces": "{a: " * 20_000,
+    "brackets": "[" * 200_000,
+    "braces": "{a: " * 50_000,
+    "dashes": "- " * 20_000,
+    "keys": "? " * 20_000,
     "large": "# " + "x" * 10_000_000,
     "binary": "\x00\x01\x02",
     "twice": "metadata: {sweep: {}}\nmetadata: {sweep: {}}\n",
@@ -296,7 +298,7 @@ def test_no_option_ends_in_a_traceback(
 def names_what_it_is_about(said: str, words: list[str]) -> bool:
     """A file, an option, an argument, or what was found."""
     told = said.rpartition(" for help.")[2]
-    named = re.search(r"--[a-z]|argument|cluster\.yaml|the question is missing|no machine is", told)
+    named = re.search(r"--[a-z]|argument|no such file|is a folder|no machine is|question is", told)
     return bool(named) or any(word[:30] in told for word in words if word)
 
 

@@ -196,7 +196,7 @@ def test_several_mistakes_are_several_lines_in_the_order_of_the_file(
         ("count: 1\nversion: \x01", "2: not YAML: found the character #x0001"),
         ("- 1", "found no keys"),
         ("text", "found no keys"),
-        ("a:\n" + " [\n" * 5000, "nested too deeply"),
+        ("a:\n" + " [\n" * 5000, "102: nested too deeply: more than 100 brackets are open"),
         ("version: &a [*a]", "an alias holds itself"),
     ],
     ids=lambda value: str(value)[:30],
