@@ -298,7 +298,9 @@ def test_no_option_ends_in_a_traceback(
 def names_what_it_is_about(said: str, words: list[str]) -> bool:
     """A file, an option, an argument, or what was found."""
     told = said.rpartition(" for help.")[2]
-    named = re.search(r"--[a-z]|argument|no such file|is a folder|no machine is|question is", told)
+    named = re.search(
+        r"--[a-z]|argument|results|no such file|is a folder|question is|no machine|''", told
+    )
     return bool(named) or any(word[:30] in told for word in words if word)
 
 
