@@ -12,15 +12,15 @@ class ListedGpu:
     """A whole GPU, or a slice of one."""
 
     uuid: str
-    """GPU-..., of a slice MIG-..."""
+    """UUID as NVML writes it: `GPU-...`, for a slice `MIG-...`."""
     name: str
-    """The model, of a slice its profile too: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
+    """The model, for a slice with its profile: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
     card: str
-    """UUID of the whole GPU,"""
+    """UUID of the whole GPU."""
     card_index: int
-    """its number for NVML,"""
+    """NVML's number for the whole GPU."""
     pci_address: str
-    """and where it is."""
+    """PCI address of the whole GPU, as NVML writes it."""
     numbered: str | None = None
     """A slice's older name, MIG-GPU-.../1/0."""
 

@@ -29,7 +29,7 @@ class ConvProblem:
     bias: bool
     transposed: bool = False
     output_padding: Shape = ()
-    """Of a transposed one: what is added to one side of its output, one number a spatial size."""
+    """What a transposed convolution adds to one side of its output, one number a spatial size; else 0."""
     occurrences: int = 1
     """How often the network that it is from has it."""
 
@@ -59,7 +59,7 @@ class ConvProblem:
         return (first, second // self.groups, *self.kernel_size)
 
     def output_shape(self, shape: Shape) -> Shape:
-        """Of an input of this shape; the formulas of torch.nn.ConvNd and ConvTransposeNd."""
+        """Output shape for an input of this shape; the formulas of torch.nn.ConvNd and ConvTransposeNd."""
         sizes = zip(
             shape[2:],
             self.kernel_size,

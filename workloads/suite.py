@@ -127,7 +127,7 @@ class ProblemSpec(BaseModel):
     transposed: bool = False
     """Whether it is a transposed convolution."""
     output_padding: Sizes = (0,)
-    """Of a transposed convolution: how much larger its output is on one side."""
+    """How much larger the output of a transposed convolution is on one side."""
     occurrences: PositiveInt = 1
     """How often its network has it, for the sum in `sweep query model_step`."""
 

@@ -13,9 +13,9 @@ from cudnn_sweep.workloads.regime import ShapeRegime, own_regime_type
 class Survey:
     environment: Environment
     gpus: list[str]
-    """Models of the GPUs, or slices, that trials may run on here,"""
+    """Models of the GPUs, or slices, that trials may run on here."""
     gpu_uuids: list[str]
-    """and their UUIDs, as NVML writes them."""
+    """UUIDs of the GPUs, or slices, in the order of `gpus`, as NVML writes them."""
     workloads: dict[str, WorkloadFacts]
 
 

@@ -75,7 +75,7 @@ class Trace:
         return sum(each.times * each.flops for each in self.convolutions)
 
     def share(self, convolution: TracedConvolution) -> float:
-        """Of the forward FLOPs of all convolutions, in all the times that it comes."""
+        """Its share of the forward FLOPs of all convolutions, in all the times that it comes."""
         return convolution.times * convolution.flops / max(1, self.flops)
 
     def named(self) -> dict[str, TracedConvolution]:

@@ -42,9 +42,9 @@ class Said:
     alone: str | None = None
     """Why this process cannot take turns."""
     free_bytes: int | None = None
-    """Device memory that is free once all shapes were met,"""
+    """Device memory that is free once all shapes were met."""
     total_bytes: int | None = None
-    """of so much."""
+    """All memory of the device, free or not."""
     one_time_s: float = 0.0
     """What its one-time costs took it."""
     busy_cpus: float = 0.0

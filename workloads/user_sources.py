@@ -15,12 +15,12 @@ NOT_THE_USERS = {"__main__", "torch", __name__.partition(".")[0], *sys.stdlib_mo
 
 
 def workload_hash(cell: Cell) -> str | None:
-    """Of the code that the cell's workload, loss, inputs and regime name, once they are imported; None where it
-    is torch's or ours.
+    """Hash of the code that the cell's workload, loss, inputs and regime name, once imported; None where it is
+    torch's or ours.
 
-    Of `folder/file.py:name` the file, of `package.module:name` the file that defines the name; with each
-    what was imported from the same folder or package. Of an installed package its version in place of
-    the latter.
+    For `folder/file.py:name` that is the file, for `package.module:name` the file that defines the name,
+    each with what was imported from the same folder or package. An installed package has its version in
+    place of the latter.
     """
     named = [cell.workload, *([cell.model.loss] if cell.model else []), cell.own_regime or ""]
     if cell.model is not None and isinstance(cell.model.inputs, str):
@@ -51,7 +51,7 @@ def _contents(reference: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_beside(other: ModuleType, module: ModuleType) -> bool:
-    """Of the same package, or of the same folder and not installed in it; itself too."""
+    """Whether `other` is of the module's package, or of its folder and not installed there; itself too."""
     if _package(other) == _package(module):
         return True
     file, place = _file(module), _file(other)

@@ -114,7 +114,7 @@ def _kind(name: str) -> str:
 
 
 def _typical_sizes(exact: Tensors) -> dict[str, float]:
-    """Of each kind the largest root mean square of a tensor."""
+    """The largest root mean square of a tensor, by kind (`value`, `gradient`)."""
     sizes: dict[str, float] = {}
     for name, tensor in exact.items():
         kind = _kind(name)

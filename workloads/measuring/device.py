@@ -7,7 +7,7 @@ import torch
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceMemory:
-    """Of the caching allocator; peaks since `forget_peak`. All unknown on a CPU."""
+    """Memory of the caching allocator in bytes, peaks since `forget_peak`. All None on a CPU."""
 
     allocated_bytes: int | None = None
     reserved_bytes: int | None = None

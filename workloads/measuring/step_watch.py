@@ -55,7 +55,7 @@ class StepWatch(TorchDispatchMode):
 
     @property
     def selected_routes(self) -> list[str]:
-        """Of the forward convolutions; of the backward ones in a step that has no other."""
+        """Routes of the forward convolutions; of the backward ones in a step that has no other."""
         return self.routes or self.backward_routes
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -83,8 +83,8 @@ class StepWatch(TorchDispatchMode):
 
 
 def _route(*convolution: Any) -> str:
-    """Of what `aten.convolution` takes, in its order: the name in torch's `ConvBackend`, for example
-    Cudnn, CudaDepthwise2d, Mkldnn.
+    """The name of its backend in torch's `ConvBackend`, from what `aten.convolution` takes, in its order:
+    for example Cudnn, CudaDepthwise2d, Mkldnn.
     """
     name = str(torch._C._select_conv_backend(*convolution).name)
     return "MkldnnTranspose" if name == UNNAMED else name

@@ -46,7 +46,7 @@ class MeanSquare:
 
 
 class CrossEntropy:
-    """Of scores (N, classes) or (N, classes, *space) for random classes, the same at every step."""
+    """Cross-entropy of scores (N, classes) or (N, classes, *space) for random classes, the same each step."""
 
     def __init__(self) -> None:
         self._classes: dict[Shape, torch.Tensor] = {}
