@@ -61,7 +61,7 @@ class Jobs:
             sleep(1)
 
     def state(self, job_id: str) -> tuple[JobState, str]:
-        """And what Ray says about it."""
+        """The job's state, and what Ray says about it."""
         info = self._client.get_job_info(job_id)
         state: Any = str(info.status)
         return state, info.message or ""
@@ -70,16 +70,16 @@ class Jobs:
         self._client.stop_job(job_id)
 
     def ids(self) -> set[str]:
-        """Of those that this head has had."""
+        """Submission ids of the jobs that this head has had."""
         return {job.submission_id for job in self._client.list_jobs() if job.submission_id}
 
     def output(self, job_id: str) -> str:
-        """All that it has printed so far."""
+        """All that the job has printed so far."""
         found: str = self._client.get_job_logs(job_id)
         return found
 
     def last_lines(self, job_id: str, lines: int) -> str:
-        """The end of that; nothing where it has not begun."""
+        """The last lines of the job's output; empty where it has not begun."""
         node = self._client.get_job_info(job_id).driver_node_id
         if node is None:
             return ""

@@ -91,7 +91,7 @@ def _likeliest(complaints: list[Complaint]) -> list[Complaint]:
 
 
 def _beaten(alternatives: dict[str, list[Complaint]]) -> Iterable[Complaint]:
-    """Of a union's alternatives, all but the one that was meant, if any seems to be."""
+    """Complaints of a union's alternatives, without the one that was meant, if any seems to be."""
     shallowest = min(len(each.path) for group in alternatives.values() for each in group)
     meant = [
         group

@@ -83,7 +83,7 @@ def dotted(key: KeyPath) -> str:
 
 
 def twice(first: int) -> str:
-    """Of a key that already stands in that line."""
+    """What is said of a key that already stands in line `first`."""
     return f"stands here twice, first in line {first}"
 
 
