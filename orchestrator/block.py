@@ -39,10 +39,10 @@ class Running:
     """It found its compute cache empty."""
     pid: int = 0
     overlapped_s: float = 0.0
-    """Of its one-time costs, what it paid while others of its block paid theirs."""
+    """How much of its one-time costs it paid while others of its block paid theirs."""
     busy_cpus: float = 0.0
     cpus: tuple[int, ...] = ()
-    """Where it took its turns, where not everywhere it might."""
+    """CPUs that it took its turns on; empty: all that it might use."""
     outcome: Outcome | None = None
 
     def listen(self) -> Said | None:
@@ -82,7 +82,7 @@ class Place(Protocol):
     def record(
         self, running: Running, *, in_turns: bool = False, alone_reason: str | None = None
     ) -> RunRecord:
-        """Of what has ended; where a process is to log, that one runs now."""
+        """The record of a trial that has ended; a process that is to log runs now."""
 
     def logs(self, trial: Trial) -> bool: ...
 

@@ -7,7 +7,7 @@ from cudnn_sweep.workloads.suite import SuiteSpec
 
 
 def modules_to_preload(suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-    """Of the suite's those that are installed, and the user's own."""
+    """The suite's modules that are installed, then the user's own."""
     return tuple(dict.fromkeys([*filter(is_installed, suite.preload), *own]))
 
 

@@ -36,7 +36,7 @@ class Recorder:
         self._hopeless = Hopeless(configs)
 
     def wanted(self, trial_ids: list[str]) -> set[str]:
-        """Of these, the trials that are neither recorded in this launch nor given up."""
+        """Which of these trials are neither recorded in this launch nor given up."""
         return {
             trial_id
             for trial_id in trial_ids
@@ -123,7 +123,7 @@ class Recorder:
             return
 
     def _is_first(self, record: RunRecord) -> bool:
-        """Of its trial's; a later one is only counted."""
+        """Whether it is its trial's first record; a later one is only counted."""
         self._progress.slots.pop(record.slot, None)
         if record.trial_id in self._recorded:
             self._progress.repeated += 1

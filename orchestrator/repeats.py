@@ -14,10 +14,10 @@ from cudnn_sweep.orchestrator.sweep_choice import SweepChoice
 
 
 def repeats_of(store: Store, whole: Plan, choice: SweepChoice) -> Plan:
-    """Of the blocks that this launch answers for those that are to be run again, as they stand now.
+    """The blocks that are to be run again, as they stand now, of those that this launch answers for.
 
-    Where it answers for some of a block's trials alone (--only), that block is not for it. Where cells
-    get blocks until they are decided, a further one takes the place of each that was split.
+    A block is left out where the launch answers for only some of its trials (--only). Where cells get blocks until
+    they are decided, a further one takes the place of each that was split.
     """
     if whole.looks:
         return replace(choice.own, trials=())
@@ -31,7 +31,7 @@ def repeats_of(store: Store, whole: Plan, choice: SweepChoice) -> Plan:
 
 
 def told(plan: Plan) -> str:
-    """In words for the user; empty for a plan of no repeats."""
+    """How many blocks run again, in words for the user; empty for a plan of no repeats."""
     blocks = {trial.block for trial in plan.trials if trial.repeats_block is not None}
     return f"split blocks run again whole: {len(blocks)}" if blocks else ""
 

@@ -21,7 +21,7 @@ class Session:
     contrasts: tuple[Contrast, ...] = ()
     """Those of the whole sweep's configs."""
     plan_hash: str
-    """Of the whole sweep's plan."""
+    """Hash of the whole sweep's plan."""
     plan_trials: int
     """How many trials the whole sweep's plan has."""
     looks: tuple[int, ...] = ()

@@ -156,7 +156,7 @@ def _no_suite(name: str) -> str | None:
 
 
 def is_path(suite: str) -> bool:
-    """Of a user's own suite, not the name of a bundled one."""
+    """Whether `suite` is the path of a user's own suite, not the name of a bundled one."""
     return suite.endswith((".yaml", ".yml"))
 
 

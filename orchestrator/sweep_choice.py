@@ -25,7 +25,7 @@ class Wish:
     resume: str | None = None
     new: bool = False
     sweep_id: str | None = None
-    """Of the sweep to open, or to go on with where something of it is here."""
+    """The sweep to open, or to resume where some of it is stored here."""
     shard: Shard | None = None
     retry_failed: bool = False
 
@@ -51,9 +51,9 @@ class SweepChoice:
     plan_trials: int
     shard: Shard | None = None
     own: Plan
-    """What this launch answers for: its shard's blocks, or all,"""
+    """What this launch answers for: its shard's blocks, or the whole plan."""
     todo: Plan
-    """and of that what is not recorded yet."""
+    """What of `own` is not recorded yet."""
     retries: dict[str, int]
 
     @property

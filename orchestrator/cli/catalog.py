@@ -105,7 +105,7 @@ def _print(heads: tuple[str, str, str], rows: Iterable[tuple[str, str, str]]) ->
 
 
 def _first_sentence(text: str) -> str:
-    """Of the comment at a file's head."""
+    """The first sentence of the comment at a file's head."""
     comment: list[str] = []
     for line in text.splitlines():
         if not line.startswith("#"):

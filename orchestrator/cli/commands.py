@@ -20,7 +20,7 @@ def _filled(text: str | None) -> str | None:
 
 
 class Presented:
-    """Of a command or a group of them."""
+    """How the help of a command, or of a group of commands, is shown."""
 
     help: str | None
 

@@ -228,7 +228,7 @@ def _why_none(
 
 
 def _width(output: Path | None) -> int | None:
-    """Of the terminal that shows it, if one does."""
+    """Columns of the terminal that shows the answer; None where no terminal does."""
     is_seen = output is None and sys.stdout.isatty()
     return shutil.get_terminal_size().columns if is_seen else None
 

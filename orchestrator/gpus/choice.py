@@ -12,7 +12,7 @@ ROUNDING = 1e-9  # 0.29 of 100 is 28.999999999999996
 
 
 def models_asked(choice: GpuChoice, there: Iterable[str]) -> list[str]:
-    """Of the models that are there. Raises SpecError where none is asked for."""
+    """Which of the models `there` are asked for. Raises SpecError where none is."""
     models = list(dict.fromkeys(there))
     if choice.models == ALL_MODELS:
         return models
@@ -37,9 +37,9 @@ def share_of(choice: GpuChoice, gpus: int) -> int:
 
 
 def gpus_asked(choice: GpuChoice, machine: Survey) -> Survey:
-    """Of this machine's GPUs those of the one model that is asked for.
+    """`machine` with only the GPUs that are asked for, all of one model.
 
-    Raises SpecError where several are, as a launch here has one plan.
+    Raises SpecError where several models are asked for, as a launch here has one plan.
     """
     models = models_asked(choice, machine.gpus or [machine.environment.gpu])
     if len(models) > 1:

@@ -17,7 +17,7 @@ class Core:
 
 
 def read_cores(allowed: Collection[int], system: Path = SYSTEM) -> tuple[Core, ...]:
-    """Of the CPUs `allowed`, in the order of their numbers."""
+    """The physical cores of the CPUs `allowed`, in the order of their numbers."""
     nodes = _nodes(system)
     by_cpus = {
         cpus: cpus[0] for cpu in sorted(allowed) if (cpus := _siblings(cpu, allowed, system))
@@ -34,7 +34,7 @@ def node_of_gpu(pci_address: str, system: Path = SYSTEM) -> int | None:
 
 
 def parse_cpus(text: str) -> list[int]:
-    """Of a list as Linux writes it, `0-3,8`."""
+    """The CPUs of a list as Linux writes it, `0-3,8`."""
     found: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
@@ -43,7 +43,7 @@ def parse_cpus(text: str) -> list[int]:
 
 
 def show_cpus(cpus: Collection[int]) -> str:
-    """As Linux writes them, `0-3,8`."""
+    """CPUs as Linux writes them, `0-3,8`."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):
         if ranges and cpu == ranges[-1][-1] + 1:

@@ -21,11 +21,11 @@ class Pinning:
 
 
 def pinning_of(gpu_uuid: str | None) -> Pinning | None:
-    """Of a GPU or slice of this host, the same in each of our processes on it.
+    """The CPUs for a GPU or slice of this host, the same in each of our processes on it.
 
-    Shared out among all that NVML lists, measured on or not: so neighbours are another sweep's as well,
+    They are shared out among all that NVML lists, measured on or not: neighbours are another sweep's too,
     and a GPU has as many cores whether the others are used or not. None without a GPU, and where
-    NVML does not list this one: who its neighbours are cannot be told.
+    NVML does not list this one: its neighbours are unknown.
     """
     if gpu_uuid is None:
         return None
@@ -40,7 +40,7 @@ def pinning_of(gpu_uuid: str | None) -> Pinning | None:
 def cores_for(
     slot: str, slots: Mapping[str, int | None], cores: Sequence[Core]
 ) -> tuple[Core, ...]:
-    """Of the cores near this slot an equal share, which no other slot has.
+    """An equal share of the cores near this slot, which no other slot has.
 
     `slots`: all of the host, in an order that all agree on, and their NUMA nodes. Where a node is
     unknown or has no core for us, all cores are shared out among all slots. Where there are fewer cores

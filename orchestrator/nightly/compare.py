@@ -188,7 +188,7 @@ def _new_baseline(history: History) -> str | None:
 
 
 def _versions(history: History) -> tuple[Version, ...]:
-    """Of the hardware that has most nights."""
+    """Each change of software between two nights, on the hardware that has most nights."""
     env_hash = max(history.tonight.env_hashes, key=lambda each: len(history.comparable(each)))
     nights = history.comparable(env_hash)
     return tuple(

@@ -32,9 +32,9 @@ class FakeNoise(BaseModel):
     model_config = WITH_ALIASES
 
     night: NonNegativeFloat = 0.01
-    """What the processes of a cell have in common in one night,"""
+    """Noise that the processes of a cell have in common in one night."""
     process: NonNegativeFloat = 0.01
-    """and what each has besides."""
+    """Noise that each process has besides, of its own."""
 
 
 class FakeInstalled(BaseModel):

@@ -23,7 +23,7 @@ class NightName:
 
     @property
     def confirm_id(self) -> str:
-        """Of the fresh trials: no night of its own."""
+        """The sweep_id of the night's fresh trials, which are no night of their own."""
         return f"confirm-{self.date}-{self.launch}"
 
 
@@ -34,7 +34,7 @@ def launch_name(file: LaunchFile[SweepSpec]) -> str:
 
 
 def read_date(text: str, option: str) -> date:
-    """Of an option that takes a night. Raises SpecError."""
+    """The date that an option names a night by. Raises SpecError where it is none."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -46,6 +46,6 @@ def is_night_of(sweep_id: str, launch: str) -> bool:
 
 
 def is_of(sweep_id: str, launch: str) -> bool:
-    """A night, or the fresh trials of one."""
+    """Whether a sweep is a night of this launch, or the fresh trials of one."""
     pattern = rf"(night|confirm)-\d{{4}}-\d\d-\d\d-{re.escape(launch)}"
     return re.fullmatch(pattern, sweep_id) is not None

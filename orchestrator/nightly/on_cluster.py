@@ -47,7 +47,7 @@ class NightOnCluster:
         say(console, f"Sweep {session.sweep_id} ({reason})")
 
     def look(self, suite: SuiteSpec) -> Survey:
-        """Of one node: those that take part are alike."""
+        """The survey of one node: those that take part are alike."""
         return self._found().nodes[0].machine
 
     def last_good(self, python: Path) -> Environment:
@@ -57,11 +57,11 @@ class NightOnCluster:
         return found.last_good
 
     def checks(self, results: str) -> Iterator[Check]:
-        """Of the copies' place; the nodes are checked where they are looked at."""
+        """Checks of the place for the copies; the nodes are checked where they are looked at."""
         yield from check_storage(results)
 
     def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-        """The nodes know which they have."""
+        """None are named here: the nodes know which modules they have."""
         return ()
 
     @contextmanager

@@ -45,9 +45,9 @@ class Patience:
     first_pause_s: float = 2.0
     """The pause doubles from try to try."""
     try_limit_s: float = 10.0
-    """Of a whole try, however its answer comes."""
+    """Limit of a whole try, however its answer comes."""
     limit_s: float = 120.0
-    """Of all tries and pauses: no pause ends later than this."""
+    """Limit of all tries and pauses together: no pause ends later than this."""
 
 
 def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
@@ -113,9 +113,9 @@ def tell(webhook: Webhook, news: News, patience: Patience | None = None) -> None
 class _Failure:
     text: str
     is_passing: bool
-    """Another try may do."""
+    """Whether another try may succeed."""
     pause_s: float | None = None
-    """As the other side asks."""
+    """The pause that the other side asks for; None where it asks for none."""
 
 
 def _try_in_time(request: Request, limit_s: float) -> _Failure | None:
@@ -153,7 +153,7 @@ def _refused(code: int, retry_after: str | None) -> _Failure:
 
 
 def _unreached(reason: object) -> _Failure:
-    """Of an error the kind and the system's own words: others may quote the URL."""
+    """Say no more of the error than its kind and the system's own words: others may quote the URL."""
     text = type(reason).__name__
     if isinstance(reason, OSError) and reason.strerror:
         text = f"{text}, {reason.strerror}"

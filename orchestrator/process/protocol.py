@@ -111,7 +111,7 @@ class Outcome:
     ended_at: datetime
     process_s: float
     waited_s: float = 0.0
-    """Of it, with the baton elsewhere."""
+    """How much of `process_s` the baton was elsewhere."""
     exit_s: float | None
     gap_s: float | None
 
@@ -160,6 +160,6 @@ def line_of(word: bytes, number: int, rest: bytes = b"") -> bytes:
 
 
 def parts_of(line: bytes) -> tuple[bytes, int, bytes]:
-    """Of what `line_of` made."""
+    """Word, number and rest of a line that `line_of` made."""
     word, number, rest = line.rstrip(b"\n").split(b" ", 2)
     return word, int(number), rest

@@ -29,7 +29,7 @@ OWN = {"type": "string", "pattern": r".+:.+"}  # FILE.py:NAME or MODULE:NAME
 
 
 def launch_file_schema() -> JsonSchemaValue:
-    """Of a launch file; Ray's own keys, which need `provider`, are Ray's to check."""
+    """The JSON Schema of a launch file; Ray's own keys, which need `provider`, are Ray's to check."""
     sweep = _schema(SweepSpec)
     defs = sweep.pop("$defs")
     return {

@@ -39,7 +39,7 @@ class JobReport:
     exit_code: int
     found: NodesFound | None
     progress: Progress
-    """Of its last session."""
+    """Progress of the job's last session."""
 
 
 class Follower:

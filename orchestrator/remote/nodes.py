@@ -182,7 +182,7 @@ def _environment(python: str) -> Environment:
 
 
 def _alike(fit: list[Node], unfit: list[Unfit]) -> tuple[list[Node], list[Unfit]]:
-    """Of each model those of the commonest hardware and software hashes: others would be another sweep."""
+    """Keep each model's nodes with the commonest hardware and software hashes: others are another sweep."""
     kept = []
     for model in dict.fromkeys(node.model for node in fit):
         nodes = [node for node in fit if node.model == model]

@@ -73,7 +73,7 @@ def _here(last: Progressed, store: Store) -> int:
 
 
 def _last_told(jobs: Jobs, job: SentJob) -> list[Progressed]:
-    """Of each sweep, from the end of the output where that tells of all."""
+    """Each sweep's last Progressed, from the end of the output where that has one of every sweep."""
     found = _last_of_each(_events(jobs.last_lines(job.job_id, LAST_LINES)))
     if found and len(found) == found[0].sweeps:
         return found

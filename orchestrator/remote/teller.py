@@ -16,7 +16,7 @@ def emit(event: Event) -> None:
 
 
 class Teller:
-    """Of one sweep."""
+    """Prints the events of one sweep, for whoever follows the job."""
 
     def __init__(self, sweeps: int) -> None:
         """`sweeps`: how many the job has."""

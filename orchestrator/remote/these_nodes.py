@@ -31,7 +31,7 @@ class TheseNodes:
         self._teller = Teller(sweeps)
 
     def look(self, suite: SuiteSpec) -> Survey:
-        """Of one node: they are alike."""
+        """The survey of one node: they are alike."""
         return self._nodes[0].machine
 
     def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:

@@ -50,9 +50,9 @@ class Load:
     """What one driver is to run."""
 
     trials: int
-    """Of all shards."""
+    """Trials of all shards together."""
     slots: int
-    """Of this one."""
+    """Slots of this driver."""
     sleep_s: float
     results: str
     sweep_id: str
@@ -65,21 +65,21 @@ class Costs:
     """What its driver and recorder took."""
 
     driver_mb: list[float]
-    """At the first records, and after each quarter of them."""
+    """Memory at the first records, and after each quarter of them."""
     recorder_mb: list[float]
     driver_growth_mb: float
-    """Per 1,000 trials, the first quarter left out: in it libraries are loaded."""
+    """Growth of memory per 1,000 trials, without the first quarter, in which libraries are loaded."""
     recorder_growth_mb: float
     driver_ms: float
-    """CPU time a trial."""
+    """CPU time of the driver per trial."""
     recorder_ms: float
     rest_ms: float
-    """Of the slots' actors and Ray's own processes."""
+    """CPU time of the slots' actors and Ray's own processes per trial."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """At the launch's processes, at one moment."""
+    """What the launch's processes have taken up to one moment."""
 
     recorded: int
     driver_mb: float
