@@ -78,7 +78,7 @@ def cell_words(row: CellRow) -> Words:
 
 
 def words_apart(rows: Sequence[CellRow]) -> list[Words]:
-    """Of each cell its words: numbers only where they alone tell it from another cell."""
+    """Each cell's words, in the order of `rows`: with numbers only where nothing else tells cells apart."""
     whole = [cell_words(row) for row in rows]
     alike: defaultdict[tuple[str, ...], list[Words]] = defaultdict(list)
     for words in whole:

@@ -65,7 +65,7 @@ class Comparison:
     a_parts: Parts
     b_parts: Parts
     softwares: tuple[dict[str, str], ...]
-    """Of all results, part by part."""
+    """Every software among all results, each as its version by part."""
     edited: tuple[str, ...]
     """Workloads of a user's own whose code is not the same on both sides, in a cell of both."""
 
@@ -79,12 +79,12 @@ class Comparison:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Of verdicts on wall time,"""
+        """How many rows have each verdict on wall time."""
         return self._counts("verdict")
 
     @property
     def device_counts(self) -> dict[str, int]:
-        """and on device time, of the rows that have it."""
+        """How many rows have each verdict on device time, of the rows that have one."""
         return self._counts("device_verdict")
 
     def _counts(self, column: str) -> dict[str, int]:

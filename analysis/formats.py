@@ -75,7 +75,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Of columns with one name the later ones get a number: a, a_1."""
+    """The names, each made unique: later columns of the same name get a number, a, a_1."""
     found: list[str] = []
     for name in names:
         free = (each for number in count(1) if (each := f"{name}_{number}") not in (*names, *found))
@@ -116,7 +116,7 @@ def _markdown_row(cells: list[str]) -> str:
 
 
 def two_digits(value: float) -> str:
-    """Of a count that is known no better: thousands apart."""
+    """Two digits of a number that is known no better, with commas between thousands."""
     if value < 10 or not math.isfinite(value):
         return f"{value:.2g}"
     unit = 10 ** (math.floor(math.log10(value)) - 1)

@@ -56,7 +56,7 @@ class Location:
 
     @property
     def folder(self) -> Path:
-        """Of a local location."""
+        """The folder of a local location; a location that is not local has none."""
         assert self.is_local, self.text
         path = unquote(urlsplit(self.text).path) if "://" in self.text else self.text
         return Path(path).expanduser()

@@ -32,15 +32,15 @@ class MarkedColumn:
     texts: Sequence[str]
     is_number: bool
     intervals: Sequence[str]
-    """Of each row what stands in brackets behind its text; none where the column has no intervals."""
+    """What stands in brackets behind each row's text; empty where the column has no intervals."""
     briefer: Sequence[str] = ()
-    """Of a cell's column what stands in place of the texts on a short line."""
+    """For a column of cells, what stands in place of `texts` on a short line."""
 
 
 def marked_columns(
     database: "Database", asked: NamedQuery, answer: "pa.Table"
 ) -> list[MarkedColumn]:
-    """Those that the question marks; of a question that marks none all that it answers with."""
+    """The columns that the question marks; all that it answers with where it marks none."""
     if not asked.terminal:
         return [_column(answer, name) for name in answer.column_names]
     rows = answer.to_pylist()

@@ -27,7 +27,7 @@ class Noise:
     name: str
     meaning: str
     pair: tuple[float, float]
-    """Of the log ratio of two processes; each cell has its own, between these two."""
+    """Standard deviation of the log ratio of two processes; each cell has its own, between these two."""
     tails: Literal["normal", "student"] = "normal"
     drift: float = 0.0
     """From the sweep's first trial to its last; on top, a third of it up and down."""
@@ -47,7 +47,7 @@ class Noise:
     rounds: int = 0
     """Turns that each process of a block takes; 0: they run one after another."""
     turn: tuple[float, float] = (0.0, 0.0)
-    """Of the log ratio of one round, Student t; each cell has its own, between these two."""
+    """Standard deviation of one round's log ratio, Student t; each cell has its own, between these two."""
     host: float = 0.0
     """What both turns of a round share, the host's pace."""
 
@@ -104,7 +104,7 @@ def _drift(elapsed: Array, trials: int) -> Array:
 
 
 def _medians(correlation: float, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-    """Of iterations that resemble the one before them, with a standard deviation of 1."""
+    """Medians of iterations that resemble the one before them, with a standard deviation of 1."""
     medians: Array = np.median(_alike(correlation, ITERATIONS, shape, generator), axis=0)
     return medians
 

@@ -65,7 +65,7 @@ def encode_few(table: pa.Table) -> pa.Buffer:
 
 
 def file_name(stem: str, content: pa.Buffer) -> str:
-    """Of a file with this content: its checksum is part of it."""
+    """The name of a file with this content: its checksum is part of the name."""
     if len(content) <= SMALL_BYTES:
         return f"{stem}.crc-{zlib.crc32(content):08x}.parquet"
     footer_bytes = int.from_bytes(content[-END_BYTES:-4].to_pybytes(), "little")

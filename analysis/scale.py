@@ -58,7 +58,7 @@ def _ask(location: str, name: str) -> Asked:
 
 
 def _our_ratios(location: str) -> dict[str, float]:
-    """Of closed cells, under PyTorch's other defaults."""
+    """Wall ratios by cell, of closed cells under PyTorch's other defaults."""
     answer = open_results(location).query("helps_or_hurts").arrow().to_pylist()
     return {
         "|".join(row[name] for name in CELL): row["ratio"]

@@ -137,29 +137,29 @@ class Figures:
     is_until: bool
 
     coverage: Share
-    """Intervals of the ratio that hold the true one."""
+    """Share of the ratio's intervals that hold the true ratio."""
     break_even_coverage: Share
-    """Of cells that gain: intervals of the break-even that hold the true one."""
+    """Share of the break-even's intervals that hold the true one, among cells that gain."""
     null_found: Share
-    """Of cells without an effect: those that help or hurt."""
+    """Share of cells without an effect that are found to help or hurt."""
     null_found_alone: Share
-    """The same without Benjamini and Hochberg: each cell asked alone."""
+    """`null_found` without Benjamini and Hochberg: each cell is tested alone."""
     null_found_at_zero: Share
-    """Of them: those that would help or hurt at a minimum effect of 0, each asked alone."""
+    """Share of cells without an effect that help or hurt at a minimum effect of 0, each tested alone."""
     least_found_alone: Share
-    """Of cells with just the least effect: those that help or hurt, each asked alone."""
+    """Share of cells with just the least effect that are found to help or hurt, each tested alone."""
     least_equivalent: Share
-    """Of cells with just that effect: those called equivalent."""
+    """Share of cells with just the least effect that are called equivalent."""
     found_wrongly: Share
-    """Of those that help or hurt: no more than the least effect, or the other direction."""
+    """Share of cells found to help or hurt whose effect is at most the least, or in the other direction."""
     null_break_even: Share
-    """Of cells without an effect: those with a claim about payback."""
+    """Share of cells without an effect about whose break-even a claim is made."""
     null_equivalent: Share
-    """Of cells without an effect: those called equivalent."""
+    """Share of cells without an effect that are called equivalent."""
     found_5: Share
-    """Of cells with an effect of 5%: those that help or hurt, as they do."""
+    """Share of cells with an effect of 5% that are found to help or hurt, as they do."""
     found_8: Share
-    """The same of 8%."""
+    """Share of cells with an effect of 8% that are found to help or hurt, as they do."""
 
     def missed(self) -> list[str]:
         """The names of the targets that are missed."""

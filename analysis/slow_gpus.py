@@ -23,5 +23,5 @@ class GpuSpeed:
 
 
 def gpu_speeds(store: Store, sweep_id: str | None = None) -> list[GpuSpeed]:
-    """Of each model those that are off first, the slowest before others."""
+    """Rows of `slow_gpus`: GPUs that are off come first, then model by model, the slowest before others."""
     return answer(GpuSpeed, store, sweep_id, "slow_gpus", {})

@@ -96,7 +96,7 @@ class SnapshotReader:
 def scanned(
     fragments: list[ds.ParquetFileFragment], folder: Folder | None = None
 ) -> ds.FileSystemDataset:
-    """Of several folders each fragment knows its own."""
+    """One dataset of these fragments; where they are of several folders each fragment knows its own."""
     filesystem = folder.filesystem if folder else None
     return ds.FileSystemDataset(fragments, _nullable_schema(), parquet.FORMAT, filesystem)
 

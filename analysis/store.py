@@ -53,7 +53,7 @@ class Store:
 
     @property
     def stores(self) -> "Sequence[Store]":
-        """Of several that are read as one; this one alone."""
+        """The stores that are read as one: this one alone."""
         return [self]
 
     def check_writable(self) -> None:
@@ -155,7 +155,7 @@ class Store:
         return not present.issuperset(snapshot.parts.files)
 
     def full_paths(self) -> set[str]:
-        """Of the Parquet files, as the file system knows them."""
+        """Full paths of the Parquet files, as the file system knows them."""
         return {self.folder.full(path) for path in self.files()}
 
     def files(self, sweep_id: str | None = None) -> list[str]:

@@ -18,7 +18,7 @@ class TimeShare:
     median_s: float | None
     total_s: float
     overlapped_s: float
-    """Of one_time, what is not in its total: others of the block paid theirs meanwhile."""
+    """One-time costs that `total_s` leaves out: others of the block paid theirs meanwhile. Else 0."""
     share: float
 
 

@@ -28,7 +28,7 @@ class ChangePoint:
 
 
 def change_points(values: Sequence[float | None], metric: Amount) -> list[ChangePoint]:
-    """Of one value a night, oldest first, None where a night has none.
+    """The changes of level in `values`, one a night, oldest first, None where a night has none.
 
     The levels whose distances from the nights, and a penalty each, sum to least (a median has the
     least distances, so that spikes count little); then without changes below the least effect.
@@ -69,7 +69,7 @@ def _levels(logs: list[float]) -> list[int]:
 
 
 def _distances(logs: list[float]) -> Iterator[float]:
-    """Of the first one, two, ... of them: how far they are from their median, summed."""
+    """The summed distances of the first one, two, ... logs from their median."""
     ordered: list[float] = []
     distance = 0.0
     for log in logs:

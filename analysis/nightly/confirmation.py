@@ -55,26 +55,26 @@ class Confirmation:
     ratio: float | None
     """Over 1 is worse."""
     low: float | None
-    """With `high` the ratio's 95% interval; None of fewer than two pairs or nights."""
+    """With `high` the ratio's 95% interval; None for fewer than two pairs or nights."""
     high: float | None
     blocks: int
-    """Pairs behind it; of one that waits, nights since the change."""
+    """Pairs behind it; for a candidate that waits, nights since the change."""
     more_blocks: int
     """Pairs (or nights) to add before asking again; 0 where it is settled or is given up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """Of each series; where neither is true, more is needed."""
+    """The judgement of each series; where neither mask is true, more pairs or nights are needed."""
 
     is_confirmed: Mask
     is_refuted: Mask
     ratio_log: Array
     half_width: Array
-    """Of the 95% interval of `ratio_log`."""
+    """Half the width of the 95% interval of `ratio_log`."""
 
     def one(self, blocks: int, more_blocks: int) -> Confirmation:
-        """Of the only series."""
+        """The judgement as a Confirmation, where there is only one series."""
         settled = bool(self.is_confirmed | self.is_refuted)
         state: State = "confirmed" if self.is_confirmed else "refuted"
         ratio, half = float(self.ratio_log), float(self.half_width)

@@ -57,7 +57,7 @@ class Known(IntEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alerts:
-    """Of a rule, over all series."""
+    """What a rule raises, over all series."""
 
     raised: Mask
     """Series × nights: the first night of each alert."""
@@ -87,10 +87,10 @@ def screened(histories: Histories) -> Screened:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Screen:
-    """Of each series."""
+    """What the last night shows, one value per series."""
 
     since: Places
-    """Since when its last night shows that it is worse, or NO_CANDIDATE."""
+    """The first of the nights that show the series to be worse, or NO_CANDIDATE."""
     is_mended: Mask
     is_beyond: Mask
 

@@ -62,27 +62,27 @@ class Rule:
 
     name: str
     pairs_a_candidate: float
-    """Fresh pairs to refute what is none."""
+    """Fresh pairs per candidate where nothing changes."""
     false_alerts: Rate
-    """Where nothing changes; of drifting hardware before it does."""
+    """False alerts where nothing changes; for drifting hardware, those before it drifts."""
     found: dict[int, Share]
-    """Of the changes: those with an alert within so many nights from then on."""
+    """Share of the changes with an alert within so many nights from the change on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightFigures:
-    """All of one noise."""
+    """All figures for one kind of noise."""
 
     noise: NightNoise
     is_promised: bool
     candidates: Share
-    """Of series and nights where nothing changes."""
+    """Share of nights, over all series, that are candidates where nothing changes."""
     software: Rule
-    """A step of 5%."""
+    """The rule for software, tried on a step of 5%."""
     found_by_step: dict[float, Share]
-    """Of changes of software of other sizes: those found within three nights."""
+    """Share of software changes of other sizes that are found within three nights, by size."""
     hardware: Rule
-    """A step of 5%; of drifting hardware the drift."""
+    """The rule for hardware, tried on a step of 5%; for drifting hardware on the drift."""
     curve: list[Rule]
     """As `hardware`, for stricter and laxer alerts, and beside it a detector that knows all."""
     all_knowing: list[Rule]
@@ -159,7 +159,7 @@ def save_histories(path: Path, series: int, nights: int, seed: int) -> None:
 
 
 def _rule(name: str, alert: Alert, tried: tuple[Screened, Screened]) -> Rule:
-    """Of histories without a change, and with one."""
+    """The rule's figures, from `tried`: histories without a change, and with one."""
     still, changed = tried
     still_alerts, changed_alerts = (alert(each) for each in tried)
     raised = still_alerts.raised

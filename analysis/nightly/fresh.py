@@ -47,7 +47,7 @@ class FreshTrials:
         return differences(others[0], self._softwares[None], SOFTWARE_AND_COMMIT)
 
     def log_ratios(self, key: SeriesKey) -> list[float]:
-        """Of each block that has both: current / last good."""
+        """log(current / last good) of each block that has both."""
         metric = METRIC_OF[key.metric]
         assert isinstance(metric, Amount)
         rows = [row for row in self._pairs if row["metric"] == key.metric and _is_of(row, key)]
@@ -56,7 +56,7 @@ class FreshTrials:
         return ratios
 
     def words(self, key: SeriesKey, software: str | None = None) -> list[str]:
-        """One a process; of `sign` one of all."""
+        """One word per process; for the metric `sign` one for all processes."""
         rows = [row for row in self._processes if row["software"] == software]
         if key.metric == "sign":
             hashes = {row["software_hash"] for row in rows}

@@ -59,20 +59,20 @@ class Past:
     """The nights that series are compared with."""
 
     logs: Array
-    """NaN for every other night."""
+    """Logs of the nights compared with; NaN for every other night."""
     level: Array
     noise: Array
     line: Array
     """How far from the level a night is beyond it."""
 
     def beyond(self, logs: Array, sign: float) -> Mask:
-        """Of each night; `sign` is 1 for what is worse, -1 for what is better."""
+        """Whether each night is beyond the line; `sign` is 1 for what is worse, -1 for what is better."""
         found: Mask = sign * (logs - self.level[..., None]) > self.line[..., None]
         return found
 
     @property
     def nights(self) -> Places:
-        """How many, of each series."""
+        """How many nights each series is compared with."""
         return known_count(self.logs)
 
 
@@ -120,14 +120,14 @@ def compared_with(
 
 
 def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
-    """Of each series whether its last nights are fine."""
+    """Whether the last nights of each series are fine."""
     beyond = np.any([past.beyond(logs[..., -FINE_NIGHTS:], 1.0) for past in pasts], axis=0)
     found: Mask = ~beyond.any(axis=-1)
     return found
 
 
 def candidate_since(logs: Array, past: Past, sign: float = 1.0) -> Places:
-    """Of each series where the nights beyond the line begin, or NO_CANDIDATE.
+    """Where each series' nights beyond the line begin, or NO_CANDIDATE.
 
     They reach back from tonight over single nights that are not beyond it, and leave the first ones
     to be compared with.

@@ -72,12 +72,12 @@ class Night:
         return self.recorded >= self.planned
 
     def software_of(self, env_hash: str) -> str:
-        """What most of its trials ran with, on this hardware."""
+        """The software_hash that most of the night's trials ran with, on this hardware."""
         here = [each for each in self.measured if each.env_hash == env_hash]
         return max(here, key=lambda each: each.recorded).software_hash
 
     def parts(self, names: Iterable[str]) -> dict[str, str]:
-        """Of each part what was found, several in one text where nodes differ."""
+        """What each of these parts was, by name; several in one text where nodes differ."""
         return {
             name: self.machines.get(name, "")
             if name in MACHINE
@@ -93,7 +93,7 @@ class History:
     series: tuple[Series, ...]
     """Those of tonight's hardware."""
     workloads: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    """Of each night, env_hash and cell_id the workload_hash; bundled workloads have none."""
+    """The workload_hash by the night's sweep_id, env_hash and cell_id; bundled workloads have none."""
     machines: tuple[Machine, ...] = ()
     """Those of tonight."""
 
@@ -139,7 +139,7 @@ def changes(before: Night, now: Night, names: Sequence[str]) -> tuple[Change, ..
 def differences(
     before: Mapping[str, object], now: Mapping[str, object], names: Sequence[str]
 ) -> tuple[Change, ...]:
-    """Of the parts named those that differ; a machine that older rows do not name is no other one."""
+    """Which of the parts `names` differ; a part of MACHINE that older rows do not have is no difference."""
     return tuple(
         Change(part=name, before=str(before[name]), now=str(now[name]))
         for name in names
@@ -194,7 +194,7 @@ def read_history(
 def series_signs(
     database: Database, asked: Mapping[str, Value], contrasts: Sequence[Contrast]
 ) -> list[Row]:
-    """Of every night, and of every confirmation, whether each setting helped or hurt."""
+    """Whether each setting helped or hurt, on every night and in every confirmation."""
     return [
         _as_sign(row)
         for contrast in contrasts

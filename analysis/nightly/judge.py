@@ -50,7 +50,7 @@ class Candidate:
     earlier: Finding | None
     """What the night before said of it."""
     left_out: frozenset[int]
-    """Of the series' points those that it is not compared with."""
+    """Indices of the series' points that it is not compared with."""
 
     @property
     def key(self) -> SeriesKey:
@@ -226,7 +226,7 @@ def settle(
 
 
 def refuted(candidate: Candidate, history: History, command: str) -> Finding:
-    """Of one that the screen sees no more, now that tonight's value has fresh trials in it."""
+    """The finding for a candidate that the screen no longer shows, now that tonight has fresh trials."""
     none = Confirmation(state="refuted", ratio=None, low=None, high=None, blocks=0, more_blocks=0)
     return _finding(candidate, none, None, history, command)
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from cudnn_sweep.analysis.nightly.outcome import Change, Machine, NightPoint
 
 Row: TypeAlias = dict[str, Any]
-"""Of the question night_machines: a night, machine and precision."""
+"""A row of the question night_machines: one night, machine and precision."""
 
 MACHINE = ("gpu_uuid", "host", "cpu_model")
 PHYSICAL = ("gpu_uuid", "cpu_model")  # a host's name alone may be that of a new container
@@ -34,7 +34,7 @@ def machines_of(rows: Sequence[Row], tonight: str) -> tuple[Machine, ...]:
 
 
 def parts_of(rows: Iterable[Row], night: str) -> dict[str, str]:
-    """Of a night the parts of MACHINE, several in one text; nothing where one is unknown."""
+    """The parts of MACHINE on one night; several in one text, an unknown one as empty text."""
     mine = [row for row in rows if row["night"] == night]
     return {name: ", ".join(sorted({str(row[name] or "") for row in mine})) for name in MACHINE}
 

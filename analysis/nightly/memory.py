@@ -21,16 +21,16 @@ from cudnn_sweep.analysis.nightly.outcome import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """Of the nights before tonight."""
+    """What is known of the nights before tonight."""
 
     findings: tuple[Finding, ...] = ()
-    """What the night before said."""
+    """The findings of the night before."""
     left_out: tuple[LeftOut, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
-    """The last one of each series, of those that hold tonight."""
+    """The last acceptance of each series, of those that hold tonight."""
 
     def nights_left_out(self, series: Series) -> frozenset[int]:
-        """Of the series' points."""
+        """Indices of the series' points that are left out."""
         series_id = series.key.series_id
         spans = [each for each in self.left_out if each.key.series_id == series_id]
         first = [each.first for each in self.accepted if each.key.series_id == series_id]

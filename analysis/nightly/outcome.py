@@ -53,7 +53,7 @@ class NightPoint:
     processes: int
     software_hash: str
     gpu_uuid: str | None = None
-    """Of the GPU that most of its processes ran on."""
+    """UUID of the GPU that most of its processes ran on."""
     host: str | None = None
     cpu_model: str | None = None
 
@@ -64,11 +64,11 @@ class Series:
     points: tuple[NightPoint, ...]
     """Oldest first, nights of one env_hash, from the baseline on."""
     is_judged: bool = True
-    """There were nights enough to compare tonight with."""
+    """Whether there were enough nights to compare tonight with."""
     smallest_step: float | None = None
-    """As a share, the smallest that its nights would confirm, one time in two; None of words."""
+    """The smallest step, as a share, that its nights would confirm one time in two; None for words."""
     could_show: bool = True
-    """A change of just the least effect; of words another one."""
+    """Whether its nights could show a change of just the least effect; for words, another word."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,16 +98,16 @@ class Finding:
     blocks: int
     """Fresh pairs of processes that the ratio is from, or fresh trials of a word; 0: from the nights alone."""
     nights: int
-    """That it was compared with."""
+    """How many nights it was compared with."""
     since: date
     """The first night that shows it."""
     cause: Literal["software", "hardware", "unknown"]
     moved: tuple[Change, ...]
     """What changed on the night since when it shows, or what the fresh pairs differ in."""
     command: str
-    """Measures it again."""
+    """The command that measures it again."""
     shared: str | None = None
-    """Of a member the series_id of the finding that stands for it."""
+    """The series_id of the finding that stands for this one, where one does."""
 
     @property
     def is_alert(self) -> bool:

@@ -44,19 +44,19 @@ class Reality:
     effect: Effect | None = None
     """What all series of a group have; None: nothing changes."""
     correlation: float = 0.0
-    """Of a night's own noise with that of the night before."""
+    """Correlation of a night's own noise with that of the night before."""
     weekend: float = 0.0
     """Log time that two nights of seven are slower by."""
     common_shift: float = 0.0
     """Standard deviation of what all series of a group share in a night."""
     most_false: float | None = None
-    """Alerts a series at most, over STILL_NIGHTS."""
+    """The most false alerts per series that are allowed over STILL_NIGHTS; None: no target."""
     stays: bool = False
-    """One alert a series, that lasts: LEAST_FOUND, STAY and TWICE_TOLD."""
+    """Whether each series is to have one alert that lasts: see LEAST_FOUND, STAY and TWICE_TOLD."""
     comes_again: bool = False
-    """Told a second time, in STAY of the series."""
+    """Whether a second alert is to come, in a share STAY of the series."""
     most_findings: int | None = None
-    """A group and night at most, where most of its series move alike."""
+    """The most findings that a group whose series move alike may have in one night; None: no target."""
 
     @property
     def nights(self) -> int:
@@ -68,17 +68,17 @@ class RealityFigures:
     reality: Reality
     series: int
     told: float
-    """Alerts a series, from its first one on each counted once."""
+    """Alerts per series; one that lasts several nights counts once."""
     found: float
-    """Of the series those with an alert."""
+    """Share of the series with an alert."""
     late: float
-    """Of LATE nights, of the series with an alert, those that alert."""
+    """Share of the LATE nights, over all series with an alert, on which the alert lasts."""
     again: float
-    """Of the series those that are told anew within IN_TIME of AGAIN."""
+    """Share of the series with a new alert within IN_TIME nights from AGAIN on."""
     most_findings: int
-    """Of a group in one night: alone, or the one that stands for most of them."""
+    """The most findings of a group in one night; one that stands for most of its series counts once."""
     nights_told: float
-    """Of groups and nights those with a finding that is an alert."""
+    """Share of the nights, over all groups, with a finding that is an alert."""
 
     def missed(self) -> list[str]:
         """The targets that are missed by more than chance."""

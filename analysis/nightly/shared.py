@@ -119,7 +119,7 @@ def _ran_on(series: Series, place: _Place) -> bool:
 
 
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
-    """Of each metric those alike, where they are most of its series."""
+    """The findings of each metric that are alike, where they are most of its series."""
     found: list[Finding] = []
     for name in {each.key.metric for each in findings}:
         mine = [each for each in findings if each.key.metric == name]

@@ -29,12 +29,12 @@ class NightNoise:
     name: str
     meaning: str
     in_all: float = 0.02
-    """Of a night's value."""
+    """Standard deviation of a night's value, from all noise together."""
     common_share: float = 0.5
-    """Of the variance in all: what all processes of a night share. The rest is each process's own."""
+    """Share of the variance in all that the processes of a night have in common; the rest is each one's."""
     tails: Literal["normal", "student"] = "normal"
     spike_share: float = 0.0
-    """Nights that are slower throughout, on top of the noise in all."""
+    """Share of nights that are slower throughout, on top of the noise in all."""
     is_drifting: bool = False
     """The hardware gets slower by DRIFT, within DRIFT_NIGHTS."""
 
@@ -63,7 +63,7 @@ class Histories:
     with_fresh: Array
     """The same nights with their fresh processes."""
     effect: Array
-    """Of what is under test, by night: 0 before its change."""
+    """Log effect of what is under test, by night: 0 before its change."""
     changed_at: Places
     """The night of the change, or of the drift's begin."""
 

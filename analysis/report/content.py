@@ -60,11 +60,11 @@ class Content:
     precision_costs: pa.Table
     environments: pa.Table
     trials: pa.Table
-    """Of whole cells, those with the largest effects first, up to MOST_TRIALS."""
+    """The trials of whole cells, those with the largest effects first, up to MOST_TRIALS."""
 
     @property
     def numbers(self) -> Mapping[CellKey, int]:
-        """Of each cell by its key: where it stands in `cells`."""
+        """Each cell's place in `cells`, by its key."""
         return {cell.stored.key: number for number, cell in enumerate(self.cells)}
 
 

@@ -149,7 +149,7 @@ def smallest_step(series: Series) -> str:
 
 
 def meaning(key: SeriesKey) -> str:
-    """What the series is of."""
+    """What the series measures, in words."""
     metric = METRIC_OF.get(key.metric)
     if key.metric == SHARED:
         return "most times of one GPU"
@@ -157,7 +157,7 @@ def meaning(key: SeriesKey) -> str:
 
 
 def unit(key: SeriesKey) -> str | None:
-    """Of numbers; None where a night's value is a word."""
+    """The unit of the series' numbers; None where a night's value is a word."""
     return getattr(METRIC_OF.get(key.metric), "unit", None)
 
 

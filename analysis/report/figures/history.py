@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 def drawings(palette: Palette) -> dict[str, dict[Layout, Drawing]]:
-    """Of numbers and of words."""
+    """The drawings of a history of numbers, and of one of words, by layout."""
     return {
         "numbers": {"wide": styled(_numbers(palette), palette)},
         "words": {
