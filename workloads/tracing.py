@@ -64,7 +64,7 @@ class Trace:
     device: str
     """The GPU's model, or the processor's."""
     convolutions: list[TracedConvolution]
-    """Those that differ, as they first came."""
+    """The convolutions that differ, in the order in which they first came."""
 
     @property
     def count(self) -> int:
