@@ -26,9 +26,9 @@ class Run:
     cluster_name: str
     keys: KubernetesKeys
     script: str
-    """For `sh`, in the folder of the files."""
+    """The script that `sh` runs, in the folder of the files."""
     files: Mapping[str, bytes]
-    """By their path in that folder."""
+    """The files by their path in that folder."""
     ray_version: str
 
     @property
