@@ -34,9 +34,9 @@ class Running:
     attempt: int
     process: Begun
     follows: bool
-    """Its process is the next one of its server after that of the trial before."""
+    """Whether its process is its server's next one after that of the trial before."""
     new_cache: bool
-    """It found its compute cache empty."""
+    """Whether it found its compute cache empty."""
     pid: int = 0
     overlapped_s: float = 0.0
     """How much of its one-time costs it paid while others of its block paid theirs."""

@@ -33,7 +33,7 @@ class Hopeless:
 
     @property
     def cells(self) -> Mapping[str, str]:
-        """Those that are given up by cell_id, each with its message."""
+        """The cells that are given up, by cell_id, each with its message."""
         return self._cells
 
     def note(self, record: RunRecord) -> None:

@@ -48,7 +48,7 @@ class Ours:
 
     trials: int
     trial_s: float
-    """From one trial's start to the next one's, median."""
+    """Median time from one trial's start to the next one's."""
     own_s: float
     """The trial's process itself, fork to gone, median."""
     quarters_s: list[float]

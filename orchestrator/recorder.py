@@ -44,7 +44,7 @@ class Recorder:
         }
 
     def hopeless_cells(self) -> set[str]:
-        """Those whose other trials are not run."""
+        """The cells that are given up: their other trials are not run."""
         return set(self._hopeless.cells)
 
     def begin(self, trial_id: str, position: int, slot: str) -> int | None:
@@ -70,7 +70,7 @@ class Recorder:
         return Progress().then(self._progress)
 
     def take(self) -> list[RunRecord]:
-        """Those that became durable since the last time."""
+        """The records that became durable since the last call."""
         taken, self._fresh = self._fresh or [], []
         return taken
 

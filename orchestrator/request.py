@@ -12,7 +12,7 @@ from cudnn_sweep.workloads.suite import SuiteSpec
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepRequest:
     options: LaunchOptions
-    """As they were typed."""
+    """The command line's options as they were typed."""
     suite_name: str
     suite: SuiteSpec
     results: str

@@ -19,7 +19,7 @@ class Session:
     plan: Plan
     """The trials that this launch runs: of a resumed sweep, the missing ones."""
     contrasts: tuple[Contrast, ...] = ()
-    """Those of the whole sweep's configs."""
+    """The contrasts of the whole sweep's configs."""
     plan_hash: str
     """Hash of the whole sweep's plan."""
     plan_trials: int

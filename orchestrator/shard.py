@@ -13,7 +13,7 @@ WRITTEN = re.compile(r"(\d+)/(\d+)")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shard:
     number: int
-    """From 1."""
+    """Number of the shard, from 1 to `of`."""
     of: int
 
     def __str__(self) -> str:

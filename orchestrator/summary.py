@@ -46,7 +46,7 @@ class Summary:
     standings: str | None
     """How many cells are decided, where each gets its blocks until it is."""
     plan_cells: Mapping[str, str]
-    """The cell_id of each trial of it."""
+    """The cell_id by trial_id, of the trials that this launch answers for."""
     not_run: int
     """Trials of cells that were given up."""
     completeness: Sequence[str]
@@ -54,7 +54,7 @@ class Summary:
     verdicts: list[Verdict]
     break_evens: list[BreakEven]
     cells: Mapping[str, str]
-    """Their names by cell_id."""
+    """The cells' names by cell_id."""
     time_shares: Sequence[TimeShare]
     warnings: Mapping[WarningName, int]
     """Trials with each warning, the most frequent first."""

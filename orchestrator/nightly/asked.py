@@ -32,7 +32,7 @@ class AskedNight:
     options: NightOptions
     file: LaunchFile[SweepSpec]
     request: SweepRequest
-    """Its sweep."""
+    """The sweep that the night runs."""
     name: NightName
     destination: Destination
     place: NightPlace

@@ -23,9 +23,9 @@ class News:
     headline: str
     """One line."""
     findings: tuple[str, ...]
-    """For people, a few lines each."""
+    """The findings for people, a few lines each."""
     result: Mapping[str, Json]
-    """For programs, the night's JSON; Slack does not get it."""
+    """The night's JSON, for programs; Slack does not get it."""
 
 
 def json_body(news: News) -> Mapping[str, Json]:

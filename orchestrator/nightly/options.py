@@ -22,7 +22,7 @@ class NightOptions:
     fake: Path | None = None
     """Script of a fake machine, in place of this one."""
     measure: bool = True
-    """Else what is recorded is compared, and nothing more."""
+    """Whether to measure; else what is recorded is compared, and nothing more."""
     dry_run: bool = False
     program: str = "sweep"
     """What was typed to start us."""

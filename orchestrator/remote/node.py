@@ -11,13 +11,13 @@ class NodeReport:
 
     machine: Survey
     free_bytes: int
-    """On the disk of its temporary files, where compute caches lie."""
+    """Free space on the disk of its temporary files, where compute caches lie."""
     clock_s: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
-    """One that a sweep may use."""
+    """A node that a sweep may use."""
 
     node_id: str
     address: str
@@ -31,7 +31,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unfit:
-    """One that it may not, and why."""
+    """A node that a sweep may not use, and why."""
 
     address: str
     reason: str

@@ -32,7 +32,7 @@ class SessionJob:
     session: Session
     budget_s: float | None
     nodes: tuple[Node, ...]
-    """Those that were found before."""
+    """The nodes that a survey found before."""
     kind: Literal["session"] = "session"
 
 

@@ -22,15 +22,15 @@ LEAST_EACH = 4  # else there is hardly a time when all slots are up and the queu
 class Busy:
     trials: int
     slots: int
-    """That ran a trial."""
+    """Slots that ran a trial."""
     window_s: float
     """From the moment when all of these have begun a trial until the last trial begins, and the queue is
     empty; what follows is of this time."""
     share: float
-    """How much of it a slot's trials slept, the mean of all slots."""
+    """Share of `window_s` that a slot's trials slept, the mean of all slots."""
     trials_per_s: float
     quarters: list[float]
-    """Trials a second in each quarter of it."""
+    """Trials per second in each quarter of `window_s`."""
 
 
 def measure_controllers(
