@@ -30,15 +30,15 @@ class Noise:
     """Standard deviation of the log ratio of two processes; each cell has its own, between these two."""
     tails: Literal["normal", "student"] = "normal"
     drift: float = 0.0
-    """From the sweep's first trial to its last; on top, a third of it up and down."""
+    """Drift from the sweep's first trial to its last; on top, a third of it up and down."""
     block: float = 0.0
     """What both processes of a block share: its GPU, its hour."""
     iteration: float = 0.0
-    """Between iterations of a process."""
+    """Standard deviation between iterations of a process."""
     correlation: float = 0.0
-    """Between one iteration and the next."""
+    """Correlation between one iteration and the next."""
     slow_share: float = 0.0
-    """Processes, of either config, that are slower throughout."""
+    """Share of processes, of either config, that are slower throughout."""
     slow_by: float = 0.0
     """How much slower at most."""
     other_choice_share: float = 0.0

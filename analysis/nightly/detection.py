@@ -65,11 +65,11 @@ class Alerts:
     pairs: int = 0
     """Fresh pairs that all candidates took."""
     known: Places | None = None
-    """Series × nights, as Known; None of rules that know nothing of nights before."""
+    """Series × nights, as Known; None for rules that know nothing of nights before."""
     sizes: Array | None = None
-    """Likewise the log ratio of what waits or alerts."""
+    """Series × nights: the log ratio of what waits or alerts; None as for `known`."""
     beyond: Mask | None = None
-    """Likewise whether the night is beyond the line."""
+    """Series × nights: whether the night is beyond the line; None as for `known`."""
 
     def found_within(self, nights: int, changed_at: Places) -> int:
         """Series with an alert in that many nights from the change on."""

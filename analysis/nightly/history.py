@@ -43,15 +43,15 @@ class Night:
     sweep_id: str
     date: date
     planned: int
-    """Trials."""
+    """How many trials the night's plan has."""
     reached: int
-    """Up to where in its plan blocks had their turn."""
+    """How far in its plan blocks had their turn."""
     measured: tuple[Measured, ...]
-    """More than one where nodes differ."""
+    """What was measured, by hardware and software: more than one where nodes differ."""
     in_turns: bool = False
     """Whether processes of its blocks took turns: times that were taken otherwise do not compare."""
     machines: Mapping[str, str] = field(default_factory=dict)
-    """MACHINE, as text; several in one where it ran on several."""
+    """The parts of MACHINE, as text; several in one text where it ran on several machines."""
 
     @cached_property
     def env_hashes(self) -> frozenset[str]:
@@ -91,11 +91,11 @@ class History:
     nights: tuple[Night, ...]
     """Oldest first, tonight last, whatever their hardware."""
     series: tuple[Series, ...]
-    """Those of tonight's hardware."""
+    """The series of tonight's hardware."""
     workloads: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """The workload_hash by the night's sweep_id, env_hash and cell_id; bundled workloads have none."""
     machines: tuple[Machine, ...] = ()
-    """Those of tonight."""
+    """The machines that tonight ran on."""
 
     @property
     def tonight(self) -> Night:

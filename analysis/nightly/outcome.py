@@ -62,7 +62,7 @@ class NightPoint:
 class Series:
     key: SeriesKey
     points: tuple[NightPoint, ...]
-    """Oldest first, nights of one env_hash, from the baseline on."""
+    """The series' nights on one env_hash, oldest first, from the baseline on."""
     is_judged: bool = True
     """Whether there were enough nights to compare tonight with."""
     smallest_step: float | None = None
@@ -73,7 +73,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Version:
-    """From this night on the software was another."""
+    """A change of software, and the night from which on it was installed."""
 
     date: date
     software_hash: str
@@ -89,7 +89,7 @@ class Finding:
     """Fresh trials agree, disagree, or could not decide: then further nights will."""
     direction: Literal["worse", "better", "other"]
     before: float | str | None
-    """Typical of the nights before, in the metric's unit."""
+    """What was typical of the nights before, in the metric's unit."""
     now: float | str | None
     ratio: float | None
     """Now over before: of the fresh pairs where there are any; with its 95% interval."""
@@ -167,7 +167,7 @@ class NightOutcome:
     recorded_trials: int
     state: NightState
     reasons: tuple[str, ...]
-    """Where it could not tell: why, a line each, with what to do."""
+    """Why the state is `could_not_tell`, a line each, with what to do; else empty."""
     nights: int
     """Comparable nights before this one."""
     fine_series: int
@@ -175,9 +175,9 @@ class NightOutcome:
     insufficient_series: int
     """Series with too few nights yet."""
     findings: tuple[Finding, ...]
-    """Alerts first."""
+    """The night's findings, alerts first."""
     changes: tuple[Change, ...]
-    """Against the night before, hardware included."""
+    """What changed in software and hardware since the night before."""
     new_baseline: str | None
     """Why the nights before do not count, where they do not."""
     versions: tuple[Version, ...] = ()
@@ -185,13 +185,13 @@ class NightOutcome:
     left_out: tuple[LeftOut, ...] = ()
     """All there ever were but those accepted, so that no later night forgets them."""
     accepted: tuple[Acceptance, ...] = ()
-    """Those that hold on this night."""
+    """The acceptances that hold on this night."""
     blunt_series: int = 0
     """No change shows, but their noise would have hidden one of the least effect."""
     members: tuple[Finding, ...] = ()
     """Findings that one of `findings` stands for: most series of one GPU that moved alike."""
     machines: tuple[Machine, ...] = ()
-    """Those that tonight ran on."""
+    """The machines that tonight ran on."""
 
     @property
     def exit_code(self) -> int:

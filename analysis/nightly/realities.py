@@ -178,7 +178,7 @@ def findings_of(alerts: Alerts, group: slice) -> list[int]:
 
 
 def _alike(known: Places, sizes: Array) -> Mask:
-    """Nothing where they are not most."""
+    """Which series wait or alert with alike sizes; none where those are not most."""
     moved: Mask = np.isin(known, (Known.WAITS, Known.ALERTS)) & ~np.isnan(sizes)
     alike = np.zeros_like(moved)
     if moved.any():

@@ -23,9 +23,9 @@ MOST = 0.5  # of a metric's series there
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Told:
     findings: tuple[Finding, ...]
-    """Each alone, or the one that stands for many."""
+    """The findings to tell: each stands for itself, or one for many."""
     members: tuple[Finding, ...]
-    """Those many."""
+    """The findings that one of `findings` stands for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

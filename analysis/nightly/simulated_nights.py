@@ -47,7 +47,7 @@ class NightNoise:
         return float(self.in_all * np.sqrt((1 - self.common_share) / MEDIAN_OF_THREE))
 
     def scatter(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-        """With a standard deviation of 1."""
+        """Random numbers with a standard deviation of 1."""
         if self.tails == "normal":
             return generator.standard_normal(shape)
         student: Array = generator.standard_t(STUDENT_DF, shape) / STUDENT_DEVIATION

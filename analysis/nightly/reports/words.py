@@ -36,16 +36,16 @@ class Told:
     finding: Finding
     group: Group
     cell: str
-    """With its GPU where the night's findings are of several."""
+    """The cell's name, with its GPU where the night's findings are from several."""
     settings: str
     metric: str
     change: str
-    """Its size with the 95% interval; of words before and now."""
+    """The size of the change with its 95% interval; for words, the word before and now."""
     before: str
-    """With `now` in the unit."""
+    """The value before, in the metric's unit as `now` is."""
     now: str
     nights: str
-    """How many it was compared with, and since when it shows."""
+    """How many nights it was compared with, and since when it shows."""
     confirmation: str
     moved: str
     """What changed in the environment."""
