@@ -77,8 +77,8 @@ def _of_one_rank(inputs: list[Shape]) -> list[Shape]:
     if len({len(sizes) for sizes in inputs}) > 1:
         found = ", ".join(map(sizes_text, inputs))
         raise ValueError(
-            f"found {found}: a list stands for cells, one of each, whose inputs have as many sizes; a model "
-            "that takes several tensors is timed by a @workload"
+            f"found {found}: a list stands for cells, one of each, whose inputs have as many sizes; the "
+            "tensors of a model that takes several stand under `model: {inputs: ...}`"
         )
     return inputs
 
