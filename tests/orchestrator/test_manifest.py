@@ -26,6 +26,8 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.manifest import manifest
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.remote.inside import Inside
+from cudnn_sweep.orchestrator.remote.staging import take_own_code
+from cudnn_sweep.orchestrator.request import request_of
 from cudnn_sweep.orchestrator.spec import SweepSpec
 
 pytestmark = pytest.mark.measuring
@@ -46,6 +48,13 @@ metadata:
     kubernetes: {namespace: sweeps, image: registry/sweep:1, workers: 1, gpus: 2, results_claim: kept}
 """
 MODEL = "from torch import nn\n\n\ndef Net():\n    return nn.Conv2d(3, 4, 3)\n"
+CELLS_OF_FILES = """
+cells:
+  - workload: mine.py:Net
+    input: 2x3x16x16
+    regime: [{listed: {file: sizes/shapes.csv}}, code/rules.py:Buckets]
+    model: {inputs: code/batches.py:make, loss: code/losses.py:dice}
+"""
 FAKE_KUBECTL = """#!/bin/sh
 echo "$@" >> {log}
 [ "$1" != get ] || printf %s "{answer}"
@@ -213,6 +222,27 @@ def test_suite_of_ones_own_comes_along(mine: Path) -> None:
     there = files_of_the_head(resources, resources["RayJob"])
     assert set(there) == {"cluster.yaml", "run.sh", "suites/few.yaml"}
     assert shlex.split(there["run.sh"])[-2:] == ["--suite", "suites/few.yaml"]
+
+
+def test_files_that_cells_name_come_along(mine: Path, tmp_path: Path) -> None:
+    code = {"code/rules.py", "code/batches.py", "code/losses.py"}
+    listed = "suites/sizes/shapes.csv"
+    for name in (*code, "suites/few.yaml", listed):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "suites/few.yaml").write_text(CELLS_OF_FILES)
+    (tmp_path / listed).write_text("height,width\n16,16\n")
+    resources = printed(mine, suite="suites/few.yaml")
+    there = files_of_the_head(resources, resources["RayJob"])
+    assert set(there) == {"cluster.yaml", "run.sh", "mine.py", "suites/few.yaml", listed, *code}
+
+    work = tmp_path / "job"
+    work.mkdir()
+    options = LaunchOptions(file=mine, suite="suites/few.yaml")
+    request = request_of(read_launch_file(mine, SweepSpec), options)
+    take_own_code(request, work)
+    taken = {str(path.relative_to(work)) for path in work.rglob("*") if path.is_file()}
+    assert taken == {"mine.py", *code}  # the request itself holds what the file of shapes says
 
 
 def test_more_code_than_a_config_map_holds_is_refused(mine: Path) -> None:
