@@ -103,12 +103,12 @@ def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
 
 
 def brief_names(rows: Iterable[CellRow]) -> dict[str, str]:
-    """`names_apart` for a short line: without the input's sizes and a problem's folder, where that name is one
-    cell's alone.
+    """`names_apart` for a short line: without a problem's folder, the input's sizes and a model's module, where
+    that name is one cell's alone.
     """
     cells = list({row["cell_id"]: row for row in rows}.values())
     names = names_apart(cells)
-    for left_out in ((), ("input_shape",)):
+    for left_out in ((), ("module",), ("input_shape",), ("input_shape", "module")):
         briefer = [_brief(words, left_out) for words in words_apart(cells)]
         count = Counter(briefer)
         names |= {
@@ -121,7 +121,11 @@ def brief_names(rows: Iterable[CellRow]) -> dict[str, str]:
 
 def _brief(words: Words, left_out: Sequence[str]) -> str:
     shown = {about: word for about, word in words.items() if about not in left_out}
-    return " ".join([shown.pop("what").rpartition("/")[2], *shown.values()])
+    name, opened, arguments = shown.pop("what").partition("(")
+    name = name.rpartition("/")[2]
+    if "module" in left_out:
+        name = name.rpartition(":")[2]
+    return " ".join([name + opened + arguments, *shown.values()])
 
 
 def _added(names: Sequence[str], words: Sequence[str]) -> list[str]:

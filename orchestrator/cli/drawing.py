@@ -26,7 +26,7 @@ ROOM = (
 )
 LEAST_SHOWN = 5
 LEAST_NAME = 24  # and before any other column does
-LEAST_WORD = 8  # characters of a word in a name that are left of it
+LEAST_WORDS = (8, 5)  # characters of a word in a name that are left of it; 5 where 8 are too many
 GAP = 2  # between two columns
 
 
@@ -84,9 +84,10 @@ def _cut(name: str, width: int) -> str:
     """Its longest words without their middle, the first word last of all."""
     words = name.split(" ")
     sizes = [len(word) for word in words]
-    while sum(sizes) + len(sizes) - 1 > width and max(sizes) > LEAST_WORD:
-        later = [index for index in range(1, len(words)) if sizes[index] > LEAST_WORD]
-        sizes[max(later or range(len(words)), key=sizes.__getitem__)] -= 1
+    for least in LEAST_WORDS:
+        while sum(sizes) + len(sizes) - 1 > width and max(sizes) > least:
+            later = [index for index in range(1, len(words)) if sizes[index] > least]
+            sizes[max(later or range(len(words)), key=sizes.__getitem__)] -= 1
     return " ".join(map(_without_middle, words, sizes))
 
 

@@ -128,14 +128,14 @@ def test_stored_verdicts_have_a_line_each_and_names_that_differ(
     assert len(rows) == len(verdict_columns[0].texts) == len(set(rows))
     assert max(map(len, lines)) <= width
     for row, whole in zip(rows, verdict_columns[0].texts, strict=True):
-        assert row.split()[-1][-3:] == whole[-3:] and "verdict" in lines[heads - 1]
+        assert row.split()[-1][-2:] == whole[-2:] and "verdict" in lines[heads - 1]
 
 
-@pytest.fixture(scope="module")
-def verdict_columns() -> list[MarkedColumn]:
-    (quick,) = (ROOT / "docs" / "results").glob("*/quick")
+@pytest.fixture(scope="module", params=["quick", "losses"])
+def verdict_columns(request: pytest.FixtureRequest) -> list[MarkedColumn]:
+    (folder,) = (ROOT / "docs" / "results").glob(f"*/{request.param}")
     asked = load_query("helps_or_hurts")
-    with open_database(open_store(str(quick))) as database:
+    with open_database(open_store(str(folder))) as database:
         return marked_columns(database, asked, database.query(asked.sql, asked.values({})))
 
 
