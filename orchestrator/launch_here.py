@@ -12,6 +12,7 @@ from cudnn_sweep.orchestrator.request import SweepRequest
 from cudnn_sweep.orchestrator.run_sweep import DONE, Planned, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.summary import Summary, print_summary
+from cudnn_sweep.orchestrator.summary_json import to_json
 from cudnn_sweep.orchestrator.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.trial_run import try_cells
 from cudnn_sweep.workloads.suite import most_replicates
@@ -29,6 +30,8 @@ class Here:
         ran = run_sweep(planned, place, console)
         summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
         print_summary(console, summary, request.results, request.options)
+        if request.options.json:
+            print(to_json(summary, request.results, ran.exit_code))
         return ran.exit_code
 
     def show(self, request: SweepRequest, console: Console) -> int:

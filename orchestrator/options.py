@@ -35,6 +35,8 @@ class LaunchOptions:
     """On a cluster: do not follow."""
     strict: bool = False
     """On a cluster: refuse to start where a node is unfit, rather than leave it out."""
+    json: bool = False
+    """On this machine: print what came of it as JSON, too."""
     budget_minutes: float | None = None
     results_asked: str | None = None
     """Where `sweep query` and `sweep report` look in the folder that this was typed in."""

@@ -1,7 +1,9 @@
 """`sweep attach`, `status`, `stop`, `pull`, `down`: a sweep that was sent to a cluster."""
 
+import json as json_format
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,12 +29,19 @@ def attach(file: File = Path("cluster.yaml")) -> None:
     leave(code)
 
 
-def status(file: File = Path("cluster.yaml")) -> None:
+def status(
+    file: File = Path("cluster.yaml"),
+    json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
     """Say how far the sweep is that was sent to FILE's cluster last."""
-    from cudnn_sweep.orchestrator.remote.status import status_text
+    from cudnn_sweep.orchestrator.remote.status import status_of
 
     with _connected(file) as (_, jobs, job):
-        typer.echo(status_text(jobs, job))
+        found = status_of(jobs, job)
+    if json:
+        typer.echo(json_format.dumps(asdict(found), indent=1, ensure_ascii=False))
+    else:
+        typer.echo(str(found))
 
 
 def stop(file: File = Path("cluster.yaml")) -> None:

@@ -65,6 +65,10 @@ def launch(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run trials again whose process failed.")
     ] = False,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="On this machine: print what came of it as JSON at the end."),
+    ] = False,
     manifest: Annotated[
         bool, typer.Option("--manifest", help="Print a KubeRay RayJob of this sweep, run nothing.")
     ] = False,
@@ -89,6 +93,8 @@ def launch(
         raise typer.BadParameter("--try goes with --dry-run")
     if ask and not dry_run:
         raise typer.BadParameter("--ask goes with --dry-run")
+    if json and (dry_run or manifest):
+        raise typer.BadParameter("--json goes without --dry-run and --manifest")
     _check_together(resume, new, sweep_id, shard)
     if not dry_run and not manifest:
         stand_by(lost=UNFINISHED)
@@ -120,6 +126,7 @@ def launch(
         ask=ask,
         detach=detach,
         strict=strict,
+        json=json,
         results_asked=results_of_the_launch_file(),
         program=program(),
         wish=wish,
@@ -130,7 +137,7 @@ def launch(
 
         typer.echo(manifest_of(options, parse_time(at) if at else None), nl=False)
         return
-    console = console_here()
+    console = console_here(stderr=json)
     if asked.note:
         say(console, asked.note)
     code = run_launch(options, console)

@@ -18,6 +18,7 @@ from cudnn_sweep.orchestrator.nightly.night_name import NightName
 from cudnn_sweep.orchestrator.place import NightPlace
 from cudnn_sweep.orchestrator.remote.follow import Follower, JobReport
 from cudnn_sweep.orchestrator.remote.plans import (
+    refuse_json,
     refuse_to_try_cells,
     show_plans,
     show_plans_of_nodes,
@@ -41,6 +42,7 @@ class Inside:
         self._allow_unauthenticated = file.sweep.allow_unauthenticated
 
     def launch(self, request: SweepRequest, console: Console) -> int:
+        refuse_json(request)
         return run_inside(self._job_request(request), console).exit_code
 
     def show(self, request: SweepRequest, console: Console) -> int:

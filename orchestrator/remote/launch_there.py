@@ -25,6 +25,7 @@ from cudnn_sweep.orchestrator.place import NightPlace
 from cudnn_sweep.orchestrator.remote.events import NodesFound
 from cudnn_sweep.orchestrator.remote.follow import follow
 from cudnn_sweep.orchestrator.remote.plans import (
+    refuse_json,
     refuse_to_try_cells,
     show_plans,
     show_plans_of_nodes,
@@ -61,6 +62,7 @@ class RunningCluster:
 
     def launch(self, request: SweepRequest, console: Console) -> int:
         """Returns the exit code of the sweep, or 0 where it goes on without us."""
+        refuse_json(request)
         self.make_ready(console)
         with self.jobs() as jobs:
             job = send(jobs, self.job_request(request))

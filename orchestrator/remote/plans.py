@@ -30,6 +30,14 @@ def refuse_to_try_cells(request: SweepRequest) -> None:
         )
 
 
+def refuse_json(request: SweepRequest) -> None:
+    if request.options.json:
+        raise SpecError(
+            "--json: the launch file names a cluster, whose driver says the end in words; allowed are `sweep "
+            "status FILE --json`, and `sweep query helps_or_hurts --json` over the results"
+        )
+
+
 def show_plans(request: SweepRequest, where: str, console: Console) -> None:
     """The models that the suite names; what a cluster has is not asked."""
     models = request.suite.gpus.models

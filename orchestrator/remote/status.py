@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from cudnn_sweep.analysis.collector import Collector
 from cudnn_sweep.analysis.location import Location
@@ -14,15 +15,53 @@ from cudnn_sweep.orchestrator.remote.events import Event, Progressed, Recorded, 
 LAST_LINES = 500  # a line is a record of about 12 KB, or, each second, how far a sweep is
 
 
-def status_text(jobs: Jobs, job: SentJob) -> str:
-    """A line for the job, and one for each sweep of it: there is one for each GPU model."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepStatus:
+    """How far a sweep of a job is, as the job said last."""
+
+    sweep_id: str
+    trials_planned: int
+    trials_recorded: int
+    stopped: str | None
+    """Why no new trial starts."""
+
+    def __str__(self) -> str:
+        line = f"sweep {self.sweep_id}: {self.trials_recorded} of {self.trials_planned} trials recorded"
+        return line if self.stopped is None else f"{line}\nno new trial starts: {self.stopped}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobStatus:
+    """A job, and each sweep of it: there is one for each GPU model."""
+
+    job_id: str
+    state: str
+    """As Ray has it: pending, running, stopped, succeeded or failed."""
+    message: str
+    results: str
+    sweeps: tuple[SweepStatus, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.job_id}: {self.state}. {self.message}", *map(str, self.sweeps)])
+
+
+def status_of(jobs: Jobs, job: SentJob) -> JobStatus:
     state, message = jobs.state(job.job_id)
-    lines = [f"{job.job_id}: {state.lower()}. {message.partition(chr(10))[0]}"]
-    for last in _last_told(jobs, job):
-        lines.append(f"sweep {last.sweep_id}: {last.recorded} of {last.planned} trials recorded")
-        if last.progress.stopped:
-            lines.append(f"no new trial starts: {last.progress.stopped}")
-    return "\n".join(lines)
+    return JobStatus(
+        job_id=job.job_id,
+        state=state.lower(),
+        message=message.partition("\n")[0],
+        results=job.results,
+        sweeps=tuple(
+            SweepStatus(
+                sweep_id=last.sweep_id,
+                trials_planned=last.planned,
+                trials_recorded=last.recorded,
+                stopped=last.progress.stopped,
+            )
+            for last in _last_told(jobs, job)
+        ),
+    )
 
 
 def pull_records(jobs: Jobs, sent: Iterable[SentJob]) -> int:

@@ -1,18 +1,27 @@
 """Where a launch goes, and what its dry run shows."""
 
+import json
+import re
+import shlex
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.orchestrator import destinations
+from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.destinations import Destination, destination_of
 from cudnn_sweep.orchestrator.launch import launch
 from cudnn_sweep.orchestrator.launch_here import Here
 from cudnn_sweep.orchestrator.nightly.night_name import NightName
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.place import NightPlace
+from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.remote.events import Ended, Progressed, to_line
 from cudnn_sweep.orchestrator.remote.inside import Inside
 from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster, RunningCluster
 from cudnn_sweep.orchestrator.request import SweepRequest
@@ -81,6 +90,65 @@ def test_a_kind_of_its_own_is_a_class_and_a_row(
     (request,) = taken
     assert [each.workload for each in request.suite.cells] == ["noop"]
     assert request.suite.replicates == 2
+
+
+def test_commands_that_a_detached_launch_names_work_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", lambda code: None)
+    here = tmp_path / "my lab"
+    here.mkdir()
+    file = read(here, ADDRESS.replace("}}", f", results: '{here / 'results'}', {NOOP}}}}}"))
+    progress = Progress(stopped="the disk is full")
+    said = [
+        Progressed(
+            sweep_id="june", launch_id="a", progress=progress, planned=8, recorded=3, sweeps=1
+        ),
+        Ended(exit_code=0),
+    ]
+    stopped = []
+
+    class Answering:
+        """A cluster's jobs, of which it has one."""
+
+        def submit(self, job_id: str, *more: object) -> None:
+            self.job_id = job_id
+
+        def state(self, job_id: str) -> tuple[str, str]:
+            return "RUNNING", f"{job_id} goes on.\nmore"
+
+        def last_lines(self, job_id: str, lines: int) -> str:
+            return "a print\n" + "".join(f"{to_line(each)}\n" for each in said)
+
+        async def follow(self, job_id: str) -> AsyncIterator[str]:
+            yield self.last_lines(job_id, 9)
+
+        def stop(self, job_id: str) -> None:
+            stopped.append(job_id)
+
+    jobs = Answering()
+    monkeypatch.setattr(RunningCluster, "jobs", lambda self: nullcontext(jobs))
+
+    def typed(*words: str) -> str:
+        return CliRunner().invoke(app, words, catch_exceptions=False).stdout
+
+    told = typed("launch", str(file.path), "--detach")
+    attach, status, stop = re.findall(r"(?<=  )sweep .*|(?<=: )sweep .*", told)
+    assert "a print" in typed(*shlex.split(attach)[1:])
+    assert typed(*shlex.split(status)[1:]).splitlines() == [
+        f"{jobs.job_id}: running. {jobs.job_id} goes on.",
+        "sweep june: 3 of 8 trials recorded",
+        f"no new trial starts: {progress.stopped}",
+    ]
+    found = json.loads(typed(*shlex.split(status)[1:], "--json"))
+    assert (found["job_id"], found["state"]) == (jobs.job_id, "running")
+    assert found["results"] == str(here / "results")
+    (sweep,) = found["sweeps"]
+    assert (sweep["sweep_id"], sweep["trials_recorded"], sweep["trials_planned"]) == ("june", 3, 8)
+    assert sweep["stopped"] == progress.stopped
+    assert f"sweep launch '{file.path}'" in typed(*shlex.split(stop)[1:])
+    assert stopped == [jobs.job_id]
 
 
 @pytest.mark.parametrize("kind", [ADDRESS, LAUNCHED + "metadata: {sweep: {}}\n"])

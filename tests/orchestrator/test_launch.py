@@ -1,5 +1,6 @@
 """`sweep launch` as it is typed: what it says, what it leaves behind, how it goes on after a kill."""
 
+import json
 import os
 import re
 import shlex
@@ -7,11 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -164,13 +166,30 @@ def test_failures_are_rows_and_come_with_their_commands(resumed: Resumed) -> Non
 
     command = shlex.split(next(line for line in told.splitlines() if "--retry-failed" in line))
     assert command[:2] == ["sweep", "launch"]
-    retried = sweep(resumed.here, *command[1:])
+    retried = sweep(resumed.here, *command[1:], "--json")
     assert retried.returncode in (UNFINISHED, CELL_FAILED), retried.stdout + retried.stderr
-    assert "1/1" in retried.stdout or " of 19 trials recorded" in retried.stdout
+    assert " of 19 trials recorded" in retried.stderr, "what people read is there too"
     (trial_id,) = [word.partition("=")[2] for word in command if word.startswith("trial_id=")]
     trials = open_store(str(resumed.here / "results")).stored_trials(resumed.sweep_id)
     assert [trial.retry for trial in trials.values()].count(1) == 1
     assert trials[trial_id].retry == 1
+    assert_same(json.loads(retried.stdout), retried.returncode, resumed, trial_id)
+
+
+def assert_same(found: dict[str, Any], exit_code: int, resumed: Resumed, retried: str) -> None:
+    """What a launch's JSON says and what is stored."""
+    assert found["sweep_id"] == resumed.sweep_id and found["exit_code"] == exit_code
+    store = open_store(str(resumed.here / found["results"]))
+    statuses = Counter(
+        each.status for each in planned(store.stored_trials(resumed.sweep_id).values())
+    )
+    assert found["statuses"] == statuses
+    assert found["trials_recorded"] == statuses.total() and found["trials_planned"] == TRIALS
+    assert [each["trial_id"] for each in found["failures"]] == [retried]
+    (measured,) = [each for each in found["verdicts"] if each["ratio"] is not None]
+    assert "takes_a_while" in measured["cell"] and measured["wall_verdict"] == "no_effect"
+    assert measured["ratio_low"] <= measured["ratio"] <= measured["ratio_high"]
+    assert measured["cell_id"] in {each["cell_id"] for each in found["break_evens"]}
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -234,6 +253,12 @@ MISTAKES = {
         "metadata: {sweep: {address: '127.0.0.1:1'}}",
         "http://127.0.0.1:1 does not answer",
     ),
+    "json of a cluster": (
+        ["--json"],
+        "metadata: {sweep: {address: '127.0.0.1:1'}}",
+        "--json: the launch file names a cluster",
+    ),
+    "json of a plan": (["--json", "--dry-run"], "", "--json goes without --dry-run"),
     "only": (["--only", "workload"], "", "FIELD=VALUE"),
     "shard": (["--shard", "3/2", "--sweep-id", "june"], "", "--shard: found '3/2', allowed: I/N"),
     "no sweep": (["--shard", "1/2"], "", "--shard needs --sweep-id ID"),
