@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,9 +29,11 @@ def stored_bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*.parquet"))
 
 
-def measure_questions(location: str, repeats: int) -> list[Asked]:
-    """Every named question with its defaults, in a process each, one at a time; the quickest counts."""
-    return _quickest(location, query_names(), repeats)
+def measure_questions(location: str, repeats: int, begins: Callable[[str], None]) -> list[Asked]:
+    """Every named question with its defaults, in a process each, one at a time; the quickest counts. `begins` is
+    told each.
+    """
+    return _quickest(location, query_names(), repeats, begins)
 
 
 def measure_rivals(location: str, repeats: int) -> list[Rival]:
@@ -38,13 +41,20 @@ def measure_rivals(location: str, repeats: int) -> list[Rival]:
     if not find_spec("pandas"):
         return []
     ours = _our_ratios(location)
-    found = _quickest(location, [ALL_COLUMNS, SOME_COLUMNS], repeats)
+    found = _quickest(location, [ALL_COLUMNS, SOME_COLUMNS], repeats, lambda name: None)
     return [Rival(asked=each, difference=_difference(ours, each.ratios or {})) for each in found]
 
 
-def _quickest(location: str, names: list[str], repeats: int) -> list[Asked]:
+def _quickest(
+    location: str, names: list[str], repeats: int, begins: Callable[[str], None]
+) -> list[Asked]:
     """In rounds, so that something else that runs for a while does not slow every repeat of one."""
-    rounds = [[_ask(location, name) for name in names] for _ in range(repeats)]
+
+    def ask(name: str) -> Asked:
+        begins(name)
+        return _ask(location, name)
+
+    rounds = [[ask(name) for name in names] for _ in range(repeats)]
     return [min(repeated, key=lambda asked: asked.wall_s) for repeated in zip(*rounds, strict=True)]
 
 

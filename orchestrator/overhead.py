@@ -10,7 +10,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -67,8 +67,10 @@ class Overhead:
     shell_loop_s: float | None
 
 
-def measure_overhead(trials: int, training_trials: int, rivals: int) -> Overhead:
-    """`rivals`: how many trials each of the two usual ways gets; 0 leaves them out."""
+def measure_overhead(
+    trials: int, training_trials: int, rivals: int, begins: Callable[[str], None]
+) -> Overhead:
+    """`rivals`: how many trials each of the two usual ways gets; 0 leaves them out. `begins` is told each part."""
     from cudnn_sweep.cluster.local_ray import local_ray
 
     machine = _machine()
@@ -77,8 +79,12 @@ def measure_overhead(trials: int, training_trials: int, rivals: int) -> Overhead
         local_ray(slots=1, gpus=len(machine.gpus), gpu_uuids=machine.gpu_uuids) as ours,
     ):
         tune_folder = ours.folder / "tune"
+        begins(f"{trials} no-op trials")
         noop, _ = _ours("noop", trials, machine, Path(folder), tune_folder)
+        begins(f"{training_trials} MNIST trials")
         training, start_s = _ours("mnist", training_trials, machine, Path(folder), tune_folder)
+        if rivals:
+            begins(f"{rivals} trials of plain Ray Tune and of a shell loop")
         return Overhead(
             machine=machine,
             noop=noop,

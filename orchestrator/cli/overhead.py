@@ -19,9 +19,12 @@ def overhead(
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.overhead import measure_overhead
     from cudnn_sweep.orchestrator.say import say
+    from cudnn_sweep.orchestrator.steps import steps
 
-    found = measure_overhead(trials, training, rivals)
-    console, where = Console(markup=False), found.machine.environment
+    console = Console(markup=False)
+    with steps(console, total=3 if rivals else 2) as begins:
+        found = measure_overhead(trials, training, rivals, begins)
+    where = found.machine.environment
     say(console, f"{where.gpu}, torch {where.torch}, ray {where.ray}, {where.cpu_cores} CPU cores")
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("what")

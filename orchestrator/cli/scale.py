@@ -48,9 +48,14 @@ def controllers(
     ] = 1,
 ) -> None:
     """Measure how busy Ray Tune's controller keeps many slots, and what a trial costs it."""
-    from cudnn_sweep.orchestrator.scale.controllers import measure_controllers
+    from rich.console import Console
 
-    with tempfile.TemporaryDirectory() as folder:
+    from cudnn_sweep.orchestrator.scale.controllers import measure_controllers
+    from cudnn_sweep.orchestrator.steps import steps
+
+    least_s = trials * sleep / slots
+    with tempfile.TemporaryDirectory() as folder, steps(Console(), total=1) as begins:
+        begins(f"{trials} trials on {slots} slots, at least {least_s:.0f} s")
         busy, costs = measure_controllers(
             folder, trials=trials, slots=slots, sleep_s=sleep, shards=shards
         )
@@ -90,10 +95,14 @@ def _print_costs(costs: "list[Costs]") -> None:
 
 
 def _measure(folder: Path, trials: int, samples: int, repeats: int) -> None:
+    from rich.console import Console
+
     from cudnn_sweep.analysis.generated import write_generated
+    from cudnn_sweep.analysis.queries import query_names
     from cudnn_sweep.analysis.results import open_results
     from cudnn_sweep.analysis.scale import measure_questions, measure_rivals, stored_bytes
     from cudnn_sweep.analysis.store import open_store
+    from cudnn_sweep.orchestrator.steps import steps
 
     store = open_store(str(folder))
     if not store.sweep_ids():
@@ -101,7 +110,9 @@ def _measure(folder: Path, trials: int, samples: int, repeats: int) -> None:
     (row,) = open_results(folder).sql("select count(*) as trials from records").arrow().to_pylist()
     trial_bytes = stored_bytes(folder) / row["trials"]
     typer.echo(f"{row['trials']} trials, {trial_bytes:.0f} bytes a trial on disk")
-    _print(measure_questions(str(folder), repeats), measure_rivals(str(folder), repeats))
+    with steps(Console(), total=repeats * len(query_names())) as begins:
+        asked = measure_questions(str(folder), repeats, begins)
+    _print(asked, measure_rivals(str(folder), repeats))
 
 
 def _print(questions: "list[Asked]", rivals: "list[Rival]") -> None:

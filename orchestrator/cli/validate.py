@@ -41,14 +41,17 @@ def timers(problem: Problems = None) -> None:
 
     Exit code 1 where one differs by more than 2% and 3 µs.
     """
+    from rich.console import Console
+
     from cudnn_sweep.orchestrator.cli.failing import leave
+    from cudnn_sweep.orchestrator.steps import counted
     from cudnn_sweep.workloads.measuring.timer_validation import compare_timers
 
     line = "{:36} {:16} {:5} {:14} {:8}{:>10} {:>10} {:>8}"
     names = ("problem", "direction", "", "layout", "L2", "ours, ms", "triton, ms", "apart")
     typer.echo(line.format(*names))
     agree = total = 0
-    for row in compare_timers(problem or []):
+    for row in counted(Console(), compare_timers(problem or []), "compared"):
         total += 1
         agree += row.agrees
         apart = f"{row.ours_ms / row.triton_ms - 1:+.1%}{'' if row.agrees else ' !'}"
@@ -71,19 +74,26 @@ def statistics(
 
     Exit code 1 where a promised target is missed by more than three Monte-Carlo standard errors.
     """
+    from rich.console import Console
+
+    from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED
     from cudnn_sweep.analysis.simulation import (
         LEAST_FEWER,
         simulate,
         simulate_until_decided,
         try_empty_caches,
     )
+    from cudnn_sweep.orchestrator.steps import counted
     from cudnn_sweep.orchestrator.tables import simulation as table
     from cudnn_sweep.workloads.suite import UntilDecided
+
+    console = Console()
 
     typer.echo(f"Seed {seed}, {cells} cells a line. {table.LEGEND}\n")
     typer.echo(f"{table.head(table.HELD_TO_TARGETS)}\n{table.targets()}")
     every: list[Figures] = []
-    for figures in simulate(cells, blocks, seed):
+    made, total = simulate(cells, blocks, seed), len(PROMISED + NOT_PROMISED) * len(blocks)
+    for figures in counted(console, made, "sweeps judged", total):
         every.append(figures)
         typer.echo(table.row(figures, table.HELD_TO_TARGETS))
     typer.echo(f"\n{table.head(table.OTHERS)}")
@@ -98,7 +108,7 @@ def statistics(
         every.append(figures)
         typer.echo(table.until_row(figures, columns))
     typer.echo(f"\n{table.EMPTY_CACHES}")
-    empty = list(try_empty_caches(cells, seed))
+    empty = list(counted(console, try_empty_caches(cells, seed), "empty caches"))
     for row in empty:
         typer.echo(table.empty_caches_row(row))
     typer.echo(f"\n{table.in_words(every, empty)}")
@@ -120,8 +130,12 @@ def nights(
 
     Exit code 1 where a promised target is missed by more than three Monte-Carlo standard errors.
     """
+    from rich.console import Console
+
     from cudnn_sweep.analysis.nightly.detection_figures import save_histories, simulate_nights
-    from cudnn_sweep.analysis.nightly.realities import try_realities
+    from cudnn_sweep.analysis.nightly.realities import REALITIES, try_realities
+    from cudnn_sweep.analysis.nightly.simulated_nights import HELD_TO_TARGETS, OTHERS
+    from cudnn_sweep.orchestrator.steps import counted
     from cudnn_sweep.orchestrator.tables import nights as table
 
     if histories:
@@ -130,10 +144,12 @@ def nights(
     typer.echo(
         f"Seed {seed}, {series} series of {nights} nights under each noise. {table.LEGEND}\n"
     )
-    every = list(simulate_nights(series, nights, seed))
+    console, total = Console(), len(HELD_TO_TARGETS + OTHERS)
+    every = list(counted(console, simulate_nights(series, nights, seed), "kinds of noise", total))
     for told in table.tables(every):
         typer.echo(f"{told}\n")
-    realities = list(try_realities(series, seed))
+    lived = try_realities(series, seed)
+    realities = list(counted(console, lived, "kinds of nights", len(REALITIES)))
     typer.echo(f"{table.realities(realities)}\n")
     missed = table.missed_realities(realities)
     typer.echo(f"Missed: {missed}." if missed else "Nights as they come meet every target.")
