@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.nightly.night_name import NightName
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.place import NightPlace
 from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.remote.events import Ended, Progressed, to_line
+from cudnn_sweep.orchestrator.remote.events import Ended, Event, Progressed, to_line
 from cudnn_sweep.orchestrator.remote.inside import Inside
 from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster, RunningCluster
 from cudnn_sweep.orchestrator.request import SweepRequest
@@ -101,7 +101,7 @@ def test_commands_that_a_detached_launch_names_work_as_they_are(
     here.mkdir()
     file = read(here, ADDRESS.replace("}}", f", results: '{here / 'results'}', {NOOP}}}}}"))
     progress = Progress(stopped="the disk is full")
-    said = [
+    said: list[Event] = [
         Progressed(
             sweep_id="june", launch_id="a", progress=progress, planned=8, recorded=3, sweeps=1
         ),
