@@ -41,17 +41,14 @@ def timers(problem: Problems = None) -> None:
 
     Exit code 1 where one differs by more than 2% and 3 µs.
     """
-    from rich.console import Console
-
     from cudnn_sweep.orchestrator.cli.failing import leave
-    from cudnn_sweep.orchestrator.steps import counted
     from cudnn_sweep.workloads.measuring.timer_validation import compare_timers
 
     line = "{:36} {:16} {:5} {:14} {:8}{:>10} {:>10} {:>8}"
     names = ("problem", "direction", "", "layout", "L2", "ours, ms", "triton, ms", "apart")
     typer.echo(line.format(*names))
     agree = total = 0
-    for row in counted(Console(), compare_timers(problem or []), "compared"):
+    for row in compare_timers(problem or []):
         total += 1
         agree += row.agrees
         apart = f"{row.ours_ms / row.triton_ms - 1:+.1%}{'' if row.agrees else ' !'}"
@@ -76,7 +73,6 @@ def statistics(
     """
     from rich.console import Console
 
-    from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED
     from cudnn_sweep.analysis.simulation import (
         LEAST_FEWER,
         simulate,
@@ -87,13 +83,10 @@ def statistics(
     from cudnn_sweep.orchestrator.tables import simulation as table
     from cudnn_sweep.workloads.suite import UntilDecided
 
-    console = Console()
-
     typer.echo(f"Seed {seed}, {cells} cells a line. {table.LEGEND}\n")
     typer.echo(f"{table.head(table.HELD_TO_TARGETS)}\n{table.targets()}")
     every: list[Figures] = []
-    made, total = simulate(cells, blocks, seed), len(PROMISED + NOT_PROMISED) * len(blocks)
-    for figures in counted(console, made, "sweeps judged", total):
+    for figures in simulate(cells, blocks, seed):
         every.append(figures)
         typer.echo(table.row(figures, table.HELD_TO_TARGETS))
     typer.echo(f"\n{table.head(table.OTHERS)}")
@@ -108,7 +101,7 @@ def statistics(
         every.append(figures)
         typer.echo(table.until_row(figures, columns))
     typer.echo(f"\n{table.EMPTY_CACHES}")
-    empty = list(counted(console, try_empty_caches(cells, seed), "empty caches"))
+    empty = list(counted(Console(), try_empty_caches(cells, seed), "empty caches"))
     for row in empty:
         typer.echo(table.empty_caches_row(row))
     typer.echo(f"\n{table.in_words(every, empty)}")
