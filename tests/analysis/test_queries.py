@@ -211,7 +211,7 @@ def _copy_records(connection: duckdb.DuckDBPyConnection) -> None:
 def _both_ways(store: Store, *, copied: bool = True) -> Iterator[Asked]:
     """Our answer to a question, and that of plain DuckDB, as a colleague would ask: the prelude, then
     the two statements that the program prints, or the question as a table macro. They ask a copy of the
-    prelude's view: to plan every question over the view itself takes ten times as long.
+    prelude's view: to plan every question over the view itself takes seven times as long.
     """
     with open_database(store) as database, duckdb.connect() as connection:
         connection.execute("set TimeZone = 'UTC'")
