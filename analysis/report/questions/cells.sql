@@ -30,4 +30,4 @@ where $sweep_id is null or sweep_id = $sweep_id
 group by cell_id, env_hash, software_hash, workload_hash
 order by
     gpu, workload, problem, direction, input_shape, regime, state, precision, layout, cell_id,
-    env_hash, software_hash
+    env_hash, software_hash, workload_hash
