@@ -45,6 +45,16 @@ class StoredCell:
     trials: int
 
     @property
+    def shape(self) -> list[int]:
+        """Batch and all other sizes."""
+        return [int(size) for size in self.input_shape.split("x")]
+
+    @property
+    def size(self) -> str:
+        """All but the batch."""
+        return self.input_shape.partition("x")[2]
+
+    @property
     def key(self) -> CellKey:
         return self.cell_id, self.env_hash, self.software_hash, self.workload_hash
 
@@ -60,6 +70,13 @@ class ReportCell:
     regime_label: str
     group_label: str
     """For more cells than have room: problems of one kind together, whatever their sizes."""
+    family: str | None
+    """The label without the input's shape, where cells of several shapes share it."""
+
+    @property
+    def size_label(self) -> str | None:
+        """With the sizes, without the batch: cells that differ in the batch alone share it."""
+        return self.family and f"{self.family} {self.stored.size}".rstrip()
 
 
 def named(table: pa.Table) -> list[ReportCell]:
@@ -73,6 +90,9 @@ def named(table: pa.Table) -> list[ReportCell]:
     ]
     labels = _joined(words, said, places)
     common = Counter(labels)
+    families = _joined(words, said - {"input_shape"}, places)
+    shapes = {(family, cell.input_shape) for family, cell in zip(families, cells, strict=True)}
+    members = Counter(family for family, _ in shapes)
     return [
         ReportCell(
             stored=cell,
@@ -80,13 +100,15 @@ def named(table: pa.Table) -> list[ReportCell]:
             row_label=row,
             regime_label=each["regime"],
             group_label=group,
+            family=family if members[family] > 1 else None,
         )
-        for cell, each, label, row, group in zip(
+        for cell, each, label, row, group, family in zip(
             cells,
             words,
             labels,
             _joined(words, said - {"regime"}, places),
             _joined([_of_a_kind(each) for each in words], {"what", *GROUPED} & said),
+            families,
             strict=True,
         )
     ]

@@ -35,11 +35,15 @@ def export(payload: Payload, folder: Path) -> list[Path]:
 def drawn_rows(payload: Payload, figure: Figure) -> Rows:
     """As the page chooses them before anything is filtered."""
     cells = _objects(payload.tables["cells"])
-    return [
+    rows = [
         (cells[cell] if isinstance(cell := row.get("cell"), int) else {}) | row
         for row in _objects(payload.tables[figure.table])
         if row.get("contrast", 0) == 0
-        and all(row[name] is not None for name in figure.needs)
+    ]
+    return [
+        row
+        for row in rows
+        if all(row[name] is not None for name in figure.needs)
         and all(row[name] == value for name, value in figure.only.items())
     ]
 

@@ -56,10 +56,14 @@ def heat_map(palette: Palette, min_effect: float) -> Figure:
 
 
 def _map(palette: Palette, min_effect: float, label_px: int, angle: int) -> Drawing:
+    base = alt.Chart(ROWS).transform_calculate(shown=ratio_and_verdict())
+    return fields(base, palette, min_effect, _rows("row_label", label_px), _columns(angle))
+
+
+def ratio_and_verdict() -> str:
+    """A field's text, as an expression of Vega."""
     signs = " ".join(f"datum.verdict == '{name}' ? ' {sign}' :" for name, sign in SIGNS.items())
-    shown = f"format(datum.ratio, '.2f') + ({signs} '')"
-    base = alt.Chart(ROWS).transform_calculate(shown=shown)
-    return _fields(base, palette, min_effect, _rows("row_label", label_px), angle)
+    return f"format(datum.ratio, '.2f') + ({signs} '')"
 
 
 def _groups(palette: Palette, min_effect: float) -> Drawing:
@@ -74,19 +78,23 @@ def _groups(palette: Palette, min_effect: float) -> Drawing:
         )
         .transform_calculate(shown="format(datum.ratio, '.2f') + ' (' + datum.cells + ')'")
     )
-    return _fields(base, palette, min_effect, _rows("group_label", LABEL_PX), -20)
+    return fields(base, palette, min_effect, _rows("group_label", LABEL_PX), _columns(-20))
 
 
 def _rows(field: str, label_px: int) -> alt.Y:
     return alt.Y(f"{field}:N", title=None, axis=alt.Axis(labelLimit=label_px, ticks=False))
 
 
-def _fields(
-    chart: alt.Chart, palette: Palette, min_effect: float, rows: alt.Y, angle: int
+def _columns(angle: int) -> alt.X:
+    return alt.X("regime_label:N", title=None, axis=alt.Axis(orient="top", labelAngle=angle))
+
+
+def fields(
+    chart: alt.Chart, palette: Palette, min_effect: float, rows: alt.Y, columns: alt.X
 ) -> Drawing:
-    columns = alt.Axis(orient="top", labelAngle=angle)
-    base = chart.encode(x=alt.X("regime_label:N", title=None, axis=columns), y=rows)
-    fields = base.mark_rect(stroke=palette.paper, strokeWidth=2, cursor="pointer").encode(
+    """A rectangle a row and column, coloured by `ratio`, with the text `shown` and the name `label`."""
+    base = chart.encode(x=columns, y=rows)
+    coloured = base.mark_rect(stroke=palette.paper, strokeWidth=2, cursor="pointer").encode(
         color=alt.Color("ratio:Q", scale=_scale(palette, min_effect), legend=None),
         tooltip="label:N",
         description="label:N",
@@ -94,7 +102,7 @@ def _fields(
     text = base.mark_text(color=palette.ink, fontSize=11, cursor="pointer").encode(
         text="shown:N", tooltip="label:N"
     )
-    return alt.layer(fields, text).properties(width="container", height=alt.Step(26))
+    return alt.layer(coloured, text).properties(width="container", height=alt.Step(26))
 
 
 def _scale(palette: Palette, min_effect: float) -> alt.Scale:

@@ -17,7 +17,10 @@ from typer.testing import CliRunner, Result
 from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html, as_json, as_markdown
+from cudnn_sweep.analysis.report.figures.every import figures
+from cudnn_sweep.analysis.report.figures.palette import LIGHT
 from cudnn_sweep.analysis.report.payload import Payload, payload
+from cudnn_sweep.analysis.report.pictures import drawn_rows
 from cudnn_sweep.analysis.report.sheets import Sheet, plain
 from cudnn_sweep.analysis.report.single_file import escaped_json
 from cudnn_sweep.analysis.report.words import duration, number
@@ -148,6 +151,26 @@ def test_one_regime_with_other_numbers_shows_them(store: Store, add_cell: AddCel
     add_cell("four", 1.0, regime="cycle", regime_parameters={"sizes": 4.0})
     regimes = _column(_payload(store), "cells", "regime_label")
     assert sorted(map(str, regimes)) == ["cycle(sizes=2)", "cycle(sizes=4)"]
+
+
+def test_sizes_and_batches_of_one_workload_are_drawn_together(
+    store: Store, add_cell: AddCell
+) -> None:
+    shapes = {"a": [8, 3, 64, 64], "b": [64, 3, 64, 64], "c": [8, 3, 128, 128]}
+    for cell, shape in shapes.items():
+        add_cell(cell, 1.0, problem=None, workload="net", input_shape=shape)
+    add_cell("alone", 1.0)
+    found = _payload(store)
+    (batch_map,) = (each for each in figures(LIGHT, 0.03) if each.name == "batch_map")
+    rows = [
+        (row["cell_id"], row["family"], row["size"], row["batch"], row["ratio"] is not None)
+        for row in drawn_rows(found, batch_map)
+    ]
+    assert sorted(rows) == [
+        ("a", "net", "3x64x64", 8, True),
+        ("b", "net", "3x64x64", 64, True),
+        ("c", "net", "3x128x128", 8, True),
+    ]
 
 
 def test_an_empty_store_says_so_in_every_format(store: Store) -> None:
