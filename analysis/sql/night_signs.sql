@@ -52,7 +52,8 @@ select -- noqa: ST06
     shown(
         no_effect_reason,
         coalesce(
-            verdict(mean, se, df, p_of_effect(mean, se, df, least_log), least_log, 1), 'inconclusive'
+            verdict(mean, se, df, p_of_effect(mean, se, df, least_log), least_log, 1),
+            'inconclusive'
         )
     ) as word,
     blocks as processes,
