@@ -28,15 +28,6 @@ MUST_RUN = "SWEEP_CI"  # set where everything that tests need is installed: they
 
 GROUPS = ("measuring", "waiting")  # marks of test files; all others give way
 NICE = 10  # of those: beside a process that is busy they get a tenth of a core
-LONGEST = (  # of those, dealt first: last, one would run on while the other processes have nothing left
-    "test_month.py",
-    "test_contributing.py",
-    "test_new_setting.py",
-    "test_queries.py",
-    "test_nightly.py",
-    "test_verdicts.py",
-    "test_every_setting.py",
-)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -57,13 +48,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The groups first, where each process takes one; then the longest files; the rest in its order."""
-    first = [*GROUPS, *LONGEST]
+    """The groups first, where each process takes one; the rest in its order."""
 
     def place(item: pytest.Item) -> int:
-        file = item.nodeid.partition("::")[0]
-        named = _group(file) or Path(file).name
-        return first.index(named) if named in first else len(first)
+        group = _group(item.nodeid.partition("::")[0])
+        return GROUPS.index(group) if group else len(GROUPS)
 
     items.sort(key=place)
 
