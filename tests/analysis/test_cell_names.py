@@ -11,6 +11,7 @@ from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.orchestrator.labels import as_row, cell_labels
 from cudnn_sweep.workloads.cell import Cell
+from cudnn_sweep.workloads.listed_shapes import ListedShape
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.problem import ConvProblem
 
@@ -51,6 +52,10 @@ CHANGES: dict[str, dict[str, Any]] = {
     "input_shape": {"input_shape": (32, 256, 56, 56)},
     "regime": {"regime": "fixed", "regime_parameters": {}},
     "regime_parameters": {"regime_parameters": {"sizes": 8.0, "step": 16.0}},
+    "listed_shapes": {
+        "listed_shapes": (ListedShape(shape=(32, 256, 56, 56), count=3),),
+        "regime_parameters": {"draws": 100.0, "seed": 0.0},
+    },
     "state": {"state": "little_memory"},
     "state_parameters": {"state_parameters": {"bytes": 1.0}},
     "precision": {"precision": "bf16"},
