@@ -15,6 +15,7 @@
 -- number of blocks was fixed, what is not decided stays open.
 --
 -- state: helps, hurts, equivalent, fails, no_effect, hopeless or open
+-- surroundings: what surrounds a step; `state` in other questions
 -- recorded_blocks: blocks of which both trials are recorded, whether they count or not
 -- at_most: blocks that the sweep may ask for; null where their number was fixed
 -- blocks_needed: blocks lacking, in four of five cases; null below 3, above 1,000
