@@ -76,7 +76,12 @@ def test_what_every_workload_computes_is_repeatable_and_near_float64(
     name: str, direction: str, precision: str
 ) -> None:
     workload = bundled_workloads()[name]
-    found = computed(workload, direction, precision)
+    try:
+        found = computed(workload, direction, precision)
+    except RuntimeError as error:
+        if "could not create a primitive" not in str(error):
+            raise
+        pytest.skip(f"oneDNN has no {name} in {precision} on this CPU")
     if found.computed is None:
         step = workload.step(setting_of(workload, direction, precision))
         assert step.examine is None, "it names nothing to compare"
