@@ -7,7 +7,7 @@ from rich.console import Console
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.night_name import NightName
 from cudnn_sweep.orchestrator.place import NightPlace
-from cudnn_sweep.orchestrator.report import print_plan
+from cudnn_sweep.orchestrator.report import print_part
 from cudnn_sweep.orchestrator.request import SweepRequest
 from cudnn_sweep.orchestrator.run_sweep import DONE, Planned, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.say import say
@@ -58,9 +58,7 @@ class Here:
 
 def print_planned(planned: Planned, console: Console) -> None:
     wish, gpus = planned.request.options.wish, planned.machine.gpus
-    print_plan(console, wish.part(planned.chosen), max(1, len(gpus)), gpu=bool(gpus))
-    if wish.shard is not None:
-        say(console, f"Shard {wish.shard} of {len(planned.chosen.trials)} trials.")
+    print_part(console, planned.chosen, wish, max(1, len(gpus)), gpu=bool(gpus))
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:

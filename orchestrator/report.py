@@ -12,6 +12,7 @@ from cudnn_sweep.orchestrator.labels import as_row
 from cudnn_sweep.orchestrator.plan import Plan
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.say import say
+from cudnn_sweep.orchestrator.sweep_choice import Wish
 
 PLAN_COLUMNS = {
     "workload": ("what", "direction", "loss", "optimiser"),
@@ -51,6 +52,13 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
     if plan.looks:
         looks = ", ".join(map(str, plan.looks))
         say(console, f"Each cell is looked at after {looks} blocks, and gets no more once decided.")
+
+
+def print_part(console: Console, chosen: Plan, wish: Wish, slots: int, *, gpu: bool) -> None:
+    """The part of it that this launch runs: its shard, or all."""
+    print_plan(console, wish.part(chosen), slots, gpu=gpu)
+    if wish.shard is not None:
+        say(console, f"Shard {wish.shard} of {len(chosen.trials)} trials.")
 
 
 def _listed(words: Mapping[str, str], about: Sequence[str]) -> str:

@@ -65,7 +65,11 @@ class Ran:
 def plan_sweep(request: SweepRequest, place: Place) -> Planned:
     """Raises SpecError for a suite that cannot run there, or a mistake in what its cells mean."""
     preload = place.modules(request.suite, request.preload)
-    machine = place.look(request.suite)
+    return planned_on(place.look(request.suite), request, preload)
+
+
+def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] = ()) -> Planned:
+    """Raises SpecError for a mistake in what its cells mean."""
     with cells_named(request.options.file or LAUNCH_FILE, request.suite_name):
         whole = plan_of(request.suite_name, request.suite, machine)
     only = list(request.options.only)

@@ -21,16 +21,15 @@ from cudnn_sweep.orchestrator.remote.plans import (
     refuse_json,
     refuse_to_try_cells,
     show_plans,
-    show_plans_of_nodes,
 )
 from cudnn_sweep.orchestrator.remote.request import JobRequest, SurveyJob, write_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES, take_own_code
 from cudnn_sweep.orchestrator.request import SweepRequest
+from cudnn_sweep.orchestrator.run_sweep import DONE
 from cudnn_sweep.orchestrator.spec import SweepSpec
 
 DRIVER = "cudnn_sweep.orchestrator.remote.driver"
 END_S = 10.0
-SHOWN = 0  # exit code
 
 
 class Inside:
@@ -47,13 +46,9 @@ class Inside:
 
     def show(self, request: SweepRequest, console: Console) -> int:
         refuse_to_try_cells(request)
-        if request.options.ask:
-            found = run_inside(replace(self._job_request(request), job=SurveyJob()), console).found
-            assert found is not None
-            show_plans_of_nodes(request, found.nodes, console)
-        else:
-            show_plans(request, self.where, console)
-        return SHOWN
+        survey = replace(self._job_request(request), job=SurveyJob())
+        show_plans(request, self.where, lambda: run_inside(survey, console), console)
+        return DONE
 
     def for_night(
         self, request: SweepRequest, name: NightName, last_good: str | None, console: Console

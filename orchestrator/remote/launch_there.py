@@ -22,22 +22,21 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.night_name import NightName
 from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.place import NightPlace
-from cudnn_sweep.orchestrator.remote.events import NodesFound
-from cudnn_sweep.orchestrator.remote.follow import follow
+from cudnn_sweep.orchestrator.remote.follow import JobReport, follow
 from cudnn_sweep.orchestrator.remote.plans import (
     refuse_json,
     refuse_to_try_cells,
     show_plans,
-    show_plans_of_nodes,
 )
 from cudnn_sweep.orchestrator.remote.request import HEAD_FOLDER, JobRequest, SurveyJob
 from cudnn_sweep.orchestrator.remote.staging import stage
 from cudnn_sweep.orchestrator.request import SweepRequest
+from cudnn_sweep.orchestrator.run_sweep import DONE
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.spec import SweepSpec
 
 ENTRYPOINT = "python -m cudnn_sweep.orchestrator.remote.driver"
-DETACHED = SHOWN = 0  # exit codes
+DETACHED = 0  # exit code
 ANSWER_S = 15.0  # of a head that is up; ssh waits for a dead one for minutes
 
 
@@ -80,12 +79,8 @@ class RunningCluster:
     def show(self, request: SweepRequest, console: Console) -> int:
         refuse_to_try_cells(request)
         self._show_start(console)
-        if request.options.ask:
-            found = self._survey(self.job_request(request), console)
-            show_plans_of_nodes(request, found.nodes, console)
-        else:
-            show_plans(request, self.where, console)
-        return SHOWN
+        show_plans(request, self.where, lambda: self._survey(request, console), console)
+        return DONE
 
     def for_night(
         self, request: SweepRequest, name: NightName, last_good: str | None, console: Console
@@ -116,12 +111,10 @@ class RunningCluster:
     def _show_start(self, console: Console) -> None:
         """How it would be brought up."""
 
-    def _survey(self, request: JobRequest, console: Console) -> NodesFound:
+    def _survey(self, request: SweepRequest, console: Console) -> JobReport:
         with self.jobs() as jobs:
-            job = send(jobs, replace(request, job=SurveyJob()))
-            found = follow(jobs, job.job_id, job.results, console).found
-        assert found is not None
-        return found
+            job = send(jobs, replace(self.job_request(request), job=SurveyJob()))
+            return follow(jobs, job.job_id, job.results, console)
 
     def _token(self) -> Path | None:
         if self.file.sweep.token is not None:

@@ -1,22 +1,20 @@
 """What a launch on a cluster would run there, a plan for each GPU model; nothing is started."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from rich.console import Console
 
-from cudnn_sweep.orchestrator.asked_file import LAUNCH_FILE
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gpus.choice import share_of
-from cudnn_sweep.orchestrator.plan import narrow
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
+from cudnn_sweep.orchestrator.remote.follow import JobReport
 from cudnn_sweep.orchestrator.remote.node import Node
-from cudnn_sweep.orchestrator.report import print_plan
+from cudnn_sweep.orchestrator.report import print_part
 from cudnn_sweep.orchestrator.request import SweepRequest
-from cudnn_sweep.orchestrator.run_sweep import plan_of
+from cudnn_sweep.orchestrator.run_sweep import planned_on
 from cudnn_sweep.orchestrator.say import say
-from cudnn_sweep.orchestrator.spec import cells_named
 from cudnn_sweep.workloads.suite import ALL_MODELS, each, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
@@ -38,7 +36,19 @@ def refuse_json(request: SweepRequest) -> None:
         )
 
 
-def show_plans(request: SweepRequest, where: str, console: Console) -> None:
+def show_plans(
+    request: SweepRequest, where: str, ask: Callable[[], JobReport], console: Console
+) -> None:
+    """For each model that the suite names or, with --ask, that the cluster's nodes have."""
+    if request.options.ask:
+        found = ask().found
+        assert found is not None
+        _show_plans_of_nodes(request, found.nodes, console)
+    else:
+        _show_plans_of_models(request, where, console)
+
+
+def _show_plans_of_models(request: SweepRequest, where: str, console: Console) -> None:
     """The models that the suite names; what a cluster has is not asked."""
     models = request.suite.gpus.models
     names = [ANY_MODEL] if models == ALL_MODELS else each(models)
@@ -54,7 +64,7 @@ def show_plans(request: SweepRequest, where: str, console: Console) -> None:
         _show(request, replace(machine, environment=environment), 1, console)
 
 
-def show_plans_of_nodes(request: SweepRequest, nodes: Iterable[Node], console: Console) -> None:
+def _show_plans_of_nodes(request: SweepRequest, nodes: Iterable[Node], console: Console) -> None:
     of_model: dict[str, list[Node]] = {}
     for node in nodes:
         of_model.setdefault(node.model, []).append(node)
@@ -68,11 +78,5 @@ def show_plans_of_nodes(request: SweepRequest, nodes: Iterable[Node], console: C
 
 
 def _show(request: SweepRequest, machine: Survey, gpus: int, console: Console) -> None:
-    options = request.options
-    with cells_named(options.file or LAUNCH_FILE, request.suite_name):
-        plan = plan_of(request.suite_name, request.suite, machine)
-    if options.only:
-        plan = narrow(plan, list(options.only))
-    print_plan(console, options.wish.part(plan), gpus, gpu=True)
-    if options.wish.shard is not None:
-        say(console, f"Shard {options.wish.shard} of {len(plan.trials)} trials.")
+    planned = planned_on(machine, request)
+    print_part(console, planned.chosen, request.options.wish, gpus, gpu=True)
