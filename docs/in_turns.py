@@ -4,7 +4,8 @@
 
     aa        pairs in which nothing differs (--cpus 1 --cpus 2 --cpus all: on so many CPUs)
     planted   5% and 8% planted on the CPU: five blocks, and for 5% up to twenty until it is found
-    order     in turns and one after another (--by-cell: one cell after the other)
+    order     in turns and one after another: of each cell as many blocks as decide it in turns. Cells
+              that lack their first look come first, then open ones, cheapest first, then hopeless ones
     cold      cold costs and choices of a block's second process, where all get ready together or one
               after another, and of processes alone
     capped    cells at the power limit, in turns and alone
@@ -26,15 +27,18 @@ from time import monotonic
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.orchestrator.asking import FIRST_BLOCKS
+from cudnn_sweep.orchestrator.contrast import contrasts_of
 from cudnn_sweep.orchestrator.plan import Plan, Trial, narrow
 from cudnn_sweep.orchestrator.preload import modules_to_preload
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.run_sweep import plan_of
-from cudnn_sweep.orchestrator.session import session_of
+from cudnn_sweep.orchestrator.session import Session, session_of
 from cudnn_sweep.orchestrator.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.spec import load_suite
-from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
+from cudnn_sweep.orchestrator.standing import Standing, standings
+from cudnn_sweep.workloads.suite import LOOKS, SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
 DOCS = Path(__file__).resolve().parent
@@ -102,19 +106,72 @@ def part_named(name: str, cpus: list[str]) -> Part:
     return Part(suite=load_suite(str(DOCS / "turns" / f"{name}.yaml")), changes=both)
 
 
-def rows_of(name: str, methods: Sequence[Method], store: Store, *, by_cell: bool) -> Iterator[Row]:
+def rows_of(name: str, methods: Sequence[Method], store: Store, end: float) -> Iterator[Row]:
     if name == "planted":
         (method,) = methods
         yield from planted_rows(method.plan, store, method.name)
         return
     plans = ([trials for _, trials in method.plan.blocks()] for method in methods)
     rows = list(zip(*plans, strict=True))
-    cells = list(dict.fromkeys(row[0][0].cell.cell_id for row in rows))
-    yield from sorted(rows, key=lambda row: cells.index(cell_of(row))) if by_cell else rows
+    yield from decided_rows(rows, methods, store, end) if methods[0].plan.looks else rows
 
 
-def cell_of(row: Row) -> str:
-    return row[0][0].cell.cell_id
+def decided_rows(
+    rows: Sequence[Row], methods: Sequence[Method], store: Store, end: float
+) -> Iterator[Row]:
+    """Cell by cell its blocks up to the next look, where there is time for them: the first method decides."""
+    waiting: dict[str, list[Row]] = {}
+    for row in rows:
+        waiting.setdefault(row[0][0].cell.cell_id, []).append(row)
+    while waiting:
+        found = stand(store, methods[0])
+        done = [store.stored_trials(method.name) for method in methods]
+        for cell in sorted(waiting, key=lambda cell: urgency(found.get(cell))):
+            asked = next_blocks(waiting[cell], methods[0].plan, done, found.get(cell))
+            if asked and monotonic() + seconds(asked, found.get(cell)) < end:
+                yield from asked
+                break
+            del waiting[cell]  # a cell between two looks has no verdict
+
+
+def next_blocks(
+    blocks: Sequence[Row],
+    plan: Plan,
+    done: Sequence[Mapping[str, object]],
+    standing: Standing | None,
+) -> Sequence[Row]:
+    """Those of a cell up to its next look."""
+    lacking = [row for row in blocks if not is_measured(row, done)]
+    reached = len(blocks) - len(lacking)
+    if standing and standing.is_decided and reached >= standing.recorded_blocks:
+        return []
+    look = min((each for each in (FIRST_BLOCKS, *plan.looks) if each > reached), default=reached)
+    return lacking[: look - reached]
+
+
+def seconds(blocks: Sequence[Row], standing: Standing | None) -> float:
+    """About how long they take; nothing where the cell was never measured."""
+    pace_s = max(state.block_s for state in standing.states) if standing else 0.0
+    return sum(pace_s * len(row) for row in blocks)
+
+
+def stand(store: Store, method: Method) -> Mapping[str, Standing]:
+    """How its cells stand."""
+    known = method.name in store.sweep_ids()
+    return standings(store, session_for(method, store)) if known else {}
+
+
+def urgency(standing: Standing | None) -> tuple[int, float]:
+    """Of least comes first: without a look, open, out of reach."""
+    if standing is None or standing.recorded_blocks < LOOKS[0]:
+        return 0, 0.0
+    return (1 if standing.is_open else 2), standing.seconds_to_decide
+
+
+def is_measured(row: Row, done: Sequence[Mapping[str, object]]) -> bool:
+    """Whether all methods have some trial of this block."""
+    pairs = zip(row, done, strict=True)
+    return all(any(trial.trial_id in known for trial in trials) for trials, known in pairs)
 
 
 def planted_rows(plan: Plan, store: Store, sweep_id: str) -> Iterator[Row]:
@@ -169,7 +226,6 @@ def main() -> None:
     parser.add_argument("--cpus", action="append")
     parser.add_argument("--seconds", type=float, default=500.0, help="no block begins after them")
     parser.add_argument("--only", action="append", default=[], metavar="FIELD=VALUE")
-    parser.add_argument("--by-cell", action="store_true", help="finish a cell, then the next")
     asked = parser.parse_args()
     end = monotonic() + asked.seconds
     store = open_store(str(asked.results.resolve()))
@@ -181,7 +237,7 @@ def main() -> None:
             break
         os.chdir(part.folder)
         methods = part.methods(machines[part.folder], only)
-        measure_part(name, part, methods, store, end, by_cell=asked.by_cell)
+        measure_part(name, part, methods, store, end)
         for method in methods:
             if method.name in store.sweep_ids():
                 store.compact(method.name)
@@ -199,12 +255,12 @@ def look(parts: Sequence[Part]) -> dict[Path, Survey]:
 
 
 def measure_part(
-    name: str, part: Part, methods: Sequence[Method], store: Store, end: float, *, by_cell: bool
+    name: str, part: Part, methods: Sequence[Method], store: Store, end: float
 ) -> None:
     """Slots come up when the first block of theirs does."""
     slots: dict[str, Slot] = {}
     with ExitStack() as stack:
-        for place, row in enumerate(rows_of(name, methods, store, by_cell=by_cell)):
+        for place, row in enumerate(rows_of(name, methods, store, end)):
             turns = list(zip(methods, row, strict=True))
             for method, trials in turns[:: 1 if place % 2 else -1]:
                 if monotonic() > end:
@@ -219,14 +275,23 @@ def measure_part(
 
 
 def slot_of(method: Method, suite: SuiteSpec, store: Store) -> Slot:
-    session = session_of(method.plan, method.name, Path(store.location))
     session = replace(
-        session,
+        session_for(method, store),
         launch_id=f"launch-{secrets.token_hex(4)}",
         preload=modules_to_preload(suite, ()),
         scratch=Path("/tmp/in-turns"),  # one for all: a cell is compiled once
     )
     return ForkedSlot.open(session, "0")
+
+
+def session_for(method: Method, store: Store) -> Session:
+    plan = method.plan
+    return replace(
+        session_of(plan, method.name, Path(store.location)),
+        looks=plan.looks,
+        of_cells=len(plan.cell_ids()),
+        contrasts=contrasts_of(plan.configs()),
+    )
 
 
 def measure_block(store: Store, method: Method, slot: Slot, trials: list[Trial]) -> None:
