@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.orchestrator.plan import Plan
-from cudnn_sweep.orchestrator.session import Session
-from cudnn_sweep.orchestrator.standing import Standing
+from cudnn_sweep.orchestrator.planning.plan import Plan
+from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.standing import Standing
 
 FIRST_BLOCKS = 2  # then it shows whether a setting can matter in a cell
 TRIES = 5  # a look at results that are being written may fail

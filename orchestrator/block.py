@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.orchestrator.plan import Trial
+from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.process.client import Begun
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.rounds import Rounds

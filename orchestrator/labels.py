@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from cudnn_sweep.analysis.cell_names import CellRow, names_apart
 from cudnn_sweep.analysis.settings import config_name
-from cudnn_sweep.orchestrator.cell_columns import cell_columns
-from cudnn_sweep.orchestrator.contrast import settings_of
-from cudnn_sweep.orchestrator.plan import Trial
+from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
+from cudnn_sweep.orchestrator.planning.contrast import settings_of
+from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.problem import sizes_text

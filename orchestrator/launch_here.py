@@ -5,10 +5,10 @@ import shutil
 from rich.console import Console
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.nightly.night_name import NightName
 from cudnn_sweep.orchestrator.place import NightPlace
+from cudnn_sweep.orchestrator.planning.night_name import NightName
+from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.report import print_part
-from cudnn_sweep.orchestrator.request import SweepRequest
 from cudnn_sweep.orchestrator.run_sweep import DONE, Planned, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.summary import Summary, print_summary

@@ -18,10 +18,10 @@ from cudnn_sweep.cluster.manifests.ray_job import job_manifest
 from cudnn_sweep.cluster.manifests.resources import RESULTS_FOLDER, Run, to_yaml
 from cudnn_sweep.cluster.strict_yaml import plain_part, read_document
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.request import request_of
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec, is_path
 from cudnn_sweep.orchestrator.remote.staging import take_file, take_own_code
-from cudnn_sweep.orchestrator.request import request_of
-from cudnn_sweep.orchestrator.spec import SweepSpec, is_path
 from cudnn_sweep.workloads.suite import listed_files
 
 LAUNCH_FILE = "cluster.yaml"

@@ -20,10 +20,10 @@ from time import monotonic
 from typing import Any
 
 from cudnn_sweep.analysis.store import open_store
-from cudnn_sweep.orchestrator.plan import make_plan
+from cudnn_sweep.orchestrator.planning.plan import make_plan
+from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
-from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.measurement import MeasureSpec

@@ -11,10 +11,10 @@ from cudnn_sweep.analysis.schema import (
     LoggedChoice,
     RunRecord,
 )
-from cudnn_sweep.orchestrator.cell_columns import cell_columns
-from cudnn_sweep.orchestrator.plan import Trial
+from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
+from cudnn_sweep.orchestrator.planning.plan import Trial
+from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.protocol import Outcome
-from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import LogPass, Measurement
 

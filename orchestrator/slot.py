@@ -14,7 +14,8 @@ from cudnn_sweep.orchestrator.block import BeginTrial, Block, Running
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_topology import read_cores, show_cpus
 from cudnn_sweep.orchestrator.gpus.pinning import pinning_of
-from cudnn_sweep.orchestrator.plan import OWN_SOFTWARE, Trial
+from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Trial
+from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import (
     LogJob,
@@ -23,7 +24,6 @@ from cudnn_sweep.orchestrator.process.protocol import (
 )
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.record import make_record
-from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest

@@ -4,7 +4,7 @@ from rich.console import Console
 
 from cudnn_sweep.orchestrator.hopeless import cause
 from cudnn_sweep.orchestrator.labels import cell_labels
-from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
 from cudnn_sweep.orchestrator.run_sweep import CELL_FAILED, DONE

@@ -5,9 +5,9 @@ from typing import Any, Protocol
 
 from cudnn_sweep.analysis.queries import Value
 from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.orchestrator.plan import Plan, Trial
+from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
+from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Status
-from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import MeasureSpec

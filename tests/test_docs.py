@@ -158,7 +158,7 @@ def test_sample_query_runs(tmp_path: Path) -> None:
 
 def test_sample_launch_files_read(tmp_path: Path) -> None:
     from cudnn_sweep.cluster.launch_file import read_launch_file
-    from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
+    from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 
     samples = [("README.md", word) for word in ("budget_minutes", "little_memory", "loss: cross_")]
     more = [

@@ -15,7 +15,7 @@ Row = tuple[str, str, str]
 
 def suites(json: JsonFlag = False) -> None:
     """List the bundled suites; each is a file to read and to copy."""
-    from cudnn_sweep.orchestrator.spec import SUITES, load_suite, suite_names
+    from cudnn_sweep.orchestrator.planning.spec import SUITES, load_suite, suite_names
 
     rows = []
     for name in suite_names():

@@ -98,14 +98,14 @@ def launch(
     _check_together(resume, new, sweep_id, shard)
     if not dry_run and not manifest:
         stand_by(lost=UNFINISHED)
-    from cudnn_sweep.orchestrator.asked_file import asked_file
     from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
     from cudnn_sweep.orchestrator.cli.program import program
     from cudnn_sweep.orchestrator.launch import launch as run_launch
-    from cudnn_sweep.orchestrator.options import LaunchOptions, read_replicates
+    from cudnn_sweep.orchestrator.planning.asked_file import asked_file
+    from cudnn_sweep.orchestrator.planning.options import LaunchOptions, read_replicates
+    from cudnn_sweep.orchestrator.planning.shard import read_shard
+    from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
     from cudnn_sweep.orchestrator.say import console_here, say
-    from cudnn_sweep.orchestrator.shard import read_shard
-    from cudnn_sweep.orchestrator.sweep_choice import Wish
 
     wish = Wish(
         resume=resume,

@@ -60,7 +60,7 @@ def trace(
     The model runs forward once, in a process of its own, on the GPU if there is one.
     Its inputs are random numbers; the routes are those that torch selects there.
     """
-    from cudnn_sweep.orchestrator.traced_suite import suite_text
+    from cudnn_sweep.orchestrator.planning.traced_suite import suite_text
 
     request = _request(model, input, argument or [], precision, layout, direction)
     file = None if list_only else _suite_file(request, output, force)
@@ -138,9 +138,9 @@ def _run(request: "TraceRequest") -> "Trace":
 
 
 def _show(found: "Trace", json: bool) -> None:
+    from cudnn_sweep.orchestrator.planning.traced_suite import left_out
     from cudnn_sweep.orchestrator.say import console_here
     from cudnn_sweep.orchestrator.tables.trace import trace_table
-    from cudnn_sweep.orchestrator.traced_suite import left_out
 
     if json:
         typer.echo(json_format.dumps(_as_json(found), indent=2))

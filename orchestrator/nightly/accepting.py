@@ -9,9 +9,9 @@ from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.diary import Diary
-from cudnn_sweep.orchestrator.nightly.night_name import launch_name, read_date
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
-from cudnn_sweep.orchestrator.spec import SweepSpec
+from cudnn_sweep.orchestrator.planning.night_name import launch_name, read_date
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 
 MOST_NAMED = 10  # of what could have been meant
 

@@ -12,18 +12,18 @@ from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
-from cudnn_sweep.orchestrator.contrast import contrasts_of
 from cudnn_sweep.orchestrator.destinations import Destination, destination_of
 from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.fake_machine import read_fake_machine
-from cudnn_sweep.orchestrator.nightly.night_name import NightName, launch_name
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.webhook import Webhook, find_webhook
-from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.place import NightPlace
-from cudnn_sweep.orchestrator.request import SweepRequest, request_of
-from cudnn_sweep.orchestrator.spec import SweepSpec
-from cudnn_sweep.orchestrator.sweep_choice import Wish
+from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
+from cudnn_sweep.orchestrator.planning.night_name import NightName, launch_name
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
 from cudnn_sweep.workloads.suite import SuiteSpec
 
 

@@ -28,11 +28,11 @@ from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, confirmation_plan
 from cudnn_sweep.orchestrator.nightly.suspects import suite_again, suspects_of
 from cudnn_sweep.orchestrator.place import NightPlace
-from cudnn_sweep.orchestrator.plan import OWN_SOFTWARE, Plan
+from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Plan
+from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.run_sweep import plan_of, tell_stopped
 from cudnn_sweep.orchestrator.say import say, warn
-from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.survey import Survey
 
 TIME_SHARE = 0.5  # of the night's budget, besides it

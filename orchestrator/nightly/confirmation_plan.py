@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cudnn_sweep.orchestrator.plan import OWN_SOFTWARE, Plan, Trial, balanced
+from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Plan, Trial, balanced
 from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.hashes import content_hash

@@ -20,7 +20,7 @@ from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutco
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json, to_json
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.nightly.night_name import NightName
+from cudnn_sweep.orchestrator.planning.night_name import NightName
 
 
 class Told(BaseModel):

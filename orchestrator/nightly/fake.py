@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeFloat, PositiveFloat
 
-from cudnn_sweep.orchestrator.plan import Trial
+from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.workloads.measuring.warnings import WarningName
 from cudnn_sweep.workloads.strict import STRICT
 

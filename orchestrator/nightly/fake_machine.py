@@ -22,16 +22,16 @@ from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD
 from cudnn_sweep.orchestrator.nightly.fake import FakeScript
 from cudnn_sweep.orchestrator.nightly.fake_trial import FakeTrial
 from cudnn_sweep.orchestrator.place import RunSession
-from cudnn_sweep.orchestrator.plan import Trial, narrow
+from cudnn_sweep.orchestrator.planning.plan import Trial, narrow
+from cudnn_sweep.orchestrator.planning.request import SweepRequest
+from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.standing import standings
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.recorder import Recorder
-from cudnn_sweep.orchestrator.request import SweepRequest
 from cudnn_sweep.orchestrator.run_sweep import plan_of
 from cudnn_sweep.orchestrator.say import say
-from cudnn_sweep.orchestrator.session import Session
-from cudnn_sweep.orchestrator.standing import standings
 from cudnn_sweep.workloads.environment import Environment, our_version
 from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey, workload_facts

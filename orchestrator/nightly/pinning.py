@@ -6,9 +6,9 @@ from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.diary import Diary
-from cudnn_sweep.orchestrator.nightly.night_name import NightName, is_night_of, launch_name
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
-from cudnn_sweep.orchestrator.spec import SweepSpec
+from cudnn_sweep.orchestrator.planning.night_name import NightName, is_night_of, launch_name
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 
 
 def pin_baseline(options: NightOptions, first: date | None) -> str:

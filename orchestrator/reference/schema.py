@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec, suite_names
 from cudnn_sweep.orchestrator.reference.texts import field_texts, first_paragraph, one_line
-from cudnn_sweep.orchestrator.spec import SweepSpec, suite_names
 from cudnn_sweep.workloads.layout import LAYOUTS
 from cudnn_sweep.workloads.models.loss import LOSSES
 from cudnn_sweep.workloads.models.optimiser import OPTIMISERS

@@ -12,9 +12,9 @@ from cudnn_sweep.analysis.collector import Collector
 from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.cluster.jobs import ENDED, Jobs
-from cudnn_sweep.orchestrator.contrast import verdicts_of
 from cudnn_sweep.orchestrator.display import watch
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
+from cudnn_sweep.orchestrator.planning.contrast import verdicts_of
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.remote.events import (
     Ended,

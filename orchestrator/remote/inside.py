@@ -14,8 +14,10 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.cluster.launch_file import LaunchFile
-from cudnn_sweep.orchestrator.nightly.night_name import NightName
 from cudnn_sweep.orchestrator.place import NightPlace
+from cudnn_sweep.orchestrator.planning.night_name import NightName
+from cudnn_sweep.orchestrator.planning.request import SweepRequest
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.remote.follow import Follower, JobReport
 from cudnn_sweep.orchestrator.remote.plans import (
     refuse_json,
@@ -24,9 +26,7 @@ from cudnn_sweep.orchestrator.remote.plans import (
 )
 from cudnn_sweep.orchestrator.remote.request import JobRequest, SurveyJob, write_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES, take_own_code
-from cudnn_sweep.orchestrator.request import SweepRequest
 from cudnn_sweep.orchestrator.run_sweep import DONE
-from cudnn_sweep.orchestrator.spec import SweepSpec
 
 DRIVER = "cudnn_sweep.orchestrator.remote.driver"
 END_S = 10.0

@@ -19,9 +19,11 @@ from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.cluster.launcher import bring_up, take_down, tunnel, workers_at_first
 from cudnn_sweep.cluster.secured import SecuredFile, make_token, mark_anew, secure
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.nightly.night_name import NightName
-from cudnn_sweep.orchestrator.options import LaunchOptions
 from cudnn_sweep.orchestrator.place import NightPlace
+from cudnn_sweep.orchestrator.planning.night_name import NightName
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.request import SweepRequest
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.remote.follow import JobReport, follow
 from cudnn_sweep.orchestrator.remote.plans import (
     refuse_json,
@@ -30,10 +32,8 @@ from cudnn_sweep.orchestrator.remote.plans import (
 )
 from cudnn_sweep.orchestrator.remote.request import HEAD_FOLDER, JobRequest, SurveyJob
 from cudnn_sweep.orchestrator.remote.staging import stage
-from cudnn_sweep.orchestrator.request import SweepRequest
 from cudnn_sweep.orchestrator.run_sweep import DONE
 from cudnn_sweep.orchestrator.say import say
-from cudnn_sweep.orchestrator.spec import SweepSpec
 
 ENTRYPOINT = "python -m cudnn_sweep.orchestrator.remote.driver"
 DETACHED = 0  # exit code

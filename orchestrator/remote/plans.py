@@ -7,12 +7,12 @@ from rich.console import Console
 
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gpus.choice import share_of
+from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.remote.follow import JobReport
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.report import print_part
-from cudnn_sweep.orchestrator.request import SweepRequest
 from cudnn_sweep.orchestrator.run_sweep import planned_on
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.workloads.suite import ALL_MODELS, each, workload_names

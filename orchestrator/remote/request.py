@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from cudnn_sweep.analysis.location import Location
+from cudnn_sweep.orchestrator.planning.request import SweepRequest
+from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.remote.node import Node
-from cudnn_sweep.orchestrator.request import SweepRequest
-from cudnn_sweep.orchestrator.session import Session
 
 FILE = "sweep-request.json"
 RECORDS = "records"  # a folder beside it: what the sender has of unfinished sweeps

@@ -8,8 +8,8 @@ from typing import Any
 from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.remote.request import RECORDS, JobRequest, write_request
-from cudnn_sweep.orchestrator.request import SweepRequest
 from cudnn_sweep.workloads.environment import our_commit, our_version
 from cudnn_sweep.workloads.suite import workload_names
 

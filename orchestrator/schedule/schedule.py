@@ -9,11 +9,11 @@ from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.destinations import destination_of
 from cudnn_sweep.orchestrator.errors import ScheduleError
 from cudnn_sweep.orchestrator.nightly.webhook import find_webhook
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
 from cudnn_sweep.orchestrator.schedule.crontab import Crontab
 from cudnn_sweep.orchestrator.schedule.entry import Entry, UserFolders
 from cudnn_sweep.orchestrator.schedule.scheduler import Scheduled, Scheduler
 from cudnn_sweep.orchestrator.schedule.user_timer import UserTimer
-from cudnn_sweep.orchestrator.spec import SweepSpec, load_suite
 
 Kind: TypeAlias = Literal["systemd", "cron"]
 

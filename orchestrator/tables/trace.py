@@ -5,7 +5,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from cudnn_sweep.orchestrator.traced_suite import counts_text, short_sizes
+from cudnn_sweep.orchestrator.planning.traced_suite import counts_text, short_sizes
 from cudnn_sweep.workloads.problem import sizes_text
 from cudnn_sweep.workloads.tracing import Trace, TracedConvolution
 

@@ -15,8 +15,8 @@ from cudnn_sweep.cluster.errors import ClusterError, LaunchFileError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
-from cudnn_sweep.orchestrator.plan import make_plan
-from cudnn_sweep.orchestrator.spec import SweepSpec, cells_named, choose_suite, load_suite
+from cudnn_sweep.orchestrator.planning.plan import make_plan
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec, cells_named, choose_suite, load_suite
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.suite import MOST_TRIALS, workload_names

@@ -16,8 +16,8 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.secured import secure
 from cudnn_sweep.orchestrator.destinations import cluster_of
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.remote import launch_there
-from cudnn_sweep.orchestrator.spec import SweepSpec
 
 HEAD = "start --head --dashboard-host=0.0.0.0"
 KEEP_THE_VARIABLES = (

@@ -15,8 +15,8 @@ from cudnn_sweep.cluster.ray_schema import check_ray_part
 from cudnn_sweep.cluster.secured import MARK, REMOTE_TOKEN, START_COMMANDS, make_token, secure
 from cudnn_sweep.cluster.strict_yaml import read_document
 from cudnn_sweep.orchestrator.destinations import destination_of
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster
-from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
 
 ROOT = Path(__file__).parents[2]
 LAUNCHED = {

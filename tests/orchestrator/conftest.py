@@ -17,12 +17,12 @@ from uuid import uuid4
 import pytest
 
 from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.orchestrator.plan import Plan, Trial, make_plan
+from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, make_plan
+from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, Status, TrialJob
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.record import make_record
-from cudnn_sweep.orchestrator.session import Session
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.environment import Environment, capture_environment
 from cudnn_sweep.workloads.expand import expand_cells

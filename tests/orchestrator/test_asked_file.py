@@ -6,9 +6,9 @@ import pytest
 
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.orchestrator.asked_file import asked_file
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.spec import SweepSpec
+from cudnn_sweep.orchestrator.planning.asked_file import asked_file
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 
 SUITE = "cells: [{workload: noop}]\n"
 

@@ -5,7 +5,7 @@ import json
 from typer.testing import CliRunner
 
 from cudnn_sweep.orchestrator.cli import app
-from cudnn_sweep.orchestrator.spec import suite_names
+from cudnn_sweep.orchestrator.planning.spec import suite_names
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import load_problems
 from cudnn_sweep.workloads.regime import regime_types

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.orchestrator.display import LiveDisplay, PlainDisplay
-from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.progress import Failure, Progress, SlotState
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import pytest
 
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.gpus.pinning import pinning_of
-from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.planning.plan import Plan
+from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.session import session_of
 from cudnn_sweep.orchestrator.slot import ForkedSlot
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec

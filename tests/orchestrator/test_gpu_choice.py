@@ -27,7 +27,11 @@ from cudnn_sweep.cluster.local_ray import OBJECT_STORE_BYTES
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked, models_asked, models_missing, share_of
-from cudnn_sweep.orchestrator.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.request import request_of
+from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
 from cudnn_sweep.orchestrator.progress import Progress, SlotState
 from cudnn_sweep.orchestrator.remote.by_model import a_process_each, models_of
 from cudnn_sweep.orchestrator.remote.events import Ended, Recorded, Started, from_line, to_line
@@ -35,10 +39,6 @@ from cudnn_sweep.orchestrator.remote.follow import Follower
 from cudnn_sweep.orchestrator.remote.request import JobRequest, read_request, write_request
 from cudnn_sweep.orchestrator.remote.side_by_side import SideBySide
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
-from cudnn_sweep.orchestrator.request import request_of
-from cudnn_sweep.orchestrator.shard import Shard, read_shard
-from cudnn_sweep.orchestrator.spec import SweepSpec
-from cudnn_sweep.orchestrator.sweep_choice import Wish
 from cudnn_sweep.workloads.suite import CellAxes, GpuChoice, SuiteSpec
 
 if TYPE_CHECKING:

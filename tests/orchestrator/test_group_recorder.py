@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.folder import LocalFolder
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.group_recorder import GroupRecorder
-from cudnn_sweep.orchestrator.session import session_of
+from cudnn_sweep.orchestrator.planning.session import session_of
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RecordOf

@@ -23,16 +23,16 @@ from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.block import BeginTrial
 from cudnn_sweep.orchestrator.errors import ServerError, UnfinishedError
-from cudnn_sweep.orchestrator.plan import Plan, Trial
+from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
+from cudnn_sweep.orchestrator.planning.repeats import repeats_of
+from cudnn_sweep.orchestrator.planning.session import Session, session_of
+from cudnn_sweep.orchestrator.planning.sweep_choice import Wish, choose_sweep
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.recorder import MAX_LOST, Recorder
-from cudnn_sweep.orchestrator.repeats import repeats_of
 from cudnn_sweep.orchestrator.run_sweep import run_rounds, session_for
-from cudnn_sweep.orchestrator.session import Session, session_of
 from cudnn_sweep.orchestrator.slot import ForkedSlot, Slot
-from cudnn_sweep.orchestrator.sweep_choice import Wish, choose_sweep
 from cudnn_sweep.orchestrator.tune_host import Host, SlotMaker, Slots
 from cudnn_sweep.workloads.environment import Environment
 

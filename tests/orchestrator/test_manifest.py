@@ -24,11 +24,11 @@ from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.destinations import destination_of
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.manifest import manifest
-from cudnn_sweep.orchestrator.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.request import request_of
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.remote.inside import Inside
 from cudnn_sweep.orchestrator.remote.staging import take_own_code
-from cudnn_sweep.orchestrator.request import request_of
-from cudnn_sweep.orchestrator.spec import SweepSpec
 
 pytestmark = pytest.mark.measuring
 

@@ -28,12 +28,12 @@ from cudnn_sweep.orchestrator.destinations import cluster_of
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
-from cudnn_sweep.orchestrator.plan import Plan, make_plan
+from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan
+from cudnn_sweep.orchestrator.planning.session import session_of
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
 from cudnn_sweep.orchestrator.remote.events import Ended, to_line
 from cudnn_sweep.orchestrator.remote.follow import Follower
 from cudnn_sweep.orchestrator.remote.nodes import remove_old_caches
-from cudnn_sweep.orchestrator.session import session_of
-from cudnn_sweep.orchestrator.spec import SweepSpec, load_suite
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import workload_names

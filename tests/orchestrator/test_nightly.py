@@ -34,10 +34,10 @@ from cudnn_sweep.orchestrator.nightly.accepting import accept_change
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.pinning import pin_baseline
-from cudnn_sweep.orchestrator.plan import make_plan
+from cudnn_sweep.orchestrator.planning.plan import make_plan
+from cudnn_sweep.orchestrator.planning.session import session_of
+from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.orchestrator.schedule.schedule import check
-from cudnn_sweep.orchestrator.session import session_of
-from cudnn_sweep.orchestrator.spec import load_suite
 from cudnn_sweep.orchestrator.sweep_lock import night_lock
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import workload_names

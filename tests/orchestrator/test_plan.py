@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.plan import Plan, make_plan, narrow
-from cudnn_sweep.orchestrator.spec import load_suite, suite_names
+from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan, narrow
+from cudnn_sweep.orchestrator.planning.spec import load_suite, suite_names
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.hashes import text_hash

@@ -14,9 +14,9 @@ from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.orchestrator.reference.page import SECTIONS, every_def
 from cudnn_sweep.orchestrator.reference.python import door, members
-from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
 from cudnn_sweep.workloads.suite import SuiteSpec
 
 ROOT = Path(__file__).parents[2]

@@ -13,14 +13,14 @@ from cudnn_sweep.analysis.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.analysis.verdicts import verdicts
 from cudnn_sweep.orchestrator.completeness import split_lines
-from cudnn_sweep.orchestrator.plan import Plan, Trial, narrow
+from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
+from cudnn_sweep.orchestrator.planning.repeats import repeats_of
+from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.shard import read_shard
+from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice, Wish, choose_sweep
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.repeats import repeats_of
 from cudnn_sweep.orchestrator.run_sweep import run_rounds, session_for
-from cudnn_sweep.orchestrator.session import Session
-from cudnn_sweep.orchestrator.shard import read_shard
-from cudnn_sweep.orchestrator.sweep_choice import SweepChoice, Wish, choose_sweep
 from cudnn_sweep.workloads.environment import Environment
 
 if TYPE_CHECKING:

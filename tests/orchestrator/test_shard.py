@@ -13,10 +13,10 @@ from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.planning.plan import Plan
+from cudnn_sweep.orchestrator.planning.session import session_of
+from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.recorder import Recorder
-from cudnn_sweep.orchestrator.session import session_of
-from cudnn_sweep.orchestrator.shard import Shard, read_shard
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RecordOf

@@ -22,12 +22,12 @@ from cudnn_sweep.orchestrator.nightly.confirmation_plan import (
     Suspect,
     confirmation_plan,
 )
+from cudnn_sweep.orchestrator.planning.session import Session, session_of
+from cudnn_sweep.orchestrator.planning.sweep_choice import Wish, choose_sweep
 from cudnn_sweep.orchestrator.process import client
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import REQUEST, Request, SurveyJob
 from cudnn_sweep.orchestrator.process.survey import survey
-from cudnn_sweep.orchestrator.session import Session, session_of
-from cudnn_sweep.orchestrator.sweep_choice import Wish, choose_sweep
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import MeasureSpec

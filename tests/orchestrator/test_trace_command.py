@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.planning.spec import load_suite
+from cudnn_sweep.orchestrator.planning.traced_suite import suite_text
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TraceJob
-from cudnn_sweep.orchestrator.spec import load_suite
 from cudnn_sweep.orchestrator.tables.trace import trace_table
-from cudnn_sweep.orchestrator.traced_suite import suite_text
 from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest
 

@@ -14,12 +14,16 @@ from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.fake import FakeEffect, FakeNoise, FakeScript
 from cudnn_sweep.orchestrator.nightly.fake_machine import FakeMachine
-from cudnn_sweep.orchestrator.options import LaunchOptions, read_replicates, replicates_text
-from cudnn_sweep.orchestrator.request import request_of
+from cudnn_sweep.orchestrator.planning.options import (
+    LaunchOptions,
+    read_replicates,
+    replicates_text,
+)
+from cudnn_sweep.orchestrator.planning.request import request_of
+from cudnn_sweep.orchestrator.planning.shard import read_shard
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
 from cudnn_sweep.orchestrator.run_sweep import plan_sweep, run_sweep
-from cudnn_sweep.orchestrator.shard import read_shard
-from cudnn_sweep.orchestrator.spec import SweepSpec
-from cudnn_sweep.orchestrator.sweep_choice import Wish
 from cudnn_sweep.workloads.suite import LOOKS, UntilDecided
 
 AT_MOST = 12

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from cudnn_sweep.orchestrator.spec import load_suite, suite_names
+from cudnn_sweep.orchestrator.planning.spec import load_suite, suite_names
 from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.precision import find_precision

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from cudnn_sweep.analysis.progress import blocks_of
 from cudnn_sweep.analysis.store import Store
-from cudnn_sweep.orchestrator.plan import Plan, Trial
-from cudnn_sweep.orchestrator.sweep_choice import SweepChoice
+from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
+from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice
 
 
 def repeats_of(store: Store, whole: Plan, choice: SweepChoice) -> Plan:

@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 from cudnn_sweep.analysis.progress import StoredTrial, SweepState, planned, sweep_states
 from cudnn_sweep.analysis.store import Store, check_id
-from cudnn_sweep.orchestrator.contrast import contrasts_of
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.plan import Plan
-from cudnn_sweep.orchestrator.shard import Shard
-from cudnn_sweep.orchestrator.standing import is_over
+from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
+from cudnn_sweep.orchestrator.planning.plan import Plan
+from cudnn_sweep.orchestrator.planning.shard import Shard
+from cudnn_sweep.orchestrator.planning.standing import is_over
 from cudnn_sweep.workloads.environment import Environment
 
 Here: TypeAlias = Mapping[str, Environment]  # by software; the launch's own is the empty one

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.cluster.launch_file import LaunchFile
-from cudnn_sweep.orchestrator.options import LaunchOptions
-from cudnn_sweep.orchestrator.spec import SweepSpec, choose_suite
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.workloads.suite import SuiteSpec
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cudnn_sweep.cluster.strict_yaml import read_document
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.spec import DEFAULT_RESULTS
+from cudnn_sweep.orchestrator.planning.spec import DEFAULT_RESULTS
 
 LAUNCH_FILE = Path("cluster.yaml")  # in the current folder, where no file is named
 

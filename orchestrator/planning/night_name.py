@@ -6,7 +6,7 @@ from datetime import date
 
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.spec import SweepSpec
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 
 UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 

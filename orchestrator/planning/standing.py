@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.verdicts import ContrastState, contrast_states
-from cudnn_sweep.orchestrator.contrast import settings_of
-from cudnn_sweep.orchestrator.plan import Plan
-from cudnn_sweep.orchestrator.session import Session
+from cudnn_sweep.orchestrator.planning.contrast import settings_of
+from cudnn_sweep.orchestrator.planning.plan import Plan
+from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.workloads.config import CudnnConfig
 
 OPEN, HOPELESS = "open", "hopeless"

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.plan import Plan
+from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.workloads.hashes import content_hash
 
 WRITTEN = re.compile(r"(\d+)/(\d+)")
