@@ -7,10 +7,10 @@ from rich.console import Console
 
 from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.place import NightPlace
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.running.place import NightPlace
 
 if TYPE_CHECKING:
     from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster

@@ -17,13 +17,13 @@ from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.fake_machine import read_fake_machine
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.webhook import Webhook, find_webhook
-from cudnn_sweep.orchestrator.place import NightPlace
 from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
 from cudnn_sweep.orchestrator.planning.night_name import NightName, launch_name
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
+from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.workloads.suite import SuiteSpec
 
 

@@ -21,7 +21,6 @@ from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD
 from cudnn_sweep.orchestrator.nightly.fake import FakeScript
 from cudnn_sweep.orchestrator.nightly.fake_trial import FakeTrial
-from cudnn_sweep.orchestrator.place import RunSession
 from cudnn_sweep.orchestrator.planning.plan import Trial, narrow
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -30,7 +29,8 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.recorder import Recorder
-from cudnn_sweep.orchestrator.run_sweep import plan_of
+from cudnn_sweep.orchestrator.running.place import RunSession
+from cudnn_sweep.orchestrator.running.run_sweep import plan_of
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.workloads.environment import Environment, our_version
 from cudnn_sweep.workloads.suite import SuiteSpec, workload_names

@@ -19,7 +19,7 @@ from cudnn_sweep.orchestrator.nightly.fitness import why_unfit
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.shown import show
 from cudnn_sweep.orchestrator.nightly.telling import tell_news
-from cudnn_sweep.orchestrator.run_sweep import DONE, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.sweep_lock import night_lock
 

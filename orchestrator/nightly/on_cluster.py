@@ -13,7 +13,6 @@ from cudnn_sweep.cluster.known import SentJob
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError
-from cudnn_sweep.orchestrator.place import RunSession
 from cudnn_sweep.orchestrator.planning.night_name import NightName, is_of
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.progress import Progress
@@ -23,6 +22,7 @@ from cudnn_sweep.orchestrator.remote.inside import run_inside
 from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster, send
 from cudnn_sweep.orchestrator.remote.request import JobRequest, SessionJob, SurveyJob
 from cudnn_sweep.orchestrator.remote.status import pull_records
+from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.suite import SuiteSpec

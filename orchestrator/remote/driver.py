@@ -28,7 +28,7 @@ from cudnn_sweep.orchestrator.remote.request import RECORDS, JobRequest, read_re
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.orchestrator.remote.teller import emit
 from cudnn_sweep.orchestrator.remote.these_nodes import TheseNodes
-from cudnn_sweep.orchestrator.run_sweep import DONE, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.say import PLAIN_WIDTH
 from cudnn_sweep.orchestrator.summary import Summary, print_summary
 from cudnn_sweep.workloads.errors import WorkloadError

@@ -14,7 +14,6 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.cluster.launch_file import LaunchFile
-from cudnn_sweep.orchestrator.place import NightPlace
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
@@ -26,7 +25,8 @@ from cudnn_sweep.orchestrator.remote.plans import (
 )
 from cudnn_sweep.orchestrator.remote.request import JobRequest, SurveyJob, write_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES, take_own_code
-from cudnn_sweep.orchestrator.run_sweep import DONE
+from cudnn_sweep.orchestrator.running.place import NightPlace
+from cudnn_sweep.orchestrator.running.run_sweep import DONE
 
 DRIVER = "cudnn_sweep.orchestrator.remote.driver"
 END_S = 10.0

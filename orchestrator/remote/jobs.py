@@ -14,7 +14,7 @@ from cudnn_sweep.orchestrator.remote.nodes import look_at_last_good, still_there
 from cudnn_sweep.orchestrator.remote.request import JobRequest, SessionJob, SurveyJob
 from cudnn_sweep.orchestrator.remote.teller import emit
 from cudnn_sweep.orchestrator.remote.these_nodes import TheseNodes
-from cudnn_sweep.orchestrator.run_sweep import open_results
+from cudnn_sweep.orchestrator.running.run_sweep import open_results
 from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 
 

@@ -19,7 +19,6 @@ from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.cluster.launcher import bring_up, take_down, tunnel, workers_at_first
 from cudnn_sweep.cluster.secured import SecuredFile, make_token, mark_anew, secure
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.place import NightPlace
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
@@ -32,7 +31,8 @@ from cudnn_sweep.orchestrator.remote.plans import (
 )
 from cudnn_sweep.orchestrator.remote.request import HEAD_FOLDER, JobRequest, SurveyJob
 from cudnn_sweep.orchestrator.remote.staging import stage
-from cudnn_sweep.orchestrator.run_sweep import DONE
+from cudnn_sweep.orchestrator.running.place import NightPlace
+from cudnn_sweep.orchestrator.running.run_sweep import DONE
 from cudnn_sweep.orchestrator.say import say
 
 ENTRYPOINT = "python -m cudnn_sweep.orchestrator.remote.driver"

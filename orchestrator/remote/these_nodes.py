@@ -10,12 +10,12 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.orchestrator.gpus.choice import share_of
-from cudnn_sweep.orchestrator.place import RunSession
 from cudnn_sweep.orchestrator.planning.preload import modules_to_preload
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.teller import Teller
+from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.tune_host import Host, Slots, alive_nodes
 from cudnn_sweep.workloads.suite import GpuChoice, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey

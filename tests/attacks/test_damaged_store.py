@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.prelude import prelude_sql
 from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.store import open_store
-from cudnn_sweep.orchestrator.run_sweep import open_results
+from cudnn_sweep.orchestrator.running.run_sweep import open_results
 
 Attempts = Callable[[int, int], int]
 Plant = Callable[[Path, pa.Table], object]

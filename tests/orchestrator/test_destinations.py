@@ -17,7 +17,6 @@ from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.destinations import Destination, destination_of
 from cudnn_sweep.orchestrator.launch import launch
 from cudnn_sweep.orchestrator.launch_here import Here
-from cudnn_sweep.orchestrator.place import NightPlace
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
@@ -26,6 +25,7 @@ from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.remote.events import Ended, Event, Progressed, to_line
 from cudnn_sweep.orchestrator.remote.inside import Inside
 from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster, RunningCluster
+from cudnn_sweep.orchestrator.running.place import NightPlace
 
 LAUNCHED = """
 cluster_name: lab

@@ -31,7 +31,7 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.recorder import MAX_LOST, Recorder
-from cudnn_sweep.orchestrator.run_sweep import run_rounds, session_for
+from cudnn_sweep.orchestrator.running.run_sweep import run_rounds, session_for
 from cudnn_sweep.orchestrator.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.tune_host import Host, SlotMaker, Slots
 from cudnn_sweep.workloads.environment import Environment

@@ -279,7 +279,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer) -
     """What a launch in this process says; planning asks this folder's fork server."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "cudnn_sweep.orchestrator.this_machine.ForkServer", lambda **_: nullcontext(server)
+        "cudnn_sweep.orchestrator.running.this_machine.ForkServer", lambda **_: nullcontext(server)
     )
     monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", lambda code: None)
     return lambda *words: CliRunner().invoke(app, ["launch", *words])
@@ -291,7 +291,7 @@ def test_mistake_is_named_before_anything_starts(
 ) -> None:
     arguments, text, message = MISTAKES[mistake]
     (tmp_path / "cluster.yaml").write_text(text)
-    monkeypatch.setattr("cudnn_sweep.orchestrator.this_machine.ForkServer", None)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.running.this_machine.ForkServer", None)
     told = typed(*arguments)
     assert told.exit_code == 2, told.output
     assert message in told.stderr

@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.sweep_choice import Wish, choose_sweep
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.run_sweep import CELL_FAILED, DONE, UNFINISHED, end_of
+from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, UNFINISHED, end_of
 from cudnn_sweep.orchestrator.summary import Summary
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName

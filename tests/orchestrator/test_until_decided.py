@@ -23,7 +23,7 @@ from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.shard import read_shard
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
-from cudnn_sweep.orchestrator.run_sweep import plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep, run_sweep
 from cudnn_sweep.workloads.suite import LOOKS, UntilDecided
 
 AT_MOST = 12

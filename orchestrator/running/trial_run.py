@@ -7,7 +7,7 @@ from cudnn_sweep.orchestrator.labels import cell_labels
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
-from cudnn_sweep.orchestrator.run_sweep import CELL_FAILED, DONE
+from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
 from cudnn_sweep.orchestrator.say import say, warn
 from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
 from cudnn_sweep.workloads.measurement import TrialRequest

@@ -12,13 +12,13 @@ from cudnn_sweep.orchestrator.display import watch
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
-from cudnn_sweep.orchestrator.place import RunSession
 from cudnn_sweep.orchestrator.planning.contrast import verdicts_of
 from cudnn_sweep.orchestrator.planning.preload import is_installed, modules_to_preload
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
 from cudnn_sweep.workloads.environment import Environment
