@@ -99,7 +99,7 @@ def _connected(file: Path) -> Iterator[tuple["RunningCluster", "Jobs", "SentJob"
 
 def _cluster(file: Path) -> "RunningCluster":
     from cudnn_sweep.cluster.launch_file import read_launch_file
-    from cudnn_sweep.orchestrator.destinations import cluster_of
+    from cudnn_sweep.orchestrator.launching.destinations import cluster_of
     from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 
     return cluster_of(read_launch_file(file, SweepSpec))

@@ -100,7 +100,7 @@ def launch(
         stand_by(lost=UNFINISHED)
     from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
     from cudnn_sweep.orchestrator.cli.program import program
-    from cudnn_sweep.orchestrator.launch import launch as run_launch
+    from cudnn_sweep.orchestrator.launching.launch import launch as run_launch
     from cudnn_sweep.orchestrator.planning.asked_file import asked_file
     from cudnn_sweep.orchestrator.planning.options import LaunchOptions, read_replicates
     from cudnn_sweep.orchestrator.planning.shard import read_shard

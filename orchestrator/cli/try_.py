@@ -60,9 +60,9 @@ def try_(
     from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 
     stand_by(lost=UNFINISHED)
+    from cudnn_sweep.orchestrator.launching.trying import TryOptions, try_step
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.say import console_here
-    from cudnn_sweep.orchestrator.trying import TryOptions, try_step
 
     options = TryOptions(
         workload=workload,

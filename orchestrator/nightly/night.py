@@ -12,7 +12,7 @@ from cudnn_sweep.analysis.nightly.reports.write import write_reports
 from cudnn_sweep.analysis.progress import sweep_states
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
-from cudnn_sweep.orchestrator.launch_here import print_planned
+from cudnn_sweep.orchestrator.launching.launch_here import print_planned
 from cudnn_sweep.orchestrator.nightly.asked import AskedNight, read_asked
 from cudnn_sweep.orchestrator.nightly.compare import Compared, compare, not_measured
 from cudnn_sweep.orchestrator.nightly.fitness import why_unfit

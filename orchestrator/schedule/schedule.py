@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.orchestrator.destinations import destination_of
 from cudnn_sweep.orchestrator.errors import ScheduleError
+from cudnn_sweep.orchestrator.launching.destinations import destination_of
 from cudnn_sweep.orchestrator.nightly.webhook import find_webhook
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
 from cudnn_sweep.orchestrator.schedule.crontab import Crontab

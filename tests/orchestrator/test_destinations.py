@@ -12,11 +12,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
-from cudnn_sweep.orchestrator import destinations
 from cudnn_sweep.orchestrator.cli import app
-from cudnn_sweep.orchestrator.destinations import Destination, destination_of
-from cudnn_sweep.orchestrator.launch import launch
-from cudnn_sweep.orchestrator.launch_here import Here
+from cudnn_sweep.orchestrator.launching import destinations
+from cudnn_sweep.orchestrator.launching.destinations import Destination, destination_of
+from cudnn_sweep.orchestrator.launching.launch import launch
+from cudnn_sweep.orchestrator.launching.launch_here import Here
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest

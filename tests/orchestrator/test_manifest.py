@@ -21,8 +21,8 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.manifests.resources import FOLDER, RESULTS_FOLDER
 from cudnn_sweep.orchestrator.cli import app
-from cudnn_sweep.orchestrator.destinations import destination_of
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.launching.destinations import destination_of
 from cudnn_sweep.orchestrator.manifest import manifest
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of

@@ -24,8 +24,8 @@ from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.cluster.known import SentJob
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.local_ray import LocalRay
-from cudnn_sweep.orchestrator.destinations import cluster_of
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.launching.destinations import cluster_of
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan

@@ -3,7 +3,7 @@
 from rich.console import Console
 
 from cudnn_sweep.cluster.launch_file import LaunchFile, no_launch_file, read_launch_file
-from cudnn_sweep.orchestrator.destinations import destination_of
+from cudnn_sweep.orchestrator.launching.destinations import destination_of
 from cudnn_sweep.orchestrator.planning.asked_file import LAUNCH_FILE
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of

@@ -42,7 +42,7 @@ File = LaunchFile[SweepSpec]
 
 
 def _here(file: File) -> Destination:
-    from cudnn_sweep.orchestrator.launch_here import Here
+    from cudnn_sweep.orchestrator.launching.launch_here import Here
 
     return Here()
 
