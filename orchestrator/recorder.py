@@ -12,7 +12,7 @@ from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.hopeless import Hopeless
-from cudnn_sweep.orchestrator.private_folder import private_folder
+from cudnn_sweep.orchestrator.locks.private_folder import private_folder
 from cudnn_sweep.orchestrator.progress import Failure, Progress, SlotState
 from cudnn_sweep.workloads.measuring.warnings import OF_THE_CODE
 

@@ -10,7 +10,7 @@ from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.errors import OrchestratorError
-from cudnn_sweep.orchestrator.private_folder import (
+from cudnn_sweep.orchestrator.locks.private_folder import (
     ADVICE,
     our_temporary_folder,
     temporary_path,

@@ -24,12 +24,12 @@ from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.labels import cell_labels
+from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, confirmation_plan
 from cudnn_sweep.orchestrator.nightly.suspects import suite_again, suspects_of
 from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Plan
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of, tell_stopped
 from cudnn_sweep.orchestrator.say import say, warn

@@ -13,6 +13,7 @@ from cudnn_sweep.analysis.progress import sweep_states
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.launching.launch_here import print_planned
+from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.asked import AskedNight, read_asked
 from cudnn_sweep.orchestrator.nightly.compare import Compared, compare, not_measured
 from cudnn_sweep.orchestrator.nightly.fitness import why_unfit
@@ -21,7 +22,6 @@ from cudnn_sweep.orchestrator.nightly.shown import show
 from cudnn_sweep.orchestrator.nightly.telling import tell_news
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.say import say
-from cudnn_sweep.orchestrator.sweep_lock import night_lock
 
 UNTOLD = (OrchestratorError, ClusterError, AnalysisError)  # of what was asked rightly
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.orchestrator.errors import OrchestratorError
+from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.shard import Shard
-from cudnn_sweep.orchestrator.private_folder import our_temporary_folder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

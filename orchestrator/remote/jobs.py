@@ -7,7 +7,8 @@ from dataclasses import replace
 from rich.console import Console
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.private_folder import scratch_folder
+from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
+from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.remote.by_model import nodes_by_model
 from cudnn_sweep.orchestrator.remote.events import NodesFound
 from cudnn_sweep.orchestrator.remote.nodes import look_at_last_good, still_there
@@ -15,7 +16,6 @@ from cudnn_sweep.orchestrator.remote.request import JobRequest, SessionJob, Surv
 from cudnn_sweep.orchestrator.remote.teller import emit
 from cudnn_sweep.orchestrator.remote.these_nodes import TheseNodes
 from cudnn_sweep.orchestrator.running.run_sweep import open_results
-from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 
 
 def do_job(request: JobRequest, job: SurveyJob | SessionJob, console: Console) -> None:

@@ -16,6 +16,8 @@ from rich.console import Console
 from cudnn_sweep.analysis.progress import MOST_REPEATS
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
+from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.asked_file import LAUNCH_FILE
 from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan, narrow
@@ -25,12 +27,10 @@ from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.spec import cells_named
 from cudnn_sweep.orchestrator.planning.standing import stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice, choose_sweep
-from cudnn_sweep.orchestrator.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.report import print_stopped
 from cudnn_sweep.orchestrator.running.place import Place, RunSession
 from cudnn_sweep.orchestrator.say import warn
-from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey

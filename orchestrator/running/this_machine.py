@@ -12,6 +12,7 @@ from cudnn_sweep.orchestrator.display import watch
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
+from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.contrast import verdicts_of
 from cudnn_sweep.orchestrator.planning.preload import is_installed, modules_to_preload
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -20,7 +21,6 @@ from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.say import say
-from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey

@@ -12,7 +12,6 @@ import pytest
 from typer.testing import CliRunner
 
 from cudnn_sweep.cluster.errors import LocalRayError
-from cudnn_sweep.orchestrator import device_lock
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.doctor import gpu_checks, self_test
 from cudnn_sweep.orchestrator.doctor.check import Check
@@ -23,10 +22,11 @@ from cudnn_sweep.orchestrator.doctor.self_test import check_pairs
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.pinning import Pinning
+from cudnn_sweep.orchestrator.locks import device_lock
+from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.slot import ForkedSlot
-from cudnn_sweep.orchestrator.sweep_lock import measuring_lock
 from cudnn_sweep.workloads.expand import WorkloadFacts
 from cudnn_sweep.workloads.measuring.monitor import MonitorKind
 from cudnn_sweep.workloads.suite import CellAxes

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.orchestrator import device_lock
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SweepBusyError
-from cudnn_sweep.orchestrator.private_folder import (
+from cudnn_sweep.orchestrator.locks import device_lock
+from cudnn_sweep.orchestrator.locks.private_folder import (
     our_temporary_folder,
     private_folder,
     scratch_folder,
     temporary_path,
 )
-from cudnn_sweep.orchestrator.sweep_lock import measuring_lock, sweep_lock
+from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock, sweep_lock
 
 
 @pytest.fixture

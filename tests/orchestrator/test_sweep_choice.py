@@ -12,11 +12,11 @@ import pytest
 from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
+from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.plan import Plan, narrow
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice, Wish, choose_sweep
-from cudnn_sweep.orchestrator.sweep_lock import sweep_lock
 from cudnn_sweep.workloads.environment import Environment, capture_environment
 
 if TYPE_CHECKING:
