@@ -112,7 +112,7 @@ def _suite(workload: str, trials: int) -> SuiteSpec:
 def _ours(
     workload: str, trials: int, machine: Survey, folder: Path, tune_folder: Path
 ) -> tuple[Ours, float]:
-    from cudnn_sweep.orchestrator.tune_host import Host, Slots
+    from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots
 
     suite, where = _suite(workload, trials), machine.environment
     cells = expand_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)

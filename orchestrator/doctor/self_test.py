@@ -16,7 +16,7 @@ from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.slot import ForkedSlot
+from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.measurement import MeasureSpec

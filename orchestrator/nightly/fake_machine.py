@@ -15,7 +15,6 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.cluster.strict_yaml import read_strict
-from cudnn_sweep.orchestrator.asking import asking_of
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD
@@ -32,6 +31,7 @@ from cudnn_sweep.orchestrator.recorder import Recorder
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of
 from cudnn_sweep.orchestrator.say import say
+from cudnn_sweep.orchestrator.slots.asking import asking_of
 from cudnn_sweep.workloads.environment import Environment, our_version
 from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey, workload_facts

@@ -16,7 +16,7 @@ from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.teller import Teller
 from cudnn_sweep.orchestrator.running.place import RunSession
-from cudnn_sweep.orchestrator.tune_host import Host, Slots, alive_nodes
+from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots, alive_nodes
 from cudnn_sweep.workloads.suite import GpuChoice, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 

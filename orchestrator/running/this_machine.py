@@ -75,7 +75,7 @@ class ThisMachine:
             measuring_lock(machine.gpu_uuids or ["cpu"]),
             local_ray(slots=max(1, gpus), gpus=gpus, gpu_uuids=machine.gpu_uuids) as ours,
         ):
-            from cudnn_sweep.orchestrator.tune_host import Host, Slots
+            from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots
 
             def run(session: Session, budget_s: float | None, /) -> Progress:
                 slots = Slots(count=max(1, gpus), gpu=gpus > 0)

@@ -34,7 +34,7 @@ from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
 if TYPE_CHECKING:
-    from cudnn_sweep.orchestrator.tune_host import Host
+    from cudnn_sweep.orchestrator.slots.tune_host import Host
 
 TRIALS_A_BLOCK = 2.05  # `benchmark` off and on, and one block in twenty has a twin
 SLOTS_A_NODE = 16
@@ -122,7 +122,7 @@ def _ray(slots: int) -> Iterator[LocalRay]:
 
 def _run(load: Load, session: Session, machine: Survey, ours: LocalRay) -> list[Look]:
     """As a launch does it, display and all."""
-    from cudnn_sweep.orchestrator.tune_host import Host, Slots
+    from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots
 
     store, looks = open_store(load.results), list[Look]()
     contrasts = contrasts_of(session.plan.configs())

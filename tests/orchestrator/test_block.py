@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import pytest
 
 from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.orchestrator import slot
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TrialJob
+from cudnn_sweep.orchestrator.slots import slot
 from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.turns import Said, Turn
 

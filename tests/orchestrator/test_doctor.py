@@ -26,7 +26,7 @@ from cudnn_sweep.orchestrator.locks import device_lock
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
-from cudnn_sweep.orchestrator.slot import ForkedSlot
+from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.expand import WorkloadFacts
 from cudnn_sweep.workloads.measuring.monitor import MonitorKind
 from cudnn_sweep.workloads.suite import CellAxes
@@ -62,7 +62,7 @@ def with_gpu(machine: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
 @pytest.fixture
 def own_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer) -> None:
     """Of this folder's fork server. A sweep that runs on this machine meanwhile is not in our way."""
-    monkeypatch.setattr("cudnn_sweep.orchestrator.slot.ForkServer", lambda **_: server)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.slots.slot.ForkServer", lambda **_: server)
     monkeypatch.setattr(ForkedSlot, "close", lambda _: None)
     monkeypatch.setattr(device_lock, "PREFIX", f"test/{tmp_path}/")
 

@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.gpus.pinning import pinning_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.slot import ForkedSlot
+from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 
@@ -42,7 +42,7 @@ def measure(
     All slots share one fork server: to start one takes 3 s.
     """
     lent = SimpleNamespace(run=server.run, begin=server.begin, pin=server.pin, close=lambda: None)
-    monkeypatch.setattr("cudnn_sweep.orchestrator.slot.ForkServer", lambda **_: lent)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.slots.slot.ForkServer", lambda **_: lent)
 
     def run(plan: Plan) -> list[RunRecord]:
         session = session_of(plan, "gpu", tmp_path)

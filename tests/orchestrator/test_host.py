@@ -21,7 +21,6 @@ import ray
 from cudnn_sweep.analysis.progress import blocks_of
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
-from cudnn_sweep.orchestrator.block import BeginTrial
 from cudnn_sweep.orchestrator.errors import ServerError, UnfinishedError
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.repeats import repeats_of
@@ -32,8 +31,9 @@ from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.record import make_record
 from cudnn_sweep.orchestrator.recorder import MAX_LOST, Recorder
 from cudnn_sweep.orchestrator.running.run_sweep import run_rounds, session_for
-from cudnn_sweep.orchestrator.slot import ForkedSlot, Slot
-from cudnn_sweep.orchestrator.tune_host import Host, SlotMaker, Slots
+from cudnn_sweep.orchestrator.slots.block import BeginTrial
+from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
+from cudnn_sweep.orchestrator.slots.tune_host import Host, SlotMaker, Slots
 from cudnn_sweep.workloads.environment import Environment
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """When a sweep whose nodes are gone ends, on a list of nodes and a clock made up."""
 
-from cudnn_sweep.orchestrator.nodes_gone import GONE_S, LOOKS, NodesGone
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.these_nodes import left_of
+from cudnn_sweep.orchestrator.slots.nodes_gone import GONE_S, LOOKS, NodesGone
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 

@@ -18,7 +18,7 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.record import NOT_COLUMNS, PARTS
-from cudnn_sweep.orchestrator.slot import ForkedSlot
+from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import Measurement, MeasureSpec
@@ -41,7 +41,7 @@ def shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer
 ) -> Iterator[Callable[[Plan], list[Verdict]]]:
     """Run a plan, without Ray and on one CPU, where no thread waits for another; read the verdicts."""
-    monkeypatch.setattr("cudnn_sweep.orchestrator.slot.ForkServer", lambda **_: server)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.slots.slot.ForkServer", lambda **_: server)
 
     def run(plan: Plan) -> list[Verdict]:
         session = session_of(plan, "planted", tmp_path)

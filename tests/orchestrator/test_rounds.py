@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.orchestrator.rounds import Rounds
+from cudnn_sweep.orchestrator.slots.rounds import Rounds
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.turns import Said, Turn
 

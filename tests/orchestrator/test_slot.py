@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cudnn_sweep.orchestrator import slot
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.pinning import Pinning
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.slots import slot
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan

@@ -15,7 +15,6 @@ from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.nightly.confirmation import LOOKS, Confirmation, confirm
 from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.store import Store, open_store
-from cudnn_sweep.orchestrator import slot
 from cudnn_sweep.orchestrator.errors import ServerError, SpecError
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import (
     LAST_GOOD,
@@ -28,6 +27,7 @@ from cudnn_sweep.orchestrator.process import client
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import REQUEST, Request, SurveyJob
 from cudnn_sweep.orchestrator.process.survey import survey
+from cudnn_sweep.orchestrator.slots import slot
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.measurement import MeasureSpec

@@ -21,19 +21,19 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
-from cudnn_sweep.orchestrator.asking import Asking, asking_of
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.group_recorder import GroupRecorder
 from cudnn_sweep.orchestrator.hopeless import configs_to_fail
-from cudnn_sweep.orchestrator.lost import ActorGone, UntilLost
-from cudnn_sweep.orchestrator.nodes_gone import GONE_S, NodesGone
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import Standing, standings, told
 from cudnn_sweep.orchestrator.progress import Progress
 from cudnn_sweep.orchestrator.recorder import MAX_LOST
-from cudnn_sweep.orchestrator.slot import ForkedSlot, Slot
-from cudnn_sweep.orchestrator.slot_gate import SlotGate
+from cudnn_sweep.orchestrator.slots.asking import Asking, asking_of
+from cudnn_sweep.orchestrator.slots.lost import ActorGone, UntilLost
+from cudnn_sweep.orchestrator.slots.nodes_gone import GONE_S, NodesGone
+from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
+from cudnn_sweep.orchestrator.slots.slot_gate import SlotGate
 
 # No log files of Tune's own (half of its time a trial), no box of its own around our display, and Ctrl-C
 # is the launch's to handle.

@@ -10,7 +10,6 @@ from typing import Protocol, Self
 from uuid import uuid4
 
 from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.orchestrator.block import BeginTrial, Block, Running
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_topology import read_cores, show_cpus
 from cudnn_sweep.orchestrator.gpus.pinning import pinning_of
@@ -24,6 +23,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
 )
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.record import make_record
+from cudnn_sweep.orchestrator.slots.block import BeginTrial, Block, Running
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
