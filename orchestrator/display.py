@@ -17,11 +17,11 @@ from rich.text import Text
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.verdicts import Verdict
 from cudnn_sweep.orchestrator.errors import UnfinishedError
-from cudnn_sweep.orchestrator.hopeless import cause
 from cudnn_sweep.orchestrator.labels import cell_labels, trial_label
 from cudnn_sweep.orchestrator.now_and_then import now_and_then
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.recording.hopeless import cause
+from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.say import say, warn
 from cudnn_sweep.orchestrator.tables.verdicts import (
     VERDICT_STYLES,

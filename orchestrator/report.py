@@ -11,7 +11,7 @@ from cudnn_sweep.orchestrator.labels import as_row
 from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
-from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.say import say
 
 PLAN_COLUMNS = {

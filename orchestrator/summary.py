@@ -15,13 +15,13 @@ from cudnn_sweep.analysis.time_shares import TimeShare, time_shares
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict, undecided_lines
 from cudnn_sweep.orchestrator.completeness import shard_lines, split_lines
 from cudnn_sweep.orchestrator.gpus.slow import slow_gpu_lines
-from cudnn_sweep.orchestrator.hopeless import cause
 from cudnn_sweep.orchestrator.planning.contrast import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import standings, stopped_cells, told
 from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice
-from cudnn_sweep.orchestrator.progress import Failure, Progress
+from cudnn_sweep.orchestrator.recording.hopeless import cause
+from cudnn_sweep.orchestrator.recording.progress import Failure, Progress
 from cudnn_sweep.orchestrator.say import say, warn
 from cudnn_sweep.orchestrator.tables.verdicts import verdict_label, verdict_table
 from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName

@@ -25,9 +25,9 @@ from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import standings
 from cudnn_sweep.orchestrator.process.protocol import Outcome
-from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.record import make_record
-from cudnn_sweep.orchestrator.recorder import Recorder
+from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.record import make_record
+from cudnn_sweep.orchestrator.recording.recorder import Recorder
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of
 from cudnn_sweep.orchestrator.say import say

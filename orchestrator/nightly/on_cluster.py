@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError
 from cudnn_sweep.orchestrator.planning.night_name import NightName, is_of
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.remote.events import NodesFound
 from cudnn_sweep.orchestrator.remote.follow import JobReport, follow
 from cudnn_sweep.orchestrator.remote.inside import run_inside

@@ -9,7 +9,7 @@ from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.process.protocol import EXACT
-from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.workloads.environment import Environment
 

@@ -15,7 +15,7 @@ from cudnn_sweep.cluster.jobs import ENDED, Jobs
 from cudnn_sweep.orchestrator.display import watch
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.planning.contrast import verdicts_of
-from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.remote.events import (
     Ended,
     Event,

@@ -12,7 +12,7 @@ from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.orchestrator.gpus.choice import share_of
 from cudnn_sweep.orchestrator.planning.preload import modules_to_preload
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.teller import Teller
 from cudnn_sweep.orchestrator.running.place import RunSession

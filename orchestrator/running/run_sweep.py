@@ -27,7 +27,7 @@ from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.spec import cells_named
 from cudnn_sweep.orchestrator.planning.standing import stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice, choose_sweep
-from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.report import print_stopped
 from cudnn_sweep.orchestrator.running.place import Place, RunSession
 from cudnn_sweep.orchestrator.say import warn

@@ -18,7 +18,7 @@ from cudnn_sweep.orchestrator.planning.preload import is_installed, modules_to_p
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
-from cudnn_sweep.orchestrator.progress import Progress
+from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.say import say
 from cudnn_sweep.workloads.environment import Environment

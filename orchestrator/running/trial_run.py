@@ -2,12 +2,12 @@
 
 from rich.console import Console
 
-from cudnn_sweep.orchestrator.hopeless import cause
 from cudnn_sweep.orchestrator.labels import cell_labels
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
+from cudnn_sweep.orchestrator.recording.hopeless import cause
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
 from cudnn_sweep.orchestrator.say import say, warn
 from cudnn_sweep.workloads.measurement import TrialRequest

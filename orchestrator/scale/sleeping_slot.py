@@ -12,7 +12,7 @@ from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.protocol import Outcome
-from cudnn_sweep.orchestrator.record import make_record
+from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.slots.block import BeginTrial
 from cudnn_sweep.workloads.environment import Environment
 

@@ -22,13 +22,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.errors import UnfinishedError
-from cudnn_sweep.orchestrator.group_recorder import GroupRecorder
-from cudnn_sweep.orchestrator.hopeless import configs_to_fail
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import Standing, standings, told
-from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.recorder import MAX_LOST
+from cudnn_sweep.orchestrator.recording.group_recorder import GroupRecorder
+from cudnn_sweep.orchestrator.recording.hopeless import configs_to_fail
+from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST
 from cudnn_sweep.orchestrator.slots.asking import Asking, asking_of
 from cudnn_sweep.orchestrator.slots.lost import ActorGone, UntilLost
 from cudnn_sweep.orchestrator.slots.nodes_gone import GONE_S, NodesGone

@@ -22,7 +22,7 @@ from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, Status, TrialJob
 from cudnn_sweep.orchestrator.process.survey import survey
-from cudnn_sweep.orchestrator.record import make_record
+from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.environment import Environment, capture_environment
 from cudnn_sweep.workloads.expand import expand_cells

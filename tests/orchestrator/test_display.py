@@ -12,7 +12,7 @@ from rich.console import Console
 
 from cudnn_sweep.orchestrator.display import LiveDisplay, PlainDisplay
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.progress import Failure, Progress, SlotState
+from cudnn_sweep.orchestrator.recording.progress import Failure, Progress, SlotState
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan

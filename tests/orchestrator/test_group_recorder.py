@@ -18,8 +18,8 @@ from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.folder import LocalFolder
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import Store, open_store
-from cudnn_sweep.orchestrator.group_recorder import GroupRecorder
 from cudnn_sweep.orchestrator.planning.session import session_of
+from cudnn_sweep.orchestrator.recording.group_recorder import GroupRecorder
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RecordOf
@@ -47,7 +47,9 @@ class Disk(LocalFolder):
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     disk = Disk(str(tmp_path))
-    monkeypatch.setattr("cudnn_sweep.orchestrator.recorder.open_store", lambda _: Store(disk))
+    monkeypatch.setattr(
+        "cudnn_sweep.orchestrator.recording.recorder.open_store", lambda _: Store(disk)
+    )
     return disk
 
 

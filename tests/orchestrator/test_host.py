@@ -27,9 +27,9 @@ from cudnn_sweep.orchestrator.planning.repeats import repeats_of
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.sweep_choice import Wish, choose_sweep
 from cudnn_sweep.orchestrator.process.protocol import Outcome
-from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.record import make_record
-from cudnn_sweep.orchestrator.recorder import MAX_LOST, Recorder
+from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.record import make_record
+from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST, Recorder
 from cudnn_sweep.orchestrator.running.run_sweep import run_rounds, session_for
 from cudnn_sweep.orchestrator.slots.block import BeginTrial
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot

@@ -16,7 +16,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
-from cudnn_sweep.orchestrator.recorder import Recorder
+from cudnn_sweep.orchestrator.recording.recorder import Recorder
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RecordOf

@@ -11,9 +11,9 @@ from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.schema import RunRecord
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.errors import OrchestratorError
-from cudnn_sweep.orchestrator.hopeless import Hopeless
 from cudnn_sweep.orchestrator.locks.private_folder import private_folder
-from cudnn_sweep.orchestrator.progress import Failure, Progress, SlotState
+from cudnn_sweep.orchestrator.recording.hopeless import Hopeless
+from cudnn_sweep.orchestrator.recording.progress import Failure, Progress, SlotState
 from cudnn_sweep.workloads.measuring.warnings import OF_THE_CODE
 
 MAX_LOST = 3  # a trial that takes its worker along so often again is left for the next launch

@@ -8,8 +8,8 @@ import asyncio
 from pathlib import Path
 
 from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.orchestrator.progress import Progress
-from cudnn_sweep.orchestrator.recorder import Recorder
+from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.recorder import Recorder
 
 
 class GroupRecorder(Recorder):
