@@ -50,7 +50,7 @@ def doctor(
     from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
     from cudnn_sweep.orchestrator.doctor.check import worst
     from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
-    from cudnn_sweep.orchestrator.say import console_here, say
+    from cudnn_sweep.orchestrator.showing.say import console_here, say
 
     console = console_here(plain_width=PLAIN_WIDTH)
     checks: list[Check] = []

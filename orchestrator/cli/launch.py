@@ -105,7 +105,7 @@ def launch(
     from cudnn_sweep.orchestrator.planning.options import LaunchOptions, read_replicates
     from cudnn_sweep.orchestrator.planning.shard import read_shard
     from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
-    from cudnn_sweep.orchestrator.say import console_here, say
+    from cudnn_sweep.orchestrator.showing.say import console_here, say
 
     wish = Wish(
         resume=resume,

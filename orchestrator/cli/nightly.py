@@ -89,7 +89,7 @@ def nightly(
     from cudnn_sweep.orchestrator.nightly.options import NightOptions
     from cudnn_sweep.orchestrator.nightly.pinning import pin_baseline
     from cudnn_sweep.orchestrator.planning.night_name import read_date
-    from cudnn_sweep.orchestrator.say import console_here
+    from cudnn_sweep.orchestrator.showing.say import console_here
 
     format = Format.JSON if json else format
     console = console_here(stderr=format is Format.JSON)

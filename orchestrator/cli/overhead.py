@@ -18,8 +18,8 @@ def overhead(
 
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.overhead import measure_overhead
-    from cudnn_sweep.orchestrator.say import say
-    from cudnn_sweep.orchestrator.steps import steps
+    from cudnn_sweep.orchestrator.showing.say import say
+    from cudnn_sweep.orchestrator.showing.steps import steps
 
     console = Console(markup=False)
     with steps(console, total=3 if rivals else 2) as begins:

@@ -51,7 +51,7 @@ def controllers(
     from rich.console import Console
 
     from cudnn_sweep.orchestrator.scale.controllers import measure_controllers
-    from cudnn_sweep.orchestrator.steps import steps
+    from cudnn_sweep.orchestrator.showing.steps import steps
 
     least_s = trials * sleep / slots
     with tempfile.TemporaryDirectory() as folder, steps(Console(), total=1) as begins:
@@ -102,7 +102,7 @@ def _measure(folder: Path, trials: int, samples: int, repeats: int) -> None:
     from cudnn_sweep.analysis.results import open_results
     from cudnn_sweep.analysis.scale import measure_questions, measure_rivals, stored_bytes
     from cudnn_sweep.analysis.store import open_store
-    from cudnn_sweep.orchestrator.steps import steps
+    from cudnn_sweep.orchestrator.showing.steps import steps
 
     store = open_store(str(folder))
     if not store.sweep_ids():
@@ -119,7 +119,7 @@ def _print(questions: "list[Asked]", rivals: "list[Rival]") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from cudnn_sweep.orchestrator.say import say
+    from cudnn_sweep.orchestrator.showing.say import say
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("question")

@@ -62,7 +62,7 @@ def try_(
     stand_by(lost=UNFINISHED)
     from cudnn_sweep.orchestrator.launching.trying import TryOptions, try_step
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-    from cudnn_sweep.orchestrator.say import console_here
+    from cudnn_sweep.orchestrator.showing.say import console_here
 
     options = TryOptions(
         workload=workload,

@@ -7,14 +7,14 @@ from rich.console import Console
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.report import print_part
 from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, Planned, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.running.trial_run import try_cells
-from cudnn_sweep.orchestrator.say import say
-from cudnn_sweep.orchestrator.summary import Summary, print_summary
-from cudnn_sweep.orchestrator.summary_json import to_json
+from cudnn_sweep.orchestrator.showing.report import print_part
+from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
+from cudnn_sweep.orchestrator.showing.summary_json import to_json
 from cudnn_sweep.workloads.suite import most_replicates
 
 

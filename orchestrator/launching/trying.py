@@ -21,8 +21,8 @@ from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
 from cudnn_sweep.orchestrator.running.place import Place
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, Planned, Ran, plan_of, run_sweep
-from cudnn_sweep.orchestrator.say import say
-from cudnn_sweep.orchestrator.tables.verdicts import NOT_MEASURED, payback_text, ratio_text
+from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.orchestrator.showing.verdicts import NOT_MEASURED, payback_text, ratio_text
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.models.inputs import Inputs

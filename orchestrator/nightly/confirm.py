@@ -23,7 +23,6 @@ from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
-from cudnn_sweep.orchestrator.labels import cell_labels
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, confirmation_plan
@@ -32,7 +31,8 @@ from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Plan
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of, tell_stopped
-from cudnn_sweep.orchestrator.say import say, warn
+from cudnn_sweep.orchestrator.showing.labels import cell_labels
+from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.survey import Survey
 
 TIME_SHARE = 0.5  # of the night's budget, besides it

@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.shown import show
 from cudnn_sweep.orchestrator.nightly.telling import tell_news
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
-from cudnn_sweep.orchestrator.say import say
+from cudnn_sweep.orchestrator.showing.say import say
 
 UNTOLD = (OrchestratorError, ClusterError, AnalysisError)  # of what was asked rightly
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows

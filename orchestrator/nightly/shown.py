@@ -22,7 +22,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     printable,
     told,
 )
-from cudnn_sweep.orchestrator.say import say
+from cudnn_sweep.orchestrator.showing.say import say
 
 WIDE = 150  # columns, from which on a table has room for a finding
 STYLES: dict[Group, str] = {

@@ -8,7 +8,7 @@ from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.diary import told_of
 from cudnn_sweep.orchestrator.nightly.night_news import news_of
 from cudnn_sweep.orchestrator.nightly.webhook import tell
-from cudnn_sweep.orchestrator.say import warn
+from cudnn_sweep.orchestrator.showing.say import warn
 
 
 def tell_news(asked: AskedNight, outcome: NightOutcome, console: Console) -> None:

@@ -16,7 +16,7 @@ from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.nodes import look_at_nodes, wait_for_nodes
 from cudnn_sweep.orchestrator.remote.request import JobRequest
-from cudnn_sweep.orchestrator.say import say
+from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.suite import workload_names
 
 NODES = TypeAdapter(list[Node])

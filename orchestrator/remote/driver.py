@@ -29,8 +29,8 @@ from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.orchestrator.remote.teller import emit
 from cudnn_sweep.orchestrator.remote.these_nodes import TheseNodes
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
-from cudnn_sweep.orchestrator.say import PLAIN_WIDTH
-from cudnn_sweep.orchestrator.summary import Summary, print_summary
+from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH
+from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
 from cudnn_sweep.workloads.errors import WorkloadError
 
 USAGE = 2  # exit code

@@ -12,7 +12,6 @@ from cudnn_sweep.analysis.collector import Collector
 from cudnn_sweep.analysis.location import Location
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.cluster.jobs import ENDED, Jobs
-from cudnn_sweep.orchestrator.display import watch
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.planning.contrast import verdicts_of
 from cudnn_sweep.orchestrator.recording.progress import Progress
@@ -26,7 +25,8 @@ from cudnn_sweep.orchestrator.remote.events import (
     from_line,
 )
 from cudnn_sweep.orchestrator.remote.side_by_side import SideBySide
-from cudnn_sweep.orchestrator.say import say
+from cudnn_sweep.orchestrator.showing.display import watch
+from cudnn_sweep.orchestrator.showing.say import say
 
 RECONNECT_S = 2.0
 TRIES = 30  # in a row without a word before it is given up: the sweep itself goes on

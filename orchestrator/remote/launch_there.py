@@ -33,7 +33,7 @@ from cudnn_sweep.orchestrator.remote.request import HEAD_FOLDER, JobRequest, Sur
 from cudnn_sweep.orchestrator.remote.staging import stage
 from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.orchestrator.running.run_sweep import DONE
-from cudnn_sweep.orchestrator.say import say
+from cudnn_sweep.orchestrator.showing.say import say
 
 ENTRYPOINT = "python -m cudnn_sweep.orchestrator.remote.driver"
 DETACHED = 0  # exit code

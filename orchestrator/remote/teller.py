@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cudnn_sweep.orchestrator.now_and_then import now_and_then
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.remote.events import Event, Progressed, Recorded, Started, to_line
+from cudnn_sweep.orchestrator.showing.now_and_then import now_and_then
 from cudnn_sweep.orchestrator.slots.tune_host import Host
 
 EVERY_S = 1.0

@@ -28,9 +28,9 @@ from cudnn_sweep.orchestrator.planning.spec import cells_named
 from cudnn_sweep.orchestrator.planning.standing import stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice, choose_sweep
 from cudnn_sweep.orchestrator.recording.progress import Progress
-from cudnn_sweep.orchestrator.report import print_stopped
 from cudnn_sweep.orchestrator.running.place import Place, RunSession
-from cudnn_sweep.orchestrator.say import warn
+from cudnn_sweep.orchestrator.showing.report import print_stopped
+from cudnn_sweep.orchestrator.showing.say import warn
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey

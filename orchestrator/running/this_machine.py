@@ -8,7 +8,6 @@ from tempfile import mkdtemp
 from rich.console import Console
 
 from cudnn_sweep.analysis.store import Store
-from cudnn_sweep.orchestrator.display import watch
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
@@ -20,7 +19,8 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import RunSession
-from cudnn_sweep.orchestrator.say import say
+from cudnn_sweep.orchestrator.showing.display import watch
+from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.environment import Environment
 from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey

@@ -2,14 +2,14 @@
 
 from rich.console import Console
 
-from cudnn_sweep.orchestrator.labels import cell_labels
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
 from cudnn_sweep.orchestrator.recording.hopeless import cause
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
-from cudnn_sweep.orchestrator.say import say, warn
+from cudnn_sweep.orchestrator.showing.labels import cell_labels
+from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.measurement import TrialRequest
 from cudnn_sweep.workloads.measuring.warnings import ADVICE, OF_THE_CODE
 from cudnn_sweep.workloads.survey import Survey

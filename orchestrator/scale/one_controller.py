@@ -20,8 +20,6 @@ from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.cluster.janitor import processes_of
 from cudnn_sweep.cluster.local_nodes import more_nodes
 from cudnn_sweep.cluster.local_ray import LocalRay, local_ray
-from cudnn_sweep.orchestrator.display import watch
-from cudnn_sweep.orchestrator.now_and_then import now_and_then
 from cudnn_sweep.orchestrator.planning.contrast import contrasts_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
@@ -29,6 +27,8 @@ from cudnn_sweep.orchestrator.planning.shard import Shard
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.scale.sleeping_slot import SleepingSlot
+from cudnn_sweep.orchestrator.showing.display import watch
+from cudnn_sweep.orchestrator.showing.now_and_then import now_and_then
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey

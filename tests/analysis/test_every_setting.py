@@ -35,8 +35,8 @@ from cudnn_sweep.analysis.schema import (
 from cudnn_sweep.analysis.settings import as_text, config_name, texts_in, texts_of, usual_texts
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.analysis.verdicts import verdicts
-from cudnn_sweep.orchestrator.labels import config_label
 from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
+from cudnn_sweep.orchestrator.showing.labels import config_label
 from cudnn_sweep.workloads import environment
 from cudnn_sweep.workloads.config import CudnnConfig
 

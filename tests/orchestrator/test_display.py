@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.orchestrator.display import LiveDisplay, PlainDisplay
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.recording.progress import Failure, Progress, SlotState
+from cudnn_sweep.orchestrator.showing.display import LiveDisplay, PlainDisplay
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan
@@ -50,7 +50,7 @@ def test_plain_display_prints_failures_at_once_and_progress_in_lines(
     display.update(Progress(statuses={"crash": 1}, failures=[failure]), [])
     assert console.export_text() == "abc crash: SIGSEGV [0]\n"
 
-    monkeypatch.setattr("cudnn_sweep.orchestrator.display.LINE_S", 0.0)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.showing.display.LINE_S", 0.0)
     display.update(Progress(statuses={"crash": 1, "ok": 4}, failures=[failure]), [])
     line = console.export_text()
     assert re.match(r"5/7 trials \(1 crash, 4 ok\), 0:\d\d gone", line)

@@ -12,7 +12,6 @@ import pytest
 from cudnn_sweep.analysis.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.analysis.verdicts import verdicts
-from cudnn_sweep.orchestrator.completeness import split_lines
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
 from cudnn_sweep.orchestrator.planning.repeats import repeats_of
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -21,6 +20,7 @@ from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice, Wish, ch
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import run_rounds, session_for
+from cudnn_sweep.orchestrator.showing.completeness import split_lines
 from cudnn_sweep.workloads.environment import Environment
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from rich.text import Text
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.verdicts import Verdict
 from cudnn_sweep.orchestrator.errors import UnfinishedError
-from cudnn_sweep.orchestrator.labels import cell_labels, trial_label
-from cudnn_sweep.orchestrator.now_and_then import now_and_then
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.recording.hopeless import cause
 from cudnn_sweep.orchestrator.recording.progress import Progress
-from cudnn_sweep.orchestrator.say import say, warn
-from cudnn_sweep.orchestrator.tables.verdicts import (
+from cudnn_sweep.orchestrator.showing.labels import cell_labels, trial_label
+from cudnn_sweep.orchestrator.showing.now_and_then import now_and_then
+from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.orchestrator.showing.verdicts import (
     VERDICT_STYLES,
     ratio_text,
     verdict_label,

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from cudnn_sweep.analysis.json_value import json_value
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
-from cudnn_sweep.orchestrator.summary import Summary
+from cudnn_sweep.orchestrator.showing.summary import Summary
 
 
 def to_json(summary: Summary, results: str, exit_code: int) -> str:

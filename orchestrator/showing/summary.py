@@ -13,8 +13,6 @@ from cudnn_sweep.analysis.progress import planned
 from cudnn_sweep.analysis.store import Store
 from cudnn_sweep.analysis.time_shares import TimeShare, time_shares
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict, undecided_lines
-from cudnn_sweep.orchestrator.completeness import shard_lines, split_lines
-from cudnn_sweep.orchestrator.gpus.slow import slow_gpu_lines
 from cudnn_sweep.orchestrator.planning.contrast import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -22,8 +20,10 @@ from cudnn_sweep.orchestrator.planning.standing import standings, stopped_cells,
 from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice
 from cudnn_sweep.orchestrator.recording.hopeless import cause
 from cudnn_sweep.orchestrator.recording.progress import Failure, Progress
-from cudnn_sweep.orchestrator.say import say, warn
-from cudnn_sweep.orchestrator.tables.verdicts import verdict_label, verdict_table
+from cudnn_sweep.orchestrator.showing.completeness import shard_lines, split_lines
+from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.orchestrator.showing.slow import slow_gpu_lines
+from cudnn_sweep.orchestrator.showing.verdicts import verdict_label, verdict_table
 from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName
 
 CAUSES_SHOWN = 5
