@@ -132,7 +132,7 @@ def launch(
         wish=wish,
     )
     if manifest:
-        from cudnn_sweep.orchestrator.manifest import manifest as manifest_of
+        from cudnn_sweep.orchestrator.remote.manifest import manifest as manifest_of
         from cudnn_sweep.orchestrator.schedule.entry import parse_time
 
         typer.echo(manifest_of(options, parse_time(at) if at else None), nl=False)

@@ -23,11 +23,11 @@ from cudnn_sweep.cluster.manifests.resources import FOLDER, RESULTS_FOLDER
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.destinations import destination_of
-from cudnn_sweep.orchestrator.manifest import manifest
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.remote.inside import Inside
+from cudnn_sweep.orchestrator.remote.manifest import manifest
 from cudnn_sweep.orchestrator.remote.staging import take_own_code
 
 pytestmark = pytest.mark.measuring
