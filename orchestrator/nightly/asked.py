@@ -14,7 +14,7 @@ from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.orchestrator.launching.destinations import Destination, destination_of
 from cudnn_sweep.orchestrator.nightly.diary import Diary
-from cudnn_sweep.orchestrator.nightly.fake_machine import read_fake_machine
+from cudnn_sweep.orchestrator.nightly.fake.fake_machine import read_fake_machine
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.webhook import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.contrast import contrasts_of

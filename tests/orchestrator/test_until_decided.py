@@ -12,8 +12,8 @@ from cudnn_sweep.analysis.store import Store, open_store
 from cudnn_sweep.analysis.verdicts import contrast_states, verdicts
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.nightly.fake import FakeEffect, FakeNoise, FakeScript
-from cudnn_sweep.orchestrator.nightly.fake_machine import FakeMachine
+from cudnn_sweep.orchestrator.nightly.fake.fake import FakeEffect, FakeNoise, FakeScript
+from cudnn_sweep.orchestrator.nightly.fake.fake_machine import FakeMachine
 from cudnn_sweep.orchestrator.planning.options import (
     LaunchOptions,
     read_replicates,

@@ -18,8 +18,8 @@ from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD
-from cudnn_sweep.orchestrator.nightly.fake import FakeScript
-from cudnn_sweep.orchestrator.nightly.fake_trial import FakeTrial
+from cudnn_sweep.orchestrator.nightly.fake.fake import FakeScript
+from cudnn_sweep.orchestrator.nightly.fake.fake_trial import FakeTrial
 from cudnn_sweep.orchestrator.planning.plan import Trial, narrow
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
