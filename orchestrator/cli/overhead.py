@@ -17,7 +17,7 @@ def overhead(
     from rich.table import Table
 
     from cudnn_sweep.orchestrator.cli.failing import leave
-    from cudnn_sweep.orchestrator.overhead import measure_overhead
+    from cudnn_sweep.orchestrator.proving.overhead import measure_overhead
     from cudnn_sweep.orchestrator.showing.say import say
     from cudnn_sweep.orchestrator.showing.steps import steps
 

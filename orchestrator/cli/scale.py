@@ -11,8 +11,8 @@ from cudnn_sweep.orchestrator.cli.commands import Command, Group
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.asked_alone import Asked
     from cudnn_sweep.analysis.scale import Rival
-    from cudnn_sweep.orchestrator.scale.controllers import Busy
-    from cudnn_sweep.orchestrator.scale.one_controller import Costs
+    from cudnn_sweep.orchestrator.proving.controllers import Busy
+    from cudnn_sweep.orchestrator.proving.one_controller import Costs
 
 scale = typer.Typer(name="scale", cls=Group)
 
@@ -50,7 +50,7 @@ def controllers(
     """Measure how busy Ray Tune's controller keeps many slots, and what a trial costs it."""
     from rich.console import Console
 
-    from cudnn_sweep.orchestrator.scale.controllers import measure_controllers
+    from cudnn_sweep.orchestrator.proving.controllers import measure_controllers
     from cudnn_sweep.orchestrator.showing.steps import steps
 
     least_s = trials * sleep / slots

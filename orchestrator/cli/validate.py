@@ -79,8 +79,8 @@ def statistics(
         simulate_until_decided,
         try_empty_caches,
     )
+    from cudnn_sweep.orchestrator.proving import simulation as table
     from cudnn_sweep.orchestrator.showing.steps import counted
-    from cudnn_sweep.orchestrator.tables import simulation as table
     from cudnn_sweep.workloads.suite import UntilDecided
 
     typer.echo(f"Seed {seed}, {cells} cells a line. {table.LEGEND}\n")
@@ -128,8 +128,8 @@ def nights(
     from cudnn_sweep.analysis.nightly.detection_figures import save_histories, simulate_nights
     from cudnn_sweep.analysis.nightly.realities import REALITIES, try_realities
     from cudnn_sweep.analysis.nightly.simulated_nights import HELD_TO_TARGETS, OTHERS
+    from cudnn_sweep.orchestrator.proving import nights as table
     from cudnn_sweep.orchestrator.showing.steps import counted
-    from cudnn_sweep.orchestrator.tables import nights as table
 
     if histories:
         with writing(histories):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.scale.controllers import Row, busy_of, measure_controllers
+from cudnn_sweep.orchestrator.proving.controllers import Row, busy_of, measure_controllers
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 

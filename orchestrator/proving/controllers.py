@@ -11,7 +11,7 @@ from typing import Any
 
 from cudnn_sweep.analysis.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
-from cudnn_sweep.orchestrator.scale.one_controller import Costs, Load
+from cudnn_sweep.orchestrator.proving.one_controller import Costs, Load
 
 Row = dict[str, Any]
 SWEEP_ID = "sleeping"
@@ -66,7 +66,7 @@ def measure_controllers(
 
 
 def _start(load: Load) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "cudnn_sweep.orchestrator.scale.one_controller"]
+    command = [sys.executable, "-m", "cudnn_sweep.orchestrator.proving.one_controller"]
     return subprocess.Popen([*command, json.dumps(asdict(load))], stdout=subprocess.PIPE, text=True)
 
 

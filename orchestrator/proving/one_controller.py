@@ -1,6 +1,6 @@
 """One driver that runs its shard of a plan whose trials only sleep, in a process of its own: for `controllers.py`.
 
-python -m cudnn_sweep.orchestrator.scale.one_controller JSON
+python -m cudnn_sweep.orchestrator.proving.one_controller JSON
 """
 
 import json
@@ -26,7 +26,7 @@ from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.shard import Shard
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
-from cudnn_sweep.orchestrator.scale.sleeping_slot import SleepingSlot
+from cudnn_sweep.orchestrator.proving.sleeping_slot import SleepingSlot
 from cudnn_sweep.orchestrator.showing.display import watch
 from cudnn_sweep.orchestrator.showing.now_and_then import now_and_then
 from cudnn_sweep.workloads.expand import expand_cells
