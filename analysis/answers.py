@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.queries import Value, load_query
-from cudnn_sweep.analysis.stored import Stored
+from cudnn_sweep.analysis.storing.stored import Stored
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from cudnn_sweep.analysis.database import open_database
-from cudnn_sweep.analysis.stored import Stored
+from cudnn_sweep.analysis.storing.stored import Stored
 
 CellRow: TypeAlias = Mapping[str, Any]
 """COLUMNS, input_shape as text, and cell_id; maps as mappings, or as the pairs that Arrow has."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from cudnn_sweep.analysis.bisection import next_to_try
 from cudnn_sweep.analysis.database import Database
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.schema import columns_of
+from cudnn_sweep.analysis.storing.schema import columns_of
 
 IN_BOTH = """
 select count(*) as trials

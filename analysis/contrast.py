@@ -7,7 +7,7 @@ from itertools import permutations
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.queries import Value
 from cudnn_sweep.analysis.settings import ALWAYS_SAID, usual_texts
-from cudnn_sweep.analysis.stored import Stored
+from cudnn_sweep.analysis.storing.stored import Stored
 
 CONFIGS = """
 select setting_texts(config, max(twin)) as texts

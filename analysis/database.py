@@ -19,8 +19,8 @@ from cudnn_sweep.analysis.queries import Value
 from cudnn_sweep.analysis.settings_sql import with_config
 from cudnn_sweep.analysis.spill_folder import spill_folder
 from cudnn_sweep.analysis.sql_text import literal
-from cudnn_sweep.analysis.store import LISTINGS
-from cudnn_sweep.analysis.stored import Stored
+from cudnn_sweep.analysis.storing.store import LISTINGS
+from cudnn_sweep.analysis.storing.stored import Stored
 
 LOCKED: dict[str, str | bool] = {
     "TimeZone": "UTC",

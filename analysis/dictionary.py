@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.database import Database, open_database
 from cudnn_sweep.analysis.queries import NamedQuery, load_query, query_names
-from cudnn_sweep.analysis.schema import arrow_schema
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.schema import arrow_schema
+from cudnn_sweep.analysis.storing.store import open_store
 
 SHARED = {
     "input_shape": "base input sizes: batch, channels, then space",

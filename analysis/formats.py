@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis import parquet
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.json_value import json_value
 from cudnn_sweep.analysis.printable import printable
+from cudnn_sweep.analysis.storing import parquet
 
 FORMULA = re.compile(r"\s*[=+\-@\t\r]")
 

@@ -5,12 +5,12 @@ from functools import cache
 from importlib.resources import files
 
 from cudnn_sweep.analysis.question_macros import question_macros
-from cudnn_sweep.analysis.schema import arrow_schema
 from cudnn_sweep.analysis.settings_sql import settings_macros, with_config
 from cudnn_sweep.analysis.sql_text import literal
 from cudnn_sweep.analysis.sql_types import sql_type
-from cudnn_sweep.analysis.store import SWEEP, Store
-from cudnn_sweep.analysis.stored import Stored
+from cudnn_sweep.analysis.storing.schema import arrow_schema
+from cudnn_sweep.analysis.storing.store import SWEEP, Store
+from cudnn_sweep.analysis.storing.stored import Stored
 
 REPEATED_KEYS = """\
 select sweep_id, trial_id from ({rows}) group by sweep_id, trial_id having count(*) > 1"""

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from functools import cache
 
 from cudnn_sweep.analysis.queries import NamedQuery, QueryParameter, load_query, query_names
-from cudnn_sweep.analysis.schema import arrow_schema
 from cudnn_sweep.analysis.sql_text import literal
+from cudnn_sweep.analysis.storing.schema import arrow_schema
 
 OTHER_COLUMNS = ("launch",)  # of questions, not of `records`
 

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from cudnn_sweep.analysis.store import Store
+    from cudnn_sweep.analysis.storing.store import Store
 
 SHOWN_ROWS = 20  # of an answer that a notebook displays
 
 
 def open_results(location: str | Path = "results") -> Results:
     """The results in a folder, or under a URL (s3://, gs://); StoreError where there are none."""
-    from cudnn_sweep.analysis.store import open_store
+    from cudnn_sweep.analysis.storing.store import open_store
 
     store = open_store(str(location))
     if not store.sweep_ids():

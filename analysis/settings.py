@@ -1,6 +1,6 @@
 """A config's settings as text, and what a config is called.
 
-A setting is a column of `records` that analysis/schema.py marks as one. Trials are compared by this
+A setting is a column of `records` that analysis/storing/schema.py marks as one. Trials are compared by this
 text, so that it is never ambiguous: what is no plain word stands in quotes. SQL writes the same
 (analysis/settings_sql.py).
 """
@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from cudnn_sweep.analysis.schema import SettingValue, settings
+from cudnn_sweep.analysis.storing.schema import SettingValue, settings
 
 PLAIN = r"[A-Za-z0-9_.:/+-]+"  # text that needs no quotes, alike in Python and in DuckDB
 PAIR = re.compile(r'(?P<name>\w+)=(?P<text>"(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)', re.DOTALL)

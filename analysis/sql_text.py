@@ -7,7 +7,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cudnn_sweep.analysis.schema import SettingValue
+    from cudnn_sweep.analysis.storing.schema import SettingValue
 
 
 def literal(value: SettingValue) -> str:

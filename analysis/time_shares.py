@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cudnn_sweep.analysis.answers import answer
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.store import Store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

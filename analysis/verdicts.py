@@ -10,7 +10,7 @@ from typing import TypeAlias
 from cudnn_sweep.analysis.answers import answer
 from cudnn_sweep.analysis.formats import two_digits
 from cudnn_sweep.analysis.queries import Value
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.store import Store
 
 CellKey: TypeAlias = tuple[str, str, str, str | None]
 """Cell, hardware, software, and the hash of a user's code: what trials have to share to be one cell's."""

@@ -47,10 +47,10 @@ CHECKED = (
 
 
 def test_settings_of_every_type_are_never_merged(package_copy: "PackageCopy") -> None:
-    from cudnn_sweep.analysis.schema import SCHEMA_VERSION
+    from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION
 
     new = SCHEMA_VERSION + 1
-    config, schema = "workloads/config.py", "analysis/schema.py"
+    config, schema = "workloads/config.py", "analysis/storing/schema.py"
     package_copy.edit(config, "import os\n", "import json\nimport os\n")
     package_copy.edit(config, "import dataclass\n", "import dataclass, field\n")
     package_copy.edit(config, "\n    def apply(self) -> None:\n", FIELDS)

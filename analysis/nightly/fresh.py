@@ -17,7 +17,7 @@ from cudnn_sweep.analysis.nightly.metric import METRIC_OF, SIGN, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
 from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.settings import config_name, texts_in
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.store import Store
 
 PROCESSES = """
 select * from night_processes($launch, $until)

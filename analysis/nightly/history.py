@@ -12,9 +12,9 @@ from cudnn_sweep.analysis.database import Database, open_database
 from cudnn_sweep.analysis.nightly.machines import MACHINE, machines_of, parts_of
 from cudnn_sweep.analysis.nightly.outcome import Change, Machine, NightPoint, Series, SeriesKey
 from cudnn_sweep.analysis.queries import Value, load_query
-from cudnn_sweep.analysis.schema import columns_of
 from cudnn_sweep.analysis.settings import besides_usual, config_name, texts_in
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.schema import columns_of
+from cudnn_sweep.analysis.storing.store import Store
 
 Row: TypeAlias = dict[str, Any]
 ByName: TypeAlias = dict[tuple[str, str, str], dict[str, Row]]

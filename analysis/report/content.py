@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.analysis.database import Database, open_database
 from cudnn_sweep.analysis.queries import NamedQuery, Value, load_query, parse_query
 from cudnn_sweep.analysis.report.cells import ReportCell, named
-from cudnn_sweep.analysis.stored import Stored
+from cudnn_sweep.analysis.storing.stored import Stored
 from cudnn_sweep.analysis.time_shares import TimeShare
 from cudnn_sweep.analysis.verdicts import BreakEven, CellKey, Verdict
 

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.database import Database
-    from cudnn_sweep.analysis.stored import Stored
+    from cudnn_sweep.analysis.storing.stored import Stored
 
 ResultsOption = Annotated[
     list[str] | None,
@@ -26,7 +26,7 @@ def results_asked(named: Sequence[str] | None) -> list[str]:
 
 def open_results(named: Sequence[str] | None) -> "Stored":
     """Raises StoreError for a folder that is not there, or holds stores below it."""
-    from cudnn_sweep.analysis.stored import open_stored
+    from cudnn_sweep.analysis.storing.stored import open_stored
 
     return open_stored(results_asked(named))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.analysis.database import Database
     from cudnn_sweep.analysis.queries import NamedQuery, Value
-    from cudnn_sweep.analysis.stored import Stored
+    from cudnn_sweep.analysis.storing.stored import Stored
 
 # A question's own parameters are further options: `sweep query helps_or_hurts --min-effect 0.05`.
 CONTEXT_SETTINGS = {
@@ -216,7 +216,7 @@ def _answer(
 def _why_none(
     store: "Stored", database: "Database", asked: "NamedQuery", values: "Mapping[str, Value]"
 ) -> str:
-    from cudnn_sweep.analysis.stored import shown
+    from cudnn_sweep.analysis.storing.stored import shown
 
     if database.is_empty:
         return f"no results are stored in {shown(store)}"

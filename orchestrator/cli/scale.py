@@ -101,7 +101,7 @@ def _measure(folder: Path, trials: int, samples: int, repeats: int) -> None:
     from cudnn_sweep.analysis.queries import query_names
     from cudnn_sweep.analysis.results import open_results
     from cudnn_sweep.analysis.scale import measure_questions, measure_rivals, stored_bytes
-    from cudnn_sweep.analysis.store import open_store
+    from cudnn_sweep.analysis.storing.store import open_store
     from cudnn_sweep.orchestrator.showing.steps import steps
 
     store = open_store(str(folder))

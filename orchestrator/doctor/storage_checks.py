@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from cudnn_sweep.analysis.location import Location
+from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SweepBusyError
 from cudnn_sweep.orchestrator.locks.device_lock import device_lock
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder

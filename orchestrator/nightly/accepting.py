@@ -5,7 +5,7 @@ from datetime import date
 from cudnn_sweep.analysis.nightly.outcome import Acceptance, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.words import meaning
 from cudnn_sweep.analysis.nightly.shared import SHARED
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.diary import Diary

@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json, to_json
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 

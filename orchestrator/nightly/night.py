@@ -9,7 +9,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES
 from cudnn_sweep.analysis.nightly.reports.write import write_reports
-from cudnn_sweep.analysis.progress import sweep_states
+from cudnn_sweep.analysis.storing.progress import sweep_states
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.launching.launch_here import print_planned

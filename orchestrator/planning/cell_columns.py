@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from cudnn_sweep.analysis.schema import ListedShape
+from cudnn_sweep.analysis.storing.schema import ListedShape
 from cudnn_sweep.workloads.cell import Cell
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from cudnn_sweep.analysis.contrast import Contrast, contrasts_among
 from cudnn_sweep.analysis.settings import texts_of
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict, break_evens, verdicts
 from cudnn_sweep.workloads.config import CudnnConfig
 

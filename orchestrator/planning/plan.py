@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
 from typing import TypeVar
 
-from cudnn_sweep.analysis.schema import SettingValue, settings
+from cudnn_sweep.analysis.storing.schema import SettingValue, settings
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.config import CudnnConfig

@@ -7,8 +7,8 @@ that whoever goes on with the sweep plans the same, and nothing twice.
 
 from dataclasses import replace
 
-from cudnn_sweep.analysis.progress import blocks_of
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.progress import blocks_of
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cudnn_sweep.analysis.location import Location
+from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite

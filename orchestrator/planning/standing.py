@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cudnn_sweep.analysis.contrast import Contrast
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.verdicts import ContrastState, contrast_states
 from cudnn_sweep.orchestrator.planning.contrast import settings_of
 from cudnn_sweep.orchestrator.planning.plan import Plan

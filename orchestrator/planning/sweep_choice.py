@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from cudnn_sweep.analysis.progress import StoredTrial, SweepState, planned, sweep_states
-from cudnn_sweep.analysis.store import Store, check_id
+from cudnn_sweep.analysis.storing.progress import StoredTrial, SweepState, planned, sweep_states
+from cudnn_sweep.analysis.storing.store import Store, check_id
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan

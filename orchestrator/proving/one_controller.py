@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.janitor import processes_of
 from cudnn_sweep.cluster.local_nodes import more_nodes
 from cudnn_sweep.cluster.local_ray import LocalRay, local_ray

@@ -19,7 +19,7 @@ from statistics import median
 from time import monotonic
 from typing import Any
 
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from time import sleep
 from uuid import uuid4
 
-from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.protocol import Outcome

@@ -7,7 +7,7 @@ actor, whose methods all run in one event loop: only there is what it knows chan
 import asyncio
 from pathlib import Path
 
-from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.recording.recorder import Recorder
 

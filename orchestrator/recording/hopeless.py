@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from cudnn_sweep.analysis.schema import RunRecord, settings
 from cudnn_sweep.analysis.settings import config_name, texts_of
+from cudnn_sweep.analysis.storing.schema import RunRecord, settings
 from cudnn_sweep.orchestrator.planning.session import Session
 
 TIMES = 2  # of each config: once may be a matter of the shapes that were drawn

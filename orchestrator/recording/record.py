@@ -3,7 +3,7 @@
 from dataclasses import asdict, fields
 from typing import Any
 
-from cudnn_sweep.analysis.schema import (
+from cudnn_sweep.analysis.storing.schema import (
     SCHEMA_VERSION,
     ColdShape,
     ComputedTensor,

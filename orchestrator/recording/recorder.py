@@ -6,10 +6,10 @@ One in a launch, on the launching node; Tune's host runs the one in `group_recor
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cudnn_sweep.analysis.collector import Collector
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.collector import Collector
+from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import private_folder
 from cudnn_sweep.orchestrator.recording.hopeless import Hopeless

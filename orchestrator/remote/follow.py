@@ -8,9 +8,9 @@ from time import sleep
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.collector import Collector
-from cudnn_sweep.analysis.location import Location
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.collector import Collector
+from cudnn_sweep.analysis.storing.location import Location
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.jobs import ENDED, Jobs
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.planning.contrast import verdicts_of

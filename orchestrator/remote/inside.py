@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.location import Location
+from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.request import SweepRequest

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.location import Location
+from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.jobs import Jobs, answers_anybody, refuse_open_cluster
 from cudnn_sweep.cluster.known import KnownCluster, SentJob

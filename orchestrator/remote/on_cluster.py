@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.cluster.jobs import ENDED, Jobs
 from cudnn_sweep.cluster.known import SentJob
 from cudnn_sweep.orchestrator.doctor.check import Check

@@ -5,8 +5,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cudnn_sweep.analysis.location import Location
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.location import Location
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.remote.request import RECORDS, JobRequest, write_request

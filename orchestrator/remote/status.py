@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from cudnn_sweep.analysis.collector import Collector
-from cudnn_sweep.analysis.location import Location
-from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.storing.collector import Collector
+from cudnn_sweep.analysis.storing.location import Location
+from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.jobs import Jobs
 from cudnn_sweep.cluster.known import SentJob
 from cudnn_sweep.orchestrator.remote.events import Event, Progressed, Recorded, from_line

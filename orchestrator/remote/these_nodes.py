@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.gpus.choice import share_of
 from cudnn_sweep.orchestrator.planning.preload import modules_to_preload
 from cudnn_sweep.orchestrator.planning.session import Session

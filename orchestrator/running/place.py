@@ -7,7 +7,7 @@ from typing import Protocol
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.recording.progress import Progress

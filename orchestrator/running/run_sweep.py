@@ -13,8 +13,8 @@ from time import monotonic
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.progress import MOST_REPEATS
-from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.storing.progress import MOST_REPEATS
+from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock

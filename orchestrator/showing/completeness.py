@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from cudnn_sweep.analysis.progress import StoredTrial, blocks_of
+from cudnn_sweep.analysis.storing.progress import StoredTrial, blocks_of
 from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice
 
 

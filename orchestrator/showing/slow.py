@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from cudnn_sweep.analysis.slow_gpus import GpuSpeed, gpu_speeds
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.store import Store
 
 ADVICE = (
     "see its clocks, power limit, temperature and memory errors (nvidia-smi -q -i UUID); until it is "

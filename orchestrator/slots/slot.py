@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol, Self
 from uuid import uuid4
 
-from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_topology import read_cores, show_cpus
 from cudnn_sweep.orchestrator.gpus.pinning import pinning_of

@@ -12,7 +12,7 @@ import pytest
 
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.queries import Value, load_query
-from cudnn_sweep.analysis.schema import (
+from cudnn_sweep.analysis.storing.schema import (
     SCHEMA_VERSION,
     ColdShape,
     ComputedTensor,
@@ -21,7 +21,7 @@ from cudnn_sweep.analysis.schema import (
     RunRecord,
     settings,
 )
-from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.storing.store import Store, open_store
 
 if TYPE_CHECKING:
     from tests.makers import Ask, MakePair, MakeRecord

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.verdicts import BreakEven, break_evens
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.bisection import next_to_try, read_candidates
 from cudnn_sweep.analysis.comparison import Comparison, Side, compare, find_side, suggestion
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.store import Store
 
 if TYPE_CHECKING:
     from tests.makers import MakeRecord

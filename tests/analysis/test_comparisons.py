@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.storing.schema import RunRecord
 
 if TYPE_CHECKING:
     from tests.makers import Ask, MakeRecord

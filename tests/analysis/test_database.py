@@ -10,7 +10,7 @@ from scipy import stats
 from cudnn_sweep.analysis.database import LOCKED, Database, open_database
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.prelude import prelude_sql
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.store import Store
 
 NOT_A_SELECT = [
     "copy (select 1) to '{store}/new.parquet'",

@@ -24,7 +24,8 @@ from cudnn_sweep.analysis.nightly.history import read_history
 from cudnn_sweep.analysis.queries import Value, load_query, query_names
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.sheets import sheets
-from cudnn_sweep.analysis.schema import (
+from cudnn_sweep.analysis.settings import as_text, config_name, texts_in, texts_of, usual_texts
+from cudnn_sweep.analysis.storing.schema import (
     RunRecord,
     SettingValue,
     arrow_schema,
@@ -32,8 +33,7 @@ from cudnn_sweep.analysis.schema import (
     settings,
     to_table,
 )
-from cudnn_sweep.analysis.settings import as_text, config_name, texts_in, texts_of, usual_texts
-from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.analysis.verdicts import verdicts
 from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
 from cudnn_sweep.orchestrator.showing.labels import config_label

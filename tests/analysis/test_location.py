@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.folder import open_folder
-from cudnn_sweep.analysis.location import Location
+from cudnn_sweep.analysis.storing.folder import open_folder
+from cudnn_sweep.analysis.storing.location import Location
 
 KEY = "SECRETSECRET"
 WITH_KEYS = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from cudnn_sweep.analysis.schema import RunRecord
+    from cudnn_sweep.analysis.storing.schema import RunRecord
     from tests.makers import Ask, MakePair
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from cudnn_sweep.analysis.database import Database, open_database
 from cudnn_sweep.analysis.queries import load_query, query_names
-from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.store import Store, open_store
 
 if TYPE_CHECKING:
     from tests.makers import MakePair

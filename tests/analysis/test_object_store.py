@@ -18,7 +18,7 @@ import pytest
 from cudnn_sweep.analysis import open_results
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.storing.store import Store, open_store
 
 if TYPE_CHECKING:
     from tests.makers import MakePair
@@ -93,7 +93,7 @@ def test_trials_are_found_again_loose_and_compacted(remote: Store) -> None:
 def test_a_question_is_answered_though_parts_are_merged_meanwhile(
     remote: Store, make_pair: MakePair, monkeypatch: pytest.MonkeyPatch, copied_rows: int
 ) -> None:
-    monkeypatch.setattr("cudnn_sweep.analysis.store.MANY_PARTS", 2)
+    monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 2)
     monkeypatch.setattr("cudnn_sweep.analysis.database.FEW_ROWS", copied_rows)
     remote.compact("night-1")
     with open_database(open_store(remote.location)) as database:

@@ -15,7 +15,7 @@ from cudnn_sweep.analysis.marked import COLUMN
 from cudnn_sweep.analysis.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.prelude import prelude_sql
 from cudnn_sweep.analysis.queries import load_query, own_queries, parse_query, query_names
-from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.storing.store import Store, open_store
 
 if TYPE_CHECKING:
     from tests.makers import MakePair

@@ -13,7 +13,7 @@ from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.generated import write_generated
 from cudnn_sweep.analysis.queries import query_names
 from cudnn_sweep.analysis.scale import measure_rivals, stored_bytes
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.store import open_store
 
 pytestmark = pytest.mark.measuring
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cudnn_sweep.analysis.database import open_database
-from cudnn_sweep.analysis.schema import (
+from cudnn_sweep.analysis.storing.schema import (
     SCHEMA_VERSION,
     arrow_schema,
     to_table,
 )
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.store import open_store
 
 if TYPE_CHECKING:
     from tests.makers import MakeRecord

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudnn_sweep.analysis import settings_sql
-from cudnn_sweep.analysis.schema import SCHEMA_VERSION, SettingValue
 from cudnn_sweep.analysis.settings import (
     as_text,
     besides_usual,
@@ -18,6 +17,7 @@ from cudnn_sweep.analysis.settings import (
     texts_in,
     usual_texts,
 )
+from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION, SettingValue
 
 SCALARS = {
     pa.bool_(): st.booleans(),
@@ -89,6 +89,6 @@ def test_a_config_is_called_by_what_pytorch_has_otherwise() -> None:
 
 
 def test_a_setting_is_no_newer_than_the_schema() -> None:
-    from cudnn_sweep.analysis.schema import settings as marked
+    from cudnn_sweep.analysis.storing.schema import settings as marked
 
     assert all(1 <= setting.since <= SCHEMA_VERSION for setting in marked().values())

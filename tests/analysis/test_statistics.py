@@ -12,7 +12,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 from cudnn_sweep.analysis.prelude import prelude_sql
 from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.simulation import made_rows, open_rows
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.store import open_store
 
 LEAST = np.log1p(0.03)
 # log ratios of 5 blocks: slower, faster, near the least effect, none, and so scattered that who knows

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs
 
-from cudnn_sweep.analysis import parquet
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.folder import Folder
-from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.storing import parquet
+from cudnn_sweep.analysis.storing.folder import Folder
+from cudnn_sweep.analysis.storing.store import Store, open_store
 
 if TYPE_CHECKING:
     from tests.makers import MakePair, MakeRecord
@@ -89,8 +89,8 @@ def test_killed_between_a_parts_rename_and_the_removals_nothing_is_lost_or_count
 def test_many_small_parts_become_one_and_a_large_one_stays(
     store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cudnn_sweep.analysis.store.MANY_PARTS", 3)
-    monkeypatch.setattr("cudnn_sweep.analysis.store.LARGE_PART", 4)
+    monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 3)
+    monkeypatch.setattr("cudnn_sweep.analysis.storing.store.LARGE_PART", 4)
     parts = []
     for number in range(8):
         store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
@@ -149,7 +149,7 @@ def test_files_that_the_compacting_process_wrote_are_not_read_again(
 def test_killed_while_parts_were_merged_nothing_is_lost_or_counted_twice(
     store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("cudnn_sweep.analysis.store.MANY_PARTS", 2)
+    monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 2)
     sweep = tmp_path / "results/sweep=night-1"
     for number in range(2):
         store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
@@ -170,7 +170,7 @@ def test_killed_while_parts_were_merged_nothing_is_lost_or_counted_twice(
 def test_a_question_is_answered_though_its_parts_are_merged_meanwhile(
     store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cudnn_sweep.analysis.store.MANY_PARTS", 2)
+    monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 2)
     sql = "select sum(steady_wall_ms) as total_ms from records"
     for number in range(2):
         store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))

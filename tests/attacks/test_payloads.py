@@ -18,7 +18,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.nightly.reports.write import write_reports
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.nightly.news import slack_body
 from cudnn_sweep.orchestrator.nightly.night_news import news_of

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cudnn_sweep.analysis.schema import RunRecord
+from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer

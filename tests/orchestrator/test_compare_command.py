@@ -7,7 +7,7 @@ from runpy import run_path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 
 MADE_UP = run_path(str(Path(__file__).parents[1] / "analysis" / "conftest.py"))

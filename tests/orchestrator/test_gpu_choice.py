@@ -19,7 +19,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.queries import load_query
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.analysis.verdicts import verdicts
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.launch_file import read_launch_file

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from cudnn_sweep.analysis import parquet
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.folder import LocalFolder
-from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.storing import parquet
+from cudnn_sweep.analysis.storing.folder import LocalFolder
+from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.recording.group_recorder import GroupRecorder
 
@@ -159,8 +159,8 @@ def test_a_reader_misses_none_though_records_come_while_others_are_compacted(
     record_of: RecordOf,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cudnn_sweep.analysis.store.MANY_PARTS", 3)
-    monkeypatch.setattr("cudnn_sweep.analysis.collector.COMPACT_EVERY", 4)
+    monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 3)
+    monkeypatch.setattr("cudnn_sweep.analysis.storing.collector.COMPACT_EVERY", 4)
     plan = plan_of("noop", replicates=30)
     session, reader = session_of(plan, SWEEP_ID, tmp_path), open_store(str(tmp_path))
     waiting = [record_of(session, trial) for trial in plan.trials]

@@ -18,9 +18,9 @@ from uuid import uuid4
 import pytest
 import ray
 
-from cudnn_sweep.analysis.progress import blocks_of
-from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.progress import blocks_of
+from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import ServerError, UnfinishedError
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.repeats import repeats_of

@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import pytest
 from typer.testing import CliRunner, Result
 
-from cudnn_sweep.analysis.progress import blocks_of, planned
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.progress import blocks_of, planned
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.planning.spec import suite_names
 from cudnn_sweep.orchestrator.process.client import ForkServer

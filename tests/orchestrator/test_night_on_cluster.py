@@ -20,7 +20,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.confirmation import LOOKS
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
-from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.known import SentJob
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.local_ray import LocalRay

@@ -25,8 +25,8 @@ from cudnn_sweep.analysis.cell_names import cell_name
 from cudnn_sweep.analysis.nightly.history import History, read_history
 from cudnn_sweep.analysis.nightly.outcome import Change, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
-from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError

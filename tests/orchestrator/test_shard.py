@@ -11,7 +11,7 @@ import pytest
 
 from cudnn_sweep.analysis.database import open_database
 from cudnn_sweep.analysis.queries import load_query
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
@@ -64,8 +64,8 @@ def test_recorders_of_two_shards_share_a_sweep_and_compact_it_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each makes parts of whatever lies there, the other's records too."""
-    monkeypatch.setattr("cudnn_sweep.analysis.store.MANY_PARTS", 3)
-    monkeypatch.setattr("cudnn_sweep.analysis.collector.COMPACT_EVERY", 3)
+    monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 3)
+    monkeypatch.setattr("cudnn_sweep.analysis.storing.collector.COMPACT_EVERY", 3)
     plan = plan_of("noop", replicates=14)
     session = session_of(plan, "shared", tmp_path)
 

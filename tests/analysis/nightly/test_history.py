@@ -9,7 +9,7 @@ import pytest
 from cudnn_sweep.analysis.nightly.history import changes, read_history
 from cudnn_sweep.analysis.nightly.machines import MACHINE
 from cudnn_sweep.analysis.nightly.outcome import Change
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.store import Store
 
 if TYPE_CHECKING:
     from tests.makers import MakeRecord

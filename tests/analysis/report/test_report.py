@@ -24,8 +24,8 @@ from cudnn_sweep.analysis.report.pictures import drawn_rows
 from cudnn_sweep.analysis.report.sheets import Sheet, plain
 from cudnn_sweep.analysis.report.single_file import escaped_json
 from cudnn_sweep.analysis.report.words import duration, number
-from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.analysis.store import Store, open_store
+from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.cli import app
 
 if TYPE_CHECKING:

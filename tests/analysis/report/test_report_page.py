@@ -18,7 +18,7 @@ from cudnn_sweep.analysis.report.figures.every import figures
 from cudnn_sweep.analysis.report.figures.palette import PAGE
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.pictures import drawn_rows
-from cudnn_sweep.analysis.store import open_store
+from cudnn_sweep.analysis.storing.store import open_store
 
 if TYPE_CHECKING:
     from tests.makers import MakePair

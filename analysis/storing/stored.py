@@ -7,9 +7,9 @@ from typing import Protocol
 import pyarrow as pa
 
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.location import Location
-from cudnn_sweep.analysis.snapshot import Snapshot, scanned
-from cudnn_sweep.analysis.store import SWEEP, Store, open_store
+from cudnn_sweep.analysis.storing.location import Location
+from cudnn_sweep.analysis.storing.snapshot import Snapshot, scanned
+from cudnn_sweep.analysis.storing.store import SWEEP, Store, open_store
 
 DEPTH = 3  # folders below a location in which stores are looked for
 NAMED = 8  # of them

@@ -1,7 +1,7 @@
 """What one row of the results says: `RunRecord`, the Arrow schema made from it, and its documentation.
 
 One flat row a trial. A unit is part of the column's name; a column that does not apply is null.
-`python -m cudnn_sweep.analysis.schema` prints the data dictionary that docs/records.md holds.
+`python -m cudnn_sweep.analysis.storing.schema` prints the data dictionary that docs/records.md holds.
 """
 
 from collections.abc import Iterator, Mapping

@@ -15,8 +15,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from cudnn_sweep.analysis.errors import StoreError, TornFileError
-from cudnn_sweep.analysis.folder import Folder
-from cudnn_sweep.analysis.schema import arrow_schema
+from cudnn_sweep.analysis.storing.folder import Folder
+from cudnn_sweep.analysis.storing.schema import arrow_schema
 
 UNREADABLE = (OSError, pa.ArrowException)  # pyarrow reports damaged bytes as either
 GROUP_ROWS = 5000  # read at a time by one core: about 12 MB of samples

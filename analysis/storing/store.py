@@ -18,12 +18,12 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis import parquet
 from cudnn_sweep.analysis.errors import StoreError, TornFileError
-from cudnn_sweep.analysis.folder import Folder, open_folder
-from cudnn_sweep.analysis.progress import StoredTrial, SweepState, counting, sweep_states
-from cudnn_sweep.analysis.schema import RunRecord, to_table
-from cudnn_sweep.analysis.snapshot import TRIALS, Snapshot, SnapshotReader, joined
+from cudnn_sweep.analysis.storing import parquet
+from cudnn_sweep.analysis.storing.folder import Folder, open_folder
+from cudnn_sweep.analysis.storing.progress import StoredTrial, SweepState, counting, sweep_states
+from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
+from cudnn_sweep.analysis.storing.snapshot import TRIALS, Snapshot, SnapshotReader, joined
 
 Answer = TypeVar("Answer")
 

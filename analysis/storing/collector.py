@@ -4,8 +4,8 @@ from collections import defaultdict
 from threading import Lock
 
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.schema import RunRecord
-from cudnn_sweep.analysis.store import Store
+from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.store import Store
 
 COMPACT_EVERY = 500  # trials: a query over 5,000 loose files takes 0.65 s, compacted 0.03 s
 

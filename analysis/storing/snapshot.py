@@ -10,10 +10,10 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from cudnn_sweep.analysis import parquet
 from cudnn_sweep.analysis.errors import TornFileError
-from cudnn_sweep.analysis.folder import Folder
-from cudnn_sweep.analysis.schema import arrow_schema
+from cudnn_sweep.analysis.storing import parquet
+from cudnn_sweep.analysis.storing.folder import Folder
+from cudnn_sweep.analysis.storing.schema import arrow_schema
 
 TRIALS = "trials"  # the folder of the loose files, below a sweep's
 

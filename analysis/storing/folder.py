@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from cudnn_sweep.analysis.errors import StoreError, TornFileError
-from cudnn_sweep.analysis.location import Location
+from cudnn_sweep.analysis.storing.location import Location
 
 TEMPORARY_SUFFIX = ".tmp"
 DELAYED_OPEN = "allow_delayed_open"  # pyarrow's name for sending a small object in one request

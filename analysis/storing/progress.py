@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from cudnn_sweep.analysis.snapshot import Snapshot
+from cudnn_sweep.analysis.storing.snapshot import Snapshot
 
 # Of a split block: one that is split each time has a cause that repeats do not mend.
 MOST_REPEATS = 2
