@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, TypeVar
 
-from cudnn_sweep.analysis.database import open_database
-from cudnn_sweep.analysis.queries import Value, load_query
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.storing.stored import Stored
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.storing.stored import Stored
 
 CellRow: TypeAlias = Mapping[str, Any]

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 
-from cudnn_sweep.analysis.database import open_database
-from cudnn_sweep.analysis.queries import Value
-from cudnn_sweep.analysis.settings import ALWAYS_SAID, usual_texts
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.queries import Value
+from cudnn_sweep.analysis.asking.settings import ALWAYS_SAID, usual_texts
 from cudnn_sweep.analysis.storing.stored import Stored
 
 CONFIGS = """

@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from cudnn_sweep.analysis.asking.formats import plain_column, readable
+from cudnn_sweep.analysis.asking.queries import NamedQuery
+from cudnn_sweep.analysis.asking.settings import config_name, texts_of
 from cudnn_sweep.analysis.cell_names import CELLS, brief_names, names_apart
-from cudnn_sweep.analysis.formats import plain_column, readable
 from cudnn_sweep.analysis.printable import printable
-from cudnn_sweep.analysis.queries import NamedQuery
-from cudnn_sweep.analysis.settings import config_name, texts_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cudnn_sweep.analysis.database import Database
+    from cudnn_sweep.analysis.asking.database import Database
 
 CELL, CONFIG = "cell", "config"
 COLUMN = re.compile(r"(?P<name>\w+)(?:\[(?P<low>\w+) (?P<high>\w+)\])?")

@@ -7,8 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from cudnn_sweep.analysis.errors import AnalysisError, StoreError
-from cudnn_sweep.analysis.queries import (
+from cudnn_sweep.analysis.asking.queries import (
     NamedQuery,
     Value,
     load_query,
@@ -17,6 +16,7 @@ from cudnn_sweep.analysis.queries import (
     query_names,
     readable_queries,
 )
+from cudnn_sweep.analysis.errors import AnalysisError, StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +74,7 @@ class Results:
         return self._ask(parse_query("the SQL given", text), values)
 
     def _ask(self, asked: NamedQuery, values: dict[str, Value]) -> Answer:
-        from cudnn_sweep.analysis.database import left_out, open_database
+        from cudnn_sweep.analysis.asking.database import left_out, open_database
 
         every = asked.values(values) if asked.parameters else values
         with open_database(self._store) as database:
@@ -125,7 +125,7 @@ class Answer:
         return f"<answer of {self._size()}>"
 
     def _repr_html_(self) -> str:
-        from cudnn_sweep.analysis.formats import plain_rows, readable
+        from cudnn_sweep.analysis.asking.formats import plain_rows, readable
 
         rows = [[readable(value) for value in row] for row in plain_rows(self._table[:SHOWN_ROWS])]
         head = _html_row("th", self._table.column_names)

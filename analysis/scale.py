@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cudnn_sweep.analysis.asked_alone import ALL_COLUMNS, CELL, SOME_COLUMNS, Asked
+from cudnn_sweep.analysis.asking.queries import query_names
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.queries import query_names
 from cudnn_sweep.analysis.results import open_results
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cudnn_sweep.analysis.answers import answer
-from cudnn_sweep.analysis.formats import two_digits
-from cudnn_sweep.analysis.queries import Value
+from cudnn_sweep.analysis.asking.formats import two_digits
+from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.store import Store
 
 CellKey: TypeAlias = tuple[str, str, str, str | None]

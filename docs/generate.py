@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from runpy import run_path
 
-from cudnn_sweep.analysis.dictionary import questions_dictionary
+from cudnn_sweep.analysis.asking.dictionary import questions_dictionary
 from cudnn_sweep.analysis.storing.schema import data_dictionary
 from cudnn_sweep.orchestrator.reference.page import launch_file_page
 from cudnn_sweep.orchestrator.reference.python import python_page

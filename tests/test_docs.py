@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from cudnn_sweep.analysis.queries import load_query, query_names
+from cudnn_sweep.analysis.asking.queries import load_query, query_names
 from cudnn_sweep.orchestrator.cli import app
 
 ROOT = Path(__file__).parent.parent

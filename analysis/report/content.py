@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from cudnn_sweep.analysis.asking.database import Database, open_database
+from cudnn_sweep.analysis.asking.queries import NamedQuery, Value, load_query, parse_query
 from cudnn_sweep.analysis.contrast import Contrast
-from cudnn_sweep.analysis.database import Database, open_database
-from cudnn_sweep.analysis.queries import NamedQuery, Value, load_query, parse_query
 from cudnn_sweep.analysis.report.cells import ReportCell, named
 from cudnn_sweep.analysis.storing.stored import Stored
 from cudnn_sweep.analysis.time_shares import TimeShare

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.formats import escaped, to_markdown
+from cudnn_sweep.analysis.asking.formats import escaped, to_markdown
 from cudnn_sweep.analysis.report.payload import ComparedWords, Payload
 from cudnn_sweep.analysis.report.sheets import Sheet
 

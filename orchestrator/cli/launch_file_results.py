@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from cudnn_sweep.analysis.database import Database
+    from cudnn_sweep.analysis.asking.database import Database
     from cudnn_sweep.analysis.storing.stored import Stored
 
 ResultsOption = Annotated[
@@ -34,7 +34,7 @@ def open_results(named: Sequence[str] | None) -> "Stored":
 @contextmanager
 def asking(store: "Stored") -> "Iterator[Database]":
     """Damaged files are named at the end, whatever came of it: those too that a question came upon."""
-    from cudnn_sweep.analysis.database import open_database
+    from cudnn_sweep.analysis.asking.database import open_database
 
     with open_database(store) as database:
         try:
@@ -44,7 +44,7 @@ def asking(store: "Stored") -> "Iterator[Database]":
 
 
 def warn_of(torn_files: Iterable[str]) -> None:
-    from cudnn_sweep.analysis.database import left_out
+    from cudnn_sweep.analysis.asking.database import left_out
 
     for torn in torn_files:
         typer.echo(f"warning: {left_out(torn)}", err=True)

@@ -16,8 +16,8 @@ from cudnn_sweep.orchestrator.cli.writing import writing
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cudnn_sweep.analysis.database import Database
-    from cudnn_sweep.analysis.queries import NamedQuery, Value
+    from cudnn_sweep.analysis.asking.database import Database
+    from cudnn_sweep.analysis.asking.queries import NamedQuery, Value
     from cudnn_sweep.analysis.storing.stored import Stored
 
 # A question's own parameters are further options: `sweep query helps_or_hurts --min-effect 0.05`.
@@ -85,7 +85,7 @@ def query(
 
 def _explained(asked: "NamedQuery") -> str:
     """Its parameters and its columns, which no store is needed for."""
-    from cudnn_sweep.analysis.dictionary import columns_explained
+    from cudnn_sweep.analysis.asking.dictionary import columns_explained
 
     parts = [asked.question]
     if asked.notes:
@@ -102,7 +102,7 @@ def _explained(asked: "NamedQuery") -> str:
 
 
 def _print_questions() -> None:
-    from cudnn_sweep.analysis.queries import (
+    from cudnn_sweep.analysis.asking.queries import (
         load_query,
         own_queries,
         query_names,
@@ -131,7 +131,7 @@ def _parameter_lines(asked: "NamedQuery") -> list[str]:
 
 
 def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[str]) -> None:
-    from cudnn_sweep.analysis.prelude import prelude_sql
+    from cudnn_sweep.analysis.asking.prelude import prelude_sql
 
     statements = asked.prepared(asked.parse_values(_given(options))) if asked else ""
     if not all(each.folder.is_local for each in store.stores):
@@ -141,7 +141,7 @@ def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[st
 
 def _asked(question: str | None) -> "NamedQuery":
     """The question meant by a name, a path ending in .sql, or SQL (which has white space in it)."""
-    from cudnn_sweep.analysis.queries import (
+    from cudnn_sweep.analysis.asking.queries import (
         load_query,
         own_queries,
         parse_query,
@@ -234,7 +234,7 @@ def _width(output: Path | None) -> int | None:
 
 
 def deliver(answer: "pa.Table", format: Format, output: Path | None) -> None:
-    from cudnn_sweep.analysis import formats
+    from cudnn_sweep.analysis.asking import formats
     from cudnn_sweep.orchestrator.cli.drawing import draw
 
     match format:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from cudnn_sweep.analysis.asking.settings import config_name
 from cudnn_sweep.analysis.nightly.judge import Candidate
-from cudnn_sweep.analysis.settings import config_name
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import Suspect
 from cudnn_sweep.orchestrator.planning.contrast import settings_of
 from cudnn_sweep.orchestrator.planning.plan import Plan

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from cudnn_sweep.analysis.settings import config_name, texts_of
+from cudnn_sweep.analysis.asking.settings import config_name, texts_of
 from cudnn_sweep.analysis.storing.schema import RunRecord, settings
 from cudnn_sweep.orchestrator.planning.session import Session
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from rich.table import Table
 from rich.text import Text
 
-from cudnn_sweep.analysis.formats import two_digits
-from cudnn_sweep.analysis.settings import besides_usual, texts_in
+from cudnn_sweep.analysis.asking.formats import two_digits
+from cudnn_sweep.analysis.asking.settings import besides_usual, texts_in
 from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 
 WIDE = 125

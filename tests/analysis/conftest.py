@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cudnn_sweep.analysis.database import open_database
-from cudnn_sweep.analysis.queries import Value, load_query
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.storing.schema import (
     SCHEMA_VERSION,
     ColdShape,

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.simulation import made_rows, open_rows
 from cudnn_sweep.analysis.storing.schema import ColdShape, RunRecord
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.database import LOCKED, Database, open_database
+from cudnn_sweep.analysis.asking.database import LOCKED, Database, open_database
+from cudnn_sweep.analysis.asking.prelude import prelude_sql
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.prelude import prelude_sql
 from cudnn_sweep.analysis.storing.store import Store
 
 NOT_A_SELECT = [

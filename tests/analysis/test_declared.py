@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from cudnn_sweep.analysis.declared import declared
+from cudnn_sweep.analysis.asking.declared import declared
 
 
 @pytest.fixture

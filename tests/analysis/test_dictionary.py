@@ -2,9 +2,9 @@
 
 import pytest
 
-from cudnn_sweep.analysis.database import open_database
-from cudnn_sweep.analysis.dictionary import SHARED, answer_columns, meaning
-from cudnn_sweep.analysis.queries import load_query, query_names
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.dictionary import SHARED, answer_columns, meaning
+from cudnn_sweep.analysis.asking.queries import load_query, query_names
 from cudnn_sweep.analysis.storing.store import open_store
 
 

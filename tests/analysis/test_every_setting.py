@@ -17,14 +17,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from cudnn_sweep.analysis.asking.database import Database, open_database
+from cudnn_sweep.analysis.asking.queries import Value, load_query, query_names
+from cudnn_sweep.analysis.asking.settings import (
+    as_text,
+    config_name,
+    texts_in,
+    texts_of,
+    usual_texts,
+)
 from cudnn_sweep.analysis.comparison import compare
 from cudnn_sweep.analysis.contrast import TWINS, Contrast, stored_contrasts
-from cudnn_sweep.analysis.database import Database, open_database
 from cudnn_sweep.analysis.nightly.history import read_history
-from cudnn_sweep.analysis.queries import Value, load_query, query_names
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.sheets import sheets
-from cudnn_sweep.analysis.settings import as_text, config_name, texts_in, texts_of, usual_texts
 from cudnn_sweep.analysis.storing.schema import (
     RunRecord,
     SettingValue,

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cudnn_sweep.analysis import formats
+from cudnn_sweep.analysis.asking import formats
 
 TABLE = pa.table(
     {

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cudnn_sweep.analysis.database import Database, open_database
-from cudnn_sweep.analysis.queries import load_query, query_names
+from cudnn_sweep.analysis.asking.database import Database, open_database
+from cudnn_sweep.analysis.asking.queries import load_query, query_names
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
 

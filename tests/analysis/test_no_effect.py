@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cudnn_sweep.analysis.database import Database, open_database
-from cudnn_sweep.analysis.queries import Value
+from cudnn_sweep.analysis.asking.database import Database, open_database
+from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.analysis.verdicts import break_evens, verdicts

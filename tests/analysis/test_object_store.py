@@ -16,7 +16,7 @@ from urllib.error import URLError
 import pytest
 
 from cudnn_sweep.analysis import open_results
-from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.storing.store import Store, open_store
 
@@ -94,7 +94,7 @@ def test_a_question_is_answered_though_parts_are_merged_meanwhile(
     remote: Store, make_pair: MakePair, monkeypatch: pytest.MonkeyPatch, copied_rows: int
 ) -> None:
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 2)
-    monkeypatch.setattr("cudnn_sweep.analysis.database.FEW_ROWS", copied_rows)
+    monkeypatch.setattr("cudnn_sweep.analysis.asking.database.FEW_ROWS", copied_rows)
     remote.compact("night-1")
     with open_database(open_store(remote.location)) as database:
         if not copied_rows:  # a copy stays as it was at the first question

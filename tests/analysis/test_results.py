@@ -10,7 +10,7 @@ import polars
 import pytest
 
 from cudnn_sweep.analysis import AnalysisError, Results, open_results
-from cudnn_sweep.analysis.queries import query_names
+from cudnn_sweep.analysis.asking.queries import query_names
 from cudnn_sweep.analysis.storing.store import Store
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -9,9 +9,9 @@ import pytest
 
 from cudnn_sweep.analysis import open_results
 from cudnn_sweep.analysis.asked_alone import ask_alone
+from cudnn_sweep.analysis.asking.queries import query_names
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.generated import write_generated
-from cudnn_sweep.analysis.queries import query_names
 from cudnn_sweep.analysis.scale import measure_rivals, stored_bytes
 from cudnn_sweep.analysis.storing.store import open_store
 
@@ -23,7 +23,7 @@ MOST_BYTES = 1_500_000_000  # about 350 MB, most of it the imports
 ASK_EVERYTHING = """
 import json, resource, sys, time
 from cudnn_sweep.analysis import open_results
-from cudnn_sweep.analysis.queries import query_names
+from cudnn_sweep.analysis.asking.queries import query_names
 results, asked = open_results(sys.argv[1]), {}
 for name in query_names():
     began_s = time.process_time()  # of all threads, whatever else the machine does

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.storing.schema import (
     SCHEMA_VERSION,
     arrow_schema,

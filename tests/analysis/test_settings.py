@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cudnn_sweep.analysis import settings_sql
-from cudnn_sweep.analysis.settings import (
+from cudnn_sweep.analysis.asking import settings_sql
+from cudnn_sweep.analysis.asking.settings import (
     as_text,
     besides_usual,
     config_name,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.noise import (
     NOT_PROMISED,
     PROMISED,
@@ -12,7 +13,6 @@ from cudnn_sweep.analysis.noise import (
     log_times,
     log_turns,
 )
-from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.simulation import (
     EMPTY_SCATTER,
     Figures,

@@ -9,8 +9,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import DescrStatsW
 
-from cudnn_sweep.analysis.prelude import prelude_sql
-from cudnn_sweep.analysis.queries import load_query
+from cudnn_sweep.analysis.asking.prelude import prelude_sql
+from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.simulation import made_rows, open_rows
 from cudnn_sweep.analysis.storing.store import open_store
 

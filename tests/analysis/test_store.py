@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs
 
-from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.storing import parquet
 from cudnn_sweep.analysis.storing.folder import Folder

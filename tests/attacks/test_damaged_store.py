@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.database import open_database
-from cudnn_sweep.analysis.prelude import prelude_sql
-from cudnn_sweep.analysis.queries import load_query
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.prelude import prelude_sql
+from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing import parquet
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.running.run_sweep import open_results

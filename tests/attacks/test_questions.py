@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from cudnn_sweep.analysis import formats
-from cudnn_sweep.analysis.database import Database, open_database
+from cudnn_sweep.analysis.asking import formats
+from cudnn_sweep.analysis.asking.database import Database, open_database
+from cudnn_sweep.analysis.asking.queries import Value, load_query, query_names
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.queries import Value, load_query, query_names
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.cli.drawing import draw

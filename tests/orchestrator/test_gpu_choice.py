@@ -17,8 +17,8 @@ from ray._private.node import Node
 from ray._private.parameter import RayParams
 from rich.console import Console
 
-from cudnn_sweep.analysis.database import open_database
-from cudnn_sweep.analysis.queries import load_query
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.analysis.verdicts import verdicts
 from cudnn_sweep.cluster.errors import LaunchFileError

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cudnn_sweep.analysis.database import open_database
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.nightly.confirmation import LOOKS, Confirmation, confirm
-from cudnn_sweep.analysis.queries import load_query
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import ServerError, SpecError
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import (

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from cudnn_sweep.analysis.declared import declared
+from cudnn_sweep.analysis.asking.declared import declared
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.nightly import reports as here
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series

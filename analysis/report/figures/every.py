@@ -1,6 +1,6 @@
 """The figures in the order in which a report shows them."""
 
-from cudnn_sweep.analysis.declared import declared
+from cudnn_sweep.analysis.asking.declared import declared
 from cudnn_sweep.analysis.report import figures as folder
 from cudnn_sweep.analysis.report.figures.figure import Chart, Figure
 from cudnn_sweep.analysis.report.figures.palette import Palette

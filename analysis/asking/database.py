@@ -13,12 +13,12 @@ from threading import Thread
 import duckdb
 import pyarrow as pa
 
+from cudnn_sweep.analysis.asking.prelude import RECORDS_VIEW, REPEATED_KEYS, macros_in
+from cudnn_sweep.analysis.asking.queries import Value
+from cudnn_sweep.analysis.asking.settings_sql import with_config
+from cudnn_sweep.analysis.asking.spill_folder import spill_folder
+from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.prelude import RECORDS_VIEW, REPEATED_KEYS, macros_in
-from cudnn_sweep.analysis.queries import Value
-from cudnn_sweep.analysis.settings_sql import with_config
-from cudnn_sweep.analysis.spill_folder import spill_folder
-from cudnn_sweep.analysis.sql_text import literal
 from cudnn_sweep.analysis.storing.store import LISTINGS
 from cudnn_sweep.analysis.storing.stored import Stored
 

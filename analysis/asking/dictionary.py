@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.database import Database, open_database
-from cudnn_sweep.analysis.queries import NamedQuery, load_query, query_names
+from cudnn_sweep.analysis.asking.database import Database, open_database
+from cudnn_sweep.analysis.asking.queries import NamedQuery, load_query, query_names
 from cudnn_sweep.analysis.storing.schema import arrow_schema
 from cudnn_sweep.analysis.storing.store import open_store
 

@@ -5,9 +5,9 @@ A question says `config`, a struct of every setting that the view `records` has 
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.settings import PLAIN
-from cudnn_sweep.analysis.sql_text import literal
-from cudnn_sweep.analysis.sql_types import sql_type
+from cudnn_sweep.analysis.asking.settings import PLAIN
+from cudnn_sweep.analysis.asking.sql_text import literal
+from cudnn_sweep.analysis.asking.sql_types import sql_type
 from cudnn_sweep.analysis.storing.schema import arrow_schema, settings
 
 QUOTED_MACRO = f"""\

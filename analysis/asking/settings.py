@@ -2,7 +2,7 @@
 
 A setting is a column of `records` that analysis/storing/schema.py marks as one. Trials are compared by this
 text, so that it is never ambiguous: what is no plain word stands in quotes. SQL writes the same
-(analysis/settings_sql.py).
+(analysis/asking/settings_sql.py).
 """
 
 import re

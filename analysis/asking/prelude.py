@@ -4,10 +4,10 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from cudnn_sweep.analysis.question_macros import question_macros
-from cudnn_sweep.analysis.settings_sql import settings_macros, with_config
-from cudnn_sweep.analysis.sql_text import literal
-from cudnn_sweep.analysis.sql_types import sql_type
+from cudnn_sweep.analysis.asking.question_macros import question_macros
+from cudnn_sweep.analysis.asking.settings_sql import settings_macros, with_config
+from cudnn_sweep.analysis.asking.sql_text import literal
+from cudnn_sweep.analysis.asking.sql_types import sql_type
 from cudnn_sweep.analysis.storing.schema import arrow_schema
 from cudnn_sweep.analysis.storing.store import SWEEP, Store
 from cudnn_sweep.analysis.storing.stored import Stored

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from cudnn_sweep.analysis.asking.json_value import json_value
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.json_value import json_value
 from cudnn_sweep.analysis.printable import printable
 from cudnn_sweep.analysis.storing import parquet
 

@@ -18,8 +18,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TypeAlias
 
+from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.sql_text import literal
 
 Value: TypeAlias = str | float | int | bool | None
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from cudnn_sweep.analysis.queries import NamedQuery, QueryParameter, load_query, query_names
-from cudnn_sweep.analysis.sql_text import literal
+from cudnn_sweep.analysis.asking.queries import NamedQuery, QueryParameter, load_query, query_names
+from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.storing.schema import arrow_schema
 
 OTHER_COLUMNS = ("launch",)  # of questions, not of `records`
