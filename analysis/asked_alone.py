@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from cudnn_sweep.analysis.answering.results import open_results
 from cudnn_sweep.analysis.asking.queries import load_query
-from cudnn_sweep.analysis.results import open_results
 
 if TYPE_CHECKING:
     import pandas as pd

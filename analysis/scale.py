@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from cudnn_sweep.analysis.answering.results import open_results
 from cudnn_sweep.analysis.asked_alone import ALL_COLUMNS, CELL, SOME_COLUMNS, Asked
 from cudnn_sweep.analysis.asking.queries import query_names
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.results import open_results
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

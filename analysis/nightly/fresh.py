@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in
-from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.analysis.nightly.history import (
     SOFTWARE_AND_COMMIT,
     differences,

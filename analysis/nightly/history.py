@@ -6,11 +6,11 @@ from datetime import date
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from cudnn_sweep.analysis.answering.cell_names import CELLS, whole_names
+from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.asking.settings import besides_usual, config_name, texts_in
-from cudnn_sweep.analysis.cell_names import CELLS, whole_names
-from cudnn_sweep.analysis.contrast import Contrast
 from cudnn_sweep.analysis.nightly.machines import MACHINE, machines_of, parts_of
 from cudnn_sweep.analysis.nightly.outcome import Change, Machine, NightPoint, Series, SeriesKey
 from cudnn_sweep.analysis.storing.schema import columns_of

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cudnn_sweep.analysis.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 
 MetricName: TypeAlias = Literal[
     "steady_wall",

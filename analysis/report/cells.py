@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.cell_names import ID_CHARACTERS, Words, words_apart
-from cudnn_sweep.analysis.verdicts import CellKey
+from cudnn_sweep.analysis.answering.cell_names import ID_CHARACTERS, Words, words_apart
+from cudnn_sweep.analysis.answering.verdicts import CellKey
 
 GROUPED = ("direction", "precision", "layout")
 ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")

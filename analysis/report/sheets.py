@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, Verdict
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in, texts_of
 from cudnn_sweep.analysis.report import words
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
-from cudnn_sweep.analysis.verdicts import BreakEven, CellKey, Verdict
 
 Scalar: TypeAlias = str | float | int | bool | None
 Row: TypeAlias = Mapping[str, Scalar]

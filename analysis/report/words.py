@@ -4,9 +4,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, Verdict, undecided_lines
 from cudnn_sweep.analysis.asking.formats import two_digits
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
-from cudnn_sweep.analysis.verdicts import BreakEven, CellKey, Verdict, undecided_lines
 
 VERDICTS = ("fails", "helps", "hurts", "equivalent", "inconclusive", "no_effect", "not_measured")
 CACHES = ("empty", "warm")

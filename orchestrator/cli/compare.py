@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cudnn_sweep.analysis.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, asking, open_results
 from cudnn_sweep.orchestrator.cli.query import Format, deliver
 

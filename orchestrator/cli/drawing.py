@@ -19,7 +19,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cudnn_sweep.analysis.marked import MarkedColumn
+    from cudnn_sweep.analysis.answering.marked import MarkedColumn
 
 ROOM = (
     38  # columns of a terminal that names get before the last of more than LEAST_SHOWN columns do

@@ -192,7 +192,7 @@ def _answer(
     output: Path | None,
     all_columns: bool,
 ) -> None:
-    from cudnn_sweep.analysis.marked import marked_columns
+    from cudnn_sweep.analysis.answering.marked import marked_columns
 
     values = asked.parse_values(_given(options))
     with asking(store) as database:

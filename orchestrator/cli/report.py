@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cudnn_sweep.analysis.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ResultsOption,
     open_results,
@@ -57,7 +57,7 @@ def report(
 
     Charts need the extra: pip install 'cudnn-sweep\[report]'. Markdown and JSON do without.
     """
-    from cudnn_sweep.analysis.contrast import Contrast, stored_contrasts
+    from cudnn_sweep.analysis.answering.contrast import Contrast, stored_contrasts
     from cudnn_sweep.analysis.report.content import gather
     from cudnn_sweep.analysis.report.delivery import export_charts
     from cudnn_sweep.analysis.report.payload import payload

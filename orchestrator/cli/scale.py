@@ -97,9 +97,9 @@ def _print_costs(costs: "list[Costs]") -> None:
 def _measure(folder: Path, trials: int, samples: int, repeats: int) -> None:
     from rich.console import Console
 
+    from cudnn_sweep.analysis.answering.results import open_results
     from cudnn_sweep.analysis.asking.queries import query_names
     from cudnn_sweep.analysis.generated import write_generated
-    from cudnn_sweep.analysis.results import open_results
     from cudnn_sweep.analysis.scale import measure_questions, measure_rivals, stored_bytes
     from cudnn_sweep.analysis.storing.store import open_store
     from cudnn_sweep.orchestrator.showing.steps import steps

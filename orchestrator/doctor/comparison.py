@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from cudnn_sweep.analysis.min_effect import MIN_EFFECT
-from cudnn_sweep.analysis.verdicts import Verdict
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.orchestrator.doctor.check import Check
 
 MANY = 100  # replicates: beyond, the estimate says no more than that the machine is unfit

@@ -6,10 +6,10 @@ from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
-from cudnn_sweep.analysis.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.analysis.verdicts import Verdict, verdicts
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.comparison import check_comparison, comparisons
 from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.contrast import Contrast
+from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import asdict
 
+from cudnn_sweep.analysis.answering.contrast import Contrast, contrasts_among
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, break_evens, verdicts
 from cudnn_sweep.analysis.asking.settings import texts_of
-from cudnn_sweep.analysis.contrast import Contrast, contrasts_among
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.analysis.verdicts import BreakEven, Verdict, break_evens, verdicts
 from cudnn_sweep.workloads.config import CudnnConfig
 
 

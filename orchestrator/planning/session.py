@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cudnn_sweep.analysis.contrast import Contrast
+from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 from cudnn_sweep.orchestrator.planning.plan import Plan

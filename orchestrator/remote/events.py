@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from cudnn_sweep.analysis.contrast import Contrast
+from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.process.protocol import EXACT

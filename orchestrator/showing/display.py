@@ -14,8 +14,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.verdicts import Verdict
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.recording.hopeless import cause

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from cudnn_sweep.analysis.answering.cell_names import CellRow, names_apart
 from cudnn_sweep.analysis.asking.settings import config_name
-from cudnn_sweep.analysis.cell_names import CellRow, names_apart
 from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.planning.contrast import settings_of
 from cudnn_sweep.orchestrator.planning.plan import Trial

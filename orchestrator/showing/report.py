@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from cudnn_sweep.analysis.cell_names import cell_words
+from cudnn_sweep.analysis.answering.cell_names import cell_words
 from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.sweep_choice import Wish

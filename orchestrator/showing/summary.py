@@ -8,11 +8,11 @@ from typing import Self
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.cell_names import stored_names
+from cudnn_sweep.analysis.answering.cell_names import stored_names
+from cudnn_sweep.analysis.answering.time_shares import TimeShare, time_shares
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, undecided_lines
 from cudnn_sweep.analysis.storing.progress import planned
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.analysis.time_shares import TimeShare, time_shares
-from cudnn_sweep.analysis.verdicts import BreakEven, Verdict, undecided_lines
 from cudnn_sweep.orchestrator.planning.contrast import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session

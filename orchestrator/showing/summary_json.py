@@ -3,8 +3,8 @@
 import json
 from dataclasses import asdict
 
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
 from cudnn_sweep.analysis.asking.json_value import json_value
-from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 from cudnn_sweep.orchestrator.showing.summary import Summary
 
 

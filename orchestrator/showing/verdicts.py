@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from rich.table import Table
 from rich.text import Text
 
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
 from cudnn_sweep.analysis.asking.formats import two_digits
 from cudnn_sweep.analysis.asking.settings import besides_usual, texts_in
-from cudnn_sweep.analysis.verdicts import BreakEven, Verdict
 
 WIDE = 125
 WIDEST = 100.0  # times its low end: an interval beyond it says no more than that

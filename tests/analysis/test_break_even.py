@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, break_evens
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.analysis.verdicts import BreakEven, break_evens
 
 if TYPE_CHECKING:
     from tests.makers import MakePair

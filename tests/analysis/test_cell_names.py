@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.analysis.cell_names import cell_name, stored_names, whole_names
+from cudnn_sweep.analysis.answering.cell_names import cell_name, stored_names, whole_names
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.showing.labels import as_row, cell_labels

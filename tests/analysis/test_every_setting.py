@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from cudnn_sweep.analysis.answering.contrast import TWINS, Contrast, stored_contrasts
+from cudnn_sweep.analysis.answering.verdicts import verdicts
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value, load_query, query_names
 from cudnn_sweep.analysis.asking.settings import (
@@ -27,7 +29,6 @@ from cudnn_sweep.analysis.asking.settings import (
     usual_texts,
 )
 from cudnn_sweep.analysis.comparison import compare
-from cudnn_sweep.analysis.contrast import TWINS, Contrast, stored_contrasts
 from cudnn_sweep.analysis.nightly.history import read_history
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.sheets import sheets
@@ -40,7 +41,6 @@ from cudnn_sweep.analysis.storing.schema import (
     to_table,
 )
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.analysis.verdicts import verdicts
 from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
 from cudnn_sweep.orchestrator.showing.labels import config_label
 from cudnn_sweep.workloads import environment

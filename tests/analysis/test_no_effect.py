@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cudnn_sweep.analysis.answering.verdicts import break_evens, verdicts
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.analysis.verdicts import break_evens, verdicts
 
 if TYPE_CHECKING:
     from tests.makers import MakePair, MakeRecord

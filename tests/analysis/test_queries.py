@@ -9,12 +9,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from cudnn_sweep.analysis.answering.marked import COLUMN
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.prelude import prelude_sql
 from cudnn_sweep.analysis.asking.queries import load_query, own_queries, parse_query, query_names
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.marked import COLUMN
-from cudnn_sweep.analysis.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.storing.store import Store, open_store
 
 if TYPE_CHECKING:

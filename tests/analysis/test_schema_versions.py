@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cudnn_sweep.analysis.answering.verdicts import verdicts
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.prelude import prelude_sql
 from cudnn_sweep.analysis.asking.queries import load_query, query_names
 from cudnn_sweep.analysis.storing.parquet import encode
 from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.analysis.verdicts import verdicts
 
 if TYPE_CHECKING:
     from tests.makers import MakePair

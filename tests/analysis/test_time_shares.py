@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cudnn_sweep.analysis.answering.time_shares import TimeShare, time_shares
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.analysis.time_shares import TimeShare, time_shares
 
 if TYPE_CHECKING:
     from tests.makers import MakeRecord

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from cudnn_sweep.analysis.answering.verdicts import Verdict, undecided_lines, verdicts
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.analysis.verdicts import Verdict, undecided_lines, verdicts
 
 if TYPE_CHECKING:
     from tests.makers import MakePair

@@ -17,10 +17,10 @@ from ray._private.node import Node
 from ray._private.parameter import RayParams
 from rich.console import Console
 
+from cudnn_sweep.analysis.answering.verdicts import verdicts
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.analysis.verdicts import verdicts
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.local_ray import OBJECT_STORE_BYTES

@@ -21,7 +21,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from cudnn_sweep.analysis.cell_names import cell_name
+from cudnn_sweep.analysis.answering.cell_names import cell_name
 from cudnn_sweep.analysis.nightly.history import History, read_history
 from cudnn_sweep.analysis.nightly.outcome import Change, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+from cudnn_sweep.analysis.answering.marked import MarkedColumn, marked_columns
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import load_query
-from cudnn_sweep.analysis.marked import MarkedColumn, marked_columns
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.analysis.verdicts import Verdict, verdicts
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from cudnn_sweep.analysis.answering.verdicts import verdicts
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.analysis.verdicts import verdicts
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
 from cudnn_sweep.orchestrator.planning.repeats import repeats_of
 from cudnn_sweep.orchestrator.planning.session import Session

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from cudnn_sweep.analysis.answering.verdicts import contrast_states, verdicts
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.analysis.verdicts import contrast_states, verdicts
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.fake.fake import FakeEffect, FakeNoise, FakeScript

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner, Result
 
-from cudnn_sweep.analysis.contrast import Contrast
+from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html, as_json, as_markdown
 from cudnn_sweep.analysis.report.figures.every import figures

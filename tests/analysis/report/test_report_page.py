@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from cudnn_sweep.analysis.contrast import Contrast
+from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html
 from cudnn_sweep.analysis.report.figures.every import figures

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from cudnn_sweep.analysis.answering.cell_names import CELLS, brief_names, names_apart
 from cudnn_sweep.analysis.asking.formats import plain_column, readable
 from cudnn_sweep.analysis.asking.queries import NamedQuery
 from cudnn_sweep.analysis.asking.settings import config_name, texts_of
-from cudnn_sweep.analysis.cell_names import CELLS, brief_names, names_apart
 from cudnn_sweep.analysis.printable import printable
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cudnn_sweep.analysis.answers import answer
+from cudnn_sweep.analysis.answering.answers import answer
 from cudnn_sweep.analysis.storing.store import Store
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cudnn_sweep.analysis.answers import answer
+from cudnn_sweep.analysis.answering.answers import answer
 from cudnn_sweep.analysis.asking.formats import two_digits
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.store import Store
