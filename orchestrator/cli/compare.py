@@ -9,7 +9,7 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, aski
 from cudnn_sweep.orchestrator.cli.query import Format, deliver
 
 if TYPE_CHECKING:
-    from cudnn_sweep.analysis.comparison import Comparison
+    from cudnn_sweep.analysis.comparing.comparison import Comparison
 
 FOR_PEOPLE = (Format.TABLE, Format.MARKDOWN)  # the others' output holds the rows and nothing else
 
@@ -33,8 +33,8 @@ def compare(
     GPU's model or UUID, or a date (UTC); KIND=NAME, as torch=2.11.0, where that is not clear. Trials that
     ran in one block are compared in pairs, others by Welch's t. Wall and device time have a verdict each.
     """
-    from cudnn_sweep.analysis.bisection import read_candidates
-    from cudnn_sweep.analysis.comparison import compare as compare_sides
+    from cudnn_sweep.analysis.comparing.bisection import read_candidates
+    from cudnn_sweep.analysis.comparing.comparison import compare as compare_sides
     from cudnn_sweep.analysis.errors import QueryError
 
     format = Format.JSON if json else format
@@ -59,7 +59,7 @@ def _head(found: "Comparison") -> list[str]:
 
 
 def _end(found: "Comparison", candidates: list[str]) -> list[str]:
-    from cudnn_sweep.analysis.comparison import suggestion
+    from cudnn_sweep.analysis.comparing.comparison import suggestion
 
     if not found.rows.num_rows:
         return ["No cell and config was measured on both sides."]

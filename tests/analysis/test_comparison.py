@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.bisection import next_to_try, read_candidates
-from cudnn_sweep.analysis.comparison import Comparison, Side, compare, find_side, suggestion
+from cudnn_sweep.analysis.comparing.bisection import next_to_try, read_candidates
+from cudnn_sweep.analysis.comparing.comparison import (
+    Comparison,
+    Side,
+    compare,
+    find_side,
+    suggestion,
+)
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.store import Store
 

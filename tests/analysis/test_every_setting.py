@@ -28,7 +28,7 @@ from cudnn_sweep.analysis.asking.settings import (
     texts_of,
     usual_texts,
 )
-from cudnn_sweep.analysis.comparison import compare
+from cudnn_sweep.analysis.comparing.comparison import compare
 from cudnn_sweep.analysis.nightly.history import read_history
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.sheets import sheets

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from cudnn_sweep.analysis.asking.database import Database
-from cudnn_sweep.analysis.bisection import next_to_try
+from cudnn_sweep.analysis.comparing.bisection import next_to_try
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import columns_of
 
