@@ -9,8 +9,8 @@ import typer
 from cudnn_sweep.orchestrator.cli.commands import Command, Group
 
 if TYPE_CHECKING:
-    from cudnn_sweep.analysis.asked_alone import Asked
-    from cudnn_sweep.analysis.scale import Rival
+    from cudnn_sweep.analysis.proving.asked_alone import Asked
+    from cudnn_sweep.analysis.proving.scale import Rival
     from cudnn_sweep.orchestrator.proving.controllers import Busy
     from cudnn_sweep.orchestrator.proving.one_controller import Costs
 
@@ -99,8 +99,8 @@ def _measure(folder: Path, trials: int, samples: int, repeats: int) -> None:
 
     from cudnn_sweep.analysis.answering.results import open_results
     from cudnn_sweep.analysis.asking.queries import query_names
-    from cudnn_sweep.analysis.generated import write_generated
-    from cudnn_sweep.analysis.scale import measure_questions, measure_rivals, stored_bytes
+    from cudnn_sweep.analysis.proving.generated import write_generated
+    from cudnn_sweep.analysis.proving.scale import measure_questions, measure_rivals, stored_bytes
     from cudnn_sweep.analysis.storing.store import open_store
     from cudnn_sweep.orchestrator.showing.steps import steps
 

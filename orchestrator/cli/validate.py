@@ -9,7 +9,7 @@ from cudnn_sweep.orchestrator.cli.commands import Command, Group
 from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
-    from cudnn_sweep.analysis.simulation import Figures
+    from cudnn_sweep.analysis.proving.simulation import Figures
 
 CELLS = 4000  # the coverage is then known within 0.4%
 BLOCKS = [5, 8]
@@ -73,7 +73,7 @@ def statistics(
     """
     from rich.console import Console
 
-    from cudnn_sweep.analysis.simulation import (
+    from cudnn_sweep.analysis.proving.simulation import (
         LEAST_FEWER,
         simulate,
         simulate_until_decided,
@@ -125,9 +125,9 @@ def nights(
     """
     from rich.console import Console
 
-    from cudnn_sweep.analysis.nightly.detection_figures import save_histories, simulate_nights
-    from cudnn_sweep.analysis.nightly.realities import REALITIES, try_realities
-    from cudnn_sweep.analysis.nightly.simulated_nights import HELD_TO_TARGETS, OTHERS
+    from cudnn_sweep.analysis.proving.detection_figures import save_histories, simulate_nights
+    from cudnn_sweep.analysis.proving.realities import REALITIES, try_realities
+    from cudnn_sweep.analysis.proving.simulated_nights import HELD_TO_TARGETS, OTHERS
     from cudnn_sweep.orchestrator.proving import nights as table
     from cudnn_sweep.orchestrator.showing.steps import counted
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from cudnn_sweep.analysis.nightly.detection_figures import (
+from cudnn_sweep.analysis.proving.detection_figures import (
     LEAST_FOUND,
     MOST_FALSE,
     OTHER_STEPS,
@@ -12,14 +12,14 @@ from cudnn_sweep.analysis.nightly.detection_figures import (
     NightFigures,
     Rule,
 )
-from cudnn_sweep.analysis.nightly.realities import (
+from cudnn_sweep.analysis.proving.realities import (
     AGAIN,
     GROUP,
     IN_TIME,
     Reality,
     RealityFigures,
 )
-from cudnn_sweep.analysis.simulation import Share
+from cudnn_sweep.analysis.proving.simulation import Share
 
 LEGEND = """\
 A step of 5% where nothing else is said; what is found in percent.

@@ -2,7 +2,13 @@
 
 from collections.abc import Sequence
 
-from cudnn_sweep.analysis.simulation import EMPTY_TARGET, TARGETS, EmptyCaches, Figures, Share
+from cudnn_sweep.analysis.proving.simulation import (
+    EMPTY_TARGET,
+    TARGETS,
+    EmptyCaches,
+    Figures,
+    Share,
+)
 
 LEGEND = """\
 In percent, ± one Monte-Carlo standard error. none, 3%, 5%, 8%: cells with that true effect. found:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.simulation import made_rows, open_rows
+from cudnn_sweep.analysis.proving.simulation import made_rows, open_rows
 from cudnn_sweep.analysis.storing.schema import ColdShape, RunRecord
 
 if TYPE_CHECKING:

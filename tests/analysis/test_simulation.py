@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from cudnn_sweep.analysis.asking.queries import load_query
-from cudnn_sweep.analysis.noise import (
+from cudnn_sweep.analysis.proving.noise import (
     NOT_PROMISED,
     PROMISED,
     QUIET,
@@ -13,7 +13,7 @@ from cudnn_sweep.analysis.noise import (
     log_times,
     log_turns,
 )
-from cudnn_sweep.analysis.simulation import (
+from cudnn_sweep.analysis.proving.simulation import (
     EMPTY_SCATTER,
     Figures,
     Share,

@@ -11,7 +11,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 
 from cudnn_sweep.analysis.asking.prelude import prelude_sql
 from cudnn_sweep.analysis.asking.queries import load_query
-from cudnn_sweep.analysis.simulation import made_rows, open_rows
+from cudnn_sweep.analysis.proving.simulation import made_rows, open_rows
 from cudnn_sweep.analysis.storing.store import open_store
 
 LEAST = np.log1p(0.03)

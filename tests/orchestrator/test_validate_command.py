@@ -3,12 +3,11 @@ from functools import cache
 import pytest
 from typer.testing import CliRunner
 
-from cudnn_sweep.analysis import simulation
-from cudnn_sweep.analysis.nightly import detection_figures, realities
-from cudnn_sweep.analysis.nightly.realities import REALITIES
-from cudnn_sweep.analysis.nightly.simulated_nights import HELD_TO_TARGETS, OTHERS
-from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED
-from cudnn_sweep.analysis.simulation import EMPTY_BLOCKS, EMPTY_SCATTER
+from cudnn_sweep.analysis.proving import detection_figures, realities, simulation
+from cudnn_sweep.analysis.proving.noise import NOT_PROMISED, PROMISED
+from cudnn_sweep.analysis.proving.realities import REALITIES
+from cudnn_sweep.analysis.proving.simulated_nights import HELD_TO_TARGETS, OTHERS
+from cudnn_sweep.analysis.proving.simulation import EMPTY_BLOCKS, EMPTY_SCATTER
 from cudnn_sweep.orchestrator.cli import app
 
 FEW_NIGHTS = ["validate", "nights", "--series", "20", "--nights", "30"]

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.nightly.detection import (
+from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, NO_CANDIDATE, screen
+from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
+from cudnn_sweep.analysis.proving.detection import (
     Screened,
     all_knowing,
     by_pairs,
@@ -15,11 +17,9 @@ from cudnn_sweep.analysis.nightly.detection import (
     pair_ratios,
     screened,
 )
-from cudnn_sweep.analysis.nightly.detection_figures import Rate, histories, save_histories
-from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, NO_CANDIDATE, screen
-from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
-from cudnn_sweep.analysis.nightly.realities import REALITIES
-from cudnn_sweep.analysis.nightly.simulated_nights import (
+from cudnn_sweep.analysis.proving.detection_figures import Rate, histories, save_histories
+from cudnn_sweep.analysis.proving.realities import REALITIES
+from cudnn_sweep.analysis.proving.simulated_nights import (
     HELD_TO_TARGETS,
     OTHERS,
     NightNoise,

@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.detection import Known, Screened, by_waiting
 from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, Measured, Night
 from cudnn_sweep.analysis.nightly.judge import screen_all, settle
 from cudnn_sweep.analysis.nightly.memory import Memory, in_tonights_way, remembered
@@ -19,7 +18,8 @@ from cudnn_sweep.analysis.nightly.outcome import (
     Series,
     SeriesKey,
 )
-from cudnn_sweep.analysis.nightly.realities import (
+from cudnn_sweep.analysis.proving.detection import Known, Screened, by_waiting
+from cudnn_sweep.analysis.proving.realities import (
     GROUP,
     ONE_COMMON,
     REALITIES,

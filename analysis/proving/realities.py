@@ -9,17 +9,17 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.detection import Alerts, Known, Screened, by_waiting
 from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, NO_CANDIDATE, Array, Mask, Places
 from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
 from cudnn_sweep.analysis.nightly.shared import are_alike, are_most
-from cudnn_sweep.analysis.nightly.simulated_nights import (
+from cudnn_sweep.analysis.proving.detection import Alerts, Known, Screened, by_waiting
+from cudnn_sweep.analysis.proving.simulated_nights import (
     FRESH,
     PROCESSES,
     Histories,
     NightNoise,
 )
-from cudnn_sweep.analysis.simulation import LEEWAY
+from cudnn_sweep.analysis.proving.simulation import LEEWAY
 
 NIGHTS = 90  # of a reality in which something changes
 STILL_NIGHTS = 60  # of one in which nothing does: false alerts are counted over as many

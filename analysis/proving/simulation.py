@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value, load_query
-from cudnn_sweep.analysis.noise import NOT_PROMISED, PROMISED, Array, Noise, log_times, log_turns
+from cudnn_sweep.analysis.proving.noise import (
+    NOT_PROMISED,
+    PROMISED,
+    Array,
+    Noise,
+    log_times,
+    log_turns,
+)
 from cudnn_sweep.analysis.storing import parquet
 from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION, arrow_schema, settings
 from cudnn_sweep.analysis.storing.store import open_store
