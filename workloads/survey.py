@@ -2,9 +2,9 @@
 
 from dataclasses import MISSING, dataclass, fields
 
-from cudnn_sweep.workloads.environment import Environment, capture_environment
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.expand import RegimeParameter, WorkloadFacts
+from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from cudnn_sweep.workloads.parameters import parameter_types
 from cudnn_sweep.workloads.regime import ShapeRegime, own_regime_type
 
@@ -21,7 +21,7 @@ class Survey:
 
 def survey_machine(names: list[str]) -> Survey:
     """Raises WorkloadError for a workload that is not there."""
-    from cudnn_sweep.workloads.gpu import seen_gpus
+    from cudnn_sweep.workloads.hardware.gpu import seen_gpus
 
     seen = seen_gpus()
     return Survey(

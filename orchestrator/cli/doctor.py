@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from cudnn_sweep.orchestrator.doctor.check import Check
-    from cudnn_sweep.workloads.measuring.monitor import MonitorKind
+    from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 
 PLAIN_WIDTH = 100  # columns where the output is no terminal
 STATE_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
@@ -76,7 +76,7 @@ def doctor(
 def _source(name: str) -> "MonitorKind":
     from typing import get_args
 
-    from cudnn_sweep.workloads.measuring.monitor import MonitorKind
+    from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 
     sources: tuple[MonitorKind, ...] = get_args(MonitorKind)
     for source in sources:

@@ -13,8 +13,8 @@ from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
-from cudnn_sweep.workloads.environment import processor
-from cudnn_sweep.workloads.measuring.monitor import MonitorKind
+from cudnn_sweep.workloads.hardware.environment import processor
+from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.survey import Survey
 
 

@@ -19,8 +19,8 @@ from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.measurement import MeasureSpec
-from cudnn_sweep.workloads.measuring.monitor import MonitorKind
 from cudnn_sweep.workloads.measuring.warnings import ADVICE
 from cudnn_sweep.workloads.suite import BatchByDevice, CellAxes, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey

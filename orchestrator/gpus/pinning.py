@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cudnn_sweep.orchestrator.gpus.cpu_topology import Core, node_of_gpu, read_cores, show_cpus
-from cudnn_sweep.workloads.listed_gpus import listed_gpus
+from cudnn_sweep.workloads.hardware.listed_gpus import listed_gpus
 
 FEW = 2  # cores; a slot that has more gives one up where else none were left for Ray and the driver
 

@@ -13,7 +13,7 @@ from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.shard import Shard
 from cudnn_sweep.orchestrator.planning.standing import is_over
-from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.hardware.environment import Environment
 
 Here: TypeAlias = Mapping[str, Environment]  # by software; the launch's own is the empty one
 

@@ -30,7 +30,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
     line_of,
     parts_of,
 )
-from cudnn_sweep.workloads.environment import our_version
+from cudnn_sweep.workloads.hardware.environment import our_version
 from cudnn_sweep.workloads.turns import Said, Turn
 
 SERVER = "cudnn_sweep.orchestrator.process.server"

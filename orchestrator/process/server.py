@@ -35,7 +35,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
     line_of,
     parts_of,
 )
-from cudnn_sweep.workloads.environment import our_version
+from cudnn_sweep.workloads.hardware.environment import our_version
 
 IMPORTED_BY_TORCH_LATE = (
     "torch.fx.experimental.symbolic_shapes",  # by the first backward pass, 1.3 s
@@ -147,7 +147,7 @@ def _import_all(*, late: bool) -> None:
         with suppress(ModuleNotFoundError):  # not every release of torch has it
             import_module(module)
     import_module("cudnn_sweep.orchestrator.process.child")
-    import_module("cudnn_sweep.workloads.gpu")
+    import_module("cudnn_sweep.workloads.hardware.gpu")
     bundled_workloads()
     regime_types()
     state_types()

@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.remote.node import Node, NodeReport, Unfit
-from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.hardware.environment import Environment
 
 NODES_S = 600.0  # a cloud's machine takes minutes
 ANSWER_S = 180.0  # a first import of torch from a network disk takes a minute

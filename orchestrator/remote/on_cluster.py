@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.remote.request import JobRequest, SessionJob, Surv
 from cudnn_sweep.orchestrator.remote.status import pull_records
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 

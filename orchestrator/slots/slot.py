@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.slots.block import BeginTrial, Block, Running
-from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
 

@@ -43,8 +43,8 @@ from cudnn_sweep.analysis.storing.schema import (
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
 from cudnn_sweep.orchestrator.showing.labels import config_label
-from cudnn_sweep.workloads import environment
 from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.hardware import environment
 
 if TYPE_CHECKING:
     from tests.makers import MakePair

@@ -24,8 +24,8 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, Status, 
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.environment import Environment, capture_environment
 from cudnn_sweep.workloads.expand import expand_cells
+from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, workload_names
 

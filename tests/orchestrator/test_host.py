@@ -34,7 +34,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import run_rounds, session_for
 from cudnn_sweep.orchestrator.slots.block import BeginTrial
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.slots.tune_host import Host, SlotMaker, Slots
-from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.hardware.environment import Environment
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan, Need

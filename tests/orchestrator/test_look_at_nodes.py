@@ -7,7 +7,7 @@ import pytest
 
 from cudnn_sweep.orchestrator.remote import nodes
 from cudnn_sweep.orchestrator.remote.node import NodeReport
-from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
 NOW_S = 1_000_000.0

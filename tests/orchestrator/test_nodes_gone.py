@@ -3,7 +3,7 @@
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.these_nodes import left_of
 from cudnn_sweep.orchestrator.slots.nodes_gone import GONE_S, LOOKS, NodesGone
-from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
 NODES = {"a1": "w1 (10.0.0.1)", "a2": "w2 (10.0.0.2)"}

@@ -20,7 +20,7 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.recording.record import NOT_COLUMNS, PARTS
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.measurement import Measurement, MeasureSpec
 
 if TYPE_CHECKING:

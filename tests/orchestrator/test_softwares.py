@@ -29,7 +29,7 @@ from cudnn_sweep.orchestrator.process.protocol import REQUEST, Request, SurveyJo
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.slots import slot
 from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec
 

@@ -19,7 +19,7 @@ from cudnn_sweep.orchestrator.recording.hopeless import Hopeless, cause, configs
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, UNFINISHED, end_of
 from cudnn_sweep.orchestrator.showing.summary import Summary
-from cudnn_sweep.workloads.environment import Environment
+from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName
 
 if TYPE_CHECKING:

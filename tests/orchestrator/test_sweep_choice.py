@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.planning.plan import Plan, narrow
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice, Wish, choose_sweep
-from cudnn_sweep.workloads.environment import Environment, capture_environment
+from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RecordOf

@@ -8,11 +8,11 @@ import pynvml
 import pytest
 import torch
 
-from cudnn_sweep.workloads.environment import Environment, capture_environment
-from cudnn_sweep.workloads.gpu import SeenGpu, gpu_uuid, read_gpu, seen_gpus
-from cudnn_sweep.workloads.listed_gpus import chosen_slices, listed_gpus, uuid_of_slice
-from cudnn_sweep.workloads.measuring.monitor import GpuReading
-from cudnn_sweep.workloads.measuring.nvml import NvmlGpu, NvmlMonitor
+from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
+from cudnn_sweep.workloads.hardware.gpu import SeenGpu, gpu_uuid, read_gpu, seen_gpus
+from cudnn_sweep.workloads.hardware.listed_gpus import chosen_slices, listed_gpus, uuid_of_slice
+from cudnn_sweep.workloads.hardware.monitor import GpuReading
+from cudnn_sweep.workloads.hardware.nvml import NvmlGpu, NvmlMonitor
 
 A100, SLICE = "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB MIG 3g.20gb"
 CARDS = {"GPU-aa": ["MIG-a1", "MIG-a2"], "GPU-bb": ["MIG-b1"], "GPU-cc": []}

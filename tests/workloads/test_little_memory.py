@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.measuring import cuda_driver
+from cudnn_sweep.workloads.hardware import cuda_driver
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.state import make_state
 from cudnn_sweep.workloads.workload import TimedStep, find_workload

@@ -12,16 +12,16 @@ import pynvml
 import pytest
 import torch
 
-from cudnn_sweep.workloads.measurement import GpuTelemetry
-from cudnn_sweep.workloads.measuring.monitor import (
+from cudnn_sweep.workloads.hardware.monitor import (
     CALM,
     SCRIPTS,
     FakeMonitor,
     GpuReading,
     MonitorKind,
 )
-from cudnn_sweep.workloads.measuring.nvml import THROTTLE_REASONS, NvmlGpu, NvmlMonitor
-from cudnn_sweep.workloads.measuring.open_monitor import open_monitor
+from cudnn_sweep.workloads.hardware.nvml import THROTTLE_REASONS, NvmlGpu, NvmlMonitor
+from cudnn_sweep.workloads.hardware.open_monitor import open_monitor
+from cudnn_sweep.workloads.measurement import GpuTelemetry
 from cudnn_sweep.workloads.measuring.telemetry import CHOSEN_CLOCKS, INTERVAL_S, Telemetry
 from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName
 
@@ -256,8 +256,8 @@ def test_a_gpu_is_read_without_its_user() -> None:
     others = int(torch.cuda.is_initialized())  # this very process, where other tests used the GPU
     code = (
         "import torch\n"
-        "from cudnn_sweep.workloads.gpu import gpu_uuid\n"
-        "from cudnn_sweep.workloads.measuring.open_monitor import open_monitor\n"
+        "from cudnn_sweep.workloads.hardware.gpu import gpu_uuid\n"
+        "from cudnn_sweep.workloads.hardware.open_monitor import open_monitor\n"
         "torch.zeros(1, device='cuda')\n"
         "monitor = open_monitor('nvml', gpu_uuid(0))\n"
         "reading = monitor.read()\n"

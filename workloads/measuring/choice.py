@@ -6,14 +6,14 @@ from statistics import median
 
 import torch
 
-from cudnn_sweep.workloads.measurement import Choice, KernelLaunch
-from cudnn_sweep.workloads.measuring.cuda_driver import (
+from cudnn_sweep.workloads.hardware.cuda_driver import (
     DriverError,
     GraphNode,
     count_captured,
     graph_nodes,
     set_enabled,
 )
+from cudnn_sweep.workloads.measurement import Choice, KernelLaunch
 from cudnn_sweep.workloads.measuring.cuda_graph import (
     CannotCapture,
     Graph,

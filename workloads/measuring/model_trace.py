@@ -8,8 +8,8 @@ from typing import Any, cast
 import torch
 from torch._prims_common import suggest_memory_format
 
-from cudnn_sweep.workloads.environment import processor
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.hardware.environment import processor
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.models.module import ALLOWED, Source, is_source, make_module
 from cudnn_sweep.workloads.precision import Precision, find_precision

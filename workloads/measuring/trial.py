@@ -10,7 +10,8 @@ from pathlib import Path
 from time import perf_counter
 
 from cudnn_sweep.workloads.cell import Cell
-from cudnn_sweep.workloads.gpu import gpu_uuid
+from cudnn_sweep.workloads.hardware.gpu import gpu_uuid
+from cudnn_sweep.workloads.hardware.open_monitor import open_monitor
 from cudnn_sweep.workloads.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.measuring.calibration import calibrate
 from cudnn_sweep.workloads.measuring.choice import read_choice, routes_at
@@ -20,7 +21,6 @@ from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.measuring.loops import Loop
 from cudnn_sweep.workloads.measuring.made_shapes import MadeShapes
-from cudnn_sweep.workloads.measuring.open_monitor import open_monitor
 from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
 from cudnn_sweep.workloads.measuring.roofline import note_roofline
 from cudnn_sweep.workloads.measuring.steady import loss_of, measure_closed, measure_open

@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.measuring import cuda_driver
+from cudnn_sweep.workloads.hardware import cuda_driver
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.state import State
 from cudnn_sweep.workloads.workload import Setting, TimedStep

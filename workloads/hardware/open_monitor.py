@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from cudnn_sweep.workloads.measuring.monitor import SCRIPTS, FakeMonitor, Monitor, MonitorKind
-from cudnn_sweep.workloads.measuring.nvml import NvmlGpu, NvmlMonitor
+from cudnn_sweep.workloads.hardware.monitor import SCRIPTS, FakeMonitor, Monitor, MonitorKind
+from cudnn_sweep.workloads.hardware.nvml import NvmlGpu, NvmlMonitor
 
 
 def open_monitor(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pynvml
 import torch
 
-from cudnn_sweep.workloads.listed_gpus import chosen_slices, listed_gpus, uuid_of_slice
-from cudnn_sweep.workloads.measuring.nvml import NvmlGpu
+from cudnn_sweep.workloads.hardware.listed_gpus import chosen_slices, listed_gpus, uuid_of_slice
+from cudnn_sweep.workloads.hardware.nvml import NvmlGpu
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 MIG = " MIG "  # in names, before a slice's profile

@@ -6,8 +6,8 @@ from typing import Any
 
 import pynvml
 
-from cudnn_sweep.workloads.listed_gpus import is_sliced
-from cudnn_sweep.workloads.measuring.monitor import GpuReading, MonitorKind
+from cudnn_sweep.workloads.hardware.listed_gpus import is_sliced
+from cudnn_sweep.workloads.hardware.monitor import GpuReading, MonitorKind
 
 # Bits of nvmlClocksEventReasons in nvml.h. GpuIdle is left out: it slows nothing that is measured.
 THROTTLE_REASONS = {

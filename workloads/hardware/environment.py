@@ -63,7 +63,7 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
     """
     import torch
 
-    from cudnn_sweep.workloads.gpu import read_gpu
+    from cudnn_sweep.workloads.hardware.gpu import read_gpu
 
     cuda = torch.cuda.is_available()
     gpu = read_gpu() if cuda else None
