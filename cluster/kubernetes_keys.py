@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, PositiveInt
 
-from cudnn_sweep.cluster.strict_yaml import STRICT
+from cudnn_sweep.cluster.strict.strict_yaml import STRICT
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 

@@ -15,9 +15,9 @@ import yaml  # type: ignore[import-untyped]
 
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.extra import require_cluster_extra
-from cudnn_sweep.cluster.mistakes import unknown_key
-from cudnn_sweep.cluster.strict_yaml import Document, check_part, read_document
-from cudnn_sweep.cluster.yaml_tree import Mistake
+from cudnn_sweep.cluster.strict.mistakes import unknown_key
+from cudnn_sweep.cluster.strict.strict_yaml import Document, check_part, read_document
+from cudnn_sweep.cluster.strict.yaml_tree import Mistake
 
 SWEEP = ("metadata", "sweep")
 OUR_OWN: dict[str, type] = {"cluster_name": str, "metadata": dict}  # without `provider`

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, PositiveFloat, model_validator
 
-from cudnn_sweep.cluster.strict_yaml import STRICT
+from cudnn_sweep.cluster.strict.strict_yaml import STRICT
 
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -10,9 +10,9 @@ from importlib.resources import files
 from typing import Any
 
 from cudnn_sweep.cluster.errors import LaunchFileError
-from cudnn_sweep.cluster.mistakes import unknown_key
-from cudnn_sweep.cluster.strict_yaml import Document
-from cudnn_sweep.cluster.yaml_tree import Mistake
+from cudnn_sweep.cluster.strict.mistakes import unknown_key
+from cudnn_sweep.cluster.strict.strict_yaml import Document
+from cudnn_sweep.cluster.strict.yaml_tree import Mistake
 
 
 def check_ray_part(document: Document, ray_part: Mapping[str, object]) -> None:

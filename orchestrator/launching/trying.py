@@ -13,7 +13,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
-from cudnn_sweep.cluster.strict_yaml import read_strict_text
+from cudnn_sweep.cluster.strict.strict_yaml import read_strict_text
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.contrast import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions

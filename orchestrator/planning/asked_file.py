@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from cudnn_sweep.cluster.strict_yaml import read_document
+from cudnn_sweep.cluster.strict.strict_yaml import read_document
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.spec import DEFAULT_RESULTS
 

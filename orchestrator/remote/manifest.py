@@ -16,7 +16,7 @@ from cudnn_sweep.cluster.launch_file import INSIDE, SWEEP, LaunchFile, read_laun
 from cudnn_sweep.cluster.manifests.nights import nightly_manifest
 from cudnn_sweep.cluster.manifests.ray_job import job_manifest
 from cudnn_sweep.cluster.manifests.resources import RESULTS_FOLDER, Run, to_yaml
-from cudnn_sweep.cluster.strict_yaml import plain_part, read_document
+from cudnn_sweep.cluster.strict.strict_yaml import plain_part, read_document
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of

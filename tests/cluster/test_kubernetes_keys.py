@@ -6,7 +6,7 @@ import pytest
 
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
-from cudnn_sweep.cluster.strict_yaml import read_strict
+from cudnn_sweep.cluster.strict.strict_yaml import read_strict
 
 WHOLE = {"namespace": "sweeps", "image": "registry/sweep:1", "workers": "2", "gpus": "1"}
 

@@ -6,7 +6,7 @@ import pytest
 
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
-from cudnn_sweep.cluster.strict_yaml import read_strict
+from cudnn_sweep.cluster.strict.strict_yaml import read_strict
 
 SECRET = "T0/B0/abc"
 URL = f"https://hooks.example/services/{SECRET}"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cudnn_sweep.cluster.errors import LaunchFileError
-from cudnn_sweep.cluster.strict_yaml import read_strict
+from cudnn_sweep.cluster.strict.strict_yaml import read_strict
 from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells

@@ -14,7 +14,7 @@ from uuid import uuid4
 from rich.console import Console
 
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.cluster.strict_yaml import read_strict
+from cudnn_sweep.cluster.strict.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD

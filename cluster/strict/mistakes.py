@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from cudnn_sweep.cluster.model_keys import allowed_keys
-from cudnn_sweep.cluster.yaml_tree import KeyPath, Mistake, Value
+from cudnn_sweep.cluster.strict.model_keys import allowed_keys
+from cudnn_sweep.cluster.strict.yaml_tree import KeyPath, Mistake, Value
 
 MAX_FOUND = 60  # characters of a value that are shown
 

@@ -14,8 +14,8 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.nodes import Node as YamlNode
 
 from cudnn_sweep.cluster.errors import LaunchFileError
-from cudnn_sweep.cluster.mistakes import explain
-from cudnn_sweep.cluster.yaml_tree import (
+from cudnn_sweep.cluster.strict.mistakes import explain
+from cudnn_sweep.cluster.strict.yaml_tree import (
     NOTHING,
     KeyPath,
     Mistake,
