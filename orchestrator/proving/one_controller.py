@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.cluster.janitor import processes_of
-from cudnn_sweep.cluster.local_nodes import more_nodes
-from cudnn_sweep.cluster.local_ray import LocalRay, local_ray
+from cudnn_sweep.cluster.local.janitor import processes_of
+from cudnn_sweep.cluster.local.local_nodes import more_nodes
+from cudnn_sweep.cluster.local.local_ray import LocalRay, local_ray
 from cudnn_sweep.orchestrator.planning.contrast import contrasts_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.session import Session, session_of

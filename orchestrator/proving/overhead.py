@@ -71,7 +71,7 @@ def measure_overhead(
     trials: int, training_trials: int, rivals: int, begins: Callable[[str], None]
 ) -> Overhead:
     """`rivals`: how many trials each of the two usual ways gets; 0 leaves them out. `begins` is told each part."""
-    from cudnn_sweep.cluster.local_ray import local_ray
+    from cudnn_sweep.cluster.local.local_ray import local_ray
 
     machine = _machine()
     with (

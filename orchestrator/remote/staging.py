@@ -18,7 +18,7 @@ FOLDERS = ("analysis", "cluster", "orchestrator", "workloads")
 NOT_TAKEN = shutil.ignore_patterns("__pycache__", "*.pyc")
 MOST_BYTES = 50 * 2**20  # of the user's own code: more is data, and slow to send
 
-# Each worker's. As on this machine: see cluster/local_ray.py; and Tune must not leave the job's folder.
+# Each worker's. As on this machine: see cluster/local/local_ray.py; and Tune must not leave the job's folder.
 VARIABLES = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",

@@ -68,7 +68,7 @@ class ThisMachine:
 
     @contextmanager
     def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
-        from cudnn_sweep.cluster.local_ray import local_ray
+        from cudnn_sweep.cluster.local.local_ray import local_ray
 
         gpus = len(machine.gpus)
         with (

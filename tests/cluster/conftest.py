@@ -12,7 +12,7 @@ import pytest
 HOLD_A_RAY = """
 import subprocess, time
 import ray
-from cudnn_sweep.cluster.local_ray import local_ray
+from cudnn_sweep.cluster.local.local_ray import local_ray
 
 @ray.remote
 class Worker:

@@ -9,8 +9,8 @@ import pytest
 import ray
 
 from cudnn_sweep.cluster.errors import LocalRayError
-from cudnn_sweep.cluster.local_ray import MAX_PARENT_BYTES, LocalRay, local_ray
-from cudnn_sweep.cluster.ray_probe import probe_ray
+from cudnn_sweep.cluster.local.local_ray import MAX_PARENT_BYTES, LocalRay, local_ray
+from cudnn_sweep.cluster.local.ray_probe import probe_ray
 
 pytestmark = pytest.mark.measuring
 
@@ -116,7 +116,7 @@ def test_no_slots_are_refused() -> None:
 
 
 def test_scratch_is_used_where_sockets_fit_in_its_name(tmp_path: Path) -> None:
-    from cudnn_sweep.cluster.local_ray import _parent
+    from cudnn_sweep.cluster.local.local_ray import _parent
 
     assert _parent(Path("/scratch/me")) == Path("/scratch/me")
     assert _parent(tmp_path / ("x" * 107)) != tmp_path / ("x" * 107)

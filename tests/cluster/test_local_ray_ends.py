@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import ray
 
-from cudnn_sweep.cluster import janitor
-from cudnn_sweep.cluster.local_ray import ABANDONED_S, TOKEN, _remove_abandoned, local_ray
+from cudnn_sweep.cluster.local import janitor
+from cudnn_sweep.cluster.local.local_ray import ABANDONED_S, TOKEN, _remove_abandoned, local_ray
 
 pytestmark = pytest.mark.measuring
 
@@ -83,7 +83,7 @@ def test_janitor_ends_what_outlives_its_grace(
     stray = subprocess.Popen(["sleep", "600"], env={janitor.MARKER: str(tmp_path)})
     code = f"""
 from pathlib import Path
-from cudnn_sweep.cluster import janitor
+from cudnn_sweep.cluster.local import janitor
 janitor.GRACE_S = 0.2
 janitor.main(Path({str(tmp_path)!r}))
 """

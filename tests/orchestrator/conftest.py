@@ -30,7 +30,7 @@ from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, workload_names
 
 if TYPE_CHECKING:
-    from cudnn_sweep.cluster.local_ray import LocalRay
+    from cudnn_sweep.cluster.local.local_ray import LocalRay
     from tests.makers import Look, MakePlan, RecordOf, RunTrial
 
 OURS = Path(__file__).parents[2]
@@ -157,7 +157,7 @@ def last_good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="package")
 def our_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRay]:
     """A Ray of our own with eight logical GPUs and a job server, whose jobs have another home."""
-    from cudnn_sweep.cluster.local_ray import local_ray
+    from cudnn_sweep.cluster.local.local_ray import local_ray
 
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:

@@ -4,7 +4,7 @@ import os
 from time import monotonic
 
 from cudnn_sweep.cluster.errors import LocalRayError
-from cudnn_sweep.cluster.local_ray import local_ray
+from cudnn_sweep.cluster.local.local_ray import local_ray
 
 TASK_TIMEOUT_S = 60.0  # a worker's start takes 1 s here, tens of seconds from a slow network disk
 

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import Any
 
-from cudnn_sweep.cluster import janitor
 from cudnn_sweep.cluster.errors import LocalRayError
-from cudnn_sweep.cluster.local_ray import OBJECT_STORE_BYTES, LocalRay
+from cudnn_sweep.cluster.local import janitor
+from cudnn_sweep.cluster.local.local_ray import OBJECT_STORE_BYTES, LocalRay
 
 UP_S = 60.0
 

@@ -21,8 +21,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cudnn_sweep.cluster import janitor
 from cudnn_sweep.cluster.errors import LocalRayError
+from cudnn_sweep.cluster.local import janitor
 
 # The longest socket that Ray makes in its folder, with a process number of 7 digits.
 SOCKET = "/r/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store"
