@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from cudnn_sweep.cluster.jobs import Jobs
-    from cudnn_sweep.cluster.known import SentJob
+    from cudnn_sweep.cluster.reach.jobs import Jobs
+    from cudnn_sweep.cluster.reach.known import SentJob
     from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster
 
 File = Annotated[Path, typer.Argument(help="The launch file that was launched.")]
@@ -69,7 +69,7 @@ def down(
 ) -> None:
     """End all nodes of FILE's cluster. Refuses while records lie on its head alone."""
     from cudnn_sweep.cluster.errors import ClusterError
-    from cudnn_sweep.cluster.launcher import take_down
+    from cudnn_sweep.cluster.reach.launcher import take_down
     from cudnn_sweep.orchestrator.remote.status import missing_here
 
     cluster = _cluster(file)

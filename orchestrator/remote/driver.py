@@ -18,7 +18,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.cluster.jobs import refuse_open_ray
+from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.remote.by_model import a_process_each, nodes_by_model, read_nodes
 from cudnn_sweep.orchestrator.remote.events import Ended

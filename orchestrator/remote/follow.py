@@ -11,7 +11,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.storing.collector import Collector
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.cluster.jobs import ENDED, Jobs
+from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.planning.contrast import verdicts_of
 from cudnn_sweep.orchestrator.recording.progress import Progress

@@ -13,11 +13,11 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.cluster.jobs import Jobs, answers_anybody, refuse_open_cluster
-from cudnn_sweep.cluster.known import KnownCluster, SentJob
 from cudnn_sweep.cluster.launch_file import LaunchFile
-from cudnn_sweep.cluster.launcher import bring_up, take_down, tunnel, workers_at_first
-from cudnn_sweep.cluster.secured import SecuredFile, make_token, mark_anew, secure
+from cudnn_sweep.cluster.reach.jobs import Jobs, answers_anybody, refuse_open_cluster
+from cudnn_sweep.cluster.reach.known import KnownCluster, SentJob
+from cudnn_sweep.cluster.reach.launcher import bring_up, take_down, tunnel, workers_at_first
+from cudnn_sweep.cluster.reach.secured import SecuredFile, make_token, mark_anew, secure
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions

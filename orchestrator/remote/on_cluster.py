@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.console import Console
 
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.cluster.jobs import ENDED, Jobs
-from cudnn_sweep.cluster.known import SentJob
+from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs
+from cudnn_sweep.cluster.reach.known import SentJob
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError

@@ -8,8 +8,8 @@ from cudnn_sweep.analysis.storing.collector import Collector
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.cluster.jobs import Jobs
-from cudnn_sweep.cluster.known import SentJob
+from cudnn_sweep.cluster.reach.jobs import Jobs
+from cudnn_sweep.cluster.reach.known import SentJob
 from cudnn_sweep.orchestrator.remote.events import Event, Progressed, Recorded, from_line
 
 LAST_LINES = 500  # a line is a record of about 12 KB, or, each second, how far a sweep is

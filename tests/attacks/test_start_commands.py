@@ -14,7 +14,7 @@ from rich.console import Console
 
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.cluster.secured import secure
+from cudnn_sweep.cluster.reach.secured import secure
 from cudnn_sweep.orchestrator.launching.destinations import cluster_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.remote import launch_there

@@ -1,7 +1,7 @@
 import pytest
 
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.cluster.jobs import refuse_open_ray
+from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
 
 
 @pytest.mark.parametrize("address", ["10.0.0.7:6379", "[fd00::7]:6379", "head.example:6379"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from cudnn_sweep.cluster.secured import EXPORT, REMOTE_MARK, REMOTE_TOKEN, make_token, secure
+from cudnn_sweep.cluster.reach.secured import EXPORT, REMOTE_MARK, REMOTE_TOKEN, make_token, secure
 
 TOKEN = Path("/home/me/.local/state/cudnn-sweep/mine/ray_token")
 HEAD_START = "/opt/venv/bin/ray start --head --port=6379 --dashboard-host=0.0.0.0"
