@@ -178,7 +178,7 @@ def test_table_in_the_readme_is_that_of_the_stored_results() -> None:
     from cudnn_sweep.analysis.answering.cell_names import stored_names
     from cudnn_sweep.analysis.answering.verdicts import break_evens, verdicts
     from cudnn_sweep.analysis.storing.store import open_store
-    from cudnn_sweep.orchestrator.showing.verdicts import (
+    from cudnn_sweep.orchestrator.showing.verdict_table import (
         payback_text,
         ratio_text,
         verdict_label,

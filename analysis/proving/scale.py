@@ -12,7 +12,7 @@ from pathlib import Path
 from cudnn_sweep.analysis.answering.results import open_results
 from cudnn_sweep.analysis.asking.queries import query_names
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.proving.asked_alone import ALL_COLUMNS, CELL, SOME_COLUMNS, Asked
+from cudnn_sweep.analysis.proving.question_timing import ALL_COLUMNS, CELL, SOME_COLUMNS, Asked
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +59,7 @@ def _quickest(
 
 
 def _ask(location: str, name: str) -> Asked:
-    command = [sys.executable, "-m", "cudnn_sweep.analysis.proving.asked_alone", location, name]
+    command = [sys.executable, "-m", "cudnn_sweep.analysis.proving.question_timing", location, name]
     told = subprocess.run(command, check=False, capture_output=True, text=True)
     if told.returncode:
         reason = told.stderr.strip().rpartition("\n")[2]

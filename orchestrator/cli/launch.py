@@ -104,7 +104,7 @@ def launch(
     from cudnn_sweep.orchestrator.planning.asked_file import asked_file
     from cudnn_sweep.orchestrator.planning.options import LaunchOptions, read_replicates
     from cudnn_sweep.orchestrator.planning.shard import read_shard
-    from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
+    from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
     from cudnn_sweep.orchestrator.showing.say import console_here, say
 
     wish = Wish(

@@ -86,8 +86,8 @@ def nightly(
         stand_by(lost=COULD_NOT_TELL)
     from cudnn_sweep.orchestrator.cli.program import program
     from cudnn_sweep.orchestrator.nightly.accepting import accept_change
+    from cudnn_sweep.orchestrator.nightly.baseline_pin import pin_baseline
     from cudnn_sweep.orchestrator.nightly.options import NightOptions
-    from cudnn_sweep.orchestrator.nightly.pinning import pin_baseline
     from cudnn_sweep.orchestrator.planning.night_name import read_date
     from cudnn_sweep.orchestrator.showing.say import console_here
 

@@ -9,7 +9,7 @@ import typer
 from cudnn_sweep.orchestrator.cli.commands import Command, Group
 
 if TYPE_CHECKING:
-    from cudnn_sweep.analysis.proving.asked_alone import Asked
+    from cudnn_sweep.analysis.proving.question_timing import Asked
     from cudnn_sweep.analysis.proving.scale import Rival
     from cudnn_sweep.orchestrator.proving.controllers import Busy
     from cudnn_sweep.orchestrator.proving.one_controller import Costs

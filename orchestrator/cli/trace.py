@@ -140,7 +140,7 @@ def _run(request: "TraceRequest") -> "Trace":
 def _show(found: "Trace", json: bool) -> None:
     from cudnn_sweep.orchestrator.planning.traced_suite import left_out
     from cudnn_sweep.orchestrator.showing.say import console_here
-    from cudnn_sweep.orchestrator.showing.trace import trace_table
+    from cudnn_sweep.orchestrator.showing.trace_table import trace_table
 
     if json:
         typer.echo(json_format.dumps(_as_json(found), indent=2))

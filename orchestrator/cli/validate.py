@@ -79,7 +79,7 @@ def statistics(
         simulate_until_decided,
         try_empty_caches,
     )
-    from cudnn_sweep.orchestrator.proving import simulation as table
+    from cudnn_sweep.orchestrator.proving import simulation_table as table
     from cudnn_sweep.orchestrator.showing.steps import counted
     from cudnn_sweep.workloads.suite import UntilDecided
 
@@ -128,7 +128,7 @@ def nights(
     from cudnn_sweep.analysis.proving.detection_figures import save_histories, simulate_nights
     from cudnn_sweep.analysis.proving.realities import REALITIES, try_realities
     from cudnn_sweep.analysis.proving.simulated_nights import HELD_TO_TARGETS, OTHERS
-    from cudnn_sweep.orchestrator.proving import nights as table
+    from cudnn_sweep.orchestrator.proving import nights_table as table
     from cudnn_sweep.orchestrator.showing.steps import counted
 
     if histories:

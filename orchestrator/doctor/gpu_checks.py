@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cudnn_sweep.orchestrator.doctor.check import Check
-from cudnn_sweep.orchestrator.gpus.pinning import pinning_of
+from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.hardware.open_monitor import open_monitor

@@ -15,14 +15,14 @@ from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict_text
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.contrast import break_evens_of, verdicts_of
+from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
+from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
 from cudnn_sweep.orchestrator.running.place import Place
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, Planned, Ran, plan_of, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.orchestrator.showing.verdicts import NOT_MEASURED, payback_text, ratio_text
+from cudnn_sweep.orchestrator.showing.verdict_table import NOT_MEASURED, payback_text, ratio_text
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.models.inputs import Inputs

@@ -27,8 +27,8 @@ from cudnn_sweep.analysis.nightly.outcome import (
     Version,
 )
 from cudnn_sweep.analysis.nightly.shared import share
-from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.confirm import measure_again
+from cudnn_sweep.orchestrator.nightly.request import AskedNight
 
 JUDGED_SHARE = 0.9  # of the series: with fewer a night without alerts is no good news
 

@@ -16,16 +16,16 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     confirm,
     confirm_category,
 )
-from cudnn_sweep.analysis.nightly.fresh import FreshTrials, read_fresh
 from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT, differences
 from cudnn_sweep.analysis.nightly.judge import Candidate, Fresh
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
+from cudnn_sweep.analysis.nightly.remeasured import FreshTrials, read_fresh
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
-from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, confirmation_plan
+from cudnn_sweep.orchestrator.nightly.request import AskedNight
 from cudnn_sweep.orchestrator.nightly.suspects import suite_again, suspects_of
 from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Plan
 from cudnn_sweep.orchestrator.planning.session import Session

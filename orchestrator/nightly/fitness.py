@@ -1,6 +1,6 @@
 """Can tonight be measured at all? The doctor's quick checks."""
 
-from cudnn_sweep.orchestrator.nightly.asked import AskedNight
+from cudnn_sweep.orchestrator.nightly.request import AskedNight
 
 
 def why_unfit(asked: AskedNight) -> tuple[str, ...]:

@@ -14,12 +14,12 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.launching.launch_here import print_planned
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
-from cudnn_sweep.orchestrator.nightly.asked import AskedNight, read_asked
 from cudnn_sweep.orchestrator.nightly.compare import Compared, compare, not_measured
 from cudnn_sweep.orchestrator.nightly.fitness import why_unfit
+from cudnn_sweep.orchestrator.nightly.night_view import show
+from cudnn_sweep.orchestrator.nightly.notify import tell_news
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
-from cudnn_sweep.orchestrator.nightly.shown import show
-from cudnn_sweep.orchestrator.nightly.telling import tell_news
+from cudnn_sweep.orchestrator.nightly.request import AskedNight, read_asked
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cudnn_sweep.analysis.asking.settings import config_name
 from cudnn_sweep.analysis.nightly.judge import Candidate
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import Suspect
-from cudnn_sweep.orchestrator.planning.contrast import settings_of
+from cudnn_sweep.orchestrator.planning.contrasts import settings_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.workloads.config import CudnnConfig
 from cudnn_sweep.workloads.suite import SuiteSpec

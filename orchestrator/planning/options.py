@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
+from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
 from cudnn_sweep.workloads.suite import LOOKS, MOST_TRIALS, Replicates, UntilDecided
 
 WRITTEN = re.compile(r"(?:decided(?::(\d+))?|(\d+))")

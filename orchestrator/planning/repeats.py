@@ -10,7 +10,7 @@ from dataclasses import replace
 from cudnn_sweep.analysis.storing.progress import blocks_of
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
-from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice
 
 
 def repeats_of(store: Store, whole: Plan, choice: SweepChoice) -> Plan:

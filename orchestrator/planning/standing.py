@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.answering.verdicts import ContrastState, contrast_states
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.orchestrator.planning.contrast import settings_of
+from cudnn_sweep.orchestrator.planning.contrasts import settings_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.workloads.config import CudnnConfig

@@ -20,7 +20,7 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.local.janitor import processes_of
 from cudnn_sweep.cluster.local.local_nodes import more_nodes
 from cudnn_sweep.cluster.local.local_ray import LocalRay, local_ray
-from cudnn_sweep.orchestrator.planning.contrast import contrasts_of, verdicts_of
+from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.shard import Shard

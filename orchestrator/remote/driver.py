@@ -24,9 +24,9 @@ from cudnn_sweep.orchestrator.remote.by_model import a_process_each, nodes_by_mo
 from cudnn_sweep.orchestrator.remote.events import Ended
 from cudnn_sweep.orchestrator.remote.jobs import do_job
 from cudnn_sweep.orchestrator.remote.node import Node
+from cudnn_sweep.orchestrator.remote.progress_events import emit
 from cudnn_sweep.orchestrator.remote.request import RECORDS, JobRequest, read_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
-from cudnn_sweep.orchestrator.remote.teller import emit
 from cudnn_sweep.orchestrator.remote.these_nodes import TheseNodes
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH

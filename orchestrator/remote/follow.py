@@ -13,7 +13,7 @@ from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
-from cudnn_sweep.orchestrator.planning.contrast import verdicts_of
+from cudnn_sweep.orchestrator.planning.contrasts import verdicts_of
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.remote.events import (
     Ended,
@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.remote.events import (
     Started,
     from_line,
 )
-from cudnn_sweep.orchestrator.remote.side_by_side import SideBySide
+from cudnn_sweep.orchestrator.remote.merged_sweeps import SideBySide
 from cudnn_sweep.orchestrator.showing.display import watch
 from cudnn_sweep.orchestrator.showing.say import say
 

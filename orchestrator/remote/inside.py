@@ -53,7 +53,7 @@ class Inside:
     def for_night(
         self, request: SweepRequest, name: NightName, last_good: str | None, console: Console
     ) -> NightPlace:
-        from cudnn_sweep.orchestrator.remote.on_cluster import NightOnCluster
+        from cudnn_sweep.orchestrator.remote.night_place import NightOnCluster
 
         return NightOnCluster(self._job_request(request), last_good, console)
 

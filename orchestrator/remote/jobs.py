@@ -12,8 +12,8 @@ from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.remote.by_model import nodes_by_model
 from cudnn_sweep.orchestrator.remote.events import NodesFound
 from cudnn_sweep.orchestrator.remote.nodes import look_at_last_good, still_there
+from cudnn_sweep.orchestrator.remote.progress_events import emit
 from cudnn_sweep.orchestrator.remote.request import JobRequest, SessionJob, SurveyJob
-from cudnn_sweep.orchestrator.remote.teller import emit
 from cudnn_sweep.orchestrator.remote.these_nodes import TheseNodes
 from cudnn_sweep.orchestrator.running.run_sweep import open_results
 

@@ -85,7 +85,7 @@ class RunningCluster:
     def for_night(
         self, request: SweepRequest, name: NightName, last_good: str | None, console: Console
     ) -> NightPlace:
-        from cudnn_sweep.orchestrator.remote.on_cluster import NightByJobs
+        from cudnn_sweep.orchestrator.remote.night_place import NightByJobs
 
         return NightByJobs(self, self.job_request(request), name, last_good, console)
 

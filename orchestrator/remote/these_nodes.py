@@ -14,7 +14,7 @@ from cudnn_sweep.orchestrator.planning.preload import modules_to_preload
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.remote.node import Node
-from cudnn_sweep.orchestrator.remote.teller import Teller
+from cudnn_sweep.orchestrator.remote.progress_events import Teller
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots, alive_nodes
 from cudnn_sweep.workloads.suite import GpuChoice, SuiteSpec

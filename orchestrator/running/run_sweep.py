@@ -19,17 +19,17 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.asked_file import LAUNCH_FILE
-from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
+from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan, narrow
 from cudnn_sweep.orchestrator.planning.repeats import repeats_of, told
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.spec import cells_named
 from cudnn_sweep.orchestrator.planning.standing import stopped_cells
-from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice, choose_sweep
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, choose_sweep
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import Place, RunSession
-from cudnn_sweep.orchestrator.showing.report import print_stopped
+from cudnn_sweep.orchestrator.showing.plan_text import print_stopped
 from cudnn_sweep.orchestrator.showing.say import warn
 from cudnn_sweep.workloads.expand import expand_cells
 from cudnn_sweep.workloads.suite import SuiteSpec

@@ -12,7 +12,7 @@ from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
-from cudnn_sweep.orchestrator.planning.contrast import verdicts_of
+from cudnn_sweep.orchestrator.planning.contrasts import verdicts_of
 from cudnn_sweep.orchestrator.planning.preload import is_installed, modules_to_preload
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from cudnn_sweep.analysis.storing.progress import StoredTrial, blocks_of
-from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice
 
 
 def shard_lines(choice: SweepChoice, there: Collection[StoredTrial]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.showing.labels import cell_labels, trial_label
 from cudnn_sweep.orchestrator.showing.now_and_then import now_and_then
 from cudnn_sweep.orchestrator.showing.say import say, warn
-from cudnn_sweep.orchestrator.showing.verdicts import (
+from cudnn_sweep.orchestrator.showing.verdict_table import (
     VERDICT_STYLES,
     ratio_text,
     verdict_label,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from cudnn_sweep.analysis.answering.cell_names import CellRow, names_apart
 from cudnn_sweep.analysis.asking.settings import config_name
 from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
-from cudnn_sweep.orchestrator.planning.contrast import settings_of
+from cudnn_sweep.orchestrator.planning.contrasts import settings_of
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.workloads.cell import Cell
 from cudnn_sweep.workloads.config import CudnnConfig

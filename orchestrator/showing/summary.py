@@ -13,17 +13,17 @@ from cudnn_sweep.analysis.answering.time_shares import TimeShare, time_shares
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, undecided_lines
 from cudnn_sweep.analysis.storing.progress import planned
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.orchestrator.planning.contrast import break_evens_of, verdicts_of
+from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import standings, stopped_cells, told
-from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice
 from cudnn_sweep.orchestrator.recording.hopeless import cause
 from cudnn_sweep.orchestrator.recording.progress import Failure, Progress
 from cudnn_sweep.orchestrator.showing.completeness import shard_lines, split_lines
 from cudnn_sweep.orchestrator.showing.say import say, warn
-from cudnn_sweep.orchestrator.showing.slow import slow_gpu_lines
-from cudnn_sweep.orchestrator.showing.verdicts import verdict_label, verdict_table
+from cudnn_sweep.orchestrator.showing.slow_gpu_lines import slow_gpu_lines
+from cudnn_sweep.orchestrator.showing.verdict_table import verdict_label, verdict_table
 from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName
 
 CAUSES_SHOWN = 5

@@ -7,7 +7,7 @@ from typing import Any
 import ray
 from ray import tune
 
-from cudnn_sweep.orchestrator.slots.nodes_gone import NodesGone
+from cudnn_sweep.orchestrator.slots.node_loss_watch import NodesGone
 
 LOOK_S = 1.0
 

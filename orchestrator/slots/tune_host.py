@@ -29,9 +29,9 @@ from cudnn_sweep.orchestrator.recording.group_recorder import GroupRecorder
 from cudnn_sweep.orchestrator.recording.hopeless import configs_to_fail
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST
-from cudnn_sweep.orchestrator.slots.asking import Asking, asking_of
 from cudnn_sweep.orchestrator.slots.lost import ActorGone, UntilLost
-from cudnn_sweep.orchestrator.slots.nodes_gone import GONE_S, NodesGone
+from cudnn_sweep.orchestrator.slots.next_block import Asking, asking_of
+from cudnn_sweep.orchestrator.slots.node_loss_watch import GONE_S, NodesGone
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.slots.slot_gate import SlotGate
 

@@ -10,8 +10,8 @@ import pytest
 from cudnn_sweep.analysis import open_results
 from cudnn_sweep.analysis.asking.queries import query_names
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.proving.asked_alone import ask_alone
 from cudnn_sweep.analysis.proving.generated import write_generated
+from cudnn_sweep.analysis.proving.question_timing import ask_alone
 from cudnn_sweep.analysis.proving.scale import measure_rivals, stored_bytes
 from cudnn_sweep.analysis.storing.store import open_store
 

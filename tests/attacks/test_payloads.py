@@ -22,7 +22,7 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.nightly.news import slack_body
 from cudnn_sweep.orchestrator.nightly.night_news import news_of
-from cudnn_sweep.orchestrator.nightly.shown import show
+from cudnn_sweep.orchestrator.nightly.night_view import show
 
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series

@@ -1,6 +1,6 @@
 """Which pairs of a suite's configs the summary compares."""
 
-from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
+from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.workloads.config import CudnnConfig
 
 OFF, ON = CudnnConfig(), CudnnConfig(benchmark=True)

@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.doctor.gpu_checks import check_gpus
 from cudnn_sweep.orchestrator.doctor.self_test import check_pairs
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError
-from cudnn_sweep.orchestrator.gpus.pinning import Pinning
+from cudnn_sweep.orchestrator.gpus.cpu_pinning import Pinning
 from cudnn_sweep.orchestrator.locks import device_lock
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.process.client import ForkServer

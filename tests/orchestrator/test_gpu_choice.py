@@ -31,13 +31,13 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
+from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
 from cudnn_sweep.orchestrator.recording.progress import Progress, SlotState
 from cudnn_sweep.orchestrator.remote.by_model import a_process_each, models_of
 from cudnn_sweep.orchestrator.remote.events import Ended, Recorded, Started, from_line, to_line
 from cudnn_sweep.orchestrator.remote.follow import Follower
+from cudnn_sweep.orchestrator.remote.merged_sweeps import SideBySide
 from cudnn_sweep.orchestrator.remote.request import JobRequest, read_request, write_request
-from cudnn_sweep.orchestrator.remote.side_by_side import SideBySide
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.workloads.suite import CellAxes, GpuChoice, SuiteSpec
 

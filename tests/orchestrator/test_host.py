@@ -25,7 +25,7 @@ from cudnn_sweep.orchestrator.errors import ServerError, UnfinishedError
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.repeats import repeats_of
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
-from cudnn_sweep.orchestrator.planning.sweep_choice import Wish, choose_sweep
+from cudnn_sweep.orchestrator.planning.sweep_selection import Wish, choose_sweep
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.recording.record import make_record

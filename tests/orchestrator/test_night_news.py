@@ -10,7 +10,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.orchestrator.nightly.news import json_body, slack_body
 from cudnn_sweep.orchestrator.nightly.night_news import news_of
-from cudnn_sweep.orchestrator.nightly.shown import show
+from cudnn_sweep.orchestrator.nightly.night_view import show
 from tests.made_up_night import Night
 
 REPORTS = [Path("r/junit.xml"), Path("r/night.md")]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.orchestrator.gpus import pinning
+from cudnn_sweep.orchestrator.gpus import cpu_pinning as pinning
+from cudnn_sweep.orchestrator.gpus.cpu_pinning import cores_for, pinning_of
 from cudnn_sweep.orchestrator.gpus.cpu_topology import Core, node_of_gpu, read_cores, show_cpus
-from cudnn_sweep.orchestrator.gpus.pinning import cores_for, pinning_of
 from cudnn_sweep.workloads.hardware.listed_gpus import ListedGpu
 
 SECOND_THREAD = 64  # the number of a core's second hardware thread, less that of its first

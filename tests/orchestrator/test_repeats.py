@@ -16,7 +16,7 @@ from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
 from cudnn_sweep.orchestrator.planning.repeats import repeats_of
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.shard import read_shard
-from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice, Wish, choose_sweep
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, Wish, choose_sweep
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import run_rounds, session_for

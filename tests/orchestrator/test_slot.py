@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cudnn_sweep.orchestrator.errors import ServerError
-from cudnn_sweep.orchestrator.gpus.pinning import Pinning
+from cudnn_sweep.orchestrator.gpus.cpu_pinning import Pinning
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.slots import slot

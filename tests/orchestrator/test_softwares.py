@@ -22,7 +22,7 @@ from cudnn_sweep.orchestrator.nightly.confirmation_plan import (
     confirmation_plan,
 )
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
-from cudnn_sweep.orchestrator.planning.sweep_choice import Wish, choose_sweep
+from cudnn_sweep.orchestrator.planning.sweep_selection import Wish, choose_sweep
 from cudnn_sweep.orchestrator.process import client
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import REQUEST, Request, SurveyJob

@@ -10,10 +10,10 @@ import pytest
 
 from cudnn_sweep.analysis.report.payload import WARNINGS
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
+from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.planning.sweep_choice import Wish, choose_sweep
+from cudnn_sweep.orchestrator.planning.sweep_selection import Wish, choose_sweep
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.hopeless import Hopeless, cause, configs_to_fail
 from cudnn_sweep.orchestrator.recording.progress import Progress

@@ -16,7 +16,7 @@ from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.plan import Plan, narrow
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
-from cudnn_sweep.orchestrator.planning.sweep_choice import SweepChoice, Wish, choose_sweep
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, Wish, choose_sweep
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from cudnn_sweep.analysis.answering.verdicts import contrast_states, verdicts
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.nightly.fake.fake import FakeEffect, FakeNoise, FakeScript
-from cudnn_sweep.orchestrator.nightly.fake.fake_machine import FakeMachine
+from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
+from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
 from cudnn_sweep.orchestrator.planning.options import (
     LaunchOptions,
     read_replicates,
@@ -22,7 +22,7 @@ from cudnn_sweep.orchestrator.planning.options import (
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.shard import read_shard
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
+from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
 from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep, run_sweep
 from cudnn_sweep.workloads.suite import LOOKS, UntilDecided
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cudnn_sweep.orchestrator.nightly.fake.fake import FakeEffect, FakeScript
+from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeScript
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.process.protocol import Reply, Status
 from cudnn_sweep.workloads.hashes import content_hash

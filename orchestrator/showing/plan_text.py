@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.table import Table
 
 from cudnn_sweep.analysis.answering.cell_names import cell_words
-from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
+from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
+from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.showing.labels import as_row
 from cudnn_sweep.orchestrator.showing.say import say

@@ -14,15 +14,15 @@ from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.orchestrator.launching.destinations import Destination, destination_of
 from cudnn_sweep.orchestrator.nightly.diary import Diary
-from cudnn_sweep.orchestrator.nightly.fake.fake_machine import read_fake_machine
+from cudnn_sweep.orchestrator.nightly.fake.machine import read_fake_machine
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.webhook import Webhook, find_webhook
-from cudnn_sweep.orchestrator.planning.contrast import contrasts_of
+from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.night_name import NightName, launch_name
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.planning.sweep_choice import Wish
+from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
 from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.workloads.suite import SuiteSpec
 

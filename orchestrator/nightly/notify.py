@@ -4,9 +4,9 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.orchestrator.errors import WebhookError
-from cudnn_sweep.orchestrator.nightly.asked import AskedNight
 from cudnn_sweep.orchestrator.nightly.diary import told_of
 from cudnn_sweep.orchestrator.nightly.night_news import news_of
+from cudnn_sweep.orchestrator.nightly.request import AskedNight
 from cudnn_sweep.orchestrator.nightly.webhook import tell
 from cudnn_sweep.orchestrator.showing.say import warn
 

@@ -18,8 +18,8 @@ from cudnn_sweep.cluster.strict.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD
-from cudnn_sweep.orchestrator.nightly.fake.fake import FakeScript
-from cudnn_sweep.orchestrator.nightly.fake.fake_trial import FakeTrial
+from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
+from cudnn_sweep.orchestrator.nightly.fake.trial import FakeTrial
 from cudnn_sweep.orchestrator.planning.plan import Trial, narrow
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -31,7 +31,7 @@ from cudnn_sweep.orchestrator.recording.recorder import Recorder
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.orchestrator.slots.asking import asking_of
+from cudnn_sweep.orchestrator.slots.next_block import asking_of
 from cudnn_sweep.workloads.hardware.environment import Environment, our_version
 from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey, workload_facts
