@@ -100,10 +100,10 @@ def our_version() -> str:
 
 def our_commit() -> str | None:
     """The checkout that this file lies in, `-dirty` where it was changed since."""
-    here = Path(__file__).parent
-    if not (here.parent / ".git").exists():
+    checkout = Path(__file__).parents[2]
+    if not (checkout / ".git").exists():
         return None
-    describe = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
+    describe = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
         return subprocess.run(describe, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
