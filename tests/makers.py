@@ -8,10 +8,10 @@ from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Status
-from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
-from cudnn_sweep.workloads.measurement import MeasureSpec
-from cudnn_sweep.workloads.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
 

@@ -50,7 +50,7 @@ def test_settings_of_every_type_are_never_merged(package_copy: "PackageCopy") ->
     from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION
 
     new = SCHEMA_VERSION + 1
-    config, schema = "workloads/config.py", "analysis/storing/schema.py"
+    config, schema = "workloads/cells/config.py", "analysis/storing/schema.py"
     package_copy.edit(config, "import os\n", "import json\nimport os\n")
     package_copy.edit(config, "import dataclass\n", "import dataclass, field\n")
     package_copy.edit(config, "\n    def apply(self) -> None:\n", FIELDS)

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from cudnn_sweep.workloads.cell import Cell
+from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.user_code import module_of
 

@@ -81,7 +81,7 @@ def statistics(
     )
     from cudnn_sweep.orchestrator.proving import simulation_table as table
     from cudnn_sweep.orchestrator.showing.steps import counted
-    from cudnn_sweep.workloads.suite import UntilDecided
+    from cudnn_sweep.workloads.cells.suite import UntilDecided
 
     typer.echo(f"Seed {seed}, {cells} cells a line. {table.LEGEND}\n")
     typer.echo(f"{table.head(table.HELD_TO_TARGETS)}\n{table.targets()}")

@@ -17,12 +17,12 @@ from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
-from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.suite import BatchByDevice, CellAxes, SuiteSpec
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
-from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.warnings import ADVICE
-from cudnn_sweep.workloads.suite import BatchByDevice, CellAxes, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
 MOST_PAIRS = 1000  # more than time allows

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.workloads.suite import ALL_MODELS, GpuChoice, each
+from cudnn_sweep.workloads.cells.suite import ALL_MODELS, GpuChoice, each
 from cudnn_sweep.workloads.survey import Survey
 
 ROUNDING = 1e-9  # 0.29 of 100 is 28.999999999999996

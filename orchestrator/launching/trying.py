@@ -23,12 +23,12 @@ from cudnn_sweep.orchestrator.running.place import Place
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, Planned, Ran, plan_of, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.showing.verdict_table import NOT_MEASURED, payback_text, ratio_text
-from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.suite import CellAxes, ModelSpec, SuiteSpec, WithoutGpu
 from cudnn_sweep.workloads.models.inputs import Inputs
 from cudnn_sweep.workloads.models.loss import MEAN_SQUARE
 from cudnn_sweep.workloads.problem import sizes_text
-from cudnn_sweep.workloads.suite import CellAxes, ModelSpec, SuiteSpec, WithoutGpu
 
 SUITE = "try"
 REPLICATES = 5

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Plan, Trial, balanced
-from cudnn_sweep.workloads.cell import Cell
-from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.hashes import content_hash
-from cudnn_sweep.workloads.suite import SuiteSpec
 
 LAST_GOOD = "last_good"
 

@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
 from cudnn_sweep.orchestrator.running.place import NightPlace
-from cudnn_sweep.workloads.suite import SuiteSpec
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

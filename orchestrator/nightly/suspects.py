@@ -7,8 +7,8 @@ from cudnn_sweep.analysis.nightly.judge import Candidate
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import Suspect
 from cudnn_sweep.orchestrator.planning.contrasts import settings_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.suite import SuiteSpec
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
 
 OF_EVERY_CONFIG = ("sign", "missing")
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cudnn_sweep.analysis.storing.schema import ListedShape
-from cudnn_sweep.workloads.cell import Cell
+from cudnn_sweep.workloads.cells.cell import Cell
 
 
 def cell_columns(cell: Cell) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from cudnn_sweep.analysis.answering.contrast import Contrast, contrasts_among
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, break_evens, verdicts
 from cudnn_sweep.analysis.asking.settings import texts_of
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import CudnnConfig
 
 
 def contrasts_of(configs: Iterable[CudnnConfig]) -> tuple[Contrast, ...]:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
-from cudnn_sweep.workloads.suite import LOOKS, MOST_TRIALS, Replicates, UntilDecided
+from cudnn_sweep.workloads.cells.suite import LOOKS, MOST_TRIALS, Replicates, UntilDecided
 
 WRITTEN = re.compile(r"(?:decided(?::(\d+))?|(\d+))")
 

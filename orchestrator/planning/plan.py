@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from cudnn_sweep.analysis.storing.schema import SettingValue, settings
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.workloads.cell import Cell
-from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.suite import SuiteSpec, most_replicates, too_many_trials
 from cudnn_sweep.workloads.hashes import content_hash, text_hash
-from cudnn_sweep.workloads.measurement import MeasureSpec
-from cudnn_sweep.workloads.suite import SuiteSpec, most_replicates, too_many_trials
 
 T = TypeVar("T")
 

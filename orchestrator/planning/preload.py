@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from importlib.util import find_spec
 
-from cudnn_sweep.workloads.suite import SuiteSpec
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
 
 
 def modules_to_preload(suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:

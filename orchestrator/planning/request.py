@@ -6,7 +6,7 @@ from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
-from cudnn_sweep.workloads.suite import SuiteSpec
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

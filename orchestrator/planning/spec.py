@@ -12,11 +12,9 @@ from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.cluster.strict.strict_yaml import read_document, read_strict
 from cudnn_sweep.cluster.strict.yaml_tree import dotted
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.errors import CellsError
-from cudnn_sweep.workloads.measurement import MeasureSpec
-from cudnn_sweep.workloads.strict import STRICT
-from cudnn_sweep.workloads.suite import (
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.suite import (
     CellAxes,
     GpuChoice,
     ProblemSpec,
@@ -24,6 +22,8 @@ from cudnn_sweep.workloads.suite import (
     SuiteSpec,
     too_many,
 )
+from cudnn_sweep.workloads.errors import CellsError
+from cudnn_sweep.workloads.strict import STRICT
 
 SUITES = files("cudnn_sweep.workloads").joinpath("suites")
 DEFAULT_SUITE = "quick"

@@ -9,7 +9,7 @@ from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.contrasts import settings_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import CudnnConfig
 
 OPEN, HOPELESS = "open", "hopeless"
 

@@ -25,8 +25,8 @@ from cudnn_sweep.orchestrator.process.protocol import (
     TraceJob,
     TrialJob,
 )
+from cudnn_sweep.workloads.cells.measurement import Measurement
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.measurement import Measurement
 from cudnn_sweep.workloads.measuring.log_pass import run_log_pass
 from cudnn_sweep.workloads.measuring.model_trace import trace_model
 from cudnn_sweep.workloads.measuring.trial import run_trial

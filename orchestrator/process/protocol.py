@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from cudnn_sweep.workloads.measurement import LogPass, Measurement, TrialRequest
+from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement, TrialRequest
 from cudnn_sweep.workloads.survey import Survey
 from cudnn_sweep.workloads.tracing import Trace, TraceRequest
 from cudnn_sweep.workloads.turns import Said, Turn

@@ -29,8 +29,8 @@ from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.proving.sleeping_slot import SleepingSlot
 from cudnn_sweep.orchestrator.showing.display import watch
 from cudnn_sweep.orchestrator.showing.now_and_then import now_and_then
-from cudnn_sweep.workloads.expand import expand_cells
-from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec
+from cudnn_sweep.workloads.cells.expand import expand_cells
+from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
-from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.expand import expand_cells
-from cudnn_sweep.workloads.measurement import MeasureSpec
-from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, workload_names
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.expand import expand_cells
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
 NOTHING = MeasureSpec(

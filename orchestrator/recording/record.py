@@ -15,8 +15,8 @@ from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.protocol import Outcome
+from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement
 from cudnn_sweep.workloads.hardware.environment import Environment
-from cudnn_sweep.workloads.measurement import LogPass, Measurement
 
 PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks")
 

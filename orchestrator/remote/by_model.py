@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.nodes import look_at_nodes, wait_for_nodes
 from cudnn_sweep.orchestrator.remote.request import JobRequest
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.workloads.suite import workload_names
+from cudnn_sweep.workloads.cells.suite import workload_names
 
 NODES = TypeAdapter(list[Node])
 

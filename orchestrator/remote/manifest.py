@@ -22,7 +22,7 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, is_path
 from cudnn_sweep.orchestrator.remote.staging import take_file, take_own_code
-from cudnn_sweep.workloads.suite import listed_files
+from cudnn_sweep.workloads.cells.suite import listed_files
 
 LAUNCH_FILE = "cluster.yaml"
 NOT_THERE = ("address", "token", "allow_unauthenticated")  # of our part: how to reach it from here

@@ -24,8 +24,8 @@ from cudnn_sweep.orchestrator.remote.request import JobRequest, SessionJob, Surv
 from cudnn_sweep.orchestrator.remote.status import pull_records
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
-from cudnn_sweep.workloads.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
 LAST_JOBS = 20  # whose records are looked for: a night has seldom more than five

@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.running.run_sweep import planned_on
 from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.workloads.suite import ALL_MODELS, each, workload_names
+from cudnn_sweep.workloads.cells.suite import ALL_MODELS, each, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
 ANY_MODEL = "of each model"

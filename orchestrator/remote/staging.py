@@ -10,8 +10,8 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.remote.request import RECORDS, JobRequest, write_request
+from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.hardware.environment import our_commit, our_version
-from cudnn_sweep.workloads.suite import workload_names
 
 PACKAGE = "cudnn_sweep"
 FOLDERS = ("analysis", "cluster", "orchestrator", "workloads")

@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.progress_events import Teller
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots, alive_nodes
-from cudnn_sweep.workloads.suite import GpuChoice, SuiteSpec
+from cudnn_sweep.workloads.cells.suite import GpuChoice, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
 

@@ -31,8 +31,8 @@ from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import Place, RunSession
 from cudnn_sweep.orchestrator.showing.plan_text import print_stopped
 from cudnn_sweep.orchestrator.showing.say import warn
-from cudnn_sweep.workloads.expand import expand_cells
-from cudnn_sweep.workloads.suite import SuiteSpec
+from cudnn_sweep.workloads.cells.expand import expand_cells
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
 DONE, UNFINISHED, CELL_FAILED = 0, 1, 4  # exit codes; a night's 3 is its own

@@ -21,8 +21,8 @@ from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.showing.display import watch
 from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment
-from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
 

@@ -7,8 +7,8 @@ from cudnn_sweep.analysis.asking.settings import config_name
 from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.planning.contrasts import settings_of
 from cudnn_sweep.orchestrator.planning.plan import Trial
-from cudnn_sweep.workloads.cell import Cell
-from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.problem import sizes_text
 
 

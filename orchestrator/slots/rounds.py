@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Protocol
 
-from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.sampling import LEAST_S, MIN_SAMPLES, paired_error
 from cudnn_sweep.workloads.turns import Said, Stage, Turn
 

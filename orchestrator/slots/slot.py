@@ -24,9 +24,9 @@ from cudnn_sweep.orchestrator.process.protocol import (
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.slots.block import BeginTrial, Block, Running
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hashes import content_hash
-from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,8 +10,8 @@ from cudnn_sweep.analysis.answering.cell_names import cell_name, stored_names, w
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.showing.labels import as_row, cell_labels
-from cudnn_sweep.workloads.cell import Cell
-from cudnn_sweep.workloads.listed_shapes import ListedShape
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.listed_shapes import ListedShape
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.problem import ConvProblem
 

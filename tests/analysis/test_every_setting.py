@@ -43,7 +43,7 @@ from cudnn_sweep.analysis.storing.schema import (
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.showing.labels import config_label
-from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.hardware import environment
 
 if TYPE_CHECKING:

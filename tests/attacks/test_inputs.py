@@ -17,9 +17,9 @@ from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, cells_named, choose_suite, load_suite
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.cells.suite import MOST_TRIALS, workload_names
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
-from cudnn_sweep.workloads.suite import MOST_TRIALS, workload_names
 
 Attempts = Callable[[int, int], int]
 MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)

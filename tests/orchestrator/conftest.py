@@ -23,11 +23,11 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, Status, TrialJob
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.recording.record import make_record
-from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.expand import expand_cells
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.expand import expand_cells
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
+from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
-from cudnn_sweep.workloads.measurement import MeasureSpec, TrialRequest
-from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec, workload_names
 
 if TYPE_CHECKING:
     from cudnn_sweep.cluster.local.local_ray import LocalRay

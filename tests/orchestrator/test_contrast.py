@@ -1,7 +1,7 @@
 """Which pairs of a suite's configs the summary compares."""
 
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
-from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import CudnnConfig
 
 OFF, ON = CudnnConfig(), CudnnConfig(benchmark=True)
 

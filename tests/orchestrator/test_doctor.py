@@ -27,9 +27,9 @@ from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
-from cudnn_sweep.workloads.expand import WorkloadFacts
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts
+from cudnn_sweep.workloads.cells.suite import CellAxes
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
-from cudnn_sweep.workloads.suite import CellAxes
 from cudnn_sweep.workloads.survey import Survey
 
 

@@ -18,8 +18,8 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
-from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RunTrial

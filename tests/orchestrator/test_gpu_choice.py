@@ -39,7 +39,7 @@ from cudnn_sweep.orchestrator.remote.follow import Follower
 from cudnn_sweep.orchestrator.remote.merged_sweeps import SideBySide
 from cudnn_sweep.orchestrator.remote.request import JobRequest, read_request, write_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
-from cudnn_sweep.workloads.suite import CellAxes, GpuChoice, SuiteSpec
+from cudnn_sweep.workloads.cells.suite import CellAxes, GpuChoice, SuiteSpec
 
 if TYPE_CHECKING:
     from tests.makers import Look, MakePlan

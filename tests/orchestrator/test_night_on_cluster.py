@@ -34,9 +34,9 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
 from cudnn_sweep.orchestrator.remote.events import Ended, to_line
 from cudnn_sweep.orchestrator.remote.follow import Follower
 from cudnn_sweep.orchestrator.remote.nodes import remove_old_caches
-from cudnn_sweep.workloads.expand import expand_cells
+from cudnn_sweep.workloads.cells.expand import expand_cells
+from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment
-from cudnn_sweep.workloads.suite import workload_names
 from cudnn_sweep.workloads.survey import workload_facts
 
 if TYPE_CHECKING:

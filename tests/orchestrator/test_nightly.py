@@ -39,8 +39,8 @@ from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.orchestrator.schedule.schedule import check
-from cudnn_sweep.workloads.expand import expand_cells
-from cudnn_sweep.workloads.suite import workload_names
+from cudnn_sweep.workloads.cells.expand import expand_cells
+from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.survey import workload_facts
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import pytest
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan, narrow
 from cudnn_sweep.orchestrator.planning.spec import load_suite, suite_names
-from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.expand import expand_cells
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.expand import expand_cells
+from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.hashes import text_hash
-from cudnn_sweep.workloads.suite import workload_names
 
 if TYPE_CHECKING:
     from tests.makers import Look, MakePlan

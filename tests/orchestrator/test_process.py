@@ -12,9 +12,9 @@ import pytest
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, SurveyJob
-from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.measurement import MeasureSpec
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RunTrial
@@ -249,8 +249,8 @@ def test_backward_pass_runs_in_the_callers_thread_where_that_is_asked_alone(
 
 def test_shell_variables_do_not_change_a_config(monkeypatch: pytest.MonkeyPatch) -> None:
     from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
-    from cudnn_sweep.workloads.cell import Cell
-    from cudnn_sweep.workloads.measurement import TrialRequest
+    from cudnn_sweep.workloads.cells.cell import Cell
+    from cudnn_sweep.workloads.cells.measurement import TrialRequest
 
     monkeypatch.setenv("TORCH_CUDNN_USE_HEURISTIC_MODE_B", "1")
     monkeypatch.setenv("TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT", "1")

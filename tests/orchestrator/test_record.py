@@ -19,9 +19,9 @@ from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.recording.record import NOT_COLUMNS, PARTS
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
-from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
-from cudnn_sweep.workloads.measurement import Measurement, MeasureSpec
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan

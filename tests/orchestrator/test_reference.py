@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.orchestrator.reference.page import SECTIONS, every_def
 from cudnn_sweep.orchestrator.reference.python import door, members
-from cudnn_sweep.workloads.suite import SuiteSpec
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/launch-file.md").read_text()

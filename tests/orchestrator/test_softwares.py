@@ -28,10 +28,10 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import REQUEST, Request, SurveyJob
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.slots import slot
-from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
-from cudnn_sweep.workloads.measurement import MeasureSpec
-from cudnn_sweep.workloads.suite import CellAxes, SuiteSpec
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RecordOf

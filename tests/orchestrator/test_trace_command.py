@@ -18,7 +18,7 @@ from cudnn_sweep.orchestrator.planning.traced_suite import suite_text
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TraceJob
 from cudnn_sweep.orchestrator.showing.trace_table import trace_table
-from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest
 
 SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]

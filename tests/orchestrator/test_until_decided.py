@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.planning.shard import read_shard
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
 from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep, run_sweep
-from cudnn_sweep.workloads.suite import LOOKS, UntilDecided
+from cudnn_sweep.workloads.cells.suite import LOOKS, UntilDecided
 
 AT_MOST = 12
 FILE = f"""

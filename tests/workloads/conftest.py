@@ -7,9 +7,9 @@ import torch
 
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
-from cudnn_sweep.workloads.cell import Cell
-from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.measurement import (
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.measurement import (
     Measurement,
     TrialRequest,
 )

@@ -4,15 +4,15 @@ from typing import Protocol
 
 import torch
 
-from cudnn_sweep.workloads.cell import Cell
-from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
-from cudnn_sweep.workloads.measurement import Measurement, MeasureSpec
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.state import make_state
-from cudnn_sweep.workloads.suite import SuiteSpec
 from cudnn_sweep.workloads.workload import Setting, find_workload
 
 QUICK = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False, timeout_s=100)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from cudnn_sweep.workloads.measurement import Computed
+from cudnn_sweep.workloads.cells.measurement import Computed
 from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.precision import PRECISIONS

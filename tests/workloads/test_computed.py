@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 import torch
 
-from cudnn_sweep.workloads.measurement import Computed
+from cudnn_sweep.workloads.cells.measurement import Computed
 from cudnn_sweep.workloads.measuring.computed import _hash_on_device, compute, fingerprint
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape, find_problem

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.calibration import calibrate
 from cudnn_sweep.workloads.measuring.choice import read_choice
 from cudnn_sweep.workloads.measuring.cuda_graph import (

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cudnn_sweep.workloads.cell import Cell
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.cells.suite import ALL_REGIMES, CellAxes, ProblemSpec, SuiteSpec
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.problem import load_problems
 from cudnn_sweep.workloads.regime import regime_types
-from cudnn_sweep.workloads.suite import ALL_REGIMES, CellAxes, ProblemSpec, SuiteSpec
 
 FACTS = {
     "conv": WorkloadFacts(

@@ -1,6 +1,6 @@
 import pytest
 
-from cudnn_sweep.workloads.measurement import KernelKind, KernelLaunch
+from cudnn_sweep.workloads.cells.measurement import KernelKind, KernelLaunch
 from cudnn_sweep.workloads.measuring.kernels import kernels_hash, kind_of
 
 # As an H200's driver names them (cuDNN 9.19, torch 2.11), templates cut short.

@@ -8,10 +8,10 @@ import pytest
 
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict
-from cudnn_sweep.workloads.cell import Cell
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.expand import WorkloadFacts, expand_cells
-from cudnn_sweep.workloads.suite import SuiteSpec
 from tests.conftest import ROOT
 
 NET = "net.py:Net"

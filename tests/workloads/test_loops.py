@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.cold import split_call, time_cold
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.measuring.loops import Loop, time_closed, time_open

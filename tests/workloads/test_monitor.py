@@ -12,6 +12,7 @@ import pynvml
 import pytest
 import torch
 
+from cudnn_sweep.workloads.cells.measurement import GpuTelemetry
 from cudnn_sweep.workloads.hardware.monitor import (
     CALM,
     SCRIPTS,
@@ -21,7 +22,6 @@ from cudnn_sweep.workloads.hardware.monitor import (
 )
 from cudnn_sweep.workloads.hardware.nvml import THROTTLE_REASONS, NvmlGpu, NvmlMonitor
 from cudnn_sweep.workloads.hardware.open_monitor import open_monitor
-from cudnn_sweep.workloads.measurement import GpuTelemetry
 from cudnn_sweep.workloads.measuring.telemetry import CHOSEN_CLOCKS, INTERVAL_S, Telemetry
 from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.measurement import (
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.measurement import (
     SteadyDevice,
 )
 from cudnn_sweep.workloads.measuring import choice, steady

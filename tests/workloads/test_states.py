@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.state import make_state, state_types
 from tests.workloads.made_up_cells import GENERATOR, MeasureCell, one_cell

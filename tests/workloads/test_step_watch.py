@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from cudnn_sweep.workloads.measurement import Calibration
+from cudnn_sweep.workloads.cells.measurement import Calibration
 from cudnn_sweep.workloads.measuring.roofline import roofline_ms
 from cudnn_sweep.workloads.measuring.step_watch import ConvolutionWork, StepWatch
 

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from cudnn_sweep.workloads.cell import Cell
+from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.user_code import import_named
 from cudnn_sweep.workloads.user_sources import workload_hash

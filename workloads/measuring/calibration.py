@@ -8,7 +8,7 @@ from time import perf_counter
 
 import torch
 
-from cudnn_sweep.workloads.measurement import Calibration
+from cudnn_sweep.workloads.cells.measurement import Calibration
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.precision import Precision
 

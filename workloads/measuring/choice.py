@@ -6,6 +6,7 @@ from statistics import median
 
 import torch
 
+from cudnn_sweep.workloads.cells.measurement import Choice, KernelLaunch
 from cudnn_sweep.workloads.hardware.cuda_driver import (
     DriverError,
     GraphNode,
@@ -13,7 +14,6 @@ from cudnn_sweep.workloads.hardware.cuda_driver import (
     graph_nodes,
     set_enabled,
 )
-from cudnn_sweep.workloads.measurement import Choice, KernelLaunch
 from cudnn_sweep.workloads.measuring.cuda_graph import (
     CannotCapture,
     Graph,

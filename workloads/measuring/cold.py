@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 
-from cudnn_sweep.workloads.measurement import ColdCall
+from cudnn_sweep.workloads.cells.measurement import ColdCall
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep

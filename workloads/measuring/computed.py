@@ -7,8 +7,8 @@ from math import sqrt
 import torch
 from torch.backends import cudnn
 
+from cudnn_sweep.workloads.cells.measurement import Computed, ComputedTensor
 from cudnn_sweep.workloads.hashes import content_hash
-from cudnn_sweep.workloads.measurement import Computed, ComputedTensor
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import Setting, Workload
 

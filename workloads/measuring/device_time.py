@@ -8,7 +8,7 @@ from time import perf_counter
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.cuda_graph import Graph, capture, replay_ms
 from cudnn_sweep.workloads.measuring.sampling import Sampled, sample
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry

@@ -14,7 +14,7 @@ fastest; without one PyTorch builds plans until one runs, so that the last is th
 import re
 from dataclasses import dataclass, field
 
-from cudnn_sweep.workloads.measurement import LoggedChoice
+from cudnn_sweep.workloads.cells.measurement import LoggedChoice
 
 VARIABLES = {"CUDNN_FRONTEND_LOG_INFO": "1"}  # and CUDNN_FRONTEND_LOG_FILE=path
 FILE_VARIABLE = "CUDNN_FRONTEND_LOG_FILE"

@@ -2,8 +2,8 @@
 
 import re
 
+from cudnn_sweep.workloads.cells.measurement import KernelKind, KernelLaunch
 from cudnn_sweep.workloads.hashes import content_hash
-from cudnn_sweep.workloads.measurement import KernelKind, KernelLaunch
 
 # cuDNN's kernels that only bring tensors into another order.
 LAYOUT = re.compile(

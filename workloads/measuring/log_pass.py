@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from cudnn_sweep.workloads.measurement import LogPass, Measurement, TrialRequest
+from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement, TrialRequest
 from cudnn_sweep.workloads.measuring.choice import read_choice
 from cudnn_sweep.workloads.measuring.device import find_device
 from cudnn_sweep.workloads.measuring.engine_log import (

@@ -5,7 +5,7 @@ from itertools import cycle
 from time import perf_counter, process_time
 from typing import Any
 
-from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.measuring.sampling import MIN_SAMPLES, Sampled, sample
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry

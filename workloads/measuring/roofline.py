@@ -3,7 +3,7 @@
 S. Williams, A. Waterman, D. Patterson, "Roofline", Communications of the ACM 52(4), 2009.
 """
 
-from cudnn_sweep.workloads.measurement import Calibration, Measurement
+from cudnn_sweep.workloads.cells.measurement import Calibration, Measurement
 from cudnn_sweep.workloads.measuring.step_watch import ConvolutionWork
 
 

@@ -6,7 +6,7 @@ from statistics import fmean
 
 import torch
 
-from cudnn_sweep.workloads.measurement import (
+from cudnn_sweep.workloads.cells.measurement import (
     Measurement,
     MeasureSpec,
     SteadyDevice,

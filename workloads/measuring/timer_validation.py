@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.cuda_graph import capture
 from cudnn_sweep.workloads.measuring.device_time import Step, time_flushed, time_replays
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry

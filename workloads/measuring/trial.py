@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from time import perf_counter
 
-from cudnn_sweep.workloads.cell import Cell
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.hardware.gpu import gpu_uuid
 from cudnn_sweep.workloads.hardware.open_monitor import open_monitor
-from cudnn_sweep.workloads.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.measuring.calibration import calibrate
 from cudnn_sweep.workloads.measuring.choice import read_choice, routes_at
 from cudnn_sweep.workloads.measuring.cold import time_cold

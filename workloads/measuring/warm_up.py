@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
-from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 
 WINDOW_S = 0.05  # pace and clock are compared between windows of this length

@@ -10,7 +10,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-from cudnn_sweep.workloads.config import PLAN_CACHE_LIMIT
+from cudnn_sweep.workloads.cells.config import PLAN_CACHE_LIMIT
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.problem import find_problem
 from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, find_workload, workload

@@ -32,8 +32,8 @@ from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.slots.next_block import asking_of
+from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment, our_version
-from cudnn_sweep.workloads.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 
 UUID = "GPU-fake"

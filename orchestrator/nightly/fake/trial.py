@@ -11,8 +11,7 @@ import numpy as np
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeScript
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.process.protocol import Reply, Status
-from cudnn_sweep.workloads.hashes import content_hash
-from cudnn_sweep.workloads.measurement import (
+from cudnn_sweep.workloads.cells.measurement import (
     Calibration,
     Choice,
     ColdCall,
@@ -24,6 +23,7 @@ from cudnn_sweep.workloads.measurement import (
     SteadyDevice,
     SteadyWall,
 )
+from cudnn_sweep.workloads.hashes import content_hash
 
 MIB = 2**20
 SEARCH_RATIOS = (0.7, 1.0, 1.3)  # of benchmark on to off: it helps, is equal, or hurts

@@ -3,8 +3,8 @@
 import json
 from dataclasses import asdict, dataclass
 
+from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedShape
 from cudnn_sweep.workloads.hashes import text_hash
-from cudnn_sweep.workloads.listed_shapes import Listed, ListedShape
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.regime import ShapeRegime, make_regime

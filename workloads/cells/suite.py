@@ -18,9 +18,9 @@ from pydantic import (
     model_validator,
 )
 
-from cudnn_sweep.workloads.config import CudnnConfig
-from cudnn_sweep.workloads.listed_shapes import ListedChoice
-from cudnn_sweep.workloads.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.models.inputs import Inputs
 from cudnn_sweep.workloads.models.loss import MEAN_SQUARE
 from cudnn_sweep.workloads.parameters import NamedChoice

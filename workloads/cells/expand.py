@@ -5,18 +5,9 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Literal
 
-from cudnn_sweep.workloads.cell import Cell
-from cudnn_sweep.workloads.errors import CellsError, WorkloadError, unknown
-from cudnn_sweep.workloads.layout import check_layout
-from cudnn_sweep.workloads.listed_shapes import Listed, ListedChoice, ListedShape
-from cudnn_sweep.workloads.models.choice import ModelChoice
-from cudnn_sweep.workloads.models.inputs import as_json, check_inputs
-from cudnn_sweep.workloads.parameters import NamedChoice, name_and_numbers
-from cudnn_sweep.workloads.precision import find_precision
-from cudnn_sweep.workloads.problem import ConvProblem, Shape, load_problems, sizes_text
-from cudnn_sweep.workloads.regime import ShapeRegime, make_regime, regime_types
-from cudnn_sweep.workloads.state import State, make_state
-from cudnn_sweep.workloads.suite import (
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedChoice, ListedShape
+from cudnn_sweep.workloads.cells.suite import (
     ALL_REGIMES,
     BatchByDevice,
     CellAxes,
@@ -25,6 +16,15 @@ from cudnn_sweep.workloads.suite import (
     SuiteSpec,
     each,
 )
+from cudnn_sweep.workloads.errors import CellsError, WorkloadError, unknown
+from cudnn_sweep.workloads.layout import check_layout
+from cudnn_sweep.workloads.models.choice import ModelChoice
+from cudnn_sweep.workloads.models.inputs import as_json, check_inputs
+from cudnn_sweep.workloads.parameters import NamedChoice, name_and_numbers
+from cudnn_sweep.workloads.precision import find_precision
+from cudnn_sweep.workloads.problem import ConvProblem, Shape, load_problems, sizes_text
+from cudnn_sweep.workloads.regime import ShapeRegime, make_regime, regime_types
+from cudnn_sweep.workloads.state import State, make_state
 
 OPEN_SHAPES_CHECKED = 1000
 

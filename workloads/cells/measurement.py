@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from cudnn_sweep.workloads.cell import Cell
-from cudnn_sweep.workloads.config import CudnnConfig
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.strict import STRICT
