@@ -23,12 +23,12 @@ from torch.utils.checkpoint import checkpoint
 from cudnn_sweep.workloads import catalog
 from cudnn_sweep.workloads.errors import unknown
 from cudnn_sweep.workloads.layout import memory_format
-from cudnn_sweep.workloads.measuring.warnings import WarningName
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.precision import Precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.state import State, make_state
-from cudnn_sweep.workloads.user_code import import_named
+from cudnn_sweep.workloads.user.user_code import import_named
+from cudnn_sweep.workloads.warnings import WarningName
 
 T = TypeVar("T")
 

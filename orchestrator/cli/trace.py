@@ -14,8 +14,8 @@ from cudnn_sweep.orchestrator.cli.program import program
 from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
+    from cudnn_sweep.workloads.measuring.tracing import Trace, TraceRequest
     from cudnn_sweep.workloads.problem import Shape
-    from cudnn_sweep.workloads.tracing import Trace, TraceRequest
 
 TIMEOUT_S = 600.0  # a large model's first pass on a few CPU cores takes minutes
 
@@ -83,8 +83,8 @@ def _request(
     direction: Direction,
 ) -> "TraceRequest":
     from cudnn_sweep.workloads.layout import check_layout
+    from cudnn_sweep.workloads.measuring.tracing import TraceRequest
     from cudnn_sweep.workloads.precision import find_precision
-    from cudnn_sweep.workloads.tracing import TraceRequest
 
     place, _, name = model.rpartition(":")
     if not place or not name:

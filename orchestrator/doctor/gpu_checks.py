@@ -9,8 +9,8 @@ from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.hardware.open_monitor import open_monitor
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
-from cudnn_sweep.workloads.measuring.warnings import ADVICE
 from cudnn_sweep.workloads.survey import Survey
+from cudnn_sweep.workloads.warnings import ADVICE
 
 
 def check_gpus(machine: Survey, source: MonitorKind) -> Iterator[Check]:

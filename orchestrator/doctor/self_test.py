@@ -22,8 +22,8 @@ from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import BatchByDevice, CellAxes, SuiteSpec
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
-from cudnn_sweep.workloads.measuring.warnings import ADVICE
 from cudnn_sweep.workloads.survey import Survey
+from cudnn_sweep.workloads.warnings import ADVICE
 
 MOST_PAIRS = 1000  # more than time allows
 # On an H200 0.8 ms, too long to wait for launches, at its full clock, below its power cap; on two cores 6 ms.

@@ -12,8 +12,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.suite import ProblemSpec
+from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
 from cudnn_sweep.workloads.problem import Shape, sizes_text
-from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest
 
 WIDTH = 100  # columns
 UNBROKEN = 10_000  # columns: a problem keeps to its line

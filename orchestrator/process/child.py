@@ -30,9 +30,9 @@ from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.measuring.log_pass import run_log_pass
 from cudnn_sweep.workloads.measuring.model_trace import trace_model
 from cudnn_sweep.workloads.measuring.trial import run_trial
+from cudnn_sweep.workloads.measuring.turns import Said, Turn
 from cudnn_sweep.workloads.regime import SpatialRegime
 from cudnn_sweep.workloads.survey import survey_machine
-from cudnn_sweep.workloads.turns import Said, Turn
 
 MOST_CHARACTERS = 2000  # of an error, in its record and on the screen
 ABOUT_SIZES = re.compile(r"must match|shape|[Ss]ize")  # what torch says of tensors that do not fit

@@ -31,7 +31,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
     parts_of,
 )
 from cudnn_sweep.workloads.hardware.environment import our_version
-from cudnn_sweep.workloads.turns import Said, Turn
+from cudnn_sweep.workloads.measuring.turns import Said, Turn
 
 SERVER = "cudnn_sweep.orchestrator.process.server"
 

@@ -14,9 +14,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement, TrialRequest
+from cudnn_sweep.workloads.measuring.tracing import Trace, TraceRequest
+from cudnn_sweep.workloads.measuring.turns import Said, Turn
 from cudnn_sweep.workloads.survey import Survey
-from cudnn_sweep.workloads.tracing import Trace, TraceRequest
-from cudnn_sweep.workloads.turns import Said, Turn
 
 EXACT = ConfigDict(ser_json_inf_nan="constants")  # an error of infinity is no missing error
 

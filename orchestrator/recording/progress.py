@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from cudnn_sweep.workloads.measuring.warnings import WarningName
+from cudnn_sweep.workloads.warnings import WarningName
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

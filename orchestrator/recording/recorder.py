@@ -14,7 +14,7 @@ from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import private_folder
 from cudnn_sweep.orchestrator.recording.hopeless import Hopeless
 from cudnn_sweep.orchestrator.recording.progress import Failure, Progress, SlotState
-from cudnn_sweep.workloads.measuring.warnings import OF_THE_CODE
+from cudnn_sweep.workloads.warnings import OF_THE_CODE
 
 MAX_LOST = 3  # a trial that takes its worker along so often again is left for the next launch
 

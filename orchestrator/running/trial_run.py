@@ -11,8 +11,8 @@ from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
 from cudnn_sweep.orchestrator.showing.labels import cell_labels
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.measurement import TrialRequest
-from cudnn_sweep.workloads.measuring.warnings import ADVICE, OF_THE_CODE
 from cudnn_sweep.workloads.survey import Survey
+from cudnn_sweep.workloads.warnings import ADVICE, OF_THE_CODE
 
 SHORT = {
     "cold_shapes": 3,

@@ -29,7 +29,7 @@ from cudnn_sweep.orchestrator.showing.verdict_table import (
     verdict_label,
     verdict_text,
 )
-from cudnn_sweep.workloads.measuring.warnings import ADVICE
+from cudnn_sweep.workloads.warnings import ADVICE
 
 POLL_S = 0.25
 LINE_S = 5.0  # plain lines come at most so often, but for failures

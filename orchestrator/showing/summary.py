@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.showing.completeness import shard_lines, split_lin
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.orchestrator.showing.slow_gpu_lines import slow_gpu_lines
 from cudnn_sweep.orchestrator.showing.verdict_table import verdict_label, verdict_table
-from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName
+from cudnn_sweep.workloads.warnings import ADVICE, WarningName
 
 CAUSES_SHOWN = 5
 LAUNCH_BOUND_NOTE = (

@@ -6,8 +6,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cudnn_sweep.orchestrator.planning.traced_suite import counts_text, short_sizes
+from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution
 from cudnn_sweep.workloads.problem import sizes_text
-from cudnn_sweep.workloads.tracing import Trace, TracedConvolution
 
 NUMBERS = ("stride", "padding", "dilation", "groups", "times", "FLOPs")
 ALWAYS_SHOWN = ("name", "input → channels", "kernel", "times", "FLOPs")

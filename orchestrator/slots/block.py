@@ -10,7 +10,7 @@ from cudnn_sweep.orchestrator.process.client import Begun
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.slots.rounds import Rounds
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.turns import Said, Stage, Turn
+from cudnn_sweep.workloads.measuring.turns import Said, Stage, Turn
 
 PLAIN = "plain"  # of the states some let nobody be beside them
 NO_OTHER = "no other of its block"

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.sampling import LEAST_S, MIN_SAMPLES, paired_error
-from cudnn_sweep.workloads.turns import Said, Stage, Turn
+from cudnn_sweep.workloads.measuring.turns import Said, Stage, Turn
 
 
 class Member(Protocol):

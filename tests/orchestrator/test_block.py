@@ -18,7 +18,7 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TrialJob
 from cudnn_sweep.orchestrator.slots import slot
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
-from cudnn_sweep.workloads.turns import Said, Turn
+from cudnn_sweep.workloads.measuring.turns import Said, Turn
 
 MakePlan = Callable[..., Plan]
 Measure = Callable[..., list[RunRecord]]

@@ -9,7 +9,7 @@ import pytest
 
 from cudnn_sweep.orchestrator.slots.rounds import Rounds
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.turns import Said, Turn
+from cudnn_sweep.workloads.measuring.turns import Said, Turn
 
 SPEC = MeasureSpec(warmup_s=0.0, steady_budget_s=0.2, device_budget_s=0.1, steady_error=0.0)
 

@@ -20,7 +20,7 @@ from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, UNFINISHED, end_of
 from cudnn_sweep.orchestrator.showing.summary import Summary
 from cudnn_sweep.workloads.hardware.environment import Environment
-from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName
+from cudnn_sweep.workloads.warnings import ADVICE, WarningName
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RecordOf

@@ -19,7 +19,7 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TraceJob
 from cudnn_sweep.orchestrator.showing.trace_table import trace_table
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
-from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest
+from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
 
 SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]
 FACTS = {

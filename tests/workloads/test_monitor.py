@@ -23,7 +23,7 @@ from cudnn_sweep.workloads.hardware.monitor import (
 from cudnn_sweep.workloads.hardware.nvml import THROTTLE_REASONS, NvmlGpu, NvmlMonitor
 from cudnn_sweep.workloads.hardware.open_monitor import open_monitor
 from cudnn_sweep.workloads.measuring.telemetry import CHOSEN_CLOCKS, INTERVAL_S, Telemetry
-from cudnn_sweep.workloads.measuring.warnings import ADVICE, WarningName
+from cudnn_sweep.workloads.warnings import ADVICE, WarningName
 
 OURS, SPARE, THEIRS = 11, 12, 99
 

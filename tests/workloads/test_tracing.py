@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.measuring.model_trace import trace_model
+from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.tracing import Trace, TracedConvolution, TraceRequest
 
 
 class Layers(nn.Module):

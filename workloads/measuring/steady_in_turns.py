@@ -29,8 +29,8 @@ from cudnn_sweep.workloads.measuring.steady import (
     steps_of,
 )
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
 from cudnn_sweep.workloads.measuring.warm_up import WarmingUp
-from cudnn_sweep.workloads.turns import Baton, Said, Turn
 
 
 def measure_in_turns(

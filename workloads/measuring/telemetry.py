@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from cudnn_sweep.workloads.cells.measurement import GpuTelemetry
 from cudnn_sweep.workloads.hardware.monitor import GpuReading, Monitor
-from cudnn_sweep.workloads.measuring.warnings import WarningName
+from cudnn_sweep.workloads.warnings import WarningName
 
 T = TypeVar("T")
 

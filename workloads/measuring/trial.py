@@ -26,10 +26,10 @@ from cudnn_sweep.workloads.measuring.roofline import note_roofline
 from cudnn_sweep.workloads.measuring.steady import loss_of, measure_closed, measure_open
 from cudnn_sweep.workloads.measuring.steady_in_turns import measure_in_turns
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.state import state_types
-from cudnn_sweep.workloads.turns import Baton, Said, Turn
-from cudnn_sweep.workloads.user_sources import workload_hash
+from cudnn_sweep.workloads.user.user_sources import workload_hash
 from cudnn_sweep.workloads.workload import TimedStep, Workload, find_workload
 
 

@@ -18,8 +18,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeFloat, PositiveFloat
 
 from cudnn_sweep.orchestrator.planning.plan import Trial
-from cudnn_sweep.workloads.measuring.warnings import WarningName
 from cudnn_sweep.workloads.strict import STRICT
+from cudnn_sweep.workloads.warnings import WarningName
 
 WITH_ALIASES = STRICT | ConfigDict(populate_by_name=True)
 Day = Annotated[date, BeforeValidator(lambda text: date.fromisoformat(str(text)))]

@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass, field
 
 from cudnn_sweep.workloads.measuring.model_trace import trace_model
+from cudnn_sweep.workloads.measuring.tracing import TraceRequest
 from cudnn_sweep.workloads.problem import PROBLEMS, Shape, sizes_text
-from cudnn_sweep.workloads.tracing import TraceRequest
 
 COLUMNS = (
     "name,input,out_channels,kernel,stride,padding,dilation,groups,bias,transposed,output_padding,"
