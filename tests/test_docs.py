@@ -115,8 +115,9 @@ def sample(document: str, word: str) -> str:
 def test_sample_workload_runs(tmp_path: Path) -> None:
     import torch
 
+    from cudnn_sweep.workloads.find_workload import find_workload
     from cudnn_sweep.workloads.precision import find_precision
-    from cudnn_sweep.workloads.workload import Setting, find_workload
+    from cudnn_sweep.workloads.workload import Setting
 
     file = tmp_path / "blur.py"
     file.write_text(sample("CONTRIBUTING.md", "def blur"))

@@ -38,7 +38,7 @@ def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:
 
 
 def _facts(name: str) -> WorkloadFacts:
-    from cudnn_sweep.workloads.workload import find_workload, import_repeatably
+    from cudnn_sweep.workloads.find_workload import find_workload, import_repeatably
 
     found = import_repeatably(name) if ":" in name else None
     if isinstance(found, type) and issubclass(found, ShapeRegime):

@@ -9,25 +9,21 @@ The function's body is set-up and not timed; `prepare` makes a step's input and 
 is the step.
 """
 
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from cudnn_sweep.workloads import catalog
-from cudnn_sweep.workloads.errors import unknown
 from cudnn_sweep.workloads.layout import memory_format
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.precision import Precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
-from cudnn_sweep.workloads.state import State, make_state
-from cudnn_sweep.workloads.user.user_code import import_named
 from cudnn_sweep.workloads.warnings import WarningName
 
 T = TypeVar("T")
@@ -49,8 +45,8 @@ class Setting:
     """The cell's convolution, where it names one."""
     model: ModelChoice | None = None
     """Arguments, loss and optimiser of a model that is named by its import path."""
-    state: State = field(default_factory=lambda: make_state("plain", {}))
-    """What surrounds the step."""
+    state: State | None = None
+    """What surrounds the step; None: nothing."""
     reference: bool = False
     """Compute in float64, from numbers as they are in the precision."""
 
@@ -69,7 +65,7 @@ class Setting:
         `draws`: it may draw random numbers, the same where it runs again; a CUDA graph does not hold that.
         """
         with self.region():
-            if self.state.recomputes and not self.reference:
+            if self.state is not None and self.state.recomputes and not self.reference:
                 found: T = checkpoint(
                     function, inputs, use_reentrant=False, preserve_rng_state=draws
                 )
@@ -126,6 +122,31 @@ class TimedStep:
     """False: a step's launches come from several threads, and a CUDA graph would miss some."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class State(ABC):
+    """What surrounds a step at equal shapes and changes what cuDNN does.
+
+    Its dataclass fields are its parameters, all of them numbers.
+    """
+
+    name: ClassVar[str]
+    """What a cell's `state` calls it."""
+    recomputes: ClassVar[bool] = False
+    """A step's forward pass keeps no activations and runs again in the backward pass; only for what has
+    one and runs it through `Setting.forward`."""
+
+    alone: ClassVar[bool] = False
+    """A step must have no other process beside it on the device."""
+
+    @abstractmethod
+    def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
+        """The step as it is in this state; called once `step` is built."""
+
+    def parameters(self) -> dict[str, float]:
+        """Its numbers by name."""
+        return {name: float(value) for name, value in asdict(self).items()}
+
+
 def pay_unrelated_step(device: torch.device) -> None:
     """Two steps of an unrelated training: context, libraries, first backward, first optimiser step.
 
@@ -162,7 +183,9 @@ class Workload:
     def step(self, setting: Setting) -> TimedStep:
         """Built, and in the setting's state unless it is a reference."""
         built = self.build(setting)
-        return built if setting.reference else setting.state.surround(built, setting)
+        if setting.reference or setting.state is None:
+            return built
+        return setting.state.surround(built, setting)
 
 
 def workload(
@@ -197,38 +220,3 @@ def workload(
         )
 
     return declare
-
-
-@cache
-def bundled_workloads() -> dict[str, Workload]:
-    """Every workload in `catalog/`, by name."""
-    modules = [
-        import_module(f"{catalog.__name__}.{module.name}")
-        for module in iter_modules(catalog.__path__)
-    ]
-    found = [thing for module in modules for thing in vars(module).values()]
-    return {thing.name: thing for thing in found if isinstance(thing, Workload)}
-
-
-def find_workload(name: str) -> Workload:
-    """A bundled workload, or a user's workload or model, `package.module:name` or `folder/file.py:name`.
-
-    A user's code is imported: only in a process that may be thrown away.
-    """
-    if ":" not in name:
-        if name not in bundled_workloads():
-            raise unknown("workload", name, [*bundled_workloads(), "FILE.py:NAME", "MODULE:NAME"])
-        return bundled_workloads()[name]
-    found = import_repeatably(name)
-    if isinstance(found, Workload):
-        return found
-    from cudnn_sweep.workloads.models.steps import model_workload  # which imports this file
-
-    return model_workload(name, found)
-
-
-def import_repeatably(name: str) -> object:
-    """Weights that a module draws when it is imported are the same in every process."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        return import_named(name)

@@ -37,8 +37,7 @@ def door() -> dict[str, list[Any]]:
     """By module, what is imported from it."""
     from cudnn_sweep import analysis
     from cudnn_sweep.workloads.regime import ShapeRegime, SpatialRegime
-    from cudnn_sweep.workloads.state import State
-    from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
+    from cudnn_sweep.workloads.workload import Setting, State, TimedStep, workload
 
     results = [getattr(analysis, name) for name in analysis.__all__]
     return {

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
-from cudnn_sweep.workloads.workload import find_workload
 from tests.workloads.made_up_cells import CPU, setting_of
 
 

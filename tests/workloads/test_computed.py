@@ -7,16 +7,11 @@ import pytest
 import torch
 
 from cudnn_sweep.workloads.cells.measurement import Computed
+from cudnn_sweep.workloads.find_workload import bundled_workloads
 from cudnn_sweep.workloads.measuring.computed import _hash_on_device, compute, fingerprint
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape, find_problem
-from cudnn_sweep.workloads.workload import (
-    Setting,
-    TimedStep,
-    Workload,
-    bundled_workloads,
-    workload,
-)
+from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, workload
 
 PROBLEM = find_problem("tutorials/rgb224")
 SMALL = (2, 3, 12, 12)

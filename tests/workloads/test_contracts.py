@@ -12,10 +12,11 @@ import torch
 from cudnn_sweep.orchestrator.planning.spec import load_suite, suite_names
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
+from cudnn_sweep.workloads.find_workload import bundled_workloads, find_workload
 from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import PROBLEMS, ConvProblem, load_problems
-from cudnn_sweep.workloads.workload import Setting, bundled_workloads, find_workload
+from cudnn_sweep.workloads.workload import Setting
 
 MODEL = WorkloadFacts(
     directions=("training", "inference"),

@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.calibration import calibrate
 from cudnn_sweep.workloads.measuring.choice import read_choice
 from cudnn_sweep.workloads.measuring.cuda_graph import (
@@ -29,7 +30,7 @@ from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import find_problem
-from cudnn_sweep.workloads.workload import Setting, TimedStep, find_workload
+from cudnn_sweep.workloads.workload import Setting, TimedStep
 
 pytestmark = pytest.mark.gpu
 

@@ -24,7 +24,8 @@ from cudnn_sweep.workloads.parameters import NamedChoice, name_and_numbers
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, load_problems, sizes_text
 from cudnn_sweep.workloads.regime import ShapeRegime, make_regime, regime_types
-from cudnn_sweep.workloads.state import State, make_state
+from cudnn_sweep.workloads.state import make_state
+from cudnn_sweep.workloads.workload import State
 
 OPEN_SHAPES_CHECKED = 1000
 

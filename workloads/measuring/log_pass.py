@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement, TrialRequest
+from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.choice import read_choice
 from cudnn_sweep.workloads.measuring.device import find_device
 from cudnn_sweep.workloads.measuring.engine_log import (
@@ -20,7 +21,6 @@ from cudnn_sweep.workloads.measuring.engine_log import (
     searched_workspaces,
 )
 from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
-from cudnn_sweep.workloads.workload import find_workload
 
 
 def run_log_pass(request: TrialRequest) -> LogPass:

@@ -16,12 +16,13 @@ import torch
 
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.cuda_graph import capture
 from cudnn_sweep.workloads.measuring.device_time import Step, time_flushed, time_replays
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import find_problem, load_problems
-from cudnn_sweep.workloads.workload import Setting, find_workload
+from cudnn_sweep.workloads.workload import Setting
 
 ROUNDS = 3  # of both timers in turn, so that a drift of the clock meets both
 SPEC = MeasureSpec(warmup_s=0.1, warmup_limit_s=0.3, device_budget_s=0.15, steady_error=0.0)

@@ -11,6 +11,7 @@ from time import perf_counter
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
+from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.hardware.gpu import gpu_uuid
 from cudnn_sweep.workloads.hardware.open_monitor import open_monitor
 from cudnn_sweep.workloads.measuring.calibration import calibrate
@@ -30,7 +31,7 @@ from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.state import state_types
 from cudnn_sweep.workloads.user.user_sources import workload_hash
-from cudnn_sweep.workloads.workload import TimedStep, Workload, find_workload
+from cudnn_sweep.workloads.workload import TimedStep, Workload
 
 
 def run_trial(

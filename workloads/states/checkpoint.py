@@ -4,8 +4,7 @@ from typing import Any, TypeVar
 
 from torch.utils.checkpoint import set_checkpoint_early_stop
 
-from cudnn_sweep.workloads.state import State
-from cudnn_sweep.workloads.workload import Setting, TimedStep
+from cudnn_sweep.workloads.workload import Setting, State, TimedStep
 
 T = TypeVar("T")
 

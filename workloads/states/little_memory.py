@@ -9,8 +9,7 @@ import torch
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.hardware import cuda_driver
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.state import State
-from cudnn_sweep.workloads.workload import Setting, TimedStep
+from cudnn_sweep.workloads.workload import Setting, State, TimedStep
 
 P = ParamSpec("P")
 T = TypeVar("T")

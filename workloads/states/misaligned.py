@@ -8,8 +8,7 @@ from torch.utils._pytree import tree_map_only
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.state import State
-from cudnn_sweep.workloads.workload import Setting, TimedStep
+from cudnn_sweep.workloads.workload import Setting, State, TimedStep
 
 MOST = 3  # elements of two or four bytes that are no 16 bytes together
 

@@ -1,7 +1,6 @@
 from dataclasses import dataclass
 
-from cudnn_sweep.workloads.state import State
-from cudnn_sweep.workloads.workload import Setting, TimedStep
+from cudnn_sweep.workloads.workload import Setting, State, TimedStep
 
 
 @dataclass(frozen=True, kw_only=True)

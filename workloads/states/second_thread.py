@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from cudnn_sweep.workloads.state import State
-from cudnn_sweep.workloads.workload import Setting, TimedStep, pay_unrelated_step
+from cudnn_sweep.workloads.workload import Setting, State, TimedStep, pay_unrelated_step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,10 @@ from time import perf_counter
 from typing import Any
 
 from cudnn_sweep.workloads.cells.config import PLAN_CACHE_LIMIT
+from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.problem import find_problem
-from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, find_workload, workload
+from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, workload
 
 
 def planted(step: TimedStep) -> TimedStep:
