@@ -9,7 +9,7 @@ import torch
 from cudnn_sweep.workloads import catalog
 from cudnn_sweep.workloads.errors import unknown
 from cudnn_sweep.workloads.models.steps import model_workload
-from cudnn_sweep.workloads.user.user_code import import_named
+from cudnn_sweep.workloads.user_code import import_named
 from cudnn_sweep.workloads.workload import Workload
 
 

@@ -15,7 +15,7 @@ from cudnn_sweep.workloads import regimes
 from cudnn_sweep.workloads.errors import WorkloadError, unknown
 from cudnn_sweep.workloads.parameters import make_from_parameters
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.user.user_code import import_named
+from cudnn_sweep.workloads.user_code import import_named
 
 Varies = Literal["nothing", "batch", "space", "batch and space"]
 VARIES: tuple[Varies, ...] = get_args(Varies)

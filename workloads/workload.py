@@ -21,9 +21,9 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from cudnn_sweep.workloads.layout import memory_format
-from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.precision import Precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
+from cudnn_sweep.workloads.training.choice import ModelChoice
 from cudnn_sweep.workloads.warnings import WarningName
 
 T = TypeVar("T")

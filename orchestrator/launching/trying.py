@@ -27,8 +27,8 @@ from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import CellAxes, ModelSpec, SuiteSpec, WithoutGpu
 from cudnn_sweep.workloads.models.inputs import Inputs
-from cudnn_sweep.workloads.models.loss import MEAN_SQUARE
 from cudnn_sweep.workloads.problem import sizes_text
+from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
 SUITE = "try"
 REPLICATES = 5

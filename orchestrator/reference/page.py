@@ -7,9 +7,9 @@ from typing import Any
 
 from cudnn_sweep.orchestrator.reference.schema import launch_file_schema, suite_schema
 from cudnn_sweep.orchestrator.reference.texts import one_line
-from cudnn_sweep.workloads.models.loss import LOSSES
 from cudnn_sweep.workloads.precision import PRECISIONS, Precision
 from cudnn_sweep.workloads.problem import sizes_text
+from cudnn_sweep.workloads.training.loss import LOSSES
 
 LAUNCH_FILE, SUITE, BOTH = "a launch file", "a suite", "a launch file or a suite"
 Schema = dict[str, Any]

@@ -12,8 +12,8 @@ from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.showing.labels import as_row, cell_labels
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.listed_shapes import ListedShape
-from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.problem import ConvProblem
+from cudnn_sweep.workloads.training.choice import ModelChoice
 
 PROBLEM = ConvProblem(
     name="vgg/conv3_2",

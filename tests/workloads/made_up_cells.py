@@ -9,11 +9,11 @@ from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
+from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.state import make_state
 from cudnn_sweep.workloads.workload import Setting
 
 QUICK = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False, timeout_s=100)

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from cudnn_sweep.workloads.cells.measurement import Computed
+from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.computed import compute
-from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.state import make_state
+from cudnn_sweep.workloads.training.choice import ModelChoice
 from cudnn_sweep.workloads.workload import Setting, TimedStep
 
 IMAGES = (4, 3, 8, 8)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.user.user_code import EXTRAS, import_named
+from cudnn_sweep.workloads.user_code import EXTRAS, import_named
 from tests.workloads.made_up_models import here
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"

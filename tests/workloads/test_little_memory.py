@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.hardware import cuda_driver
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.state import make_state
 from cudnn_sweep.workloads.workload import TimedStep
 from tests.workloads.made_up_cells import CPU, GPU, setting_of
 

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.models.loss import floating_tensors, make_loss
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.training.loss import floating_tensors, make_loss
 from tests.workloads.made_up_models import IMAGES, Detected, build, here, losses, setting
 
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.state import make_state
 from cudnn_sweep.workloads.workload import TimedStep
 from tests.workloads.made_up_cells import setting_of
 

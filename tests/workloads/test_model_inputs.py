@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.models.loss import make_loss
+from cudnn_sweep.workloads.training.loss import make_loss
 from tests.workloads.made_up_models import Detected, build, here, setting
 
 IDS = {"shape": ["batch", "length"], "dtype": "int64", "below": 50}

@@ -11,9 +11,9 @@ import torch
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_workload import find_workload
-from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.precision import PRECISIONS
-from cudnn_sweep.workloads.user.user_code import import_named
+from cudnn_sweep.workloads.training.choice import ModelChoice
+from cudnn_sweep.workloads.user_code import import_named
 from tests.workloads.made_up_models import (
     ERRORS,
     IMAGES,

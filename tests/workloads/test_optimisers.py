@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cudnn_sweep.workloads.measuring.cuda_graph import capture, check_capturable
-from cudnn_sweep.workloads.models.optimiser import OPTIMISERS
+from cudnn_sweep.workloads.training.optimiser import OPTIMISERS
 from tests.workloads.made_up_models import IMAGES, build, here, losses, setting
 
 

@@ -12,6 +12,7 @@ from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import (
     SteadyDevice,
 )
+from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring import choice, steady
 from cudnn_sweep.workloads.measuring.cold import time_cold
@@ -20,7 +21,6 @@ from cudnn_sweep.workloads.measuring.sampling import Sampled
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.state import make_state
 from cudnn_sweep.workloads.workload import TimedStep
 from tests.workloads.made_up_cells import CPU, GPU, QUICK, MeasureCell, one_cell, setting_of
 

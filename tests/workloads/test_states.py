@@ -6,7 +6,7 @@ import pytest
 
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.state import make_state, state_types
+from cudnn_sweep.workloads.find_state import make_state, state_types
 from tests.workloads.made_up_cells import GENERATOR, MeasureCell, one_cell
 
 TRIALS: list[tuple[str, str, object, int]] = [  # the last number: a step's convolutions

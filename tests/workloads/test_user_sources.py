@@ -9,9 +9,9 @@ from types import ModuleType
 import pytest
 
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.models.choice import ModelChoice
-from cudnn_sweep.workloads.user.user_code import import_named
-from cudnn_sweep.workloads.user.user_sources import workload_hash
+from cudnn_sweep.workloads.measuring.user_sources import workload_hash
+from cudnn_sweep.workloads.training.choice import ModelChoice
+from cudnn_sweep.workloads.user_code import import_named
 
 CELL = Cell(
     workload="conv",

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 
 from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedShape
 from cudnn_sweep.workloads.hashes import text_hash
-from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
+from cudnn_sweep.workloads.training.choice import ModelChoice
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

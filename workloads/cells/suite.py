@@ -22,10 +22,10 @@ from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.models.inputs import Inputs
-from cudnn_sweep.workloads.models.loss import MEAN_SQUARE
 from cudnn_sweep.workloads.parameters import NamedChoice
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, none_empty, parse_sizes, sizes_text
 from cudnn_sweep.workloads.strict import STRICT
+from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
 ALL_MODELS = "all"
 ALL_REGIMES = "all"

@@ -15,7 +15,7 @@ from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, Tr
 from cudnn_sweep.workloads.models.module import ALLOWED, Source, is_source, make_module
 from cudnn_sweep.workloads.precision import Precision, find_precision
 from cudnn_sweep.workloads.problem import sizes_text
-from cudnn_sweep.workloads.user.user_code import import_named
+from cudnn_sweep.workloads.user_code import import_named
 from cudnn_sweep.workloads.workload import Setting, Workload
 
 CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)

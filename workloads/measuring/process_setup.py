@@ -8,10 +8,10 @@ import torch
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import apply_config
 from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
+from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.measuring.compute_cache import ComputeCache, use_compute_cache
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.precision import find_precision
-from cudnn_sweep.workloads.state import make_state
 from cudnn_sweep.workloads.workload import Setting
 
 

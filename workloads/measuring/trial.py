@@ -11,6 +11,7 @@ from time import perf_counter
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
+from cudnn_sweep.workloads.find_state import state_types
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.hardware.gpu import gpu_uuid
 from cudnn_sweep.workloads.hardware.open_monitor import open_monitor
@@ -28,9 +29,8 @@ from cudnn_sweep.workloads.measuring.steady import loss_of, measure_closed, meas
 from cudnn_sweep.workloads.measuring.steady_in_turns import measure_in_turns
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
+from cudnn_sweep.workloads.measuring.user_sources import workload_hash
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.state import state_types
-from cudnn_sweep.workloads.user.user_sources import workload_hash
 from cudnn_sweep.workloads.workload import TimedStep, Workload
 
 

@@ -17,7 +17,7 @@ from pydantic import (
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.problem import Shape, named_sizes, sizes_text, space_names
 from cudnn_sweep.workloads.strict import STRICT
-from cudnn_sweep.workloads.user.user_code import import_named
+from cudnn_sweep.workloads.user_code import import_named
 
 if TYPE_CHECKING:
     from cudnn_sweep.workloads.workload import Setting

@@ -10,18 +10,18 @@ from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.models.inputs import Called, make_prepare
-from cudnn_sweep.workloads.models.loss import (
+from cudnn_sweep.workloads.models.module import ALLOWED, Source, is_source, make_module
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.training.choice import ModelChoice
+from cudnn_sweep.workloads.training.loss import (
     LOSSES,
     OWN,
     floating_tensors,
     make_loss,
     own_loss,
 )
-from cudnn_sweep.workloads.models.module import ALLOWED, Source, is_source, make_module
-from cudnn_sweep.workloads.models.optimiser import make_optimiser
-from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.training.optimiser import make_optimiser
 from cudnn_sweep.workloads.warnings import WarningName
 from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, pay_unrelated_step
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from cudnn_sweep.workloads.cells.config import PLAN_CACHE_LIMIT
 from cudnn_sweep.workloads.find_workload import find_workload
-from cudnn_sweep.workloads.models.choice import ModelChoice
 from cudnn_sweep.workloads.problem import find_problem
+from cudnn_sweep.workloads.training.choice import ModelChoice
 from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, workload
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from cudnn_sweep.workloads.models.loss import MEAN_SQUARE, check_loss
-from cudnn_sweep.workloads.models.optimiser import make_optimiser
+from cudnn_sweep.workloads.training.loss import MEAN_SQUARE, check_loss
+from cudnn_sweep.workloads.training.optimiser import make_optimiser
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from types import FunctionType, ModuleType
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.hashes import content_hash
-from cudnn_sweep.workloads.user.user_code import module_of
+from cudnn_sweep.workloads.user_code import module_of
 
 INSTALLED = {"site-packages", "dist-packages"}
 NOT_THE_USERS = {"__main__", "torch", __name__.partition(".")[0], *sys.stdlib_module_names}

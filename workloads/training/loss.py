@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudnn_sweep.workloads.errors import WorkloadError, unknown
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.user.user_code import import_named
+from cudnn_sweep.workloads.user_code import import_named
 
 if TYPE_CHECKING:
     import torch
