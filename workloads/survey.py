@@ -4,9 +4,10 @@ from dataclasses import MISSING, dataclass, fields
 
 from cudnn_sweep.workloads.cells.expand import RegimeParameter, WorkloadFacts
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.find_regime import own_regime_type
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from cudnn_sweep.workloads.parameters import parameter_types
-from cudnn_sweep.workloads.regime import ShapeRegime, own_regime_type
+from cudnn_sweep.workloads.regime import ShapeRegime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

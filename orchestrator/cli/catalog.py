@@ -35,12 +35,12 @@ def workloads(json: JsonFlag = False) -> None:
 
     A regime's and a state's parameters stand in brackets with their defaults.
     """
+    from cudnn_sweep.workloads.find_regime import regime_types
     from cudnn_sweep.workloads.find_state import state_types
     from cudnn_sweep.workloads.find_workload import bundled_workloads
     from cudnn_sweep.workloads.layout import LAYOUTS
     from cudnn_sweep.workloads.precision import PRECISIONS
     from cudnn_sweep.workloads.problem import PROBLEMS, load_problems
-    from cudnn_sweep.workloads.regime import regime_types
 
     bundled = sorted(bundled_workloads().values(), key=lambda found: found.name)
     named = [(w.name, ", ".join(w.directions), _summary(w.build.__doc__)) for w in bundled]

@@ -139,9 +139,9 @@ def _refusal(error: ValidationError) -> str:
 def _import_all(*, late: bool) -> None:
     """What a child would import itself, in time that it would measure or lose."""
 
+    from cudnn_sweep.workloads.find_regime import regime_types
     from cudnn_sweep.workloads.find_state import state_types
     from cudnn_sweep.workloads.find_workload import bundled_workloads
-    from cudnn_sweep.workloads.regime import regime_types
 
     for module in IMPORTED_BY_TORCH_LATE if late else ():
         with suppress(ModuleNotFoundError):  # not every release of torch has it

@@ -16,10 +16,10 @@ from pydantic_core import core_schema
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, suite_names
 from cudnn_sweep.orchestrator.reference.texts import field_texts, first_paragraph, one_line
 from cudnn_sweep.workloads.cells.suite import ALL_REGIMES, SuiteSpec
+from cudnn_sweep.workloads.find_regime import regime_types
 from cudnn_sweep.workloads.find_state import state_types
 from cudnn_sweep.workloads.layout import LAYOUTS
 from cudnn_sweep.workloads.precision import PRECISIONS
-from cudnn_sweep.workloads.regime import regime_types
 from cudnn_sweep.workloads.training.loss import LOSSES
 from cudnn_sweep.workloads.training.optimiser import OPTIMISERS
 

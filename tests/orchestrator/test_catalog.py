@@ -6,11 +6,11 @@ from typer.testing import CliRunner
 
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.planning.spec import suite_names
+from cudnn_sweep.workloads.find_regime import regime_types
 from cudnn_sweep.workloads.find_state import state_types
 from cudnn_sweep.workloads.find_workload import bundled_workloads
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import load_problems
-from cudnn_sweep.workloads.regime import regime_types
 
 
 def rows(command: str) -> dict[str, str]:

@@ -51,7 +51,7 @@ def test_quick_times_a_convolution_and_a_training(look: Look) -> None:
 
 
 def test_suite_of_regimes_has_them_all(look: Look) -> None:
-    from cudnn_sweep.workloads.regime import regime_types
+    from cudnn_sweep.workloads.find_regime import regime_types
 
     trials = planned("regimes", look).trials
     assert {trial.cell.regime for trial in trials} == set(regime_types()), (

@@ -10,8 +10,8 @@ from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.suite import ALL_REGIMES, CellAxes, ProblemSpec, SuiteSpec
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.find_regime import regime_types
 from cudnn_sweep.workloads.problem import load_problems
-from cudnn_sweep.workloads.regime import regime_types
 
 FACTS = {
     "conv": WorkloadFacts(

@@ -6,8 +6,8 @@ from statistics import fmean, median
 import pytest
 
 from cudnn_sweep.workloads.errors import WorkloadError, unknown
+from cudnn_sweep.workloads.find_regime import make_regime, regime_types
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import make_regime, regime_types
 
 BASE = (8, 3, 96, 128)
 LARGE = (8, 3, 640, 1280)  # every regime has room with its defaults

@@ -4,9 +4,10 @@ import json
 from dataclasses import asdict, dataclass
 
 from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedShape
+from cudnn_sweep.workloads.find_regime import make_regime
 from cudnn_sweep.workloads.hashes import text_hash
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
-from cudnn_sweep.workloads.regime import ShapeRegime, make_regime
+from cudnn_sweep.workloads.regime import ShapeRegime
 from cudnn_sweep.workloads.training.choice import ModelChoice
 
 

@@ -17,13 +17,14 @@ from cudnn_sweep.workloads.cells.suite import (
     each,
 )
 from cudnn_sweep.workloads.errors import CellsError, WorkloadError, unknown
+from cudnn_sweep.workloads.find_regime import make_regime, regime_types
 from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.layout import check_layout
 from cudnn_sweep.workloads.models.inputs import as_json, check_inputs
 from cudnn_sweep.workloads.parameters import NamedChoice, name_and_numbers
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, load_problems, sizes_text
-from cudnn_sweep.workloads.regime import ShapeRegime, make_regime, regime_types
+from cudnn_sweep.workloads.regime import ShapeRegime
 from cudnn_sweep.workloads.training.choice import ModelChoice
 from cudnn_sweep.workloads.workload import State
 

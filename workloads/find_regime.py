@@ -1,0 +1,50 @@
+"""A shape regime by its name: one file a rule in `regimes/`, or a user's own."""
+
+from functools import cache
+from importlib import import_module
+from inspect import isabstract
+from pkgutil import iter_modules
+
+from cudnn_sweep.workloads import regimes
+from cudnn_sweep.workloads.errors import WorkloadError, unknown
+from cudnn_sweep.workloads.parameters import make_from_parameters
+from cudnn_sweep.workloads.regime import VARIES, ShapeRegime, SpatialRegime
+from cudnn_sweep.workloads.user_code import import_named
+
+
+@cache
+def regime_types() -> dict[str, type[ShapeRegime]]:
+    """Every rule in the folder, by name."""
+    for module in iter_modules(regimes.__path__):
+        import_module(f"{regimes.__name__}.{module.name}")
+    rules = [*ShapeRegime.__subclasses__(), *SpatialRegime.__subclasses__()]
+    ours = f"{regimes.__name__}."  # a user's own is known by its place
+    return {rule.name: rule for rule in rules if rule.__module__.startswith(ours)}
+
+
+def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:
+    """A user's own, `FILE.py:NAME`, is imported: only in a process that may be thrown away.
+
+    Raises WorkloadError for an unknown rule or parameter, or a number that it does not take.
+    """
+    types = {name: own_regime_type(name, import_named(name))} if ":" in name else regime_types()
+    if name not in types:
+        raise unknown("regime", name, [*types, "listed", "FILE.py:NAME"])
+    return make_from_parameters("regime", types, name, parameters)
+
+
+def own_regime_type(name: str, found: object) -> type[ShapeRegime]:
+    """Raises WorkloadError for what is no rule that shapes can be asked of."""
+    if not (isinstance(found, type) and issubclass(found, ShapeRegime)):
+        raise WorkloadError(
+            f"regime {name} is a {type(found).__name__}; allowed: a class derived from ShapeRegime or "
+            "SpatialRegime, of cudnn_sweep.workloads.regime"
+        )
+    if isabstract(found):
+        raise WorkloadError(f"regime {name} has no method `period`")
+    if getattr(found, "varies", None) not in VARIES:
+        allowed = ", ".join(map(repr, VARIES))
+        raise WorkloadError(
+            f"regime {name}: varies: found {getattr(found, 'varies', None)!r}, allowed: {allowed}"
+        )
+    return found
