@@ -29,16 +29,16 @@ FOLDERS = {
 CONTRACTS = (
     "tests/analysis/nightly/reports/test_reports.py",
     "tests/analysis/report/test_report_page.py::test_every_chart_is_drawn_and_described",
-    "tests/analysis/test_dictionary.py",
-    "tests/analysis/test_queries.py",
-    "tests/orchestrator/test_catalog.py",
-    "tests/orchestrator/test_plan.py",
+    "tests/analysis/asking/test_dictionary.py",
+    "tests/analysis/asking/test_queries.py",
+    "tests/orchestrator/cli/test_catalog.py",
+    "tests/orchestrator/planning/test_plan.py",
     "tests/test_packaging.py::test_every_folder_with_python_is_listed",
-    "tests/workloads/test_computed.py",
+    "tests/workloads/measuring/test_computed.py",
     "tests/workloads/test_contracts.py",
-    "tests/workloads/test_expand.py",
+    "tests/workloads/cells/test_expand.py",
     "tests/workloads/test_regimes.py",
-    "tests/workloads/test_states.py",
+    "tests/workloads/states/test_states.py",
 )
 # Tests or files of them that take long over all that is bundled: here over what is new alone.
 LONG = (

@@ -40,9 +40,9 @@ COLUMNS = """\
     # outcome
 """
 CHECKED = (
-    "tests/analysis/test_every_setting.py",
-    "tests/analysis/test_schema.py",
-    "tests/analysis/test_schema_versions.py::test_a_verdict_pools_them",
+    "tests/analysis/asking/test_every_setting.py",
+    "tests/analysis/storing/test_schema.py",
+    "tests/analysis/storing/test_schema_versions.py::test_a_verdict_pools_them",
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cudnn_sweep.workloads.measuring.engine_log import read_engine_log
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 
 
 def test_without_a_search_the_plan_that_ran_is_read() -> None:

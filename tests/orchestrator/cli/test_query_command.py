@@ -15,7 +15,7 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ONE_RECORD = ROOT / "tests" / "analysis" / "data" / "schema-1.parquet"
 
 

@@ -1,6 +1,6 @@
 """A real cluster of several hosts, in network namespaces of this machine: launched, cut, mended, lost.
 
-    SWEEP_RAY_HEALTH=default pytest -rP tests/orchestrator/test_hosts.py
+    SWEEP_RAY_HEALTH=default pytest -rP tests/orchestrator/remote/test_hosts.py
 
 tells the times of docs/cluster.md with Ray's own health checks; without the variable, with shorter ones.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.waiting, pytest.mark.timeout(600)]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOSTS = ROOT / "tests" / "hosts" / "hosts"
 VENV = Path(sys.prefix)
 

@@ -32,7 +32,7 @@ from cudnn_sweep.orchestrator.remote.staging import take_own_code
 
 pytestmark = pytest.mark.measuring
 
-EXAMPLE = Path(__file__).parents[2] / "cluster/examples/kubernetes.yaml"
+EXAMPLE = Path(__file__).parents[3] / "cluster/examples/kubernetes.yaml"
 SCHEMA = json.loads(
     files("cudnn_sweep.cluster").joinpath("manifests/rayjob.schema.json").read_text()
 )

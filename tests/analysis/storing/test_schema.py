@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.storing.store import open_store
 if TYPE_CHECKING:
     from tests.makers import MakeRecord
 
-DATA = Path(__file__).parent / "data"  # each file there was written by write_fixture.py
+DATA = Path(__file__).parents[1] / "data"  # each file there was written by write_fixture.py
 
 
 def test_a_record_survives_being_stored(make_record: MakeRecord) -> None:

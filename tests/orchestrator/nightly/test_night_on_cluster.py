@@ -47,7 +47,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:ssl=None is deprecated"),  # Ray's client
 ]
 
-PACES = Path(__file__).with_name("paces.py")
+PACES = Path(__file__).parents[1] / "paces.py"
 NIGHTS = [date(2026, 11, 1) + timedelta(days=day) for day in range(7)]
 TONIGHT = date(2026, 11, 8)
 LAUNCH_FILE = """

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.measuring
 
-PACES = str(Path(__file__).with_name("paces.py"))
+PACES = str(Path(__file__).parents[1] / "paces.py")
 BLOCKS = 24  # at most: a calm machine needs 6
 SHORT = MeasureSpec(
     warmup_s=0.0, steady_budget_s=0.15, calibrate=False, reference_replicates=0, timeout_s=100

@@ -19,7 +19,7 @@ from cudnn_sweep.orchestrator.reference.page import SECTIONS, every_def
 from cudnn_sweep.orchestrator.reference.python import door, members
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/launch-file.md").read_text()
 LAUNCH_FILES = [
     ROOT / "cluster.yaml",

@@ -21,7 +21,7 @@ from cudnn_sweep.analysis.storing.store import Store
 if TYPE_CHECKING:
     from tests.makers import MakePair
 
-OLD = Path(__file__).parent / "data" / "schema-1.parquet"
+OLD = Path(__file__).parents[1] / "data" / "schema-1.parquet"
 
 
 COLD = """

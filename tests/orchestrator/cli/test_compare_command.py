@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 
-MADE_UP = run_path(str(Path(__file__).parents[1] / "analysis" / "conftest.py"))
+MADE_UP = run_path(str(Path(__file__).parents[2] / "analysis" / "conftest.py"))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from cudnn_sweep.analysis import AnalysisError, Results, open_results
 from cudnn_sweep.analysis.asking.queries import query_names
 from cudnn_sweep.analysis.storing.store import Store
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 @pytest.fixture

@@ -165,7 +165,7 @@ def test_a_workload_that_makes_other_shapes_is_told(run_trial: RunTrial, tmp_pat
 
 @pytest.mark.parametrize("precision", ["tf32", "amp_fp16"])
 def test_the_training_step_of_the_document_runs(run_trial: RunTrial, precision: str) -> None:
-    file = Path(__file__).parents[2] / "docs" / "examples" / "segmenter" / "my_training.py"
+    file = Path(__file__).parents[3] / "docs" / "examples" / "segmenter" / "my_training.py"
     regime: dict[str, dict[str, float]] = {"cycle": {"sizes": 2, "step": 16, "multiple": 8}}
     outcome = run_trial(f"{file}:train", precision=precision, regime=regime)
     assert outcome.status == "ok", outcome.message
