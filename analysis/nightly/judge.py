@@ -195,7 +195,7 @@ def _stays(earlier: Finding, found: Screening | CategoryScreening) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fresh:
+class Remeasured:
     """What trials of tonight say of a candidate."""
 
     confirmation: Confirmation
@@ -204,7 +204,12 @@ class Fresh:
 
 
 def settle(
-    candidate: Candidate, fresh: Fresh | None, history: History, *, is_pinned: bool, command: str
+    candidate: Candidate,
+    fresh: Remeasured | None,
+    history: History,
+    *,
+    is_pinned: bool,
+    command: str,
 ) -> Finding | None:
     """What is known of a candidate by now; None where it is neither so nor waits any more."""
     earlier = candidate.earlier
@@ -267,7 +272,7 @@ def _mirrored(
 def _finding(
     candidate: Candidate,
     known: Confirmation,
-    fresh: Fresh | None,
+    fresh: Remeasured | None,
     history: History,
     command: str,
 ) -> Finding:
@@ -308,7 +313,7 @@ def _moved(candidate: Candidate, history: History) -> tuple[Change, ...]:
 
 
 def _cause(
-    candidate: Candidate, fresh: Fresh | None, history: History
+    candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
     """And what moved: as pairs of two softwares tell, else on the first night that shows it."""
     if fresh is None and candidate.earlier is not None:

@@ -21,7 +21,7 @@ MOST = 0.5  # of a metric's series there
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
+class SharedFindings:
     findings: tuple[Finding, ...]
     """The findings to tell: each stands for itself, or one for many."""
     members: tuple[Finding, ...]
@@ -38,7 +38,7 @@ class _Place:
     direction: str
 
 
-def share(findings: Sequence[Finding], series: Sequence[Series], command: str) -> Told:
+def share(findings: Sequence[Finding], series: Sequence[Series], command: str) -> SharedFindings:
     """`series`: all of the night; `command` measures all of them again."""
     known = {one.key: one for one in series if one.is_judged}
     by_place: dict[_Place, list[Finding]] = {}
@@ -56,7 +56,7 @@ def share(findings: Sequence[Finding], series: Sequence[Series], command: str) -
             told = [one, *(each for each in told if each not in alike)]
             members += [replace(each, shared=one.key.series_id) for each in alike]
     alone = [replace(each, shared=None) for each in told]
-    return Told(findings=tuple(alone), members=tuple(members))
+    return SharedFindings(findings=tuple(alone), members=tuple(members))
 
 
 def are_alike(log_ratios: Array, min_effect: float) -> Mask:

@@ -37,7 +37,7 @@ SEVEN_PERCENT = float(np.log(1.07))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Screened:
+class ScreenedHistories:
     """Histories, and since when (series × nights) a candidate is worse, or NO_CANDIDATE."""
 
     histories: Histories
@@ -78,11 +78,11 @@ class Alerts:
         return int(found.any(axis=1).sum())
 
 
-def screened(histories: Histories) -> Screened:
+def screened(histories: Histories) -> ScreenedHistories:
     since = np.full(histories.values.shape, NO_CANDIDATE)
     for tonight in range(FEWEST_NIGHTS - 1, histories.values.shape[1]):
         since[:, tonight] = _screen(histories.values[:, : tonight + 1]).since
-    return Screened(histories=histories, since=since)
+    return ScreenedHistories(histories=histories, since=since)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,7 +108,7 @@ def _screen(so_far: Array, left_out: Mask | None = None) -> _Screen:
     )
 
 
-def by_pairs(tried: Screened, generator: np.random.Generator) -> Alerts:
+def by_pairs(tried: ScreenedHistories, generator: np.random.Generator) -> Alerts:
     """Each candidate confirmed by interleaved pairs of last good and current, as many as it takes."""
     histories, is_candidate = tried.histories, tried.since != NO_CANDIDATE
     confirmed = np.zeros(is_candidate.shape, dtype=bool)
@@ -137,7 +137,7 @@ def pair_ratios(
     return ratios
 
 
-def by_waiting(tried: Screened, z: float = WAITING_Z) -> Alerts:
+def by_waiting(tried: ScreenedHistories, z: float = WAITING_Z) -> Alerts:
     """Each candidate confirmed by further nights; its first night's value takes in fresh processes."""
     following = _Following(tried.histories, z)
     nights = tried.histories.values.shape[1]
@@ -211,13 +211,13 @@ class _Following:
         return raised
 
 
-def over_last_night(tried: Screened) -> Alerts:
+def over_last_night(tried: ScreenedHistories) -> Alerts:
     """The fixed rule: 7% slower than the night before."""
     values = tried.histories.values
     return _of_all(np.diff(values, axis=1, prepend=values[:, :1]) > SEVEN_PERCENT)
 
 
-def over_last_month(tried: Screened) -> Alerts:
+def over_last_month(tried: ScreenedHistories) -> Alerts:
     """7% slower than the median of the month before."""
     values = tried.histories.values
     raised = np.zeros(values.shape, dtype=bool)
@@ -227,7 +227,7 @@ def over_last_month(tried: Screened) -> Alerts:
     return _of_all(raised)
 
 
-def all_knowing(tried: Screened, z: float) -> Alerts:
+def all_knowing(tried: ScreenedHistories, z: float) -> Alerts:
     """What no rule beats that waits for a step: it knows the level, and the normal noise's size.
 
     An alert where the sum of the last nights, of whichever number, is so many standard errors over it.

@@ -10,7 +10,7 @@ import numpy as np
 
 from cudnn_sweep.analysis.nightly.gate import NO_CANDIDATE
 from cudnn_sweep.analysis.proving import detection
-from cudnn_sweep.analysis.proving.detection import Alerts, Screened
+from cudnn_sweep.analysis.proving.detection import Alerts, ScreenedHistories
 from cudnn_sweep.analysis.proving.realities import real_values
 from cudnn_sweep.analysis.proving.simulated_nights import (
     HELD_TO_TARGETS,
@@ -29,7 +29,7 @@ CURVES_OF = ("2%", "1%_common", "2%_common", "4%_common")
 CURVE = (2.5, 3.0, 3.5, 4.0, 4.5, 5.0)  # standard errors at which a waiting alert is raised
 ALL_KNOWING = (2.5, 3.0, 3.5, 4.0, 4.5)
 
-Alert: TypeAlias = Callable[[Screened], Alerts]
+Alert: TypeAlias = Callable[[ScreenedHistories], Alerts]
 PLAIN: dict[str, Alert] = {
     "7% over last night": detection.over_last_night,
     "7% over the month": detection.over_last_month,
@@ -106,7 +106,7 @@ def simulate_nights(series: int, nights: int, seed: int) -> Iterator[NightFigure
 def try_noise(noise: NightNoise, series: int, nights: int, seed: int) -> NightFigures:
     """Histories without a change, and with one of each size."""
 
-    def made(step: float) -> Screened:
+    def made(step: float) -> ScreenedHistories:
         return detection.screened(histories(noise, step, series, nights, seed))
 
     still, stepped = made(0.0), made(STEP)
@@ -158,7 +158,7 @@ def save_histories(path: Path, series: int, nights: int, seed: int) -> None:
         np.savez_compressed(file, **arrays)
 
 
-def _rule(name: str, alert: Alert, tried: tuple[Screened, Screened]) -> Rule:
+def _rule(name: str, alert: Alert, tried: tuple[ScreenedHistories, ScreenedHistories]) -> Rule:
     """The rule's figures, from `tried`: histories without a change, and with one."""
     still, changed = tried
     still_alerts, changed_alerts = (alert(each) for each in tried)
@@ -173,6 +173,6 @@ def _rule(name: str, alert: Alert, tried: tuple[Screened, Screened]) -> Rule:
     )
 
 
-def _found(changed: Screened, alerts: Alerts, nights: int) -> Share:
+def _found(changed: ScreenedHistories, alerts: Alerts, nights: int) -> Share:
     changed_at = changed.histories.changed_at
     return Share(hits=alerts.found_within(nights, changed_at), cells=len(changed_at))

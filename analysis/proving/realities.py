@@ -12,7 +12,7 @@ import numpy as np
 from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, NO_CANDIDATE, Array, Mask, Places
 from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
 from cudnn_sweep.analysis.nightly.shared import are_alike, are_most
-from cudnn_sweep.analysis.proving.detection import Alerts, Known, Screened, by_waiting
+from cudnn_sweep.analysis.proving.detection import Alerts, Known, ScreenedHistories, by_waiting
 from cudnn_sweep.analysis.proving.simulated_nights import (
     FRESH,
     PROCESSES,
@@ -113,7 +113,7 @@ def real_values(series: int, seed: int) -> dict[str, Array]:
 def try_reality(reality: Reality, series: int, seed: int) -> RealityFigures:
     histories = real_histories(reality, series, seed)
     since = np.full(histories.values.shape, NO_CANDIDATE)
-    alerts = by_waiting(Screened(histories=histories, since=since))
+    alerts = by_waiting(ScreenedHistories(histories=histories, since=since))
     assert alerts.known is not None
     alerting = alerts.known == Known.ALERTS
     again = alerts.raised[:, AGAIN : AGAIN + IN_TIME].any(axis=1)

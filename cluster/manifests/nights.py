@@ -6,8 +6,8 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.manifests.ray_job import ray_job, with_script
 from cudnn_sweep.cluster.manifests.resources import (
     FOLDER,
+    RayJobRun,
     Resource,
-    Run,
     config_map,
     head_of,
     to_yaml,
@@ -36,7 +36,7 @@ kubectl create --filename "$(dirname "$0")/{job}"
 """
 
 
-def nightly_manifest(run: Run, at: time) -> list[Resource]:
+def nightly_manifest(run: RayJobRun, at: time) -> list[Resource]:
     """`at`: UTC. Raises ClusterError where no image has kubectl."""
     schedule, name = f"{at.minute} {at.hour} * * *", f"{run.name}-nightly"
     if run.keys.kubectl_image is None:
@@ -58,13 +58,13 @@ def nightly_manifest(run: Run, at: time) -> list[Resource]:
     ]
 
 
-def _role(name: str, run: Run) -> Resource:
+def _role(name: str, run: RayJobRun) -> Resource:
     verbs = ["get", "list", "watch", "create", "delete"]  # `kubectl delete` lists and watches
     rule = {"apiGroups": ["ray.io"], "resources": ["rayjobs"], "verbs": verbs}
     return {**head_of("rbac.authorization.k8s.io/v1", "Role", name, run), "rules": [rule]}
 
 
-def _role_binding(name: str, run: Run) -> Resource:
+def _role_binding(name: str, run: RayJobRun) -> Resource:
     return {
         **head_of("rbac.authorization.k8s.io/v1", "RoleBinding", name, run),
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
@@ -72,7 +72,7 @@ def _role_binding(name: str, run: Run) -> Resource:
     }
 
 
-def _cron_job(name: str, schedule: str, run: Run, volume: Resource) -> Resource:
+def _cron_job(name: str, schedule: str, run: RayJobRun, volume: Resource) -> Resource:
     pod = {
         "restartPolicy": "Never",
         "serviceAccountName": name,

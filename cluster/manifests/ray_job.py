@@ -6,8 +6,8 @@ from typing import Any
 from cudnn_sweep.cluster.manifests.resources import (
     FOLDER,
     RESULTS_FOLDER,
+    RayJobRun,
     Resource,
-    Run,
     config_map,
     head_of,
     volume_of,
@@ -18,17 +18,17 @@ HEAD_CPUS, HEAD_MEMORY_GIB = 2, 8  # the driver, Tune and the recorder; half of 
 RAY_USER = 1000  # of Ray's images; a claim is root's until a group is named
 
 
-def job_manifest(run: Run, now: datetime) -> list[Resource]:
+def job_manifest(run: RayJobRun, now: datetime) -> list[Resource]:
     """A job of its own each time: launched again, a sweep goes on from its results."""
     name = f"{run.name}-{now:%Y%m%d-%H%M%S}"
     return [config_map(name, run, with_script(run)), ray_job(name, run)]
 
 
-def with_script(run: Run) -> dict[str, bytes]:
+def with_script(run: RayJobRun) -> dict[str, bytes]:
     return {**run.files, SCRIPT: f'cd "$(dirname "$0")" && {run.script}\n'.encode()}
 
 
-def ray_job(name: str, run: Run) -> Resource:
+def ray_job(name: str, run: RayJobRun) -> Resource:
     """`name`: also that of the ConfigMap with its files."""
     return {
         **head_of("ray.io/v1", "RayJob", name, run),
@@ -58,7 +58,7 @@ def ray_job(name: str, run: Run) -> Resource:
     }
 
 
-def _head(config_map_name: str, run: Run) -> Resource:
+def _head(config_map_name: str, run: RayJobRun) -> Resource:
     mounts = [{"name": "files", "mountPath": FOLDER, "readOnly": True}]
     volumes = [volume_of(config_map_name, with_script(run))]
     more: dict[str, Any] = {}
@@ -82,7 +82,7 @@ def _head(config_map_name: str, run: Run) -> Resource:
     }
 
 
-def _worker(run: Run) -> Resource:
+def _worker(run: RayJobRun) -> Resource:
     keys = run.keys
     resources = _resources(keys.gpus * keys.cpus_per_gpu, keys.gpus * keys.memory_gib_per_gpu)
     for part in resources.values():

@@ -20,7 +20,7 @@ LONGEST_NAME = 31  # KubeRay takes 47 for a RayJob: what is added has 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
+class RayJobRun:
     """What a RayJob runs on its head."""
 
     cluster_name: str
@@ -39,7 +39,7 @@ class Run:
         return named[:LONGEST_NAME].strip("-")
 
 
-def head_of(api_version: str, kind: str, name: str, run: Run) -> Resource:
+def head_of(api_version: str, kind: str, name: str, run: RayJobRun) -> Resource:
     return {
         "apiVersion": api_version,
         "kind": kind,
@@ -54,7 +54,7 @@ def head_of(api_version: str, kind: str, name: str, run: Run) -> Resource:
     }
 
 
-def config_map(name: str, run: Run, files: Mapping[str, bytes]) -> Resource:
+def config_map(name: str, run: RayJobRun, files: Mapping[str, bytes]) -> Resource:
     """Raises ClusterError for more than a ConfigMap holds."""
     texts: dict[str, str] = {}
     others: dict[str, str] = {}

@@ -104,10 +104,10 @@ def launch(
     from cudnn_sweep.orchestrator.planning.asked_file import asked_file
     from cudnn_sweep.orchestrator.planning.options import LaunchOptions, read_replicates
     from cudnn_sweep.orchestrator.planning.shard import read_shard
-    from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
+    from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
     from cudnn_sweep.orchestrator.showing.say import console_here, say
 
-    wish = Wish(
+    selection = SweepSelection(
         resume=resume,
         new=new,
         sweep_id=sweep_id,
@@ -129,7 +129,7 @@ def launch(
         json=json,
         results_asked=results_of_the_launch_file(),
         program=program(),
-        wish=wish,
+        selection=selection,
     )
     if manifest:
         from cudnn_sweep.orchestrator.remote.manifest import manifest as manifest_of

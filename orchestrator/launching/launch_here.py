@@ -40,7 +40,7 @@ class Here:
         print_planned(planned, console)
         if not request.options.try_cells:
             return DONE
-        plan = request.options.wish.part(planned.chosen)
+        plan = request.options.selection.part(planned.chosen)
         return try_cells(plan, planned.machine, planned.preload, console)
 
     def for_night(
@@ -57,8 +57,8 @@ class Here:
 
 
 def print_planned(planned: Planned, console: Console) -> None:
-    wish, gpus = planned.request.options.wish, planned.machine.gpus
-    print_part(console, planned.chosen, wish, max(1, len(gpus)), gpu=bool(gpus))
+    selection, gpus = planned.request.options.selection, planned.machine.gpus
+    print_part(console, planned.chosen, selection, max(1, len(gpus)), gpu=bool(gpus))
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:

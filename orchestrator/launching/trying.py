@@ -18,7 +18,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.place import Place
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, Planned, Ran, plan_of, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say
@@ -94,7 +94,7 @@ def try_step(options: TryOptions, console: Console, place: Place) -> int:
         raise SpecError(f"{options.workload} is a model: it needs --input, as 32x3x224x224")
     plan = plan_of(SUITE, suite, machine)
     request = SweepRequest(
-        options=LaunchOptions(file=None, wish=Wish(new=True)),
+        options=LaunchOptions(file=None, selection=SweepSelection(new=True)),
         suite_name=SUITE,
         suite=suite,
         results=options.results,

@@ -28,7 +28,7 @@ from cudnn_sweep.analysis.nightly.outcome import (
 )
 from cudnn_sweep.analysis.nightly.shared import share
 from cudnn_sweep.orchestrator.nightly.confirm import measure_again
-from cudnn_sweep.orchestrator.nightly.request import AskedNight
+from cudnn_sweep.orchestrator.nightly.request import NightRequest
 
 JUDGED_SHARE = 0.9  # of the series: with fewer a night without alerts is no good news
 
@@ -39,7 +39,7 @@ class Compared:
     series: tuple[Series, ...]
 
 
-def compare(asked: AskedNight, began: datetime, console: Console) -> Compared:
+def compare(asked: NightRequest, began: datetime, console: Console) -> Compared:
     diary = asked.diary()
     first = diary.baseline()
     if first is not None and asked.name.date < first:
@@ -79,12 +79,12 @@ def compare(asked: AskedNight, began: datetime, console: Console) -> Compared:
     return _compared(asked, began, history, memory, screened, [each for each in findings if each])
 
 
-def _read(asked: AskedNight, first: date | None) -> History | None:
+def _read(asked: NightRequest, first: date | None) -> History | None:
     name = asked.name
     return read_history(asked.store(), name.launch, name.sweep_id, asked.contrasts, first=first)
 
 
-def not_measured(asked: AskedNight, began: datetime, reasons: Sequence[str]) -> Compared:
+def not_measured(asked: NightRequest, began: datetime, reasons: Sequence[str]) -> Compared:
     outcome = NightOutcome(
         night=asked.name.sweep_id,
         date=asked.name.date,
@@ -107,7 +107,7 @@ def not_measured(asked: AskedNight, began: datetime, reasons: Sequence[str]) -> 
 
 
 def _compared(
-    asked: AskedNight,
+    asked: NightRequest,
     began: datetime,
     history: History,
     memory: Memory,

@@ -17,7 +17,7 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     confirm_category,
 )
 from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT, differences
-from cudnn_sweep.analysis.nightly.judge import Candidate, Fresh
+from cudnn_sweep.analysis.nightly.judge import Candidate, Remeasured
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
 from cudnn_sweep.analysis.nightly.remeasured import FreshTrials, read_fresh
@@ -25,7 +25,7 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, confirmation_plan
-from cudnn_sweep.orchestrator.nightly.request import AskedNight
+from cudnn_sweep.orchestrator.nightly.request import NightRequest
 from cudnn_sweep.orchestrator.nightly.suspects import suite_again, suspects_of
 from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Plan
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -40,8 +40,8 @@ GONE = Confirmation(state="confirmed", ratio=None, low=None, high=None, blocks=0
 
 
 def measure_again(
-    asked: AskedNight, candidates: Sequence[Candidate], console: Console
-) -> dict[SeriesKey, Fresh]:
+    asked: NightRequest, candidates: Sequence[Candidate], console: Console
+) -> dict[SeriesKey, Remeasured]:
     """What fresh trials say of those candidates that are new tonight.
 
     Nothing of an amount where there is no last good software: its trials join the night's value. Where
@@ -61,7 +61,7 @@ def measure_again(
 
 
 class _Confirming:
-    def __init__(self, asked: AskedNight, console: Console) -> None:
+    def __init__(self, asked: NightRequest, console: Console) -> None:
         self._asked = asked
         self._place = place = asked.place
         self._console = console
@@ -76,9 +76,9 @@ class _Confirming:
         )
         self._ends = monotonic() + TIME_SHARE * asked.budget_minutes * 60
 
-    def of(self, candidates: Sequence[Candidate]) -> dict[SeriesKey, Fresh]:
+    def of(self, candidates: Sequence[Candidate]) -> dict[SeriesKey, Remeasured]:
         """Each look adds blocks, of what is not settled by then."""
-        found: dict[SeriesKey, Fresh] = {}
+        found: dict[SeriesKey, Remeasured] = {}
         waiting = list(candidates)
         suite = suite_again(self._asked.suite, candidates, max(LOOKS))
         suspects = suspects_of(candidates, self._whole)
@@ -137,7 +137,7 @@ class _Confirming:
         )
 
 
-def _read(asked: AskedNight) -> FreshTrials:
+def _read(asked: NightRequest) -> FreshTrials:
     name = asked.name
     return read_fresh(asked.store(), name.launch, name.confirm_id, asked.contrasts)
 
@@ -148,7 +148,7 @@ def _answers(
     of_two: tuple[Change, ...] | None,
     *,
     is_cut: bool,
-) -> dict[SeriesKey, Fresh]:
+) -> dict[SeriesKey, Remeasured]:
     """`is_cut`: the time was up, so that what there is too little of may just not have had its turn."""
     answers = {each.key: _answer(each, fresh, of_two, is_cut=is_cut) for each in candidates}
     return {key: answer for key, answer in answers.items() if answer is not None}
@@ -156,7 +156,7 @@ def _answers(
 
 def _answer(
     candidate: Candidate, fresh: FreshTrials, of_two: tuple[Change, ...] | None, *, is_cut: bool
-) -> Fresh | None:
+) -> Remeasured | None:
     metric = METRIC_OF[candidate.key.metric]
     if not isinstance(metric, Amount):
         return _answer_of_words(candidate, fresh, of_two, is_cut=is_cut)
@@ -165,12 +165,12 @@ def _answer(
     found = confirm(fresh.log_ratios(candidate.key), metric.min_effect)
     if found.blocks < min(LOOKS):  # time was up: what so few say is no look
         found = replace(found, state="undecided")
-    return Fresh(confirmation=found, of_two=of_two)
+    return Remeasured(confirmation=found, of_two=of_two)
 
 
 def _answer_of_words(
     candidate: Candidate, fresh: FreshTrials, of_two: tuple[Change, ...] | None, *, is_cut: bool
-) -> Fresh:
+) -> Remeasured:
     """The software is the cause where trials of the last good one are as they were."""
     key, before = candidate.key, str(candidate.before)
     words = [_usual(word, candidate) for word in fresh.words(key)]
@@ -181,7 +181,7 @@ def _answer_of_words(
     if is_cut and key.metric != "sign" and len(words) < min(LOOKS):
         found = replace(found, state="undecided")
     is_software = found.state == "confirmed" and set(good) == {before}
-    return Fresh(confirmation=found, of_two=of_two if is_software else None)
+    return Remeasured(confirmation=found, of_two=of_two if is_software else None)
 
 
 def _differences(python: Path, place: NightPlace, machine: Survey) -> tuple[Change, ...] | None:
@@ -198,5 +198,5 @@ def _usual(word: str, candidate: Candidate) -> str:
     return str(candidate.before) if before.count(word) >= SELDOM * len(before) > 0 else word
 
 
-def _needs_more(answer: Fresh | None) -> bool:
+def _needs_more(answer: Remeasured | None) -> bool:
     return answer is not None and answer.confirmation.more_blocks > 0

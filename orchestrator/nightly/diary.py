@@ -23,7 +23,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 
 
-class Told(BaseModel):
+class SentAlert(BaseModel):
     """An alert that somebody has heard of."""
 
     metric: str
@@ -39,13 +39,13 @@ class Baseline(BaseModel):
 
 
 SHOWN = 200  # characters of a file that is not what it should be
-TOLD = TypeAdapter(list[Told])
+SENT_ALERTS = TypeAdapter(list[SentAlert])
 ACCEPTED = TypeAdapter(list[Acceptance])
 
 
-def told_of(finding: Finding) -> Told:
+def as_sent_alert(finding: Finding) -> SentAlert:
     key = finding.key
-    return Told(
+    return SentAlert(
         metric=key.metric,
         env_hash=key.env_hash,
         cell_id=key.cell_id,
@@ -91,15 +91,15 @@ class Diary:
     def is_last(self, name: NightName) -> bool:
         return all(night <= f"{name.sweep_id}.json" for night in self._nights())
 
-    def told(self) -> list[Told]:
+    def sent_alerts(self) -> list[SentAlert]:
         text = self._read("told.json")
         try:
-            return TOLD.validate_json(text) if text else []
+            return SENT_ALERTS.validate_json(text) if text else []
         except ValidationError:  # then they are told once more
             return []
 
-    def write_told(self, told: list[Told]) -> None:
-        self._write("told.json", TOLD.dump_json(told, indent=1).decode())
+    def write_sent_alerts(self, told: list[SentAlert]) -> None:
+        self._write("told.json", SENT_ALERTS.dump_json(told, indent=1).decode())
 
     def baseline(self) -> date | None:
         text = self._read("baseline.json")

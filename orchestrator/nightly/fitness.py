@@ -1,9 +1,9 @@
 """Can tonight be measured at all? The doctor's quick checks."""
 
-from cudnn_sweep.orchestrator.nightly.request import AskedNight
+from cudnn_sweep.orchestrator.nightly.request import NightRequest
 
 
-def why_unfit(asked: AskedNight) -> tuple[str, ...]:
+def why_unfit(asked: NightRequest) -> tuple[str, ...]:
     """What keeps it from being measured, a line each; nothing where all is well."""
     checks = list(asked.place.checks(asked.results))
     reasons = [

@@ -19,7 +19,7 @@ from cudnn_sweep.orchestrator.nightly.fitness import why_unfit
 from cudnn_sweep.orchestrator.nightly.night_view import show
 from cudnn_sweep.orchestrator.nightly.notify import tell_news
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
-from cudnn_sweep.orchestrator.nightly.request import AskedNight, read_asked
+from cudnn_sweep.orchestrator.nightly.request import NightRequest, read_asked
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say
 
@@ -46,7 +46,7 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
         return EXIT_CODES["could_not_tell"]
 
 
-def _night(asked: AskedNight, environment: Mapping[str, str], console: Console) -> int:
+def _night(asked: NightRequest, environment: Mapping[str, str], console: Console) -> int:
     began = datetime.now(UTC)
     reasons: tuple[str, ...] = ()
     if asked.options.measure:
@@ -58,7 +58,7 @@ def _night(asked: AskedNight, environment: Mapping[str, str], console: Console) 
     return compared.outcome.exit_code
 
 
-def _measure(asked: AskedNight, console: Console) -> tuple[str, ...]:
+def _measure(asked: NightRequest, console: Console) -> tuple[str, ...]:
     """Why it could not be; whatever was recorded by then is kept."""
     try:
         if not _is_measured(asked):
@@ -69,7 +69,7 @@ def _measure(asked: AskedNight, console: Console) -> tuple[str, ...]:
     return ()
 
 
-def _is_measured(asked: AskedNight) -> bool:
+def _is_measured(asked: NightRequest) -> bool:
     """All of it, so that it is only compared again."""
     states = sweep_states(asked.store().stored_trials(asked.name.sweep_id).values())
     return any(
@@ -77,7 +77,7 @@ def _is_measured(asked: AskedNight) -> bool:
     )
 
 
-def _keep(asked: AskedNight, compared: Compared, environment: Mapping[str, str]) -> list[Path]:
+def _keep(asked: NightRequest, compared: Compared, environment: Mapping[str, str]) -> list[Path]:
     asked.diary().write(compared.outcome)
     summary = environment.get(STEP_SUMMARY)
     return write_reports(

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import to_json
-from cudnn_sweep.analysis.nightly.reports.words import headline, moves, told
+from cudnn_sweep.analysis.nightly.reports.words import finding_texts, headline, moves
 from cudnn_sweep.orchestrator.nightly.news import News
 
 
@@ -15,7 +15,11 @@ def news_of(outcome: NightOutcome, fresh: Collection[Finding]) -> News:
     return News(
         headline=headline(outcome),
         findings=(
-            *(f"{each.line}\n{each.command}" for each in told(outcome) if each.finding in fresh),
+            *(
+                f"{each.line}\n{each.command}"
+                for each in finding_texts(outcome)
+                if each.finding in fresh
+            ),
             *outcome.reasons,
             *([f"A new baseline starts: {outcome.new_baseline}"] if outcome.new_baseline else []),
             *(changes if outcome.changes else []),

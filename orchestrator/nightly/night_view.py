@@ -12,15 +12,15 @@ from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import to_json
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
+    FindingText,
     Group,
-    Told,
     acceptances,
+    finding_texts,
     headline,
     how_to_accept,
     machine,
     moves,
     printable,
-    told,
 )
 from cudnn_sweep.orchestrator.showing.say import say
 
@@ -53,7 +53,7 @@ def show(
     said = [f"Ran on {machine(each)}" for each in outcome.machines]
     for line in (*said, *(f"Accepted: {each}" for each in acceptances(outcome))):
         say(console, line)
-    findings = told(outcome)
+    findings = finding_texts(outcome)
     for group in TITLES:
         mine = [each for each in findings if each.group == group]
         if mine:
@@ -63,7 +63,7 @@ def show(
     say(console, f"\nReports: {', '.join(map(str, reports))}")
 
 
-def _print_group(console: Console, group: Group, findings: Sequence[Told]) -> None:
+def _print_group(console: Console, group: Group, findings: Sequence[FindingText]) -> None:
     say(console, f"\n{TITLES[group]}", STYLES[group])
     if not console.is_terminal or console.width < WIDE:
         for each in findings:
@@ -74,7 +74,7 @@ def _print_group(console: Console, group: Group, findings: Sequence[Told]) -> No
         say(console, f"  {number}  {each.command}")
 
 
-def _table(findings: Sequence[Told]) -> Table:
+def _table(findings: Sequence[FindingText]) -> Table:
     """Names come from users: Text is never markup."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for name in ("", "cell and settings", "of", "change", "nights", "confirmed", "what moved"):

@@ -4,23 +4,23 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.orchestrator.errors import WebhookError
-from cudnn_sweep.orchestrator.nightly.diary import told_of
+from cudnn_sweep.orchestrator.nightly.diary import as_sent_alert
 from cudnn_sweep.orchestrator.nightly.night_news import news_of
-from cudnn_sweep.orchestrator.nightly.request import AskedNight
+from cudnn_sweep.orchestrator.nightly.request import NightRequest
 from cudnn_sweep.orchestrator.nightly.webhook import tell
 from cudnn_sweep.orchestrator.showing.say import warn
 
 
-def tell_news(asked: AskedNight, outcome: NightOutcome, console: Console) -> None:
+def tell_news(asked: NightRequest, outcome: NightOutcome, console: Console) -> None:
     """Post what was not told yet. What could not be delivered is news again the next night; of a night
     that later ones followed nobody is told.
     """
     diary = asked.diary()
     if not diary.is_last(asked.name):
         return
-    known = diary.told()
-    fresh = [alert for alert in outcome.alerts if told_of(alert) not in known]
-    current = [told_of(alert) for alert in outcome.alerts]
+    known = diary.sent_alerts()
+    fresh = [alert for alert in outcome.alerts if as_sent_alert(alert) not in known]
+    current = [as_sent_alert(alert) for alert in outcome.alerts]
     is_measured = bool(outcome.recorded_trials)  # else it says nothing of what was told before
     kept = [each for each in known if each in current or not is_measured]
     before = diary.before(asked.name)
@@ -31,7 +31,7 @@ def tell_news(asked: AskedNight, outcome: NightOutcome, console: Console) -> Non
         except WebhookError as error:
             warn(console, f"warning: nobody was told: {error}")
             fresh = []
-    diary.write_told([*kept, *map(told_of, fresh)])
+    diary.write_sent_alerts([*kept, *map(as_sent_alert, fresh)])
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:

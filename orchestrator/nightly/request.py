@@ -22,13 +22,13 @@ from cudnn_sweep.orchestrator.planning.night_name import NightName, launch_name
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AskedNight:
+class NightRequest:
     options: NightOptions
     file: LaunchFile[SweepSpec]
     request: SweepRequest
@@ -87,7 +87,7 @@ class AskedNight:
 
 def read_asked(
     options: NightOptions, environment: Mapping[str, str], console: Console
-) -> AskedNight:
+) -> NightRequest:
     """Raises an error of the folders for a mistake in the launch file, the suite or the script."""
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
@@ -98,7 +98,7 @@ def read_asked(
             file=options.file,
             suite=options.suite or keys.suite,
             results=options.results,
-            wish=Wish(sweep_id=night.sweep_id),
+            selection=SweepSelection(sweep_id=night.sweep_id),
             budget_minutes=options.budget_minutes or keys.budget_minutes,
             dry_run=options.dry_run,
             program=options.program,
@@ -107,7 +107,7 @@ def read_asked(
     destination = destination_of(file)
     if options.measure and options.fake is None and keys.last_good is not None:
         destination.check_python(keys.last_good)
-    return AskedNight(
+    return NightRequest(
         options=options,
         file=file,
         request=request,

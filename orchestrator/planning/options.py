@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.workloads.cells.suite import LOOKS, MOST_TRIALS, Replicates, UntilDecided
 
 WRITTEN = re.compile(r"(?:decided(?::(\d+))?|(\d+))")
@@ -24,7 +24,7 @@ class LaunchOptions:
     suite: str | None = None
     results: str | None = None
     only: tuple[tuple[str, str], ...] = ()
-    wish: Wish = dataclass_field(default_factory=Wish)
+    selection: SweepSelection = dataclass_field(default_factory=SweepSelection)
     replicates: Replicates | None = None
     dry_run: bool = False
     try_cells: bool = False
@@ -45,14 +45,14 @@ class LaunchOptions:
 
     def command(self) -> str:
         """What to type to go on with this launch, as text for a shell."""
-        wish = self.wish
-        if wish.resume is not None:
-            return self._words("--resume", wish.resume)
+        selection = self.selection
+        if selection.resume is not None:
+            return self._words("--resume", selection.resume)
         words = [word for field, value in self.only for word in ("--only", f"{field}={value}")]
-        if wish.sweep_id is not None:
-            words += ["--sweep-id", wish.sweep_id]
-        if wish.shard is not None:
-            words += ["--shard", str(wish.shard)]
+        if selection.sweep_id is not None:
+            words += ["--sweep-id", selection.sweep_id]
+        if selection.shard is not None:
+            words += ["--shard", str(selection.shard)]
         return self._words(*words)
 
     def again(self, sweep_id: str, trial_id: str) -> str:

@@ -82,7 +82,7 @@ def _standings(
     return {cell_id: Standing(states=states) for cell_id, states in cells.items()}
 
 
-def told(standings: Mapping[str, Standing], of_cells: int) -> str:
+def standings_text(standings: Mapping[str, Standing], of_cells: int) -> str:
     """In words for the user."""
     decided = sum(each.is_decided for each in standings.values())
     hopeless = sum(not each.is_open and not each.is_decided for each in standings.values())

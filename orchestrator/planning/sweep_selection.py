@@ -19,7 +19,7 @@ Here: TypeAlias = Mapping[str, Environment]  # by software; the launch's own is 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wish:
+class SweepSelection:
     """What the command line asks for."""
 
     resume: str | None = None
@@ -104,7 +104,7 @@ def choose_sweep(
     whole: Plan,
     chosen: Plan,
     environment: Environment,
-    wish: Wish,
+    selection: SweepSelection,
     others: Mapping[str, Environment] | None = None,
 ) -> SweepChoice:
     """`whole` is the launch file's plan, `chosen` what --only left of it. `others`: by their names the
@@ -113,28 +113,32 @@ def choose_sweep(
     Raises SpecError for a sweep that cannot be resumed.
     """
     here = {"": environment, **(others or {})}
-    if wish.resume is not None:
-        return _named(store, whole, chosen, here, wish, wish.resume)
-    if wish.sweep_id is not None:
-        return _shared(store, chosen, here, wish, wish.sweep_id)
+    if selection.resume is not None:
+        return _named(store, whole, chosen, here, selection, selection.resume)
+    if selection.sweep_id is not None:
+        return _shared(store, chosen, here, selection, selection.sweep_id)
     earlier = [state for state in store.sweeps() if state.plan_hash == chosen.plan_hash]
-    unfinished = [state for state in earlier if wish.retry_failed or _lacks(store, state, chosen)]
-    if wish.new:
-        return _new(chosen, wish, "a new sweep, as asked")
+    unfinished = [
+        state for state in earlier if selection.retry_failed or _lacks(store, state, chosen)
+    ]
+    if selection.new:
+        return _new(chosen, selection, "a new sweep, as asked")
     if not unfinished:
         last = f"{earlier[0].sweep_id} is complete" if earlier else "none of this plan is here yet"
-        return _new(chosen, wish, f"a new sweep: {last}")
+        return _new(chosen, selection, f"a new sweep: {last}")
     state = unfinished[0]
     difference = _difference(state, here)
     if not difference and state.shards:
         difference = f"runs in shards: --sweep-id {state.sweep_id} goes on with it"
     if difference:
-        return _new(chosen, wish, f"a new sweep: {state.sweep_id} is unfinished, but {difference}")
-    return _resumed(store, state, chosen, wish)
+        return _new(
+            chosen, selection, f"a new sweep: {state.sweep_id} is unfinished, but {difference}"
+        )
+    return _resumed(store, state, chosen, selection)
 
 
 def _named(
-    store: Store, whole: Plan, chosen: Plan, here: Here, wish: Wish, sweep_id: str
+    store: Store, whole: Plan, chosen: Plan, here: Here, selection: SweepSelection, sweep_id: str
 ) -> SweepChoice:
     states = store.sweeps()
     found = [state for state in states if state.sweep_id == sweep_id]
@@ -150,66 +154,68 @@ def _named(
     difference = _difference(found[0], here)
     if difference:
         raise SpecError(f"--resume {sweep_id}: {difference}; --new opens another sweep")
-    return _resumed(store, found[0], chosen, wish)
+    return _resumed(store, found[0], chosen, selection)
 
 
-def _shared(store: Store, chosen: Plan, here: Here, wish: Wish, sweep_id: str) -> SweepChoice:
+def _shared(
+    store: Store, chosen: Plan, here: Here, selection: SweepSelection, sweep_id: str
+) -> SweepChoice:
     """Whichever shard comes first opens it."""
     states = sweep_states(store.stored_trials(sweep_id).values())
     if not states:
-        return _new(chosen, wish, "a new sweep, named so")
+        return _new(chosen, selection, "a new sweep, named so")
     (state,), asked = states, f"--sweep-id {sweep_id}"
     if state.plan_hash != chosen.plan_hash:
         raise SpecError(
             f"{asked}: that sweep runs another plan; suite, --only and GPU model must be those of "
             "its other launches"
         )
-    if wish.shard is not None and state.shards - {wish.shard.of}:
+    if selection.shard is not None and state.shards - {selection.shard.of}:
         others = " and ".join(map(str, sorted(state.shards)))
-        raise SpecError(f"--shard {wish.shard}: {sweep_id} is split into {others} shards")
+        raise SpecError(f"--shard {selection.shard}: {sweep_id} is split into {others} shards")
     difference = _difference(state, here)
     if difference:
         raise SpecError(f"{asked}: {difference}; another id opens another sweep")
-    return _resumed(store, state, chosen, wish)
+    return _resumed(store, state, chosen, selection)
 
 
-def _new(plan: Plan, wish: Wish, reason: str) -> SweepChoice:
-    own = wish.part(plan)
+def _new(plan: Plan, selection: SweepSelection, reason: str) -> SweepChoice:
+    own = selection.part(plan)
     return SweepChoice(
-        sweep_id=wish.sweep_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
-        reason=reason + _which_part(wish, plan, own),
+        sweep_id=selection.sweep_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
+        reason=reason + _which_part(selection, plan, own),
         resumed=False,
         plan_hash=plan.plan_hash,
         plan_trials=len(plan.trials),
-        shard=wish.shard,
+        shard=selection.shard,
         own=own,
         todo=own,
         retries={},
     )
 
 
-def _resumed(store: Store, state: SweepState, plan: Plan, wish: Wish) -> SweepChoice:
-    own = wish.part(plan)
+def _resumed(store: Store, state: SweepState, plan: Plan, selection: SweepSelection) -> SweepChoice:
+    own = selection.part(plan)
     stored = store.stored_trials(state.sweep_id)
-    done = {key for key, trial in stored.items() if _counts(trial, wish)}
+    done = {key for key, trial in stored.items() if _counts(trial, selection)}
     there = f"{state.recorded} of {state.plan_trials} trials are there"
     return SweepChoice(
         sweep_id=state.sweep_id,
-        reason=f"resuming {state.sweep_id}: {there}" + _which_part(wish, plan, own),
+        reason=f"resuming {state.sweep_id}: {there}" + _which_part(selection, plan, own),
         resumed=True,
         plan_hash=state.plan_hash,
         plan_trials=state.plan_trials,
-        shard=wish.shard,
+        shard=selection.shard,
         own=own,
         todo=own.without(done),
         retries={key: trial.retry + 1 for key, trial in stored.items() if key not in done},
     )
 
 
-def _which_part(wish: Wish, plan: Plan, own: Plan) -> str:
-    if wish.shard is None:
+def _which_part(selection: SweepSelection, plan: Plan, own: Plan) -> str:
+    if selection.shard is None:
         return ""
-    return f"; shard {wish.shard} runs {len(own.trials)} of the plan's {len(plan.trials)}"
+    return f"; shard {selection.shard} runs {len(own.trials)} of the plan's {len(plan.trials)}"
 
 
 def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
@@ -221,9 +227,9 @@ def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
     return not state.finished or any(split.waits for split in state.blocks.split)
 
 
-def _counts(trial: StoredTrial, wish: Wish) -> bool:
+def _counts(trial: StoredTrial, selection: SweepSelection) -> bool:
     """A child's own failure is an outcome and stays, unless it is to be tried again."""
-    return trial.status == "ok" or not wish.retry_failed
+    return trial.status == "ok" or not selection.retry_failed
 
 
 def _difference(state: SweepState, here: Here) -> str | None:

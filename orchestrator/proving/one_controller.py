@@ -78,7 +78,7 @@ class Costs:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Look:
+class Usage:
     """What the launch's processes have taken up to one moment."""
 
     recorded: int
@@ -120,11 +120,11 @@ def _ray(slots: int) -> Iterator[LocalRay]:
         yield ours
 
 
-def _run(load: Load, session: Session, machine: Survey, ours: LocalRay) -> list[Look]:
+def _run(load: Load, session: Session, machine: Survey, ours: LocalRay) -> list[Usage]:
     """As a launch does it, display and all."""
     from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots
 
-    store, looks = open_store(load.results), list[Look]()
+    store, looks = open_store(load.results), list[Usage]()
     contrasts = contrasts_of(session.plan.configs())
     slot = partial(SleepingSlot, environment=machine.environment, sleep_s=load.sleep_s)
     host = Host(session, results=store.location, slots=Slots(count=load.slots, gpu=True))
@@ -143,7 +143,7 @@ def _run(load: Load, session: Session, machine: Survey, ours: LocalRay) -> list[
 
 
 @contextmanager
-def _looking(host: "Host", folder: Path, looks: list[Look]) -> Iterator[None]:
+def _looking(host: "Host", folder: Path, looks: list[Usage]) -> Iterator[None]:
     def look() -> None:
         if recorded := host.progress().recorded:
             looks.append(_look(recorded, folder))
@@ -155,10 +155,10 @@ def _looking(host: "Host", folder: Path, looks: list[Look]) -> Iterator[None]:
         looks.append(_look(host.progress().recorded, folder))
 
 
-def _look(recorded: int, folder: Path) -> Look:
+def _look(recorded: int, folder: Path) -> Usage:
     ids = set(processes_of(folder))
     (recorder,) = [pid for pid in ids if _command(pid).startswith("ray::GroupRecorder")]
-    return Look(
+    return Usage(
         recorded=recorded,
         driver_mb=_memory_mb(os.getpid()),
         recorder_mb=_memory_mb(recorder),
@@ -187,7 +187,7 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) * TICK_S
 
 
-def _costs(looks: list[Look]) -> Costs:
+def _costs(looks: list[Usage]) -> Costs:
     first, last = looks[0], looks[-1]
     trials = last.recorded - first.recorded
     marks = [first, *(_when(looks, first.recorded + trials * part / QUARTERS) for part in PARTS)]
@@ -203,11 +203,11 @@ def _costs(looks: list[Look]) -> Costs:
     )
 
 
-def _when(looks: list[Look], recorded: float) -> Look:
+def _when(looks: list[Usage], recorded: float) -> Usage:
     return next(look for look in looks if look.recorded >= recorded)
 
 
-def _growth(since: Look, until: Look, mb: float) -> float:
+def _growth(since: Usage, until: Usage, mb: float) -> float:
     return mb / (until.recorded - since.recorded) * 1000
 
 

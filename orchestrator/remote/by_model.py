@@ -49,7 +49,7 @@ def models_of(request: JobRequest, there: list[str], tell: Callable[[str], None]
         tell(f"gpus.models: no node has a GPU called {name}")
         if request.sweep.options.strict:
             raise SpecError(f"--strict: no node has a GPU called {name}")
-    if request.sweep.options.wish.sweep_id is not None and len(models) > 1:
+    if request.sweep.options.selection.sweep_id is not None and len(models) > 1:
         raise SpecError(
             f"--sweep-id names one sweep, and each GPU model has its own: {', '.join(models)}; ask for "
             "one of them by gpus.models"

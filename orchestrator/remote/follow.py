@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.remote.events import (
     Started,
     from_line,
 )
-from cudnn_sweep.orchestrator.remote.merged_sweeps import SideBySide
+from cudnn_sweep.orchestrator.remote.merged_sweeps import MergedSweeps
 from cudnn_sweep.orchestrator.showing.display import watch
 from cudnn_sweep.orchestrator.showing.say import say
 
@@ -50,7 +50,7 @@ class Follower:
         self._console = console
         self._store = open_store(results)
         self._copies = Collector(self._store) if copies else None
-        self._sweeps = SideBySide()
+        self._sweeps = MergedSweeps()
         self._kept: set[str] = set()
         self._display = ExitStack()
         self._ended = 0

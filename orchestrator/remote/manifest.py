@@ -15,7 +15,7 @@ from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
 from cudnn_sweep.cluster.launch_file import INSIDE, SWEEP, LaunchFile, read_launch_file
 from cudnn_sweep.cluster.manifests.nights import nightly_manifest
 from cudnn_sweep.cluster.manifests.ray_job import job_manifest
-from cudnn_sweep.cluster.manifests.resources import RESULTS_FOLDER, Run, to_yaml
+from cudnn_sweep.cluster.manifests.resources import RESULTS_FOLDER, RayJobRun, to_yaml
 from cudnn_sweep.cluster.strict.strict_yaml import plain_part, read_document
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
@@ -42,7 +42,7 @@ def manifest(options: LaunchOptions, nightly_at: time | None) -> str:
     return to_yaml(*nightly_manifest(run, nightly_at))
 
 
-def _run(file: LaunchFile[SweepSpec], options: LaunchOptions, words: list[str]) -> Run:
+def _run(file: LaunchFile[SweepSpec], options: LaunchOptions, words: list[str]) -> RayJobRun:
     keys = file.sweep.kubernetes
     if keys is None:
         raise SpecError(
@@ -50,7 +50,7 @@ def _run(file: LaunchFile[SweepSpec], options: LaunchOptions, words: list[str]) 
             "`workers` and `gpus` from there"
         )
     results = _lasting(options.results or file.sweep.results, keys)
-    return Run(
+    return RayJobRun(
         cluster_name=str(file.ray_part.get("cluster_name") or "sweep"),
         keys=keys,
         script=shlex.join(words),
@@ -87,8 +87,8 @@ def _lasting(results: str, keys: KubernetesKeys) -> str:
 def _words(options: LaunchOptions) -> list[str]:
     there = replace(options, file=Path(LAUNCH_FILE), results=None, program="sweep")
     flags = {
-        "--new": options.wish.new,
-        "--retry-failed": options.wish.retry_failed,
+        "--new": options.selection.new,
+        "--retry-failed": options.selection.retry_failed,
         "--strict": options.strict,
     }
     return [*shlex.split(there.command()), *(flag for flag, given in flags.items() if given)]

@@ -7,7 +7,7 @@ from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.remote.events import Started
 
 
-class SideBySide:
+class MergedSweeps:
     def __init__(self) -> None:
         self._started: dict[str, Started] = {}
         self._progress: dict[str, Progress] = {}

@@ -79,4 +79,4 @@ def _show_plans_of_nodes(request: SweepRequest, nodes: Iterable[Node], console: 
 
 def _show(request: SweepRequest, machine: Survey, gpus: int, console: Console) -> None:
     planned = planned_on(machine, request)
-    print_part(console, planned.chosen, request.options.wish, gpus, gpu=True)
+    print_part(console, planned.chosen, request.options.selection, gpus, gpu=True)

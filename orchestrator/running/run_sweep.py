@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.asked_file import LAUNCH_FILE
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan, narrow
-from cudnn_sweep.orchestrator.planning.repeats import repeats_of, told
+from cudnn_sweep.orchestrator.planning.repeats import repeats_of, repeats_text
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.spec import cells_named
@@ -83,8 +83,8 @@ def run_sweep(planned: Planned, place: Place, console: Console) -> Ran:
     store = open_results(request.results, console)
 
     def choose() -> SweepChoice:
-        wish = request.options.wish
-        return choose_sweep(store, whole, planned.chosen, machine.environment, wish)
+        selection = request.options.selection
+        return choose_sweep(store, whole, planned.chosen, machine.environment, selection)
 
     with sweep_lock(store.location, choose().lock_name):
         choice = choose()  # again, under the lock: another launch may just have ended
@@ -161,7 +161,7 @@ def run_rounds(
         if not plan.trials or progress.stopped or left_s <= 0:
             break
         each = replace(session, plan=plan)
-        if repeats := told(plan):
+        if repeats := repeats_text(plan):
             announce(each, repeats)
         progress = progress.then(run(each, None if budget_s is None else left_s))
         if progress.stopped:  # the results may not even be read then

@@ -41,13 +41,13 @@ class Scheduler(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class CommandAnswer:
     code: int
     text: str
     complaint: str
 
 
-def ask(*words: str, given: str | None = None) -> Answer:
+def ask(*words: str, given: str | None = None) -> CommandAnswer:
     """Run a system's command, in English. What is not UTF-8 comes back, and goes in, as it was."""
     data = None if given is None else given.encode(errors="surrogateescape")
     try:
@@ -60,14 +60,14 @@ def ask(*words: str, given: str | None = None) -> Answer:
         )
     except subprocess.TimeoutExpired:
         raise ScheduleError(f"`{' '.join(words)}` gave no answer in {COMMAND_LIMIT_S} s") from None
-    return Answer(
+    return CommandAnswer(
         code=done.returncode,
         text=done.stdout.decode(errors="surrogateescape"),
         complaint=done.stderr.decode(errors="replace").strip(),
     )
 
 
-def order(*words: str, given: str | None = None) -> Answer:
+def order(*words: str, given: str | None = None) -> CommandAnswer:
     """Run a command that must not fail. Raises ScheduleError."""
     answer = ask(*words, given=given)
     if answer.code:

@@ -9,7 +9,7 @@ from rich.table import Table
 from cudnn_sweep.analysis.answering.cell_names import cell_words
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.showing.labels import as_row
 from cudnn_sweep.orchestrator.showing.say import say
@@ -54,11 +54,13 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
         say(console, f"Each cell is looked at after {looks} blocks, and gets no more once decided.")
 
 
-def print_part(console: Console, chosen: Plan, wish: Wish, slots: int, *, gpu: bool) -> None:
+def print_part(
+    console: Console, chosen: Plan, selection: SweepSelection, slots: int, *, gpu: bool
+) -> None:
     """The part of it that this launch runs: its shard, or all."""
-    print_plan(console, wish.part(chosen), slots, gpu=gpu)
-    if wish.shard is not None:
-        say(console, f"Shard {wish.shard} of {len(chosen.trials)} trials.")
+    print_plan(console, selection.part(chosen), slots, gpu=gpu)
+    if selection.shard is not None:
+        say(console, f"Shard {selection.shard} of {len(chosen.trials)} trials.")
 
 
 def _listed(words: Mapping[str, str], about: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.standing import standings, stopped_cells, told
+from cudnn_sweep.orchestrator.planning.standing import standings, standings_text, stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice
 from cudnn_sweep.orchestrator.recording.hopeless import cause
 from cudnn_sweep.orchestrator.recording.progress import Failure, Progress
@@ -79,7 +79,9 @@ class Summary:
                 stored, {*progress.hopeless, *stopped_cells(store, session)}
             ),
             standings=(
-                told(standings(store, session), session.of_cells) if session.looks else None
+                standings_text(standings(store, session), session.of_cells)
+                if session.looks
+                else None
             ),
             plan_cells={trial.trial_id: trial.cell.cell_id for trial in choice.own.trials},
             not_run=sum(

@@ -7,7 +7,7 @@ from typing import Any
 import ray
 from ray import tune
 
-from cudnn_sweep.orchestrator.slots.node_loss_watch import NodesGone
+from cudnn_sweep.orchestrator.slots.node_loss_watch import NodeLossWatch
 
 LOOK_S = 1.0
 
@@ -44,7 +44,7 @@ class ActorGone:
 class UntilLost(tune.Stopper):
     """Ends Tune's run."""
 
-    def __init__(self, *watched: NodesGone | ActorGone) -> None:
+    def __init__(self, *watched: NodeLossWatch | ActorGone) -> None:
         self._watched = watched
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ GONE_S = 300.0
 LOOKS = 60  # at the cluster, in that time
 
 
-class NodesGone:
+class NodeLossWatch:
     def __init__(
         self,
         nodes: Mapping[str, str],

@@ -24,14 +24,14 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.standing import Standing, standings, told
+from cudnn_sweep.orchestrator.planning.standing import Standing, standings, standings_text
 from cudnn_sweep.orchestrator.recording.group_recorder import GroupRecorder
 from cudnn_sweep.orchestrator.recording.hopeless import configs_to_fail
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST
 from cudnn_sweep.orchestrator.slots.lost import ActorGone, UntilLost
 from cudnn_sweep.orchestrator.slots.next_block import Asking, asking_of
-from cudnn_sweep.orchestrator.slots.node_loss_watch import GONE_S, NodesGone
+from cudnn_sweep.orchestrator.slots.node_loss_watch import GONE_S, NodeLossWatch
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.slots.slot_gate import SlotGate
 
@@ -297,14 +297,14 @@ class Host:
 
     def _look(self) -> Mapping[str, Standing]:
         found = standings(open_store(self._results), self._session)
-        self._standings = told(found, self._session.of_cells)
+        self._standings = standings_text(found, self._session.of_cells)
         return found
 
-    def _nodes_gone(self) -> NodesGone:
+    def _nodes_gone(self) -> NodeLossWatch:
         """Without nodes of a cluster the one that this process started is all there is."""
         if self._slots.nodes:
-            return NodesGone(self._slots.nodes, alive_nodes, patience_s=self._slots.gone_s)
-        return NodesGone({_own_node(): "this machine"}, alive_nodes, patience_s=OWN_GONE_S)
+            return NodeLossWatch(self._slots.nodes, alive_nodes, patience_s=self._slots.gone_s)
+        return NodeLossWatch({_own_node(): "this machine"}, alive_nodes, patience_s=OWN_GONE_S)
 
     def finish(self, refuges: list[Path]) -> Progress:
         """Write what is held and compact; see Recorder.finish."""

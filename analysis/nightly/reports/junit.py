@@ -12,13 +12,13 @@ from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series, SeriesKey
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
     BLUNT,
-    Told,
+    FindingText,
     facts,
+    finding_texts,
     headline,
     meaning,
     moves,
     smallest_step,
-    told,
 )
 
 NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -70,7 +70,7 @@ def _night(outcome: NightOutcome) -> ElementTree.Element:
 
 
 def _series(outcome: NightOutcome, series: Sequence[Series]) -> Iterable[ElementTree.Element]:
-    findings = {each.finding.key: each for each in told(outcome)}
+    findings = {each.finding.key: each for each in finding_texts(outcome)}
     known = {one.key: one for one in series}
     shared = {each.key: each.shared for each in outcome.members}
     for key in dict.fromkeys([*findings, *known]):
@@ -101,7 +101,7 @@ def _name(key: SeriesKey) -> str:
     return f"{meaning(key)}, {key.settings}"
 
 
-def _result(each: Told) -> list[ElementTree.Element]:
+def _result(each: FindingText) -> list[ElementTree.Element]:
     """What got better or was refuted passes, and its output says so."""
     text = _legal(f"{each.line}\nTo measure again: {each.command}")
     tag = {"alert": "failure", "waiting": "skipped"}.get(each.group, "system-out")

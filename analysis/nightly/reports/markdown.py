@@ -10,16 +10,16 @@ from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
+    FindingText,
     Group,
-    Told,
     facts,
+    finding_texts,
     headline,
     how_to_accept,
     meaning,
     part,
     printable,
     smallest_step,
-    told,
 )
 
 MOST_ROWS = 100  # of a table: a step's summary may have 1 MiB
@@ -28,7 +28,7 @@ COLUMNS = ("", "cell and settings", "what changed", "nights", "confirmed", "what
 
 def to_markdown(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
     """Ends in a line break."""
-    findings = told(outcome)
+    findings = finding_texts(outcome)
     parts = [
         f"## {_text(headline(outcome))}",
         *_could_not_tell(outcome),
@@ -53,7 +53,7 @@ def _could_not_tell(outcome: NightOutcome) -> list[str]:
     return ["### What could not be told", "\n".join(f"- {_text(why)}" for why in outcome.reasons)]
 
 
-def _findings(group: Group, findings: Sequence[Told]) -> list[str]:
+def _findings(group: Group, findings: Sequence[FindingText]) -> list[str]:
     mine = [each for each in findings if each.group == group]
     if not mine:
         return []
@@ -98,7 +98,7 @@ def _how_to_accept(outcome: NightOutcome) -> list[str]:
     return [f"To accept a change, from a date on: {_code(how_to_accept(outcome))}"]
 
 
-def _row(each: Told) -> tuple[str, ...]:
+def _row(each: FindingText) -> tuple[str, ...]:
     """Words that are ours as text, what users or cuDNN have named as code."""
     size = f"**{_text(each.change)}**<br>{_text(each.levels)}"
     if each.finding.ratio is None:
@@ -112,7 +112,7 @@ def _row(each: Told) -> tuple[str, ...]:
     )
 
 
-def _commands(findings: Sequence[Told]) -> str:
+def _commands(findings: Sequence[FindingText]) -> str:
     """Each once, with the numbers of its findings."""
     numbers: dict[str, list[str]] = {}
     for number, each in enumerate(findings, 1):

@@ -10,11 +10,11 @@ from cudnn_sweep.analysis.nightly.reports.histories import hardwares, history
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
-    Told,
+    FindingText,
     facts,
+    finding_texts,
     headline,
     how_to_accept,
-    told,
 )
 from cudnn_sweep.analysis.report.figures import history as figure
 from cudnn_sweep.analysis.report.figures.palette import PAGE
@@ -33,7 +33,7 @@ def to_html(outcome: NightOutcome, series: Sequence[Series]) -> str:
 
 
 def _data(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, object]:
-    findings = told(outcome)
+    findings = finding_texts(outcome)
     drawn = [one for one in series if one.points]
     places = {one.key: place for place, one in enumerate(drawn)}
     known = hardwares(outcome, drawn)
@@ -69,7 +69,7 @@ def _drawings() -> dict[str, dict[str, object]]:
     }
 
 
-def _finding(each: Told) -> dict[str, object]:
+def _finding(each: FindingText) -> dict[str, object]:
     finding = each.finding
     return {
         "group": each.group,

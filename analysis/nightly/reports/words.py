@@ -30,7 +30,7 @@ MIB, GIB = 2.0**20, 2.0**30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
+class FindingText:
     """A finding in words."""
 
     finding: Finding
@@ -71,10 +71,10 @@ class Told:
         return self.finding.key.series_id
 
 
-def told(outcome: NightOutcome) -> list[Told]:
+def finding_texts(outcome: NightOutcome) -> list[FindingText]:
     """Every finding, in the outcome's order."""
     several = len({finding.key.gpu for finding in outcome.findings}) > 1
-    return [_told(finding, with_gpu=several) for finding in outcome.findings]
+    return [_finding_text(finding, with_gpu=several) for finding in outcome.findings]
 
 
 def headline(outcome: NightOutcome) -> str:
@@ -202,11 +202,11 @@ def _counted(outcome: NightOutcome) -> str:
     return listed(said)
 
 
-def _told(finding: Finding, *, with_gpu: bool) -> Told:
+def _finding_text(finding: Finding, *, with_gpu: bool) -> FindingText:
     key, its_unit = finding.key, unit(finding.key)
     before, now = (printable(amount(each, its_unit)) for each in (finding.before, finding.now))
     cell = f"{key.cell} on {key.gpu}" if with_gpu else key.cell
-    return Told(
+    return FindingText(
         finding=finding,
         group=_group(finding),
         cell=printable(cell),

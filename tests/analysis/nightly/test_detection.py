@@ -8,7 +8,7 @@ from scipy import stats
 from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, NO_CANDIDATE, screen
 from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
 from cudnn_sweep.analysis.proving.detection import (
-    Screened,
+    ScreenedHistories,
     all_knowing,
     by_pairs,
     by_waiting,
@@ -36,7 +36,7 @@ def generator() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def tried(name: str, step: float) -> Screened:
+def tried(name: str, step: float) -> ScreenedHistories:
     return screened(histories(NOISES[name], step, SERIES, NIGHTS, seed=1))
 
 

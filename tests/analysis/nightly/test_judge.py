@@ -7,7 +7,7 @@ import pytest
 
 from cudnn_sweep.analysis.nightly.confirmation import Confirmation
 from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, Measured, Night
-from cudnn_sweep.analysis.nightly.judge import Fresh, screen_all, settle
+from cudnn_sweep.analysis.nightly.judge import Remeasured, screen_all, settle
 from cudnn_sweep.analysis.nightly.memory import Memory
 from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
 
@@ -59,13 +59,13 @@ def history(
     )
 
 
-def pairs(state: str, low: float = 0.99) -> Fresh:
+def pairs(state: str, low: float = 0.99) -> Remeasured:
     said = Confirmation(state=state, ratio=1.01, low=low, high=1.02, blocks=6, more_blocks=0)  # type: ignore[arg-type]
-    return Fresh(confirmation=said, of_two=TORCH)
+    return Remeasured(confirmation=said, of_two=TORCH)
 
 
 def judged(
-    nights: History, earlier: Finding | None = None, fresh: Fresh | None = None
+    nights: History, earlier: Finding | None = None, fresh: Remeasured | None = None
 ) -> Finding | None:
     found = screen_all(nights, Memory(findings=(earlier,) if earlier else ()), is_pinned=False)
     if not found.candidates:

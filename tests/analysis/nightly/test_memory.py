@@ -18,7 +18,7 @@ from cudnn_sweep.analysis.nightly.outcome import (
     Series,
     SeriesKey,
 )
-from cudnn_sweep.analysis.proving.detection import Known, Screened, by_waiting
+from cudnn_sweep.analysis.proving.detection import Known, ScreenedHistories, by_waiting
 from cudnn_sweep.analysis.proving.realities import (
     GROUP,
     ONE_COMMON,
@@ -273,7 +273,9 @@ def test_alerts_are_those_of_the_judge(name: str) -> None:
     reality = next(each for each in REALITIES if each.name == name)
     histories = real_histories(replace(reality, noise=ONE_COMMON), GROUP, seed=1)
     assert np.allclose(histories.values, histories.with_fresh)
-    alerts = by_waiting(Screened(histories=histories, since=np.zeros(histories.values.shape, int)))
+    alerts = by_waiting(
+        ScreenedHistories(histories=histories, since=np.zeros(histories.values.shape, int))
+    )
     assert alerts.known is not None
     for series in range(4):
         followed = Followed()

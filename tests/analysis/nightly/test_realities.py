@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.proving.detection import Known, Screened, by_waiting
+from cudnn_sweep.analysis.proving.detection import Known, ScreenedHistories, by_waiting
 from cudnn_sweep.analysis.proving.realities import (
     GROUP,
     REALITIES,
@@ -31,7 +31,9 @@ def test_without_memory_the_targets_would_be_missed(monkeypatch: pytest.MonkeyPa
 
 def test_a_bad_node_is_many_alerts_in_one_finding() -> None:
     histories = real_histories(NAMED["bad_node"], 300, seed=1)
-    alerts = by_waiting(Screened(histories=histories, since=np.zeros(histories.values.shape, int)))
+    alerts = by_waiting(
+        ScreenedHistories(histories=histories, since=np.zeros(histories.values.shape, int))
+    )
     assert alerts.known is not None
     alerting = (alerts.known == Known.ALERTS).reshape(3, GROUP, -1).sum(axis=1)
     assert alerting.max() > GROUP / 2

@@ -31,12 +31,12 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.recording.progress import Progress, SlotState
 from cudnn_sweep.orchestrator.remote.by_model import a_process_each, models_of
 from cudnn_sweep.orchestrator.remote.events import Ended, Recorded, Started, from_line, to_line
 from cudnn_sweep.orchestrator.remote.follow import Follower
-from cudnn_sweep.orchestrator.remote.merged_sweeps import SideBySide
+from cudnn_sweep.orchestrator.remote.merged_sweeps import MergedSweeps
 from cudnn_sweep.orchestrator.remote.request import JobRequest, read_request, write_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.workloads.cells.suite import CellAxes, GpuChoice, SuiteSpec
@@ -132,14 +132,14 @@ metadata:
 def ask(tmp_path: Path) -> Callable[..., JobRequest]:
     """What a cluster is asked, as it is read there."""
 
-    def make(strict: bool = False, **wish: object) -> JobRequest:
+    def make(strict: bool = False, **selection: object) -> JobRequest:
         file = tmp_path / "cluster.yaml"
         file.write_text(REQUEST_FILE)
         options = LaunchOptions(
             file=file,
             results=(tmp_path / "results").as_uri(),
             strict=strict,
-            wish=Wish(**wish),  # type: ignore[arg-type]
+            selection=SweepSelection(**selection),  # type: ignore[arg-type]
         )
         sweep = request_of(read_launch_file(file, SweepSpec), options)
         write_request(JobRequest(sweep=sweep), tmp_path)
@@ -150,7 +150,7 @@ def ask(tmp_path: Path) -> Callable[..., JobRequest]:
 
 def test_cluster_is_told_of_the_shard_and_the_models(ask: Callable[..., JobRequest]) -> None:
     request = ask(sweep_id="shared", shard=read_shard("2/3"))
-    assert request.sweep.options.wish.shard == Shard(number=2, of=3)
+    assert request.sweep.options.selection.shard == Shard(number=2, of=3)
     assert request.sweep.suite.gpus.share == 0.5
     assert "--sweep-id shared --shard 2/3" in request.sweep.options.command()
     said: list[str] = []
@@ -164,7 +164,7 @@ def test_cluster_is_told_of_the_shard_and_the_models(ask: Callable[..., JobReque
 
 def test_sweeps_side_by_side_are_shown_as_one(plan_of: MakePlan) -> None:
     plan = plan_of("noop", replicates=2)
-    sweeps = SideBySide()
+    sweeps = MergedSweeps()
     began_at = datetime.now(UTC)
     for number, sweep_id in enumerate(("one", "other")):
         sweeps.start(Started(sweep_id=sweep_id, reason="new", plan=plan, contrasts=()))

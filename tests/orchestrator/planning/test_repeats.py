@@ -16,7 +16,11 @@ from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
 from cudnn_sweep.orchestrator.planning.repeats import repeats_of
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.shard import read_shard
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, Wish, choose_sweep
+from cudnn_sweep.orchestrator.planning.sweep_selection import (
+    SweepChoice,
+    SweepSelection,
+    choose_sweep,
+)
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import run_rounds, session_for
@@ -39,8 +43,8 @@ def plan(plan_of: MakePlan) -> Plan:
 
 @pytest.fixture
 def launch(store: Store, plan: Plan, environment: Environment, record_of: RecordOf) -> Begin:
-    def begin(chosen: Plan | None = None, **wish: Any) -> Launch:
-        choice = choose_sweep(store, plan, chosen or plan, environment, Wish(**wish))
+    def begin(chosen: Plan | None = None, **selection: Any) -> Launch:
+        choice = choose_sweep(store, plan, chosen or plan, environment, SweepSelection(**selection))
         return Launch(store, plan, choice, record_of)
 
     return begin
@@ -65,7 +69,7 @@ class Launch:
 
 
 class Begin(Protocol):
-    def __call__(self, chosen: Plan | None = None, **wish: Any) -> Launch: ...
+    def __call__(self, chosen: Plan | None = None, **selection: Any) -> Launch: ...
 
 
 def of_block(plan: Plan, block: int) -> tuple[Trial, ...]:

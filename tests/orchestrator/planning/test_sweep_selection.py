@@ -16,7 +16,11 @@ from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.plan import Plan, narrow
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, Wish, choose_sweep
+from cudnn_sweep.orchestrator.planning.sweep_selection import (
+    SweepChoice,
+    SweepSelection,
+    choose_sweep,
+)
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 
 if TYPE_CHECKING:
@@ -57,8 +61,10 @@ def put(record_of: RecordOf) -> Put:
     return put_first
 
 
-def choose(store: Store, plan: Plan, chosen: Plan | None = None, **wish: object) -> SweepChoice:
-    return choose_sweep(store, plan, chosen or plan, HERE, Wish(**wish))  # type: ignore[arg-type]
+def choose(
+    store: Store, plan: Plan, chosen: Plan | None = None, **selection: object
+) -> SweepChoice:
+    return choose_sweep(store, plan, chosen or plan, HERE, SweepSelection(**selection))  # type: ignore[arg-type]
 
 
 def test_first_launch_opens_a_sweep(store: Store, plan: Plan) -> None:
@@ -179,12 +185,12 @@ def test_shard_that_does_not_fit_its_sweep_is_refused(store: Store, plan: Plan, 
         choose(store, plan, part, sweep_id="shared", shard=read_shard("1/2"))
     with pytest.raises(SpecError, match="--sweep-id shared: it ran on other hardware"):
         elsewhere = replace(HERE, gpu_memory_bytes=1)
-        choose_sweep(store, plan, plan, elsewhere, Wish(sweep_id="shared"))
+        choose_sweep(store, plan, plan, elsewhere, SweepSelection(sweep_id="shared"))
 
 
 def test_an_id_that_cannot_name_a_file_is_refused() -> None:
     with pytest.raises(StoreError, match="'../mine' cannot name a file"):
-        Wish(sweep_id="../mine")
+        SweepSelection(sweep_id="../mine")
 
 
 def test_lock_names_its_holder_and_is_free_afterwards(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from cudnn_sweep.orchestrator.planning.options import (
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.shard import read_shard
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.planning.sweep_selection import Wish
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep, run_sweep
 from cudnn_sweep.workloads.cells.suite import LOOKS, UntilDecided
 
@@ -73,7 +73,7 @@ def blocks_of(store: Store, sweep_id: str) -> Counter[str]:
 def test_a_cell_gets_its_blocks_until_it_is_decided_or_out_of_reach(
     machine: FakeMachine, options: LaunchOptions
 ) -> None:
-    whole = replace(options, wish=Wish(sweep_id="one"))
+    whole = replace(options, selection=SweepSelection(sweep_id="one"))
     assert run(replace(whole, budget_minutes=0.4), machine) == 1, "cut short"
     store = open_store(options.results or "")
     cut = blocks_of(store, "one")
@@ -101,15 +101,15 @@ def test_shards_own_whole_cells_and_together_run_what_one_launch_does(
     machine: FakeMachine, options: LaunchOptions
 ) -> None:
     for number in (1, 2):
-        wish = Wish(sweep_id="two", shard=read_shard(f"{number}/2"))
-        assert run(replace(options, wish=wish), machine) == 0
+        selection = SweepSelection(sweep_id="two", shard=read_shard(f"{number}/2"))
+        assert run(replace(options, selection=selection), machine) == 0
     store = open_store(options.results or "")
     shards = store.snapshot("two").table(["cell_id", "shard"]).to_pylist()
     cells = {(row["cell_id"], row["shard"]) for row in shards}
     assert len(cells) == len({cell_id for cell_id, _ in cells}) == 4
-    wish = Wish(sweep_id="two")
+    selection = SweepSelection(sweep_id="two")
     recorded = len(shards)
-    assert run(replace(options, wish=wish), machine) == 0
+    assert run(replace(options, selection=selection), machine) == 0
     assert len(store.snapshot("two").table(["cell_id"])) == recorded
 
 

@@ -22,7 +22,7 @@ from cudnn_sweep.orchestrator.nightly.confirmation_plan import (
     confirmation_plan,
 )
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
-from cudnn_sweep.orchestrator.planning.sweep_selection import Wish, choose_sweep
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection, choose_sweep
 from cudnn_sweep.orchestrator.process import client
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import REQUEST, Request, SurveyJob
@@ -130,15 +130,19 @@ def test_a_sweep_of_two_softwares_is_gone_on_with_by_the_same_two(
     session: Session, record_of: RecordOf, environment: Environment, tmp_path: Path
 ) -> None:
     half = open_store(str(tmp_path))
-    there, plan, wish = replace(environment, version="0.0.1"), session.plan, Wish(sweep_id="half")
+    there, plan, selection = (
+        replace(environment, version="0.0.1"),
+        session.plan,
+        SweepSelection(sweep_id="half"),
+    )
     whole = replace(session, sweep_id="half")
     (first, *_) = (trial for trial in plan.trials if trial.software == LAST_GOOD)
     half.write(record_of(whole, first, where=there))
-    choice = choose_sweep(half, plan, plan, environment, wish, {LAST_GOOD: there})
+    choice = choose_sweep(half, plan, plan, environment, selection, {LAST_GOOD: there})
     assert (choice.resumed, len(choice.todo.trials)) == (True, len(plan.trials) - 1)
     another = {LAST_GOOD: replace(there, torch="2.0.0")}
     with pytest.raises(SpecError, match="it ran with other software as last_good"):
-        choose_sweep(half, plan, plan, environment, wish, another)
+        choose_sweep(half, plan, plan, environment, selection, another)
 
 
 def test_plan_interleaves_softwares_in_rounds_of_every_cell(

@@ -13,7 +13,7 @@ from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.planning.sweep_selection import Wish, choose_sweep
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection, choose_sweep
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.hopeless import Hopeless, cause, configs_to_fail
 from cudnn_sweep.orchestrator.recording.progress import Progress
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def summary_of(store: Store, plan: Plan, environment: Environment) -> Summary:
-    choice = choose_sweep(store, plan, plan, environment, Wish(sweep_id="night"))
+    choice = choose_sweep(store, plan, plan, environment, SweepSelection(sweep_id="night"))
     session = replace(
         session_of(plan, "night", Path(store.location)), contrasts=contrasts_of(plan.configs())
     )
@@ -78,7 +78,7 @@ def test_a_cell_without_an_ok_trial_is_no_success(
 ) -> None:
     store, plan = open_store(str(tmp_path)), plan_of("noop", replicates=3)
     session = session_of(plan, "night", tmp_path)
-    choice = choose_sweep(store, plan, plan, environment, Wish(sweep_id="night"))
+    choice = choose_sweep(store, plan, plan, environment, SweepSelection(sweep_id="night"))
     progress = Progress()
     hopeless = Hopeless(configs_to_fail(session))
     for trial in plan.trials:

@@ -2,7 +2,7 @@
 
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.these_nodes import left_of
-from cudnn_sweep.orchestrator.slots.node_loss_watch import GONE_S, LOOKS, NodesGone
+from cudnn_sweep.orchestrator.slots.node_loss_watch import GONE_S, LOOKS, NodeLossWatch
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
@@ -14,7 +14,7 @@ class Cluster:
     def __init__(self) -> None:
         self.now_s = 1000.0
         self.alive = set(NODES)
-        self.gone = NodesGone(NODES, lambda: self.alive, now=lambda: self.now_s)
+        self.gone = NodeLossWatch(NODES, lambda: self.alive, now=lambda: self.now_s)
 
     def ends_within(self, seconds: float) -> bool:
         ends_s = self.now_s + seconds

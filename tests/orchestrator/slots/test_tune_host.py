@@ -25,7 +25,7 @@ from cudnn_sweep.orchestrator.errors import ServerError, UnfinishedError
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.repeats import repeats_of
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
-from cudnn_sweep.orchestrator.planning.sweep_selection import Wish, choose_sweep
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection, choose_sweep
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.recording.record import make_record
@@ -201,7 +201,7 @@ def test_block_split_by_a_lost_worker_runs_again_whole(
     lost = plan.trials[1].trial_id
     slot = fake_slot(new_gpu=True, die=lambda trial, tried: trial.trial_id == lost and tried == 1)
     store = open_store(str(tmp_path))
-    choice = choose_sweep(store, plan, plan, environment, Wish())
+    choice = choose_sweep(store, plan, plan, environment, SweepSelection())
 
     def run_one(each: Session, budget_s: float | None) -> Progress:
         host = Host(each, results=str(tmp_path), slots=Slots(count=1, gpu=True))
