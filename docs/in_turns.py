@@ -24,21 +24,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 
-from cudnn_sweep.analysis.database import open_database
-from cudnn_sweep.analysis.queries import load_query
-from cudnn_sweep.analysis.store import Store, open_store
-from cudnn_sweep.orchestrator.asking import FIRST_BLOCKS
-from cudnn_sweep.orchestrator.contrast import contrasts_of
-from cudnn_sweep.orchestrator.plan import Plan, Trial, narrow
-from cudnn_sweep.orchestrator.preload import modules_to_preload
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.queries import load_query
+from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
+from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
+from cudnn_sweep.orchestrator.planning.preload import modules_to_preload
+from cudnn_sweep.orchestrator.planning.session import Session, session_of
+from cudnn_sweep.orchestrator.planning.spec import load_suite
+from cudnn_sweep.orchestrator.planning.standing import Standing, standings
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
-from cudnn_sweep.orchestrator.run_sweep import plan_of
-from cudnn_sweep.orchestrator.session import Session, session_of
-from cudnn_sweep.orchestrator.slot import ForkedSlot, Slot
-from cudnn_sweep.orchestrator.spec import load_suite
-from cudnn_sweep.orchestrator.standing import Standing, standings
-from cudnn_sweep.workloads.suite import LOOKS, SuiteSpec, workload_names
+from cudnn_sweep.orchestrator.running.run_sweep import plan_of
+from cudnn_sweep.orchestrator.slots.next_block import FIRST_BLOCKS
+from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
+from cudnn_sweep.workloads.cells.suite import LOOKS, SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
 DOCS = Path(__file__).resolve().parent
