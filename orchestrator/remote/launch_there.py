@@ -137,6 +137,10 @@ class BroughtUpCluster(RunningCluster):
 
     @contextmanager
     def jobs(self) -> Iterator[Jobs]:
+        if not self.known.launch_file.exists():
+            raise ClusterError(
+                f"cluster {self.known.name} is not up: nothing was brought up from here; `sweep launch` does it"
+            )
         with tunnel(self.known.launch_file) as here:
             yield Jobs(here, self._token())
 
