@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 from runpy import run_path
@@ -161,9 +162,10 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
     from cudnn_sweep.cluster.launch_file import read_launch_file
     from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 
-    samples = [("README.md", word) for word in ("budget_minutes", "little_memory", "loss: cross_")]
+    samples = [("docs/sweeps.md", word) for word in ("budget_minutes", "little_memory")]
     more = [
         ("docs/kubernetes.md", "kubectl_image:"),
+        ("docs/your-training.md", "loss: cross_"),
         ("docs/your-training.md", "my_training.py:train\n "),
     ]
     for document, word in [*samples, *more]:
@@ -198,6 +200,46 @@ def test_table_in_the_readme_is_that_of_the_stored_results() -> None:
         states = [paid[verdict.cell_id, state] for state in ("empty", "warm")]
         shown = [text.strip() for text in row.split("|")[-3:-1]]
         assert shown == [payback_text(state, wide=True) for state in states]
+    closed = Counter(each.wall_verdict for each in found if each.loop_kind == "closed")
+    (fresh,) = [verdict for verdict in found if verdict.loop_kind == "open"]
+    words = " ".join(readme.split())
+    assert f"({closed.total()} cells): benchmark helps in {closed['helps']}," in words
+    assert (
+        f"3% or more in {closed['equivalent']}, is inconclusive in {closed['inconclusive']}"
+        in words
+    )
+    assert f"and hurts in {closed['hurts']}." in words
+    assert f"A step takes {fresh.ratio:.3f} times as long" in words
+
+
+def test_reasons_in_the_readme_are_those_of_the_stored_results() -> None:
+    from cudnn_sweep.analysis import open_results
+
+    words = " ".join((ROOT / "README.md").read_text().split())
+    results = ROOT / "docs/results/h200-2026-11-21"
+    cold = open_results(results / "quick").query("cold_cost").arrow().to_pylist()
+    took = {
+        row["compute_cache"]: row["candidate_cold_ms"]
+        for row in cold
+        if (row["problem"], row["direction"]) == ("tutorials/rgb256", "forward_backward")
+    }
+    assert f"took {took['empty']:.0f} ms with the cache of compiled kernels empty" in words
+    assert f"and {took['warm']:.0f} ms with it warm" in words
+    choices = open_results(results / "validation").query(
+        "choice_stability", sweep_id="20261121-235240-e60c"
+    )
+    small = next(row for row in choices.arrow().to_pylist() if "resnet50" in row["problem"])
+    assert (
+        f"{small['processes']} processes with benchmark on made "
+        f"{small['distinct_choices']} different choices" in words
+    )
+
+
+def test_readme_leads_to_every_page_and_is_short() -> None:
+    readme = (ROOT / "README.md").read_text()
+    pages = {str(page.relative_to(ROOT)) for page in ROOT.glob("docs/*.md")}
+    assert pages <= set(LINK.findall(readme))
+    assert len(readme.splitlines()) <= 200
 
 
 def test_parts_of_in_turns_are_there_and_end_when_they_are_decided() -> None:
