@@ -21,7 +21,7 @@ class Survey:
 
 
 def survey_machine(names: list[str]) -> Survey:
-    """Raises WorkloadError for a workload that is not there."""
+    """The machine, and what planning must know of each name."""
     from cudnn_sweep.workloads.hardware.gpu import seen_gpus
 
     seen = seen_gpus()
@@ -34,8 +34,15 @@ def survey_machine(names: list[str]) -> Survey:
 
 
 def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:
-    """Raises WorkloadError for a workload that is not there."""
-    return {name: _facts(name) for name in names}
+    """One that is not there has a `fault`: whoever plans knows which cell names it."""
+    return {name: _facts_or_fault(name) for name in names}
+
+
+def _facts_or_fault(name: str) -> WorkloadFacts:
+    try:
+        return _facts(name)
+    except WorkloadError as error:
+        return WorkloadFacts(directions=(), varies=(), input_shape=None, fault=str(error))
 
 
 def _facts(name: str) -> WorkloadFacts:

@@ -90,7 +90,10 @@ def try_step(options: TryOptions, console: Console, place: Place) -> int:
     has_gpu = machine.environment.device == "cuda"
     if not has_gpu:
         say(console, NO_GPU)
-    if machine.workloads[options.workload].is_model and options.input is None:
+    known = machine.workloads[options.workload]
+    if known.fault is not None:
+        raise SpecError(known.fault)
+    if known.is_model and options.input is None:
         raise SpecError(f"{options.workload} is a model: it needs --input, as 32x3x224x224")
     plan = plan_of(SUITE, suite, machine)
     request = SweepRequest(

@@ -144,6 +144,9 @@ def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator
         yield f"torch {report.machine.environment.torch} finds no CUDA, which the suite needs"
     if len(set(report.machine.gpus)) > 1:
         yield f"GPUs of several models: {', '.join(sorted(set(report.machine.gpus)))}"
+    for known in report.machine.workloads.values():
+        if known.fault is not None:
+            yield known.fault
     if report.free_bytes < LEAST_FREE_BYTES:
         yield f"{report.free_bytes / 2**20:.0f} MiB free for temporary files, 1 GiB is needed"
     skew_s = report.clock_s - came_s

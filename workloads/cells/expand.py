@@ -55,6 +55,8 @@ class WorkloadFacts:
     is_model: bool = False
     regime_parameters: dict[str, RegimeParameter] | None = None
     """Of a regime; None: it is none."""
+    fault: str | None = None
+    """Why no cell can use it; None: one can."""
 
 
 def expand_cells(
@@ -99,7 +101,7 @@ def _combinations(
         each(axes.precision),
         each(axes.layout),
     ):
-        known = facts[workload]
+        known = _usable(facts[workload])
         if known.regime_parameters is not None:
             raise WorkloadError(f"workload {workload} is a regime: it stands under `regime`")
         shape = _input_shape(workload, known, problem, given, size)
@@ -125,6 +127,12 @@ def _combinations(
             layout=check_layout(layout),
             gpu=gpu,
         )
+
+
+def _usable(known: WorkloadFacts) -> WorkloadFacts:
+    if known.fault is not None:
+        raise WorkloadError(known.fault)
+    return known
 
 
 def _problems(axes: CellAxes, own: Mapping[str, ConvProblem]) -> list[ConvProblem | None]:
@@ -276,7 +284,7 @@ def _rule(choice: RegimeChoice, base: Shape, facts: Mapping[str, WorkloadFacts])
         )
     name, numbers = name_and_numbers("regime", choice)
     if ":" in name:
-        return _own_rule(name, numbers, facts[name])
+        return _own_rule(name, numbers, _usable(facts[name]))
     if name == Listed.name:
         raise WorkloadError("regime listed needs a file: `regime: {listed: {file: shapes.csv}}`")
     rule = make_regime(name, numbers)

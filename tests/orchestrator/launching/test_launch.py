@@ -303,8 +303,16 @@ LATE_MISTAKES = {
     "workload": ("{workload: convv}", "unknown workload 'convv'; allowed: "),
     "regime": ("{workload: noop, regime: often}", "unknown regime 'often'; allowed: "),
     "needs problem": ("{workload: conv}", "workload conv needs a problem"),
-    "varies": ("{workload: mnist, regime: fresh}", "workload mnist may vary batch"),
+    "varies": ("{workload: mnist, regime: fresh}", "regime fresh varies space; workload mnist may vary batch"),
     "file": ("{workload: 'gone.py:x'}", "gone.py cannot be imported"),
+    "no regime": (
+        "{workload: mnist, regime: 'torch.nn:Linear'}",
+        "regime torch.nn:Linear is no regime: it stands under `workload`",
+    ),
+    "own regime": (
+        "{workload: mnist, regime: 'cudnn_sweep.workloads.regime:ShapeRegime'}",
+        "regime cudnn_sweep.workloads.regime:ShapeRegime has no method `period`",
+    ),
 }
 
 
@@ -314,7 +322,7 @@ def test_mistake_in_a_cell_is_named(typed: Typed, tmp_path: Path, mistake: str) 
     (tmp_path / "cluster.yaml").write_text(f"metadata: {{sweep: {{cells: [{cell}]}}}}")
     told = typed("--dry-run")
     assert told.exit_code == 2, told.output
-    assert message in told.stderr
+    assert f"cluster.yaml:1: metadata.sweep.cells[0]: {message}" in told.stderr
     assert "Traceback" not in told.output
 
 
