@@ -19,8 +19,9 @@ ADVICE: dict[WarningName, str] = {
     "CUDA_VISIBLE_DEVICES, and measure again: times wait for whoever shares the GPU",
     "throttled": "cool the GPU or lock its clock where it can stay (nvidia-smi --lock-gpu-clocks), "
     "and measure again: it slows itself down, two configs may not meet the same clock",
-    "power_capped": "this work draws all the power that the GPU may, so the clock is what that leaves, "
-    "and a config that draws more meets a lower one, as in training; to compare at one clock, lock it "
+    "power_capped": "this work draws all the power that the GPU may, so the clock is what that leaves. "
+    "Processes that take turns share one clock, so a config that draws less power gains less here than in "
+    "training; `in_turns: false` lets each meet its own clock. To compare at one fixed clock, lock it "
     "(nvidia-smi --lock-gpu-clocks)",
     "clocks_unsettled": "warm up longer (warmup_s) or lock the clock (nvidia-smi --lock-gpu-clocks), "
     "and measure again: it moved by more than 5% while times were taken",

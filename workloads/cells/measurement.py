@@ -30,7 +30,7 @@ class MeasureSpec(BaseModel):
     """The steady loop runs this long before it is timed."""
     warmup_limit_s: Seconds = 1.5
     """It runs on until the clocks have settled, but at most this long before it is timed."""
-    steady_budget_s: Seconds = 1.0
+    steady_budget_s: Seconds = 2.0
     """Timing of a closed loop's wall time stops after this long."""
     device_budget_s: Seconds = 0.5
     """Timing of its device time stops after this long; 0: it is not timed."""

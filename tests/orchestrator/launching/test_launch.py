@@ -303,7 +303,10 @@ LATE_MISTAKES = {
     "workload": ("{workload: convv}", "unknown workload 'convv'; allowed: "),
     "regime": ("{workload: noop, regime: often}", "unknown regime 'often'; allowed: "),
     "needs problem": ("{workload: conv}", "workload conv needs a problem"),
-    "varies": ("{workload: mnist, regime: fresh}", "regime fresh varies space; workload mnist may vary batch"),
+    "varies": (
+        "{workload: mnist, regime: fresh}",
+        "regime fresh varies space; workload mnist may vary batch",
+    ),
     "file": ("{workload: 'gone.py:x'}", "gone.py cannot be imported"),
     "no regime": (
         "{workload: mnist, regime: 'torch.nn:Linear'}",
