@@ -88,9 +88,9 @@ class RealityFigures:
             "false alerts": held.most_false is not None
             and self.told - LEEWAY * error > held.most_false,
             "alerts that stay": held.stays and self.late < STAY,
-            "told once": held.stays and self.told > TWICE_TOLD * self.found,
+            "a single alert": held.stays and self.told > TWICE_TOLD * self.found,
             "found": held.stays and self.found < LEAST_FOUND,
-            "told again": held.comes_again and self.again < STAY,
+            "a second alert": held.comes_again and self.again < STAY,
             "one finding a night": held.most_findings is not None
             and self.most_findings > held.most_findings,
         }
@@ -269,7 +269,7 @@ REALITIES = (
     ),
     Reality(
         name="small_in_noise",
-        meaning="5% slower from night 30 on, at 2% noise: held to nothing",
+        meaning="5% slower from night 30 on, at 2% noise: no target",
         noise=TWO,
         effect=_slower(0.05, FOREVER),
     ),
@@ -310,7 +310,7 @@ REALITIES = (
     ),
     Reality(
         name="bad_node_2%",
-        meaning="the same at 2%: held to nothing",
+        meaning="the same at 2%: no target",
         noise=TWO,
         effect=_on_a_bad_node(0.06, 0.15),
     ),

@@ -145,7 +145,7 @@ def nights(
     realities = list(counted(console, lived, "kinds of nights", len(REALITIES)))
     typer.echo(f"{table.realities(realities)}\n")
     missed = table.missed_realities(realities)
-    typer.echo(f"Missed: {missed}." if missed else "Nights as they come meet every target.")
+    typer.echo(f"Missed: {missed}." if missed else "Other kinds of change: every target is met.")
     typer.echo(table.in_words(every))
     if missed or any(figures.missed() for figures in every if figures.is_promised):
         raise typer.Exit(1)

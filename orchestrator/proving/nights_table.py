@@ -44,7 +44,7 @@ def in_words(every: Sequence[NightFigures]) -> str:
     if missing:
         return f"Missed: {missing}."
     return (
-        f"Changes of software at 2% noise: at most {MOST_FALSE:g} false alerts a series and at least "
+        f"Software changed, at 2% noise: at most {MOST_FALSE:g} false alerts a series and at least "
         f"{LEAST_FOUND:.0%} of steps found, in all {len(held)} divisions of the noise."
     )
 
@@ -53,8 +53,8 @@ def _software(every: Sequence[NightFigures]) -> str:
     steps = sorted((STEP, *OTHER_STEPS))
     heads = ("noise", "candidates", "pairs each", "false", *(f"{step:.0%}" for step in steps))
     title = (
-        f"Changes of software: interleaved pairs confirm. Steps found within {WITHIN} nights; "
-        "candidates: of series and nights without a change."
+        f"Software changed: interleaved pairs confirm. Steps found within {WITHIN} nights. "
+        "candidates: share of series and nights without a change."
     )
     return _table(title, heads, [_software_row(each, steps) for each in every])
 
@@ -75,7 +75,7 @@ def _software_row(figures: NightFigures, steps: Sequence[float]) -> list[str]:
 
 def _hardware(every: Sequence[NightFigures]) -> str:
     rows = [(each.noise.name, *_rule(each.hardware)) for each in every]
-    title = "Software unchanged: further nights confirm. Found within so many nights:"
+    title = "Software unchanged: further nights confirm. Steps found within that many nights:"
     return _table(title, ("noise", *RULE_HEADS), rows)
 
 
@@ -83,10 +83,10 @@ def _curves(every: Sequence[NightFigures]) -> str:
     rows = [
         (f"{each.noise.name}, {kind} {rule.name}", *_rule(rule))
         for each in every
-        for kind, rules in (("z", each.curve), ("all-knowing", each.all_knowing))
+        for kind, rules in (("z", each.curve), ("oracle z", each.all_knowing))
         for rule in rules
     ]
-    title = "The same for laxer and stricter alerts, beside a detector that knows level and noise:"
+    title = "The same for laxer and stricter alerts, beside an oracle that knows level and noise:"
     return _table(title, ("noise, standard errors", *RULE_HEADS), rows)
 
 
@@ -103,11 +103,12 @@ def _side_by_side(every: Sequence[NightFigures]) -> str:
 
 def realities(every: Sequence[RealityFigures]) -> str:
     title = (
-        "Nights as they come, software unchanged. told: alerts a series; of series, in percent, found: with an "
-        f"alert, stay: of those in the last 30 nights, again: told anew within {IN_TIME} nights of night {AGAIN}; "
-        f"most: findings of {GROUP} series of one GPU in a night; nights: with one, in percent:"
+        "Other kinds of change, software unchanged. alerts: per series. found: series with an alert, in "
+        "percent; stay: the share of the last 30 nights in which these alert; again: those with a new alert "
+        f"within {IN_TIME} nights of night {AGAIN}. most: the largest number of findings of {GROUP} series of "
+        "one GPU in a night. nights: those with a finding, in percent:"
     )
-    heads = ("reality", "told", "found", "stay", "again", "most", "nights", "target")
+    heads = ("reality", "alerts", "found", "stay", "again", "most", "nights", "target")
     return _table(title, heads, [_reality_row(each) for each in every])
 
 
