@@ -5,8 +5,8 @@ from datetime import date, datetime
 from hashlib import sha256
 from typing import Literal
 
-NightState = Literal["fine", "regression", "could_not_tell"]
-EXIT_CODES: dict[NightState, int] = {"fine": 0, "regression": 1, "could_not_tell": 3}
+NightState = Literal["fine", "learning", "regression", "could_not_tell"]
+EXIT_CODES: dict[NightState, int] = {"fine": 0, "learning": 0, "regression": 1, "could_not_tell": 3}
 ID_CHARACTERS = 12
 
 
@@ -167,7 +167,7 @@ class NightOutcome:
     recorded_trials: int
     state: NightState
     reasons: tuple[str, ...]
-    """Why the state is `could_not_tell`, a line each, with what to do; else empty."""
+    """Why the state is `could_not_tell` or `learning`, a line each, with what to do; else empty."""
     nights: int
     """Comparable nights before this one."""
     fine_series: int

@@ -76,8 +76,8 @@ def nightly(
 ) -> None:
     """Run one night of FILE's nightly suite and compare it with the nights before.
 
-    Exit code 0: nothing got worse. 1: a regression is confirmed. 2: usage. 3: could not tell, for the
-    reason given. 130: Ctrl-C. 143: SIGTERM. A night that was cut goes on where it is started again.
+    Exit code 0: nothing got worse, or too few nights yet. 1: a regression is confirmed. 2: usage. 3: could
+    not tell, for the reason given. 130: Ctrl-C. 143: SIGTERM. A night that was cut goes on where it is started again.
     """
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.standing_by import stand_by

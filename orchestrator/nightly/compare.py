@@ -119,6 +119,8 @@ def _compared(
     alerts = sum(finding.is_alert for finding in told.findings)
     reasons = () if alerts else _reasons(history, screened)
     state: NightState = "regression" if alerts else "could_not_tell" if reasons else "fine"
+    if reasons and _comparable(history) < FEWEST_NIGHTS:
+        state = "learning"
     outcome = replace(
         not_measured(asked, began, reasons).outcome,
         planned_trials=tonight.planned,
@@ -152,7 +154,7 @@ def _reasons(history: History, screened: Screened) -> tuple[str, ...]:
     nights, tonight = _comparable(history), history.tonight
     if nights < FEWEST_NIGHTS:
         needed = f"{nights} of the {FEWEST_NIGHTS} nights that a comparison needs"
-        return (f"insufficient data: {needed}, tonight among them; the next nights bring more",)
+        return (f"too few nights: {needed}, tonight among them; the next nights bring more",)
     absent = sum(series.points[-1].value is None for series in asked)
     reasons = [f"{len(asked)} series, {absent} without a value tonight"]
     if tonight.is_cut:

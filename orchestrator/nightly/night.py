@@ -28,7 +28,7 @@ STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
 
 
 def run_night(options: NightOptions, environment: Mapping[str, str], console: Console) -> int:
-    """Returns the exit code: 0 fine, 1 a regression is confirmed, 3 it could not tell.
+    """Returns the exit code: 0 fine or still learning, 1 a regression is confirmed, 3 it could not tell.
 
     Raises an error of the folders for a mistake in what is asked.
     """

@@ -12,6 +12,7 @@ from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import to_json
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
+    WHY,
     FindingText,
     Group,
     acceptances,
@@ -31,7 +32,12 @@ STYLES: dict[Group, str] = {
     "better": "green",
     "refuted": "dim",
 }
-STATE_STYLES = {"fine": "bold green", "regression": "bold red", "could_not_tell": "bold yellow"}
+STATE_STYLES = {
+    "fine": "bold green",
+    "learning": "bold cyan",
+    "regression": "bold red",
+    "could_not_tell": "bold yellow",
+}
 
 
 def show(
@@ -45,7 +51,7 @@ def show(
         return
     say(console, headline(outcome), STATE_STYLES[outcome.state])
     for reason in outcome.reasons:
-        say(console, f"Could not tell: {printable(reason)}")
+        say(console, f"{WHY[outcome.state]}: {printable(reason)}")
     if outcome.new_baseline:
         say(console, f"A new baseline starts: {outcome.new_baseline}")
     if outcome.changes:

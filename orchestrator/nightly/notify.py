@@ -35,6 +35,7 @@ def tell_news(asked: NightRequest, outcome: NightOutcome, console: Console) -> N
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
-    """It could tell the night before."""
-    could = before is not None and before.state != "could_not_tell"
-    return could and outcome.state == "could_not_tell"
+    """The first night that learns is expected to, and one that cannot tell is not."""
+    if outcome.state == "learning":
+        return before is not None and before.state in ("fine", "regression")
+    return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)

@@ -24,7 +24,8 @@ from cudnn_sweep.analysis.nightly.outcome import (
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import unit
 
-SCHEMA_VERSION = 2  # in 1 fine_series counted the blunt ones too
+# In 1 fine_series counted the blunt ones too; to 2 a night with too few before it was one that could not tell.
+SCHEMA_VERSION = 3
 OF_THE_KEY = tuple(field.name for field in fields(SeriesKey))
 OUTCOME = TypeAdapter(NightOutcome)
 

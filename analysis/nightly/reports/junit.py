@@ -66,6 +66,8 @@ def _night(outcome: NightOutcome) -> ElementTree.Element:
         error = _element("error", type="could_not_tell", message=message)
         error.text = _legal("\n".join(outcome.reasons))
         case.append(error)
+    elif outcome.state == "learning":
+        case.append(_element("skipped", message="; ".join(outcome.reasons)))
     return case
 
 

@@ -10,6 +10,7 @@ from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
+    WHY,
     FindingText,
     Group,
     facts,
@@ -31,7 +32,7 @@ def to_markdown(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
     findings = finding_texts(outcome)
     parts = [
         f"## {_text(headline(outcome))}",
-        *_could_not_tell(outcome),
+        *_reasons(outcome),
         *_findings("alert", findings),
         *_how_to_accept(outcome),
         *_environment(outcome),
@@ -47,10 +48,11 @@ def to_markdown(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _could_not_tell(outcome: NightOutcome) -> list[str]:
+def _reasons(outcome: NightOutcome) -> list[str]:
     if not outcome.reasons:
         return []
-    return ["### What could not be told", "\n".join(f"- {_text(why)}" for why in outcome.reasons)]
+    lines = "\n".join(f"- {_text(why)}" for why in outcome.reasons)
+    return [f"### {WHY[outcome.state]}", lines]
 
 
 def _findings(group: Group, findings: Sequence[FindingText]) -> list[str]:

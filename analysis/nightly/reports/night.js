@@ -298,6 +298,7 @@ function showRest() {
   const facts = report.facts.map(([name, value]) => ({ name, value }));
   fill("facts", ...tableOf({ caption: "About the night", columns: [{ field: "name", title: "", kind: "text" }, { field: "value", title: "", kind: "text" }], rows: facts }));
   byId("reasons").hidden = !report.reasons.length;
+  byId("reasons-heading").textContent = report.why;
   fill("reason-list", list(report.reasons));
 }
 

@@ -10,6 +10,7 @@ from cudnn_sweep.analysis.nightly.reports.histories import hardwares, history
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
+    WHY,
     FindingText,
     facts,
     finding_texts,
@@ -41,6 +42,7 @@ def _data(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, object]:
         "headline": headline(outcome),
         "state": outcome.state,
         "reasons": outcome.reasons,
+        "why": WHY.get(outcome.state, ""),
         "facts": facts(outcome),
         "titles": TITLES,
         "counts": Counter(each.group for each in findings),

@@ -12,6 +12,7 @@ from cudnn_sweep.analysis.nightly.outcome import (
     Finding,
     Machine,
     NightOutcome,
+    NightState,
     Series,
     SeriesKey,
 )
@@ -26,6 +27,8 @@ TITLES: dict[Group, str] = {
     "refuted": "Refuted when measured again",
 }
 BLUNT = "could not show the least effect"
+WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "Still learning"}
+"""What the reasons of a night are reasons for."""
 MIB, GIB = 2.0**20, 2.0**30
 
 
@@ -80,8 +83,8 @@ def finding_texts(outcome: NightOutcome) -> list[FindingText]:
 def headline(outcome: NightOutcome) -> str:
     """The answer in one line."""
     said = [_counted(outcome)] if outcome.findings else []
-    if outcome.state == "could_not_tell":
-        said = ["could not tell", *said]
+    if outcome.state in WHY:
+        said = [WHY[outcome.state].lower(), *said]
     elif not outcome.alerts:
         said = ["no regression", *said, f"{outcome.fine_series:,} series are as they were"]
         if outcome.blunt_series:

@@ -198,7 +198,7 @@ def test_a_cut_night_leaves_each_cell_as_many_replicates_but_for_one(
 def test_a_finished_night_is_only_compared_again(here: Path, night: RunNight) -> None:
     night(1)
     before = sorted(path.name for path in here.glob("results/sweep=*/**/*.parquet"))
-    assert night(1) == 3
+    assert night(1) == 0
     assert sorted(path.name for path in here.glob("results/sweep=*/**/*.parquet")) == before
     assert "1 of the 7 nights" in outcome(here).reasons[0]
 
@@ -222,7 +222,7 @@ def test_a_damaged_diary_ends_no_night_and_is_named(
     (diary / "night-2026-11-01-lab.json").write_bytes(content)
     (diary / "told.json").write_bytes(content)
     said = io.StringIO()
-    assert night(2, console=Console(file=said, width=400)) == 3, "insufficient data"
+    assert night(2, console=Console(file=said, width=400)) == 0, "too few nights"
     assert "night-2026-11-01-lab.json: it is no night's JSON" in said.getvalue()
     assert outcome(here, 2).recorded_trials > 0
 
@@ -352,7 +352,7 @@ def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_ag
 ) -> None:
     crash = "{where: {problem: tutorials/rgb224}, from: 2026-11-02, status: crash}"
     (here / "script.yaml").write_text(f"effects: [{crash}]")
-    assert [night(day) for day in (1, 2)] == [3, 1]
+    assert [night(day) for day in (1, 2)] == [0, 1]
     file = here / "results" / "nightly" / "lab" / "told.json"
     told = file.read_text()
     assert told.count("2026-11-02") == len(outcome(here, 2).alerts) == 2
@@ -360,7 +360,7 @@ def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_ag
         patch.setattr("cudnn_sweep.orchestrator.nightly.night.why_unfit", lambda _: ("no GPU",))
         assert night(3) == 3
     assert file.read_text() == told
-    assert night(1) == 3
+    assert night(1) == 0
     assert file.read_text() == told
     file.write_text(told[:20])
     assert night(4) == 1
@@ -399,7 +399,7 @@ def test_an_accepted_change_is_no_alert_any_more_and_every_report_says_why(
 ) -> None:
     crash = "{where: {problem: tutorials/rgb224}, from: 2026-11-02, status: crash}"
     (here / "script.yaml").write_text(f"effects: [{crash}]")
-    assert [night(day) for day in (1, 2)] == [3, 1]
+    assert [night(day) for day in (1, 2)] == [0, 1]
     options = NightOptions(file=Path("cluster.yaml"), night=date(2026, 11, 2))
     one, other = outcome(here, 2).alerts
     said = accept_change(options, one.key.series_id, "2026-11-02", "never <worked>")
@@ -408,7 +408,7 @@ def test_an_accepted_change_is_no_alert_any_more_and_every_report_says_why(
     assert [each.key for each in outcome(here, 3).alerts] == [other.key]
     accept_change(options, other.key.cell_id, "2026-11-02", "as the other")
     printed = io.StringIO()
-    assert night(4, console=Console(file=printed, width=300)) == 3, "too few nights, no alert"
+    assert night(4, console=Console(file=printed, width=300)) == 0, "too few nights, no alert"
     assert {each.reason for each in outcome(here, 4).accepted} == {"never <worked>", "as the other"}
     assert "as the other" in printed.getvalue()
     folder = here / "results" / "nightly" / "lab" / "reports"

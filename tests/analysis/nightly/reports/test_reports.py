@@ -118,7 +118,7 @@ def test_what_is_no_night_is_refused() -> None:
     for text in ("", "[]", "{}", '{"schema_version": 1, "findings": [{}]}'):
         with pytest.raises(ReportError, match="no night's JSON"):
             from_json(text)
-    with pytest.raises(ReportError, match="of version 99: 2 is read here"):
+    with pytest.raises(ReportError, match="of version 99: 3 is read here"):
         from_json('{"schema_version": 99, "findings": []}')
 
 
@@ -162,8 +162,12 @@ def test_no_name_becomes_markup_in_markdown(night: Night) -> None:
 
 def test_a_night_that_could_not_tell_says_why(untold: Night) -> None:
     assert headline(untold[0]) == "nightly, 2026-03-02: could not tell"
-    assert WHY in to_markdown(untold[0])
-    assert f'message="{WHY}"' in to_junit(*untold)
+    assert f"### Could not tell\n\n- {WHY}" in to_markdown(untold[0])
+    assert f'<error type="could_not_tell" message="{WHY}"' in to_junit(*untold)
+    learning = replace(untold[0], state="learning")
+    assert (learning.exit_code, headline(learning)) == (0, "nightly, 2026-03-02: still learning")
+    assert f"### Still learning\n\n- {WHY}" in to_markdown(learning)
+    assert f'<skipped message="{WHY}"' in to_junit(learning, [])
 
 
 def test_reports_are_written_and_the_step_is_summed_up(
