@@ -3,7 +3,7 @@
 import re
 from typing import Literal
 
-from pydantic import BaseModel, PositiveFloat, model_validator
+from pydantic import BaseModel, NonNegativeFloat, PositiveFloat, model_validator
 
 from cudnn_sweep.cluster.strict.strict_yaml import STRICT
 
@@ -45,6 +45,8 @@ class NightlyKeys(BaseModel):
     """The suite that a night runs: bundled, or a .yaml file."""
     budget_minutes: PositiveFloat = 60.0
     """No new block starts after this long."""
+    wait_minutes: NonNegativeFloat = 30.0
+    """How long a GPU of this machine that others work on is waited for, before the budget begins."""
     last_good: str | None = None
     """The Python of a virtual environment whose software counts as good."""
     name: str | None = None

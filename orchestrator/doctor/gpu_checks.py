@@ -117,6 +117,11 @@ def _cores(name: str, uuid: str) -> Check:
     return Check(name=name, found=f"CPUs {pinning} are its trials' own; it is at {near}")
 
 
+def others_on(uuid: str) -> int:
+    """How many processes work on it, as far as NVML says."""
+    return _read("nvml", uuid).other_processes or 0
+
+
 def _others(name: str, reading: GpuTelemetry) -> Check:
     if reading.other_processes is None:
         advice = "see that nvidia-smi lists no process on it: results would not tell"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from rich.console import Console
 
 from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile
+from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
@@ -28,9 +29,9 @@ class Destination(Protocol):
         """Say what `launch` would run; writes nothing. Returns the exit code."""
 
     def for_night(
-        self, request: SweepRequest, name: NightName, last_good: str | None, console: Console
+        self, request: SweepRequest, name: NightName, nightly: NightlyKeys, console: Console
     ) -> NightPlace:
-        """Where that night's trials run, those of the software of that Python too."""
+        """Where that night's trials run, those of its `last_good` software too."""
 
     def check_python(self, last_good: str) -> None:
         """Raises SpecError where there is no such program; the nodes of a cluster say so themselves, when they

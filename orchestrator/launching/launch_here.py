@@ -4,6 +4,7 @@ import shutil
 
 from rich.console import Console
 
+from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
@@ -44,9 +45,9 @@ class Here:
         return try_cells(plan, planned.machine, planned.preload, console)
 
     def for_night(
-        self, request: SweepRequest, name: NightName, last_good: str | None, console: Console
+        self, request: SweepRequest, name: NightName, nightly: NightlyKeys, console: Console
     ) -> NightPlace:
-        return ThisMachine()
+        return ThisMachine(wait_s=60 * nightly.wait_minutes)
 
     def check_python(self, last_good: str) -> None:
         if not shutil.which(last_good):

@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.nightly.notify import tell_news
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.request import NightRequest, read_asked
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
-from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.orchestrator.showing.say import say, warn
 
 UNTOLD = (OrchestratorError, ClusterError, AnalysisError)  # of what was asked rightly
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
@@ -48,6 +48,8 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
 
 def _night(asked: NightRequest, environment: Mapping[str, str], console: Console) -> int:
     began = datetime.now(UTC)
+    if asked.no_webhook is not None:
+        warn(console, f"warning: nobody will be told: {asked.no_webhook}")
     reasons: tuple[str, ...] = ()
     if asked.options.measure:
         reasons = why_unfit(asked) or _measure(asked, console)

@@ -5,6 +5,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.orchestrator.errors import WebhookError
 from cudnn_sweep.orchestrator.nightly.diary import as_sent_alert
+from cudnn_sweep.orchestrator.nightly.news import News
 from cudnn_sweep.orchestrator.nightly.night_news import news_of
 from cudnn_sweep.orchestrator.nightly.request import NightRequest
 from cudnn_sweep.orchestrator.nightly.webhook import tell
@@ -25,13 +26,22 @@ def tell_news(asked: NightRequest, outcome: NightOutcome, console: Console) -> N
     kept = [each for each in known if each in current or not is_measured]
     before = diary.before(asked.name)
     is_news = bool(fresh) or outcome.new_baseline is not None or _stopped_telling(before, outcome)
-    if asked.webhook is not None and is_news:
-        try:
-            tell(asked.webhook, news_of(outcome, fresh))
-        except WebhookError as error:
-            warn(console, f"warning: nobody was told: {error}")
+    if is_news and asked.keys.webhook is not None:
+        untold = asked.no_webhook or _told(asked, news_of(outcome, fresh))
+        if untold is not None:
+            warn(console, f"warning: nobody was told: {untold}")
             fresh = []
     diary.write_sent_alerts([*kept, *map(as_sent_alert, fresh)])
+
+
+def _told(asked: NightRequest, news: News) -> str | None:
+    """Why not, where it was not."""
+    assert asked.webhook is not None
+    try:
+        tell(asked.webhook, news)
+    except WebhookError as error:
+        return str(error)
+    return None
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:

@@ -12,6 +12,7 @@ from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Destination, destination_of
 from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.fake.machine import read_fake_machine
@@ -37,6 +38,8 @@ class NightRequest:
     destination: Destination
     place: NightPlace
     webhook: Webhook | None
+    no_webhook: str | None
+    """Why the webhook that is asked for cannot be reached, where it cannot."""
 
     @property
     def suite_name(self) -> str:
@@ -64,6 +67,7 @@ class NightRequest:
 
     @property
     def reports(self) -> Path:
+        """Folder of a folder for each date."""
         if self.options.reports is not None:
             return self.options.reports
         where = Location(self.results)
@@ -88,7 +92,9 @@ class NightRequest:
 def read_asked(
     options: NightOptions, environment: Mapping[str, str], console: Console
 ) -> NightRequest:
-    """Raises an error of the folders for a mistake in the launch file, the suite or the script."""
+    """Raises an error of the folders for a mistake in the launch file, the suite or the script, but for a
+    webhook that is not found.
+    """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
     night = NightName(date=options.night, launch=launch_name(file))
@@ -107,14 +113,28 @@ def read_asked(
     destination = destination_of(file)
     if options.measure and options.fake is None and keys.last_good is not None:
         destination.check_python(keys.last_good)
+    webhook, no_webhook = _webhook(keys, environment)
     return NightRequest(
         options=options,
         file=file,
         request=request,
         name=night,
         destination=destination,
-        place=destination.for_night(request, night, keys.last_good, console)
+        place=destination.for_night(request, night, keys, console)
         if options.fake is None
         else read_fake_machine(options.fake, request, night.date),
-        webhook=None if keys.webhook is None else find_webhook(keys.webhook, environment),
+        webhook=webhook,
+        no_webhook=no_webhook,
     )
+
+
+def _webhook(
+    keys: NightlyKeys, environment: Mapping[str, str]
+) -> tuple[Webhook | None, str | None]:
+    """A webhook that is not to be had costs no night: it is measured, and says so."""
+    if keys.webhook is None:
+        return None, None
+    try:
+        return find_webhook(keys.webhook, environment), None
+    except SpecError as error:
+        return None, str(error)

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.launch_file import LaunchFile
+from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
@@ -51,11 +52,11 @@ class Inside:
         return DONE
 
     def for_night(
-        self, request: SweepRequest, name: NightName, last_good: str | None, console: Console
+        self, request: SweepRequest, name: NightName, nightly: NightlyKeys, console: Console
     ) -> NightPlace:
         from cudnn_sweep.orchestrator.remote.night_place import NightOnCluster
 
-        return NightOnCluster(self._job_request(request), last_good, console)
+        return NightOnCluster(self._job_request(request), nightly.last_good, console)
 
     def check_python(self, last_good: str) -> None:
         """Its nodes are asked, when they are looked at."""

@@ -14,6 +14,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import LaunchFile
+from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.cluster.reach.jobs import Jobs, answers_anybody, refuse_open_cluster
 from cudnn_sweep.cluster.reach.known import KnownCluster, SentJob
 from cudnn_sweep.cluster.reach.launcher import bring_up, take_down, tunnel, workers_at_first
@@ -83,11 +84,11 @@ class RunningCluster:
         return DONE
 
     def for_night(
-        self, request: SweepRequest, name: NightName, last_good: str | None, console: Console
+        self, request: SweepRequest, name: NightName, nightly: NightlyKeys, console: Console
     ) -> NightPlace:
         from cudnn_sweep.orchestrator.remote.night_place import NightByJobs
 
-        return NightByJobs(self, self.job_request(request), name, last_good, console)
+        return NightByJobs(self, self.job_request(request), name, nightly.last_good, console)
 
     def check_python(self, last_good: str) -> None:
         """Its nodes are asked, when they are looked at."""

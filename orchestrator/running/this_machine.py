@@ -11,13 +11,13 @@ from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
-from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.contrasts import verdicts_of
 from cudnn_sweep.orchestrator.planning.preload import is_installed, modules_to_preload
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.running.free_devices import free_devices
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.showing.display import watch
 from cudnn_sweep.orchestrator.showing.say import say
@@ -28,6 +28,10 @@ from cudnn_sweep.workloads.survey import Survey
 
 class ThisMachine:
     """A NightPlace."""
+
+    def __init__(self, wait_s: float = 0.0) -> None:
+        """`wait_s`: how long somebody else's work on its GPUs is waited for."""
+        self._wait_s = wait_s
 
     def look(self, suite: SuiteSpec) -> Survey:
         """Ask a process that is thrown away: planning imports no workload and touches no GPU."""
@@ -72,7 +76,7 @@ class ThisMachine:
 
         gpus = len(machine.gpus)
         with (
-            measuring_lock(machine.gpu_uuids or ["cpu"]),
+            free_devices(machine.gpu_uuids, self._wait_s, console),
             local_ray(slots=max(1, gpus), gpus=gpus, gpu_uuids=machine.gpu_uuids) as ours,
         ):
             from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots

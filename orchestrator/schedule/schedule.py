@@ -70,6 +70,7 @@ def check(launch_file: Path) -> str | None:
             find_webhook(nightly.webhook, {})
             return None
     return (
-        f"a night does not see this shell's {nightly.webhook.url_env}, which the webhook's url_env "
-        "names; url_file needs no environment"
+        f"a night does not see this shell's {nightly.webhook.url_env}, which the webhook's url_env names: "
+        "set it in ~/.config/cudnn-sweep/env (systemd) or at the top of the crontab, or use url_file. "
+        "Without it a night is measured and nobody is told"
     )

@@ -28,7 +28,7 @@ class UserTimer:
         return f"no user manager answers ({answer.complaint}); log in directly, not by su or sudo"
 
     def preview(self, entry: Entry) -> str:
-        units = {self._service(entry.launch_file): service_of(entry)}
+        units = {self._service(entry.launch_file): service_of(entry, self._variables)}
         units[self._timer(entry.launch_file)] = timer_of(entry)
         return "\n".join(f"# {path}\n{text}" for path, text in units.items()).rstrip()
 
@@ -36,7 +36,7 @@ class UserTimer:
         """The timer is started again: a running one would keep its old time."""
         service, timer = self._service(entry.launch_file), self._timer(entry.launch_file)
         service.parent.mkdir(parents=True, exist_ok=True)
-        service.write_text(service_of(entry))
+        service.write_text(service_of(entry, self._variables))
         timer.write_text(timer_of(entry))
         order("systemctl", "--user", "daemon-reload")
         order("systemctl", "--user", "enable", "--quiet", timer.name)
@@ -71,6 +71,11 @@ class UserTimer:
             return None
         return "when you log out your timers end; to let them go on: loginctl enable-linger"
 
+    @property
+    def _variables(self) -> Path:
+        """A file of the user's, which need not be there: a night has no shell to set them."""
+        return self.config / "cudnn-sweep" / "env"
+
     def _service(self, launch_file: Path) -> Path:
         return self.config / "systemd" / "user" / f"cudnn-sweep-{key_of(launch_file)}.service"
 
@@ -78,7 +83,7 @@ class UserTimer:
         return self._service(launch_file).with_suffix(".timer")
 
 
-def service_of(entry: Entry) -> str:
+def service_of(entry: Entry, variables: Path) -> str:
     """Only ExecStart takes quotes. The slash at its end saves a folder whose name ends in a space.
 
     Raises ScheduleError for a program that systemd would not start.
@@ -97,6 +102,7 @@ Description={_escape(f"Nightly sweep of {entry.launch_file} (cudnn-sweep)")}
 [Service]
 Type=oneshot
 WorkingDirectory={_escape(str(entry.launch_file.parent))}/
+EnvironmentFile=-{_escape(str(variables))}
 ExecStart={words}
 StandardOutput=append:{_escape(str(entry.log))}
 StandardError=inherit

@@ -12,6 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
+from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.launching import destinations
 from cudnn_sweep.orchestrator.launching.destinations import Destination, destination_of
@@ -73,7 +74,7 @@ def test_a_kind_of_its_own_is_a_class_and_a_row(
             raise NotImplementedError
 
         def for_night(
-            self, request: SweepRequest, name: NightName, last_good: str | None, console: Console
+            self, request: SweepRequest, name: NightName, nightly: NightlyKeys, console: Console
         ) -> NightPlace:
             raise NotImplementedError
 

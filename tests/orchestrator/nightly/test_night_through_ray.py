@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,13 +21,10 @@ cells: [{workload: noop}]
 def test_a_night_through_ray_ends_as_a_fake_one_does(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("metadata: {sweep: {nightly: {suite: suite.yaml}}}")
     (tmp_path / "suite.yaml").write_text(SUITE)
-    night = _night(tmp_path)
-    while "another sweep is measuring" in " ".join(night.reasons):  # of another run of these tests
-        time.sleep(1.0)
-        night = _night(tmp_path)
+    night = _night(tmp_path)  # another run of these tests on this machine is waited for
     assert night.recorded_trials == night.planned_trials == 5, night.reasons
     assert "1 of the 7 nights" in night.reasons[0]
-    assert night == from_json((tmp_path / "reports" / "night.json").read_text())
+    assert night == from_json((tmp_path / "reports" / "latest" / "night.json").read_text())
 
 
 def _night(here: Path) -> NightOutcome:
@@ -40,5 +36,5 @@ def _night(here: Path) -> NightOutcome:
         text=True,
         check=False,
     )
-    assert told.returncode == 3, told.stderr
+    assert told.returncode == 0, told.stderr
     return from_json(told.stdout)

@@ -115,6 +115,23 @@ def test_a_last_good_that_is_not_there_is_told_at_once(here: Path, night: RunNig
     assert night(measure=False, fake=None) == 3, "compares anywhere"
 
 
+def test_a_webhook_that_is_not_found_costs_no_night(here: Path, night: RunNight) -> None:
+    file = here / "cluster.yaml"
+    keys = "{suite: suite.yaml, webhook: {url_env: HOOK}}"
+    file.write_text(FILES["cluster.yaml"].replace("{suite: suite.yaml}", keys))
+    crash = "{where: {problem: tutorials/rgb224}, from: 2026-11-02, status: crash}"
+    (here / "script.yaml").write_text(f"effects: [{crash}]")
+    said = io.StringIO()
+    console = Console(file=said, width=400)
+    assert [night(day, console=console) for day in (1, 2)] == [0, 1]
+    assert outcome(here, 1).recorded_trials == outcome(here, 1).planned_trials
+    not_set = "metadata.sweep.nightly.webhook.url_env: HOOK is not set in the environment"
+    assert said.getvalue().count(f"warning: nobody will be told: {not_set}") == 2
+    assert said.getvalue().count(f"warning: nobody was told: {not_set}") == 1
+    assert json.loads((here / "results/nightly/lab/told.json").read_text()) == [], "to be told yet"
+    assert "HOOK" in (check(file) or "")
+
+
 def test_results_below_the_home_folder_keep_a_night_together(
     here: Path, night: RunNight, monkeypatch: pytest.MonkeyPatch
 ) -> None:

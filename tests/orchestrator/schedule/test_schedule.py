@@ -173,7 +173,7 @@ def test_mistake_in_the_launch_file_is_told_at_once(
 
 def test_program_that_systemd_would_not_start_is_refused() -> None:
     with pytest.raises(ScheduleError, match="quotes or a backslash; use --cron"):
-        service_of(entry_of(Path("/srv/cluster.yaml"), program="/it's/sweep"))
+        service_of(entry_of(Path("/srv/cluster.yaml"), program="/it's/sweep"), Path("/env"))
 
 
 def test_what_is_scheduled_is_told_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
