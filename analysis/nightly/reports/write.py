@@ -1,5 +1,6 @@
-"""Every report of a night, as files in one folder."""
+"""Every report of a night, as files in a folder of its date; `latest` leads to the last date's."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
 from cudnn_sweep.analysis.nightly.reports.markdown import to_markdown
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 
+LATEST = "latest"
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
 CHARTS = ("altair", "vl_convert")  # the extra `report`
 
 
@@ -25,18 +28,29 @@ def write_reports(
     *,
     step_summary: Path | None = None,
 ) -> list[Path]:
-    """Write them; the Markdown is also added to `step_summary`, a file that a CI step shows.
+    """Write them into `folder/DATE`; the Markdown is also added to `step_summary`, a file that a CI step shows.
 
     Returns the files. Raises ReportError where one cannot be written.
     """
-    texts = {folder / each.file: each.render(outcome, series) for each in night_reports()}
+    dated = folder / outcome.date.isoformat()
+    texts = {dated / each.file: each.render(outcome, series) for each in night_reports()}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        dated.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
             path.write_text(text, encoding="utf-8")
         if step_summary:
             with step_summary.open("a", encoding="utf-8") as file:
                 file.write(to_markdown(outcome, series))
+        _link_latest(folder)
     except OSError as error:
         raise ReportError(f"cannot write {error.filename}: {error.strerror}") from error
     return list(texts)
+
+
+def _link_latest(folder: Path) -> None:
+    """Replaced in one step, so that whoever reads it finds one or the other."""
+    last = max(each.name for each in folder.iterdir() if DATE.fullmatch(each.name))
+    new = folder / f".{LATEST}"
+    new.unlink(missing_ok=True)
+    new.symlink_to(last, target_is_directory=True)
+    new.replace(folder / LATEST)

@@ -9,7 +9,7 @@ for night in $(seq "${1:-11}" "${2:-21}"); do
     *) edit= ;;
   esac
   sed "$edit" planted.py > stack.py
-  sweep nightly cluster.yaml --night "2026-11-$night" --reports "results/reports/2026-11-$night"
+  sweep nightly cluster.yaml --night "2026-11-$night" --reports results/reports
   code=$?
   echo "2026-11-$night: exit code $code"
   [ $code -lt 100 ] || exit $code

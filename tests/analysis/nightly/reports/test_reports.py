@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -185,6 +186,25 @@ def test_reports_are_written_and_the_step_is_summed_up(
         write_reports(*night, summary)
 
 
+def test_reports_of_each_date_stay_and_latest_leads_to_the_last_date(
+    night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = [as_json.REPORT]
+    monkeypatch.setattr("cudnn_sweep.analysis.nightly.reports.write.night_reports", lambda: reports)
+    outcome, series = night
+    for day in (2, 4, 3):  # the last one compared anew
+        write_reports(replace(outcome, date=date(2026, 3, day)), series, tmp_path)
+    written = {
+        file.name: from_json((file / "night.json").read_text()) for file in tmp_path.iterdir()
+    }
+    assert {name: each.date.day for name, each in written.items()} == {
+        "2026-03-02": 2,
+        "2026-03-03": 3,
+        "2026-03-04": 4,
+        "latest": 4,
+    }
+
+
 def test_values_that_are_no_numbers_are_reported_on(night: Night, tmp_path: Path) -> None:
     outcome, (one, *others) = night
     values = (float("nan"), float("inf"), *[1e-4] * (len(one.points) - 2))
@@ -194,7 +214,7 @@ def test_values_that_are_no_numbers_are_reported_on(night: Night, tmp_path: Path
     odd = replace(one, key=replace(one.key, metric="error"), points=points)
     written = write_reports(outcome, [odd, *others], tmp_path)
     assert {"junit.xml", "night.html", "night.json", "night.md"} <= {file.name for file in written}
-    assert set(tmp_path.iterdir()) == set(written)
+    assert set((tmp_path / "2026-03-02").iterdir()) == set(written)
 
 
 def test_every_report_has_a_file_of_its_own_and_takes_any_night(
