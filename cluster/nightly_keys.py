@@ -53,3 +53,5 @@ class NightlyKeys(BaseModel):
     """Name of its nights, where launch files share results; else the `cluster_name`, or the file's name."""
     webhook: WebhookKeys | None = None
     """Where the outcome of a night is posted."""
+    report_url: str | None = None
+    """Where the folder of its reports is served, for the message: it links DATE/night.html below it."""

@@ -31,7 +31,7 @@ def made_up_night() -> Night:
     def series(metric: str, cell: str, value: Callable[[int], float | str | None]) -> Series:
         points = tuple(
             NightPoint(
-                night=f"{day:%Y%m%d}-0230",
+                night=f"night-{day}-lab",
                 date=day,
                 value=value(place),
                 processes=3,

@@ -192,6 +192,8 @@ class NightOutcome:
     """Findings that one of `findings` stands for: most series of one GPU that moved alike."""
     machines: tuple[Machine, ...] = ()
     """The machines that tonight ran on."""
+    host: str | None = None
+    """The host that the night was started on."""
 
     @property
     def exit_code(self) -> int:

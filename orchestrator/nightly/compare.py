@@ -1,5 +1,6 @@
 """Compares what was measured tonight with the nights before: the night's outcome, and its series."""
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -102,6 +103,7 @@ def not_measured(asked: NightRequest, began: datetime, reasons: Sequence[str]) -
         findings=(),
         changes=(),
         new_baseline=None,
+        host=socket.gethostname(),
     )
     return Compared(outcome=outcome, series=())
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import to_json
+from cudnn_sweep.analysis.nightly.reports.grouped import headline
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
     WHY,
@@ -17,7 +18,6 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     Group,
     acceptances,
     finding_texts,
-    headline,
     how_to_accept,
     machine,
     moves,
@@ -51,7 +51,7 @@ def show(
         return
     say(console, headline(outcome), STATE_STYLES[outcome.state])
     for reason in outcome.reasons:
-        say(console, f"{WHY[outcome.state]}: {printable(reason)}")
+        say(console, f"{WHY.get(outcome.state, 'Reason')}: {printable(reason)}")
     if outcome.new_baseline:
         say(console, f"A new baseline starts: {outcome.new_baseline}")
     if outcome.changes:

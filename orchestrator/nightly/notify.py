@@ -1,12 +1,15 @@
 """Who hears of a night: the webhook, where there is news."""
 
+import socket
+from pathlib import Path
+
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.orchestrator.errors import WebhookError
 from cudnn_sweep.orchestrator.nightly.diary import as_sent_alert
 from cudnn_sweep.orchestrator.nightly.news import News
-from cudnn_sweep.orchestrator.nightly.night_news import news_of
+from cudnn_sweep.orchestrator.nightly.night_news import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.request import NightRequest
 from cudnn_sweep.orchestrator.nightly.webhook import tell
 from cudnn_sweep.orchestrator.showing.say import warn
@@ -27,11 +30,21 @@ def tell_news(asked: NightRequest, outcome: NightOutcome, console: Console) -> N
     before = diary.before(asked.name)
     is_news = bool(fresh) or outcome.new_baseline is not None or _stopped_telling(before, outcome)
     if is_news and asked.keys.webhook is not None:
-        untold = asked.no_webhook or _told(asked, news_of(outcome, fresh))
+        untold = asked.no_webhook or _told(asked, news_of(outcome, fresh, _where(asked)))
         if untold is not None:
             warn(console, f"warning: nobody was told: {untold}")
             fresh = []
     diary.write_sent_alerts([*kept, *map(as_sent_alert, fresh)])
+
+
+def _where(asked: NightRequest) -> WhereToLook:
+    page = f"{asked.name.date}/night.html"
+    if asked.keys.report_url is None:
+        page = f"{socket.gethostname()}:{asked.reports.absolute() / page}"
+    else:
+        page = f"{asked.keys.report_url.rstrip('/')}/{page}"
+    options = asked.options
+    return WhereToLook(folder=Path.cwd(), program=options.program, results=asked.results, page=page)
 
 
 def _told(asked: NightRequest, news: News) -> str | None:

@@ -21,7 +21,7 @@ from cudnn_sweep.analysis.nightly.reports.write import write_reports
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.nightly.news import slack_body
-from cudnn_sweep.orchestrator.nightly.night_news import news_of
+from cudnn_sweep.orchestrator.nightly.night_news import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.night_view import show
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ PAYLOADS = (
 )
 OURS = ("sweep_id", "trial_id", "attempt_id", "status", "launch_id", "slot", "cell_id", "env_hash")
 Attempts = Callable[[int, int], int]
+WHERE = WhereToLook(folder=Path("/srv"), program="sweep", results="results", page="page")
 
 
 class Found(HTMLParser):
@@ -133,6 +134,6 @@ def test_names_in_a_night_stay_text(
     said = io.StringIO()
     show(outcome, reports, "text", Console(file=said, width=120))
     assert "\x1b]" not in said.getvalue() and "\x07" not in said.getvalue()
-    posted = json.loads(json.dumps(slack_body(news_of(outcome, list(outcome.alerts)))))
+    posted = json.loads(json.dumps(slack_body(news_of(outcome, list(outcome.alerts), WHERE))))
     posted["blocks"] = [each for each in posted["blocks"] if each["type"] != "header"]  # plain text
     assert not re.search("<[!h]", json.dumps(posted)), posted

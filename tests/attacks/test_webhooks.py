@@ -4,6 +4,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import pytest
 
 from cudnn_sweep.orchestrator.errors import WebhookError
 from cudnn_sweep.orchestrator.nightly.news import News
-from cudnn_sweep.orchestrator.nightly.night_news import news_of
+from cudnn_sweep.orchestrator.nightly.night_news import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.webhook import Patience, Webhook, tell
 
 if TYPE_CHECKING:
@@ -68,10 +69,13 @@ ANSWERS: dict[str, Answer] = {
 }
 
 
+WHERE = WhereToLook(folder=Path("/srv"), program="sweep", results="results", page="page")
+
+
 @pytest.fixture
 def news(night: "tuple[NightOutcome, list[Series]]") -> News:
     outcome, _ = night
-    return news_of(outcome, list(outcome.alerts))
+    return news_of(outcome, list(outcome.alerts), WHERE)
 
 
 @contextmanager

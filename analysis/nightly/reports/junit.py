@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.reports.grouped import headline
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
     BLUNT,
     FindingText,
     facts,
     finding_texts,
-    headline,
     meaning,
     moves,
     smallest_step,

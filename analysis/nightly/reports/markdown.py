@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+from cudnn_sweep.analysis.nightly.reports.grouped import headline
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
@@ -15,7 +16,6 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     Group,
     facts,
     finding_texts,
-    headline,
     how_to_accept,
     meaning,
     part,
@@ -52,7 +52,7 @@ def _reasons(outcome: NightOutcome) -> list[str]:
     if not outcome.reasons:
         return []
     lines = "\n".join(f"- {_text(why)}" for why in outcome.reasons)
-    return [f"### {WHY[outcome.state]}", lines]
+    return [f"### {WHY.get(outcome.state, 'Reasons')}", lines]
 
 
 def _findings(group: Group, findings: Sequence[FindingText]) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from functools import cache
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+from cudnn_sweep.analysis.nightly.reports.grouped import headline
 from cudnn_sweep.analysis.nightly.reports.histories import hardwares, history
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
@@ -14,7 +15,6 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     FindingText,
     facts,
     finding_texts,
-    headline,
     how_to_accept,
 )
 from cudnn_sweep.analysis.report.figures import history as figure

@@ -17,7 +17,7 @@ from cudnn_sweep.analysis.nightly.outcome import (
     SeriesKey,
 )
 from cudnn_sweep.analysis.nightly.shared import SHARED
-from cudnn_sweep.analysis.report.words import TWICE, listed, number
+from cudnn_sweep.analysis.report.words import TWICE, number
 
 Group: TypeAlias = Literal["alert", "waiting", "better", "refuted"]
 TITLES: dict[Group, str] = {
@@ -78,18 +78,6 @@ def finding_texts(outcome: NightOutcome) -> list[FindingText]:
     """Every finding, in the outcome's order."""
     several = len({finding.key.gpu for finding in outcome.findings}) > 1
     return [_finding_text(finding, with_gpu=several) for finding in outcome.findings]
-
-
-def headline(outcome: NightOutcome) -> str:
-    """The answer in one line."""
-    said = [_counted(outcome)] if outcome.findings else []
-    if outcome.state in WHY:
-        said = [WHY[outcome.state].lower(), *said]
-    elif not outcome.alerts:
-        said = ["no regression", *said, f"{outcome.fine_series:,} series are as they were"]
-        if outcome.blunt_series:
-            said.append(f"{outcome.blunt_series:,} {BLUNT}")
-    return f"{outcome.suite}, {outcome.date}: {'; '.join(said)}"
 
 
 def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
@@ -188,23 +176,6 @@ def part(change: Change) -> str:
     return "cudnn-sweep" if change.part == "version" else change.part
 
 
-def _counted(outcome: NightOutcome) -> str:
-    worse = sum(finding.direction == "worse" for finding in outcome.alerts)
-    groups = [_group(finding) for finding in outcome.findings]
-    counts = [
-        (worse, "confirmed regression"),
-        (len(outcome.alerts) - worse, "other confirmed change"),
-    ]
-    said = [f"{n:,} {what}{'s' if n > 1 else ''}" for n, what in counts if n]
-    others: tuple[tuple[Group, str], ...] = (
-        ("waiting", "waiting"),
-        ("better", "better"),
-        ("refuted", "refuted"),
-    )
-    said += [f"{groups.count(group):,} {word}" for group, word in others if group in groups]
-    return listed(said)
-
-
 def _finding_text(finding: Finding, *, with_gpu: bool) -> FindingText:
     key, its_unit = finding.key, unit(finding.key)
     before, now = (printable(amount(each, its_unit)) for each in (finding.before, finding.now))
@@ -220,7 +191,7 @@ def _finding_text(finding: Finding, *, with_gpu: bool) -> FindingText:
         now=now,
         nights=f"against {_nights(finding.nights)}, since {finding.since}",
         confirmation=_confirmation(finding),
-        moved=_cause(finding),
+        moved=cause(finding),
         command=printable(finding.command),
     )
 
@@ -245,6 +216,16 @@ def _ratio(finding: Finding) -> str:
     return f"{number(ratio)} times as much{inner}"
 
 
+def percent_or_times(low: float, high: float) -> str:
+    """How much the ratios from `low` to `high` are more or less."""
+    if 1 / TWICE < low and round(high, 2) < TWICE and (low >= 1 or high < 1):
+        sign, word = (1, "more") if low >= 1 else (-1, "less")
+        ends = sorted({number(100 * sign * (end - 1)) for end in (low, high)}, key=float)
+        return f"{' to '.join(ends)}% {word}"
+    ends = list(dict.fromkeys([number(low), number(high)]))
+    return f"{' to '.join(ends)} times as much"
+
+
 def _nights(count: int) -> str:
     return f"{count:,} night" if count == 1 else f"{count:,} nights"
 
@@ -264,7 +245,8 @@ def _fresh(finding: Finding) -> str:
     return "verdict" if finding.key.metric == SIGN.name else "trial"
 
 
-def _cause(finding: Finding) -> str:
+def cause(finding: Finding) -> str:
+    """What is known of its reason."""
     moved = moves(finding.moved)
     if finding.cause == "unknown":
         return f"changed meanwhile: {moved}" if moved else "no change of the environment is known"

@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,17 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.orchestrator.nightly.news import json_body, slack_body
-from cudnn_sweep.orchestrator.nightly.night_news import news_of
+from cudnn_sweep.orchestrator.nightly.night_news import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.night_view import show
 from tests.made_up_night import Night
 
 REPORTS = [Path("r/junit.xml"), Path("r/night.md")]
+WHERE = WhereToLook(
+    folder=Path("/srv/my gpu"),
+    program="sweep",
+    results="results",
+    page="https://sweeps/2026-03-02/night.html",
+)
 FACTS = (
     "conv 8x64 · benchmark=true",
     "10.0% more (95% interval 8.00 to 12.0%)",
@@ -49,20 +56,57 @@ def test_a_wide_terminal_has_a_table_and_the_commands(night: Night) -> None:
 
 def test_news_are_the_findings_and_the_nights_json(night: Night) -> None:
     outcome, _ = night
-    news = news_of(outcome, outcome.alerts)
+    news = news_of(outcome, outcome.alerts, WHERE)
     assert news.headline == (
-        "nightly, 2026-03-02: 1 confirmed regression, 1 other confirmed change, 1 waiting and 1 better"
+        "lab on node-1 (H200), 2026-03-02: "
+        "1 confirmed regression, 1 other confirmed change and 1 better"
     )
-    assert all(fact in news.findings[0] for fact in FACTS)
-    assert news.findings[-1] == "Changed since the night before: driver 580.65 → 580.82"
+    assert all(fact in news.findings[0] for fact in FACTS[1:] if not fact.startswith("sweep"))
+    assert f"cd '/srv/my gpu' && {FACTS[-1]}" in news.findings[0]
+    assert news.findings[-2] == "Changed since the night before: driver 580.65 → 580.82"
+    assert news.findings[-1].endswith("Page: https://sweeps/2026-03-02/night.html")
     assert not any("conv 4x8" in each for each in news.findings), "it waits"
     assert news.result["exit_code"] == 1
     assert json_body(news)["result"] is news.result
     assert "<img" not in str(slack_body(news)["blocks"])
 
 
+def test_news_tell_a_fact_once_however_many_series_show_it(night: Night) -> None:
+    slower, *_ = night[0].findings
+    series = [
+        replace(
+            slower,
+            key=replace(slower.key, metric=metric, settings=f"benchmark={flag}", cell=cell),
+            ratio=ratio,
+            since=slower.since + timedelta(days=day),
+        )
+        for day, (metric, flag, cell, ratio) in enumerate(
+            [
+                ("steady_wall", "false", "rgb256 forward", 1.098),
+                ("steady_device", "false", "rgb256 forward", 1.1),
+                ("steady_device", "true", "rgb256 both", 1.099),
+            ]
+        )
+    ]
+    echo = replace(series[0], state="waiting", cause="hardware", moved=())
+    outcome = replace(night[0], findings=(*series, echo))
+    news = news_of(outcome, outcome.alerts, WHERE)
+    told = "wall and device time of an iteration: 9.80 to 10.0% more since 2026-02-28, "
+    told += "software: torch 2.9.0 → 2.10.0"
+    assert news.headline == f"lab on node-1 (H200), 2026-03-02: {told}"
+    (change, *_) = news.findings
+    lines = change.splitlines()
+    assert lines[0] == told
+    assert lines[1] == (
+        "3 series: rgb256 forward; rgb256 both · benchmark=false and benchmark=true"
+    )
+    compare = "sweep compare torch=2.9.0 torch=2.10.0 --results results"
+    assert f"Which version: cd '/srv/my gpu' && {compare}" in lines
+    assert sum("torch 2.9.0" in each for each in news.findings) == 1
+
+
 @pytest.mark.parametrize("reason", ["only 2 nights compare", "no GPU was found"])
 def test_news_say_why_a_night_could_not_tell(night: Night, reason: str) -> None:
     outcome = replace(night[0], state="could_not_tell", reasons=(reason,), findings=())
-    assert news_of(outcome, ()).findings[0] == reason
+    assert news_of(outcome, (), WHERE).findings[0] == reason
     assert f"Could not tell: {reason}" in printed(outcome, 80, terminal=False)

@@ -428,7 +428,7 @@ def test_an_accepted_change_is_no_alert_any_more_and_every_report_says_why(
     assert night(4, console=Console(file=printed, width=300)) == 0, "too few nights, no alert"
     assert {each.reason for each in outcome(here, 4).accepted} == {"never <worked>", "as the other"}
     assert "as the other" in printed.getvalue()
-    folder = here / "results" / "nightly" / "lab" / "reports"
+    folder = here / "results" / "nightly" / "lab" / "reports" / "latest"
     reports = [file for file in folder.rglob("*") if file.is_file()]
     assert {".html", ".md", ".json", ".xml"} <= {file.suffix for file in reports}
     for file in reports:

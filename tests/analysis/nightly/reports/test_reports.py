@@ -16,9 +16,9 @@ from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.nightly.outcome import Change
 from cudnn_sweep.analysis.nightly.reports import as_json, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import as_row, from_json, to_json
+from cudnn_sweep.analysis.nightly.reports.grouped import headline
 from cudnn_sweep.analysis.nightly.reports.junit import to_junit
 from cudnn_sweep.analysis.nightly.reports.markdown import to_markdown
-from cudnn_sweep.analysis.nightly.reports.words import headline
 from cudnn_sweep.analysis.nightly.reports.write import night_reports, write_reports
 from tests.made_up_night import Night
 
@@ -162,11 +162,14 @@ def test_no_name_becomes_markup_in_markdown(night: Night) -> None:
 
 
 def test_a_night_that_could_not_tell_says_why(untold: Night) -> None:
-    assert headline(untold[0]) == "nightly, 2026-03-02: could not tell"
+    assert headline(untold[0]) == "lab on node-1 (H200), 2026-03-02: could not tell"
     assert f"### Could not tell\n\n- {WHY}" in to_markdown(untold[0])
     assert f'<error type="could_not_tell" message="{WHY}"' in to_junit(*untold)
     learning = replace(untold[0], state="learning")
-    assert (learning.exit_code, headline(learning)) == (0, "nightly, 2026-03-02: still learning")
+    assert (learning.exit_code, headline(learning)) == (
+        0,
+        "lab on node-1 (H200), 2026-03-02: still learning",
+    )
     assert f"### Still learning\n\n- {WHY}" in to_markdown(learning)
     assert f'<skipped message="{WHY}"' in to_junit(learning, [])
 
