@@ -2,11 +2,13 @@
 
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
@@ -14,9 +16,12 @@ from urllib.request import Request, urlopen
 from cudnn_sweep.cluster.errors import ClusterError
 
 JobState = Literal["PENDING", "RUNNING", "STOPPED", "SUCCEEDED", "FAILED"]
+NO_JOB = re.compile(r"status code 404|does not exist")
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANSWER_S = 10.0
+DASHBOARD_PORT = 8265
+LONGEST = 300  # characters of what the cluster says
 NO_AGENT = "No available agent"  # as Ray says it of a cluster that has just come up
 AGENT_S = 60.0
 CHATTY = (
@@ -26,8 +31,14 @@ CHATTY = (
 )
 
 
+T = TypeVar("T")
+
+
 class Jobs:
-    """Those of one cluster. `address`: of its dashboard, HOST:PORT or a URL; `token`: a file with it."""
+    """Those of one cluster. `address`: of its dashboard, HOST:PORT or a URL; `token`: a file with it.
+
+    What is asked of it raises ClusterError where the cluster does not answer, or knows no such job.
+    """
 
     def __init__(self, address: str, token: Path | None) -> None:
         """Raises ClusterError where nobody answers, or refuses the token."""
@@ -39,12 +50,19 @@ class Jobs:
         for name in CHATTY:
             logging.getLogger(name).setLevel(logging.WARNING)
         with _without_own_address():
-            self._client = JobSubmissionClient(self.url, headers=dict(self._headers))
+            self._client = self._asked(
+                lambda: JobSubmissionClient(self.url, headers=dict(self._headers))
+            )
 
     def submit(
-        self, job_id: str, entrypoint: str, runtime_env: Mapping[str, Any], metadata: dict[str, str]
+        self,
+        job_id: str,
+        entrypoint: str,
+        runtime_env: Mapping[str, Any],
+        metadata: dict[str, str],
+        wait: Callable[[str], None] | None = None,
     ) -> None:
-        """Again for a while where the cluster's agent is not up yet."""
+        """Again for a while where the cluster's agent is not up yet, which is said once."""
         ends = monotonic() + AGENT_S
         while True:
             try:
@@ -57,38 +75,65 @@ class Jobs:
                 return
             except RuntimeError as error:
                 if NO_AGENT not in str(error) or monotonic() > ends:
-                    raise ClusterError(f"{self.url} does not take the job: {error}") from error
+                    raise ClusterError(
+                        f"{self.url} does not take the job: {_brief(error)}"
+                    ) from error
+            except (OSError, HTTPException) as error:
+                raise ClusterError(f"{self.url} does not answer: {_brief(error)}") from error
+            if wait is not None:
+                wait(
+                    f"The cluster has no agent for jobs yet; waiting for it, {AGENT_S:.0f} s at most"
+                )
+                wait = None
             sleep(1)
 
     def state(self, job_id: str) -> tuple[JobState, str]:
         """The job's state, and what Ray says about it."""
-        info = self._client.get_job_info(job_id)
+        info = self._asked(lambda: self._client.get_job_info(job_id), job_id)
         state: Any = str(info.status)
         return state, info.message or ""
 
     def stop(self, job_id: str) -> None:
-        self._client.stop_job(job_id)
+        self._asked(lambda: self._client.stop_job(job_id), job_id)
 
     def ids(self) -> set[str]:
         """Submission ids of the jobs that this head has had."""
-        return {job.submission_id for job in self._client.list_jobs() if job.submission_id}
+        jobs = self._asked(self._client.list_jobs)
+        return {job.submission_id for job in jobs if job.submission_id}
 
     def output(self, job_id: str) -> str:
         """All that the job has printed so far."""
-        found: str = self._client.get_job_logs(job_id)
+        found: str = self._asked(lambda: self._client.get_job_logs(job_id), job_id)
         return found
 
     def last_lines(self, job_id: str, lines: int) -> str:
         """The last lines of the job's output; empty where it has not begun."""
-        node = self._client.get_job_info(job_id).driver_node_id
+        node = self._asked(lambda: self._client.get_job_info(job_id), job_id).driver_node_id
         if node is None:
             return ""
         query = urlencode({"submission_id": job_id, "node_id": node, "lines": lines})
         return self._get(f"/api/v0/logs/file?{query}").decode(errors="replace")
 
-    def follow(self, job_id: str) -> AsyncIterator[str]:
+    async def follow(self, job_id: str) -> AsyncIterator[str]:
         """What it prints as it prints it, from the beginning; its end is not that of the job."""
-        return self._client.tail_job_logs(job_id)
+        from aiohttp import ClientError
+
+        try:
+            async for piece in self._client.tail_job_logs(job_id):
+                yield piece
+        except (ClientError, RuntimeError, OSError) as error:
+            raise ClusterError(f"{self.url} does not answer: {_brief(error)}") from error
+
+    def _asked(self, question: Callable[[], T], job_id: str | None = None) -> T:
+        try:
+            return question()
+        except (RuntimeError, OSError, HTTPException) as error:  # requests' errors are OSErrors
+            if job_id is not None and NO_JOB.search(str(error)):
+                raise ClusterError(
+                    f"{self.url} knows nothing of job {job_id}: the cluster was restarted since. "
+                    "`sweep launch` again goes on from the records that are here"
+                ) from error
+            raise ClusterError(f"{self.url} does not answer: {_brief(error)}") from error
 
     def _get(self, path: str) -> bytes:
         try:
@@ -101,9 +146,17 @@ class Jobs:
                 told = "refuses our token" if self._headers else "asks for a token"
                 raise ClusterError(f"{self.url} {told}: {error.code} {error.reason}") from error
             raise ClusterError(f"{self.url} answers {error.code} {error.reason}") from error
+        except HTTPException as error:
+            raise ClusterError(
+                f"{self.url} speaks no HTTP: `address` is that of the dashboard, usually port {DASHBOARD_PORT}, "
+                "not the one that `ray start` prints for nodes (6379)"
+            ) from error
         except (URLError, OSError) as error:
             reason = getattr(error, "reason", error)
-            raise ClusterError(f"{self.url} does not answer: {reason}") from error
+            raise ClusterError(
+                f"{self.url} does not answer: {reason}; `address` is that of the dashboard, usually "
+                f"port {DASHBOARD_PORT}"
+            ) from error
 
 
 def refuse_open_cluster(address: str) -> None:
@@ -118,7 +171,7 @@ def answers_anybody(address: str) -> bool:
     try:
         with urlopen(f"{_url(address)}/api/version", timeout=ANSWER_S):
             return True
-    except (HTTPError, URLError, OSError):
+    except (HTTPException, OSError):  # of which HTTPError and URLError are
         return False
 
 
@@ -138,7 +191,20 @@ def _open(what: str) -> str:
 
 
 def _url(address: str) -> str:
+    """Raises ClusterError for Ray Client's, which takes no jobs."""
+    scheme, found, rest = address.partition("://")
+    if found and scheme not in ("http", "https"):
+        host = urlsplit(f"//{rest}").hostname or "HOST"
+        raise ClusterError(
+            f"address: found `{address}`, allowed: the dashboard's, HOST:PORT or http(s)://HOST:PORT, "
+            f"as {host}:{DASHBOARD_PORT}"
+        )
     return address if "://" in address else f"http://{address}"
+
+
+def _brief(error: Exception) -> str:
+    """Its first line: the cluster's own tracebacks come with it."""
+    return next(iter(str(error).splitlines()), type(error).__name__)[:LONGEST]
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.reach.jobs import DASHBOARD_PORT
 
-DASHBOARD_PORT = 8265
 TUNNEL_S = 60.0
 LINES_SHOWN = 20
 # Autoscaler v2 counts the head as a worker of provider `local` and starts one too few.

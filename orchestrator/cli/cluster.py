@@ -25,6 +25,7 @@ def attach(file: File = Path("cluster.yaml")) -> None:
     from cudnn_sweep.orchestrator.remote.follow import follow
 
     with _connected(file) as (_, jobs, job):
+        jobs.state(job.job_id)  # a job that is gone is not waited for
         code = follow(jobs, job.job_id, job.results, Console(markup=False)).exit_code
     leave(code)
 
@@ -46,7 +47,13 @@ def status(
 
 def stop(file: File = Path("cluster.yaml")) -> None:
     """End the sweep that was sent to FILE's cluster last; launching again goes on with it."""
+    from cudnn_sweep.cluster.reach.jobs import ENDED
+
     with _connected(file) as (_, jobs, job):
+        state, _ = jobs.state(job.job_id)
+        if state in ENDED:
+            typer.echo(f"{job.job_id} has ended already: {state.lower()}.")
+            return
         jobs.stop(job.job_id)
         typer.echo(f"{job.job_id} is asked to end; to go on with what is missing: {job.command}")
 
@@ -90,7 +97,6 @@ def down(
 
 @contextmanager
 def _connected(file: Path) -> Iterator[tuple["RunningCluster", "Jobs", "SentJob"]]:
-
     cluster = _cluster(file)
     job = cluster.known.job()
     with cluster.jobs() as jobs:

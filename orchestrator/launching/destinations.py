@@ -45,6 +45,11 @@ File = LaunchFile[SweepSpec]
 def _here(file: File) -> Destination:
     from cudnn_sweep.orchestrator.launching.launch_here import Here
 
+    if file.sweep.kubernetes is not None:
+        raise SpecError(
+            f"{file.path}: metadata.sweep.kubernetes: these pods are not on this machine: `--manifest` prints what "
+            "kubectl applies; on a node of a Ray cluster give `address: auto`, and here leave the key out"
+        )
     return Here()
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.storing.collector import Collector
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.planning.contrasts import verdicts_of
@@ -161,7 +162,7 @@ def _read_all(
                     return
             if has_ended():
                 return
-        except (TimeoutError, OSError, RuntimeError) as error:
+        except (ClusterError, OSError, RuntimeError) as error:
             if tries == TRIES:
                 raise UnfinishedError(f"the cluster does not answer any more: {error}") from error
         tries += 1

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -65,7 +66,7 @@ class RunningCluster:
         refuse_json(request)
         self.make_ready(console)
         with self.jobs() as jobs:
-            job = send(jobs, self.job_request(request))
+            job = send(jobs, self.job_request(request), console)
             self.known.remember(job)
             _tell_where(console, request, job.job_id)
             if request.options.detach:
@@ -114,7 +115,7 @@ class RunningCluster:
 
     def _survey(self, request: SweepRequest, console: Console) -> JobReport:
         with self.jobs() as jobs:
-            job = send(jobs, replace(self.job_request(request), job=SurveyJob()))
+            job = send(jobs, replace(self.job_request(request), job=SurveyJob()), console)
             return follow(jobs, job.job_id, job.results, console)
 
     def _token(self) -> Path | None:
@@ -193,12 +194,12 @@ class BroughtUpCluster(RunningCluster):
         return secure(self.file.ray_part, self.known.token)
 
 
-def send(jobs: Jobs, request: JobRequest) -> SentJob:
+def send(jobs: Jobs, request: JobRequest, console: Console) -> SentJob:
     job_id = f"sweep-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     command, session = request.sweep.options.command(), request.session
     with tempfile.TemporaryDirectory(prefix="sweep-stage-") as folder:
         environment = stage(request, Path(folder))
-        jobs.submit(job_id, ENTRYPOINT, environment, {"sweep": command})
+        jobs.submit(job_id, ENTRYPOINT, environment, {"sweep": command}, partial(say, console))
     sweep_id = session.sweep_id if session else ""
     return SentJob(job_id=job_id, results=request.sweep.results, command=command, sweep_id=sweep_id)
 

@@ -124,7 +124,7 @@ class NightByJobs(NightOnCluster):
 
     def _do(self, job: SurveyJob | SessionJob) -> JobReport:
         with self._reached() as jobs:
-            sent = send(jobs, replace(self._request, job=job))
+            sent = send(jobs, replace(self._request, job=job), self._console)
             if sent.sweep_id:
                 self._cluster.known.remember(sent)
             return self._follow(jobs, sent)

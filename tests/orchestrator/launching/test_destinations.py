@@ -3,9 +3,14 @@
 import json
 import re
 import shlex
-from collections.abc import AsyncIterator
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, nullcontext
+from http.server import BaseHTTPRequestHandler
+from importlib.metadata import version
 from pathlib import Path
+from socketserver import BaseRequestHandler, TCPServer
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -13,7 +18,9 @@ from typer.testing import CliRunner
 
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
+from cudnn_sweep.cluster.reach.known import SentJob
 from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching import destinations
 from cudnn_sweep.orchestrator.launching.destinations import Destination, destination_of
 from cudnn_sweep.orchestrator.launching.launch import launch
@@ -150,6 +157,90 @@ def test_commands_that_a_detached_launch_names_work_as_they_are(
     assert sweep["stopped"] == progress.stopped
     assert f"sweep launch '{file.path}'" in typed(*shlex.split(stop)[1:])
     assert stopped == [jobs.job_id]
+
+
+class Restarted(BaseHTTPRequestHandler):
+    """The dashboard of a cluster that has had no job yet."""
+
+    def do_GET(self) -> None:
+        known = {"/api/version": {"version": "4", "ray_version": version("ray")}, "/api/jobs/": []}
+        found = known.get(self.path)
+        self.send_response(404 if found is None else 200)
+        self.end_headers()
+        self.wfile.write(
+            b"Job none does not exist" if found is None else json.dumps(found).encode()
+        )
+
+    do_POST = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class NoDashboard(BaseRequestHandler):
+    """A port of Ray's own protocol."""
+
+    def handle(self) -> None:
+        self.request.recv(1024)
+        self.request.sendall(b"\x00\x00\x18\x04\x00\x00\x00\x00\x00\x00\x04\x00@\x00\x00\r\n")
+
+
+@contextmanager
+def serving(handler: type[BaseRequestHandler]) -> Iterator[str]:
+    with TCPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def test_commands_of_a_cluster_that_is_not_as_it_was_end_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def told(address: str, command: str) -> str:
+        file = read(tmp_path, f"metadata: {{sweep: {{address: '{address}', {NOOP}}}}}")
+        job = SentJob(job_id="june-1", results=str(tmp_path / "results"), command="sweep launch")
+        RunningCluster(file).known.remember(job)
+        done = CliRunner().invoke(app, [command, str(file.path)])
+        assert done.exit_code == 2, done.output
+        assert done.stderr.startswith("sweep: ") and done.stderr.count("\n") == 1, done.stderr
+        return done.stderr
+
+    with serving(Restarted) as address:
+        for command in ("status", "attach", "stop"):
+            assert "knows nothing of job june-1: the cluster was restarted" in told(
+                address, command
+            )
+    with serving(NoDashboard) as address:
+        for command in ("launch", "status", "pull"):
+            assert "speaks no HTTP: `address` is that of the dashboard" in told(address, command)
+    assert "does not answer: " in told(address, "launch"), "nobody listens there any more"
+    assert "found `ray://head:10001`, allowed: the dashboard's" in told(
+        "ray://head:10001", "launch"
+    )
+
+
+def test_a_sweep_that_has_ended_is_not_asked_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = read(tmp_path, ADDRESS)
+    job = SentJob(job_id="june-1", results="results", command="sweep launch")
+    RunningCluster(file).known.remember(job)
+    ended = SimpleNamespace(state=lambda _: ("SUCCEEDED", ""))
+    monkeypatch.setattr(RunningCluster, "jobs", lambda self: nullcontext(ended))
+    told = CliRunner().invoke(app, ["stop", str(file.path)], catch_exceptions=False)
+    assert told.stdout == "june-1 has ended already: succeeded.\n"
+
+
+def test_a_file_for_pods_does_not_mean_this_machine(tmp_path: Path) -> None:
+    keys = "{namespace: a, image: b, workers: 1, gpus: 1}"
+    file = read(tmp_path, f"metadata: {{sweep: {{kubernetes: {keys}}}}}")
+    with pytest.raises(SpecError, match="these pods are not on this machine: `--manifest` prints"):
+        destination_of(file)
 
 
 @pytest.mark.parametrize("kind", [ADDRESS, LAUNCHED + "metadata: {sweep: {}}\n"])
