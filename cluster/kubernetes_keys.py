@@ -3,10 +3,11 @@
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, PositiveInt
+from pydantic import AfterValidator, BaseModel, JsonValue, PositiveInt
 
 from cudnn_sweep.cluster.strict.strict_yaml import STRICT
 
+OURS = ("name", "image")  # of a container
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
@@ -20,6 +21,23 @@ def _image(text: str) -> str:
     if not text or text.split() != [text]:
         raise ValueError("wanted an image as a registry names it")
     return text
+
+
+def _pod(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    containers = keys.get("containers", [{}])
+    if (
+        not isinstance(containers, list)
+        or len(containers) != 1
+        or not isinstance(containers[0], dict)
+    ):
+        raise ValueError(
+            "`containers` takes a list of one mapping, which is merged into the pod's container"
+        )
+    if any(key in containers[0] for key in OURS):
+        raise ValueError(
+            f"`containers` takes no {' or '.join(f'`{key}`' for key in OURS)}: other keys give them"
+        )
+    return keys
 
 
 Name = Annotated[str, AfterValidator(_name)]
@@ -47,5 +65,13 @@ class KubernetesKeys(BaseModel):
     """A PersistentVolumeClaim, where `results` is a folder."""
     secret: Name | None = None
     """A Secret whose keys are variables of the driver's environment: an object store's credentials."""
+    pod: Annotated[dict[str, JsonValue], AfterValidator(_pod)] = {}
+    """Keys of the spec of every pod, as Kubernetes has them: imagePullSecrets, serviceAccountName, tolerations."""
+    gpu_pod: Annotated[dict[str, JsonValue], AfterValidator(_pod)] = {}
+    """The same for pods with GPUs, beside `pod`: nodeSelector, runtimeClassName, volumes."""
+    gpu_resource: str = "nvidia.com/gpu"
+    """What a GPU is called there, as `nvidia.com/mig-1g.10gb`."""
+    labels: dict[str, str] = {}
+    """Labels of the RayJob, as Kueue's `kueue.x-k8s.io/queue-name`."""
     kubectl_image: Image | None = None
     """An image with `kubectl` and `sh`, for nights."""

@@ -3,6 +3,7 @@
 from datetime import time
 
 from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.manifests.merged import merged
 from cudnn_sweep.cluster.manifests.ray_job import ray_job, with_script
 from cudnn_sweep.cluster.manifests.resources import (
     FOLDER,
@@ -17,6 +18,11 @@ from cudnn_sweep.cluster.manifests.resources import (
 LONGEST_NIGHT_S = 20 * 3600  # one that waits for GPUs all day is given up before the next
 LATEST_START_S = 3600
 SMALL = {"cpu": "200m", "memory": "256Mi"}  # of a pod that calls kubectl three times
+OWN = (
+    "serviceAccountName",
+    "automountServiceAccountToken",
+    "containers",
+)  # of the pod that submits
 SUBMIT, JOB = "submit.sh", "rayjob.yaml"
 
 # One RayJob, made anew each night: what the last one said can be read until then.
@@ -87,6 +93,8 @@ def _cron_job(name: str, schedule: str, run: RayJobRun, volume: Resource) -> Res
         ],
         "volumes": [volume],
     }
+    theirs = {key: value for key, value in run.keys.pod.items() if key not in OWN}
+    pod = merged(pod, theirs)
     return {
         **head_of("batch/v1", "CronJob", name, run),
         "spec": {

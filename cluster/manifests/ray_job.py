@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from cudnn_sweep.cluster.manifests.merged import merged
 from cudnn_sweep.cluster.manifests.resources import (
     FOLDER,
     RESULTS_FOLDER,
@@ -14,6 +15,7 @@ from cudnn_sweep.cluster.manifests.resources import (
 )
 
 SCRIPT = "run.sh"
+NVIDIA = "nvidia.com/gpu"  # the taint that clouds give nodes with GPUs
 HEAD_CPUS, HEAD_MEMORY_GIB = 2, 8  # the driver, Tune and the recorder; half of it is Ray's own
 RAY_USER = 1000  # of Ray's images; a claim is root's until a group is named
 
@@ -30,8 +32,10 @@ def with_script(run: RayJobRun) -> dict[str, bytes]:
 
 def ray_job(name: str, run: RayJobRun) -> Resource:
     """`name`: also that of the ConfigMap with its files."""
+    head = head_of("ray.io/v1", "RayJob", name, run)
+    head["metadata"]["labels"].update(run.keys.labels)
     return {
-        **head_of("ray.io/v1", "RayJob", name, run),
+        **head,
         "spec": {
             # No word for a shell: KubeRay puts it into a command line of its own.
             "entrypoint": f"sh {FOLDER}/{SCRIPT}",
@@ -41,7 +45,7 @@ def ray_job(name: str, run: RayJobRun) -> Resource:
                 "authOptions": {"mode": "token"},  # KubeRay makes the token, a Secret of its own
                 "headGroupSpec": {
                     "rayStartParams": {"num-cpus": "0", "num-gpus": "0"},
-                    "template": {"spec": _head(name, run)},
+                    "template": {"spec": merged(_head(name, run), run.keys.pod)},
                 },
                 "workerGroupSpecs": [
                     {
@@ -50,7 +54,9 @@ def ray_job(name: str, run: RayJobRun) -> Resource:
                         "minReplicas": run.keys.workers,
                         "maxReplicas": run.keys.workers,
                         "rayStartParams": {"num-gpus": str(run.keys.gpus)},
-                        "template": {"spec": _worker(run)},
+                        "template": {
+                            "spec": merged(merged(_worker(run), run.keys.pod), run.keys.gpu_pod)
+                        },
                     }
                 ],
             },
@@ -86,11 +92,11 @@ def _worker(run: RayJobRun) -> Resource:
     keys = run.keys
     resources = _resources(keys.gpus * keys.cpus_per_gpu, keys.gpus * keys.memory_gib_per_gpu)
     for part in resources.values():
-        part["nvidia.com/gpu"] = str(keys.gpus)
+        part[keys.gpu_resource] = str(keys.gpus)
     return {
         "automountServiceAccountToken": False,
         "containers": [{"name": "ray-worker", "image": keys.image, "resources": resources}],
-        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        "tolerations": [{"key": NVIDIA, "operator": "Exists", "effect": "NoSchedule"}],
     }
 
 

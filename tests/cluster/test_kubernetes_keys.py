@@ -29,12 +29,18 @@ def test_what_is_missing_is_named(tmp_path: Path, key: str) -> None:
         (
             "gpu",
             "1",
-            ":5: gpu: unknown key (did you mean `gpus`?), allowed: cpus_per_gpu, gpus, image",
+            ":5: gpu: unknown key (did you mean `gpus`?), allowed: cpus_per_gpu, gpu_pod",
         ),
         ("workers", "0", ":3: workers: found `0`, wanted a number greater than 0"),
         ("gpus", "0.5", ":4: gpus: found `0.5`, wanted a whole number"),
         ("namespace", "My_Team", ":1: namespace: a name in Kubernetes has at most 63 of a-z"),
         ("image", "two words", ":2: image: wanted an image as a registry names it, found the text"),
+        ("pod", "{containers: []}", ":5: pod: `containers` takes a list of one mapping"),
+        (
+            "gpu_pod",
+            "{containers: [{image: a}]}",
+            ":5: gpu_pod: `containers` takes no `name` or `im",
+        ),
         ("secret", "AKIA/0123", ":5: secret: a name in Kubernetes has at most 63 of a-z"),
     ],
 )

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from datetime import time
 from importlib.resources import files
 from pathlib import Path
@@ -29,6 +31,7 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.remote.inside import Inside
 from cudnn_sweep.orchestrator.remote.manifest import manifest
 from cudnn_sweep.orchestrator.remote.staging import take_own_code
+from tests.test_docs import sample
 
 pytestmark = pytest.mark.measuring
 
@@ -123,6 +126,46 @@ def test_job_is_valid_and_its_head_has_no_gpu() -> None:
     assert worker["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert head["envFrom"] == [{"secretRef": {"name": "my-bucket-keys"}}]
     assert "envFrom" not in worker
+
+
+def test_pods_have_what_the_launch_file_says_of_them(mine: Path) -> None:
+    (page,) = re.findall(
+        r"(?<=    kubernetes:\n)(?:.+\n)+", sample("docs/kubernetes.md", "gpu_pod:")
+    )
+    keys = yaml.safe_load(textwrap.dedent(page))
+    kubernetes = keys | {"namespace": "sweeps", "image": "registry/sweep:1", "kubectl_image": "k:1"}
+    kubernetes |= {"workers": 1, "gpus": 2, "results_claim": "kept"}
+    mine.write_text(MINE.replace(re.findall("kubernetes: (.*)", MINE)[0], json.dumps(kubernetes)))
+    for nightly_at in (None, NIGHT):
+        resources = printed(mine, nightly_at)
+        for kind, each in resources.items():
+            if kind != "RayJob":
+                kubernetes_validate.validate(each, KUBERNETES, strict=True)
+        job = resources.get("RayJob")
+        if job is None:
+            cron = resources["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+            assert cron["serviceAccountName"] == "lab-7-a-nightly", "which may submit"
+            assert cron["imagePullSecrets"] == keys["pod"]["imagePullSecrets"]
+            job = yaml.safe_load(files_of(resources, cron["volumes"][0])["rayjob.yaml"])
+        check_job(job)
+        assert keys["labels"].items() <= job["metadata"]["labels"].items()
+        cluster = job["spec"]["rayClusterSpec"]
+        head, worker = (
+            group["template"]["spec"]
+            for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])
+        )
+        for pod in (head, worker):
+            assert pod["serviceAccountName"] == keys["pod"]["serviceAccountName"]
+            assert pod["imagePullSecrets"] == keys["pod"]["imagePullSecrets"]
+        assert "nodeSelector" not in head
+        assert worker["nodeSelector"] == keys["gpu_pod"]["nodeSelector"]
+        assert len(worker["tolerations"]) == 1 + len(keys["gpu_pod"]["tolerations"])
+        (container,) = worker["containers"]
+        (mount,) = container["volumeMounts"]
+        assert mount["mountPath"] == "/dev/shm"
+        assert mount["name"] in [volume["name"] for volume in worker["volumes"]]
+        assert container["resources"]["limits"][keys["gpu_resource"]] == "2"
+        assert "nvidia.com/gpu" not in container["resources"]["limits"]
 
 
 @pytest.mark.parametrize(
