@@ -239,6 +239,8 @@ def narrow(plan: Plan, choices: list[tuple[str, str]], asked_by: str = "--only")
                 f"{asked_by} {field}={value} leaves no trial; found: {', '.join(values[:12])}"
             )
         kept = chosen
+    if not plan.looks:
+        return replace(plan, trials=kept)
     cells = {trial.cell.cell_id for trial in kept}
     is_whole = len(kept) == sum(trial.cell.cell_id in cells for trial in plan.trials)
     return replace(plan, trials=kept, looks=plan.looks if is_whole else ())

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedShape
 from cudnn_sweep.workloads.find_regime import make_regime
@@ -11,7 +12,7 @@ from cudnn_sweep.workloads.regime import ShapeRegime
 from cudnn_sweep.workloads.training.choice import ModelChoice
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Cell:
     workload: str
     problem: ConvProblem | None
@@ -29,7 +30,7 @@ class Cell:
     listed_shapes: tuple[ListedShape, ...] = ()
     """Of a regime that reads them from a file."""
 
-    @property
+    @cached_property
     def cell_id(self) -> str:
         return text_hash(self.as_json())
 
