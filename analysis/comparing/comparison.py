@@ -10,6 +10,7 @@ import pyarrow as pa
 from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.comparing.bisection import next_to_try
 from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.printable import part_text
 from cudnn_sweep.analysis.storing.schema import columns_of
 
 IN_BOTH = """
@@ -158,7 +159,7 @@ def _parts(database: Database, side: Side) -> Parts:
         f"select {columns} from of_side($kind, $name)",  # columns of our own
         {"kind": side.kind, "name": side.name},
     ).to_pylist()
-    return {part: tuple(row[part]) for part in PARTS}
+    return {part: tuple(part_text(part, value) for value in row[part]) for part in PARTS}
 
 
 def _code(database: Database, side: Side) -> Code:
@@ -173,7 +174,7 @@ def _edited(a: Code, b: Code) -> tuple[str, ...]:
 def _softwares(database: Database) -> tuple[dict[str, str], ...]:
     columns = ", ".join(f"{part}::text as {part}" for part in SOFTWARE)
     rows = database.query(f"select distinct {columns} from records").to_pylist()
-    return tuple({part: row[part] or NONE for part in SOFTWARE} for row in rows)
+    return tuple({part: part_text(part, row[part] or NONE) for part in SOFTWARE} for row in rows)
 
 
 def suggestion(found: Comparison, candidates: list[str]) -> str | None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.answering.cell_names import ID_CHARACTERS, Words, words_apart
 from cudnn_sweep.analysis.answering.verdicts import CellKey
+from cudnn_sweep.analysis.printable import cudnn_version
 
 GROUPED = ("direction", "precision", "layout")
 ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")
@@ -81,7 +82,7 @@ class ReportCell:
 
 def named(table: pa.Table) -> list[ReportCell]:
     """What all cells have in common is in no name; `shared` says it."""
-    cells = [StoredCell(**row) for row in table.to_pylist()]
+    cells = [StoredCell(**_with_cudnn(row)) for row in table.to_pylist()]
     words = words_apart([asdict(cell) for cell in cells])
     said = {"what", *_telling_apart(words)}
     environment = _environment_said(cells)
@@ -133,6 +134,11 @@ def _telling_apart(words: list[Words]) -> list[str]:
         shapes[each["what"]].add(each["input_shape"])
     several = any(len(each) > 1 for each in shapes.values())
     return [about for about in said if about != "input_shape" or several]
+
+
+def _with_cudnn(row: dict[str, Any]) -> dict[str, Any]:
+    number = row["cudnn"]
+    return row | {"cudnn": number and f"cuDNN {cudnn_version(number)}"}
 
 
 def _environment_said(cells: list[StoredCell]) -> list[str]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, Verdict
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in, texts_of
+from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.report import words
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
 
@@ -59,7 +60,7 @@ def sheets(content: Content) -> dict[str, Sheet]:
         "precisions": _sheet(_precisions(content.precision_costs, numbers)),
         "trials": _of_cells(content.trials, numbers, _trial),
         "time": _sheet(_times(content)),
-        "environments": _arrow(content.environments),
+        "environments": _sheet(map(_environment, content.environments.to_pylist())),
         "sweeps": _arrow(content.sweeps),
         "failures": _arrow(content.failures.slice(0, MOST_FAILURES)),
     }
@@ -84,6 +85,10 @@ def _sheet(rows: Iterable[Row]) -> Sheet:
 
 def _arrow(table: pa.Table) -> Sheet:
     return _sheet(table.to_pylist())
+
+
+def _environment(row: dict[str, Any]) -> Row:
+    return row | {"cudnn": row["cudnn"] and cudnn_version(row["cudnn"])}
 
 
 def _of_cells(

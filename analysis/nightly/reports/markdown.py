@@ -21,6 +21,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     part,
     printable,
     smallest_step,
+    values,
 )
 
 MOST_ROWS = 100  # of a table: a step's summary may have 1 MiB
@@ -127,7 +128,7 @@ def _environment(outcome: NightOutcome) -> list[str]:
     if outcome.new_baseline:
         why = _text(outcome.new_baseline)
         parts.append(f"A new baseline starts here, and the nights before do not count: {why}.")
-    rows = [(_text(part(each)), _code(each.before), _code(each.now)) for each in outcome.changes]
+    rows = [(_text(part(each)), *map(_code, values(each))) for each in outcome.changes]
     return [*parts, _table(("part", "before", "now"), rows) if rows else "Nothing that is known."]
 
 

@@ -17,6 +17,7 @@ from cudnn_sweep.analysis.nightly.outcome import (
     SeriesKey,
 )
 from cudnn_sweep.analysis.nightly.shared import SHARED
+from cudnn_sweep.analysis.printable import part_text
 from cudnn_sweep.analysis.report.words import TWICE, number
 
 Group: TypeAlias = Literal["alert", "waiting", "better", "refuted"]
@@ -168,7 +169,12 @@ def printable(text: str) -> str:
 
 
 def moves(changes: Sequence[Change]) -> str:
-    return ", ".join(f"{part(change)} {change.before} → {change.now}" for change in changes)
+    return ", ".join(f"{part(change)} {' → '.join(values(change))}" for change in changes)
+
+
+def values(change: Change) -> tuple[str, str]:
+    """Before and now, as a person reads them."""
+    return part_text(change.part, change.before), part_text(change.part, change.now)
 
 
 def part(change: Change) -> str:

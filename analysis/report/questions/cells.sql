@@ -21,7 +21,7 @@ select
     any_value(layout) as layout,
     any_value(gpu) as gpu,
     'torch ' || any_value(torch) as torch,
-    'cuDNN ' || any_value(cudnn)::text as cudnn,
+    any_value(cudnn) as cudnn,
     'driver ' || any_value(driver) as driver,
     'code ' || workload_hash[:6] as code,
     count(*) as trials
