@@ -13,6 +13,7 @@ from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
+from cudnn_sweep.workloads.hardware.cpus import usable_cpus
 from cudnn_sweep.workloads.hardware.environment import processor
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.survey import Survey
@@ -72,7 +73,7 @@ def examine(options: DoctorOptions, probes: Probes = THIS_MACHINE) -> Iterator[C
 
 
 def _cpu() -> Check:
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cpus()
     found = f"{processor()}, {cores} of {os.cpu_count()} cores"
     return Check(name="CPU", found=found)
 

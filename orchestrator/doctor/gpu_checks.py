@@ -1,6 +1,6 @@
 """Checks of CUDA and of each GPU: its clocks, and who else works on it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
@@ -22,7 +22,7 @@ def check_gpus(machine: Survey, source: MonitorKind) -> Iterator[Check]:
     readings = [_read(source, uuid) for uuid in uuids]
     yield _monitor(source, readings, len(machine.gpus))
     for index, uuid in enumerate(machine.gpu_uuids):
-        yield _cores(f"GPU {index} cores", uuid)
+        yield _cores(f"GPU {index} cores", uuid, machine.gpu_uuids)
     for index, reading in enumerate(readings):
         if reading.telemetry is not None:
             yield _clocks(f"GPU {index} clocks", reading, machine.environment.max_sm_clock_mhz)
@@ -105,8 +105,8 @@ def _clocks(name: str, reading: GpuTelemetry, max_mhz: int | None) -> Check:
     return Check(name=name, found=found)
 
 
-def _cores(name: str, uuid: str) -> Check:
-    pinning = pinning_of(uuid)
+def _cores(name: str, uuid: str, uuids: Sequence[str]) -> Check:
+    pinning = pinning_of(uuid, uuids)
     if pinning is None:
         found = "its trials run on all cores: NVML does not list it, nor its neighbours"
         advice = (

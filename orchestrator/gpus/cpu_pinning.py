@@ -1,10 +1,16 @@
 """Pinning: which cores a GPU's trials run on, so that those of its neighbours do not disturb them."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from cudnn_sweep.orchestrator.gpus.cpu_topology import Core, node_of_gpu, read_cores, show_cpus
+from cudnn_sweep.orchestrator.gpus.cpu_topology import (
+    Core,
+    isolated_cpus,
+    node_of_gpu,
+    read_cores,
+    show_cpus,
+)
 from cudnn_sweep.workloads.hardware.listed_gpus import listed_gpus
 
 FEW = 2  # cores; a slot that has more gives one up where else none were left for Ray and the driver
@@ -20,11 +26,12 @@ class Pinning:
         return show_cpus(self.cpus)
 
 
-def pinning_of(gpu_uuid: str | None) -> Pinning | None:
+def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinning | None:
     """The CPUs for a GPU or slice of this host, the same in each of our processes on it.
 
     They are shared out among all that NVML lists, measured on or not: neighbours are another sweep's too,
-    and a GPU has as many cores whether the others are used or not. None without a GPU, and where
+    and a GPU has as many cores whether the others are used or not. A job that has a part of the host's CPUs
+    (Slurm's, a container's) has them for its own GPUs: those of `launched_on`. None without a GPU, and where
     NVML does not list this one: its neighbours are unknown.
     """
     if gpu_uuid is None:
@@ -32,7 +39,10 @@ def pinning_of(gpu_uuid: str | None) -> Pinning | None:
     slots = {gpu.uuid: node_of_gpu(gpu.pci_address) for gpu in listed_gpus()}
     if gpu_uuid not in slots:
         return None
-    cores = cores_for(gpu_uuid, slots, read_cores(os.sched_getaffinity(0)))
+    allowed = os.sched_getaffinity(0)
+    if gpu_uuid in launched_on and len(allowed) < (os.cpu_count() or 0) - len(isolated_cpus()):
+        slots = {uuid: node for uuid, node in slots.items() if uuid in launched_on}
+    cores = cores_for(gpu_uuid, slots, read_cores(allowed))
     cpus = frozenset(cpu for core in cores for cpu in core.cpus)
     return Pinning(cpus=cpus, node=slots[gpu_uuid])
 

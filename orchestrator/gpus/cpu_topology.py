@@ -25,6 +25,11 @@ def read_cores(allowed: Collection[int], system: Path = SYSTEM) -> tuple[Core, .
     return tuple(Core(cpus=cpus, node=nodes.get(first)) for cpus, first in by_cpus.items())
 
 
+def isolated_cpus(system: Path = SYSTEM) -> list[int]:
+    """Those that the kernel gives nobody who does not ask (isolcpus)."""
+    return parse_cpus(_read(system / "devices/system/cpu/isolated") or "")
+
+
 def node_of_gpu(pci_address: str, system: Path = SYSTEM) -> int | None:
     """`pci_address` as NVML writes it, with eight digits of domain where Linux has four."""
     domain, _, rest = pci_address.lower().partition(":")

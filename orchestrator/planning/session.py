@@ -39,6 +39,8 @@ class Session:
     folder: Path
     """Where the launch was typed: a user's own workload files are named from here. On a cluster relative:
     each node has a copy, where its workers are started."""
+    gpus: tuple[str, ...] = ()
+    """UUIDs of the GPUs that are launched on, on this machine; on a cluster those of one node."""
     preload: tuple[str, ...] = ()
     """Modules that the fork server imports once."""
     pythons: Mapping[str, Path] = field(default_factory=dict)

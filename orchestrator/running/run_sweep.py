@@ -5,7 +5,7 @@ lacks, end.
 import math
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -88,7 +88,7 @@ def run_sweep(planned: Planned, place: Place, console: Console) -> Ran:
 
     with sweep_lock(store.location, choose().lock_name):
         choice = choose()  # again, under the lock: another launch may just have ended
-        session = session_for(choice, whole, planned.preload)
+        session = session_for(choice, whole, planned.preload, machine.gpu_uuids)
         place.announce(session, choice.reason, console)
         again = partial(repeats_of, store, whole, choice)
         progress = Progress()
@@ -125,7 +125,9 @@ def open_results(location: str, console: Console) -> Store:
     return store
 
 
-def session_for(choice: SweepChoice, whole: Plan, preload: tuple[str, ...]) -> Session:
+def session_for(
+    choice: SweepChoice, whole: Plan, preload: tuple[str, ...], gpus: Sequence[str] = ()
+) -> Session:
     shard = f"-shard-{choice.shard.number}-of-{choice.shard.of}" if choice.shard else ""
     return Session(
         sweep_id=choice.sweep_id,
@@ -141,6 +143,7 @@ def session_for(choice: SweepChoice, whole: Plan, preload: tuple[str, ...]) -> S
         retries=choice.retries,
         scratch=scratch_folder(f"{choice.sweep_id}{shard}"),
         folder=Path.cwd(),
+        gpus=tuple(gpus),
         preload=preload,
     )
 

@@ -196,7 +196,7 @@ def _open(session: Session, software: str, beside: Environment | None = None) ->
         _check_device(session, found)
         if beside is not None:
             _check_same_device(software, beside, found)
-        return _pinned(server, found)
+        return _pinned(server, found, session.gpus)
     except ServerError:
         server.close()
         raise
@@ -228,9 +228,9 @@ def _python(session: Session, software: str) -> Path | None:
     return session.pythons[software]
 
 
-def _pinned(server: ForkServer, found: Environment) -> Place:
+def _pinned(server: ForkServer, found: Environment, gpus: Sequence[str]) -> Place:
     """Where there is a GPU, only CUDA says which: its processes are pinned from then on."""
-    pinning = pinning_of(found.gpu_uuid)
+    pinning = pinning_of(found.gpu_uuid, gpus)
     if pinning is None:
         everywhere = frozenset(os.sched_getaffinity(0))
         return Place(server=server, environment=found, cpus=everywhere)

@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
+from cudnn_sweep.workloads.hardware.cpus import usable_cpus
 from cudnn_sweep.workloads.hashes import content_hash
 
 HARDWARE = ("gpu", "gpu_memory_bytes", "mig_profile", "max_sm_clock_mhz", "power_limit_w")
@@ -84,7 +85,7 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
         os=f"{platform.system()} {platform.release()}",
         host=socket.gethostname(),
         cpu_model=processor(),
-        cpu_cores=len(os.sched_getaffinity(0)),
+        cpu_cores=usable_cpus(),
         version=variables.get("SWEEP_VERSION") or our_version(),
         commit=variables.get("SWEEP_COMMIT") or our_commit(),
     )

@@ -1,6 +1,5 @@
 """Runs a user's model once and notes its convolutions; only in a process that may be thrown away."""
 
-import os
 from collections import Counter
 from dataclasses import replace
 from typing import Any, cast
@@ -9,6 +8,7 @@ import torch
 from torch._prims_common import suggest_memory_format
 
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.hardware.cpus import usable_cpus
 from cudnn_sweep.workloads.hardware.environment import processor
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
@@ -55,7 +55,7 @@ def trace_model(request: TraceRequest) -> Trace:
     """Raises WorkloadError where there is no such model, where it fails, or has no convolution."""
     precision = find_precision(request.precision)
     cuda = torch.cuda.is_available()
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_num_threads(usable_cpus())
     precision.apply()
     setting = Setting(
         device=torch.device("cuda" if cuda else "cpu"),

@@ -1,6 +1,5 @@
 """What a fresh process sets before it does anything: cache, flags, TF32, threads and seed."""
 
-import os
 from pathlib import Path
 
 import torch
@@ -9,6 +8,7 @@ from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import apply_config
 from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.find_state import make_state
+from cudnn_sweep.workloads.hardware.cpus import usable_cpus
 from cudnn_sweep.workloads.measuring.compute_cache import ComputeCache, use_compute_cache
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.precision import find_precision
@@ -22,7 +22,7 @@ def apply_request(request: TrialRequest, measured: Measurement) -> ComputeCache 
         cache = use_compute_cache(Path(request.compute_cache))
         measured.compute_cache = cache.state
         measured.compute_cache_entries_before = cache.entries_before
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_num_threads(usable_cpus())
     measured.threads = torch.get_num_threads()
     measured.config = apply_config(request.config)
     if cache is not None and request.config.compute_cache_disabled:

@@ -47,7 +47,7 @@ def without_gpu(machine: Survey) -> Survey:
 @pytest.fixture
 def with_gpu(machine: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
     pinned = {"GPU-0": Pinning(cpus=frozenset({1, 2, 3, 65, 66, 67}), node=0)}
-    monkeypatch.setattr(gpu_checks, "pinning_of", pinned.get)
+    monkeypatch.setattr(gpu_checks, "pinning_of", lambda uuid, _: pinned.get(uuid))
     where = replace(
         machine.environment,
         device="cuda",

@@ -9,7 +9,13 @@ import pytest
 
 from cudnn_sweep.orchestrator.gpus import cpu_pinning as pinning
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import cores_for, pinning_of
-from cudnn_sweep.orchestrator.gpus.cpu_topology import Core, node_of_gpu, read_cores, show_cpus
+from cudnn_sweep.orchestrator.gpus.cpu_topology import (
+    Core,
+    node_of_gpu,
+    parse_cpus,
+    read_cores,
+    show_cpus,
+)
 from cudnn_sweep.workloads.hardware.listed_gpus import ListedGpu
 
 SECOND_THREAD = 64  # the number of a core's second hardware thread, less that of its first
@@ -112,6 +118,40 @@ def test_present_affinity_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pinning, "listed_gpus", lambda: [gpu, replace(gpu, uuid="GPU-b")])
     found = pinning_of("GPU-a")
     assert found is not None and found.cpus <= os.sched_getaffinity(0)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "isolated", "launched_on", "given"),
+    [
+        pytest.param(range(32), "", ("GPU-0",), "8-10", id="the whole host is shared by all GPUs"),
+        pytest.param(range(8), "", ("GPU-0",), "1-7", id="a job's cores are its own GPU's"),
+        pytest.param(range(8), "", ("GPU-0", "GPU-1"), "2-4", id="or its own GPUs'"),
+        pytest.param(range(8), "", (), "0", id="a job's GPUs are not known"),
+        pytest.param(range(30), "30-31", ("GPU-0",), "6-8", id="isolated CPUs make no job"),
+    ],
+)
+def test_cores_of_a_job_are_shared_out_among_its_own_gpus(
+    cpus: range,
+    isolated: str,
+    launched_on: tuple[str, ...],
+    given: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a host with 32 cores and 8 GPUs, all of which NVML lists."""
+    listed = [
+        ListedGpu(uuid=f"GPU-{n}", name="", card="", card_index=n, pci_address="00000000:FF:00.0")
+        for n in range(8)
+    ]
+    monkeypatch.setattr(pinning, "listed_gpus", lambda: listed)
+    monkeypatch.setattr(pinning, "isolated_cpus", lambda: parse_cpus(isolated))
+    monkeypatch.setattr(
+        pinning, "read_cores", lambda allowed: [Core(cpus=(n,), node=None) for n in allowed]
+    )
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(cpus))
+    monkeypatch.setattr(os, "cpu_count", lambda: 32)
+    found = pinning_of("GPU-0", launched_on)
+    assert found is not None
+    assert str(found) == given
 
 
 def test_a_slot_that_has_no_gpu_is_not_pinned() -> None:

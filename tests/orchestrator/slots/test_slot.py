@@ -35,7 +35,7 @@ def test_trials_run_where_their_slot_is_pinned(
 ) -> None:
     last = max(os.sched_getaffinity(0))
     there = Pinning(cpus=frozenset({last}), node=0)
-    monkeypatch.setattr(slot, "pinning_of", lambda gpu_uuid: there)
+    monkeypatch.setattr(slot, "pinning_of", lambda gpu_uuid, gpus: there)
     plan = plan_of("noop")
     record = slot.ForkedSlot.open(session_of(plan, "pinned", tmp_path), "0").run(plan.trials[0], 1)
     assert (record.pinned_cpus, record.numa_node) == (str(last), 0)

@@ -1,0 +1,41 @@
+"""How many CPUs this process can keep busy: its affinity, and its control group's share of time."""
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+SYSTEM = Path("/sys/fs/cgroup")
+OURS = Path("/proc/self/cgroup")
+NO_LIMIT = "max"
+
+
+def usable_cpus(system: Path = SYSTEM, ours: Path = OURS) -> int:
+    """A container may see all of a host's CPUs and have the time of four."""
+    allowed = len(os.sched_getaffinity(0))
+    return max(1, min([allowed, *(math.ceil(each) for each in _limits(system, ours))]))
+
+
+def _limits(system: Path, ours: Path) -> Iterator[float]:
+    """In CPUs: of each control group that holds this process, in version 2 and in version 1."""
+    for line in _read(ours).splitlines():
+        number, names, path = line.split(":", 2)
+        files: tuple[str, ...]
+        if number == "0":
+            top, files = system, ("cpu.max",)
+        elif "cpu" in names.split(","):
+            top, files = system / "cpu", ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        else:
+            continue
+        group = Path(path.lstrip("/"))
+        for each in (group, *group.parents):
+            words = [word for name in files for word in _read(top / each / name).split()]
+            if len(words) == 2 and words[0] not in (NO_LIMIT, "-1"):
+                yield int(words[0]) / int(words[1])
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
