@@ -6,6 +6,7 @@ from cudnn_sweep.workloads.cells.expand import RegimeParameter, WorkloadFacts
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_regime import own_regime_type
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
+from cudnn_sweep.workloads.hardware.no_cuda import why_no_cuda
 from cudnn_sweep.workloads.parameters import parameter_types
 from cudnn_sweep.workloads.regime import ShapeRegime
 
@@ -18,6 +19,8 @@ class Survey:
     gpu_uuids: list[str]
     """UUIDs of the GPUs, or slices, in the order of `gpus`, as NVML writes them."""
     workloads: dict[str, WorkloadFacts]
+    no_cuda: str | None = None
+    """Why torch finds no GPU, and what to do; None where it finds one."""
 
 
 def survey_machine(names: list[str]) -> Survey:
@@ -30,6 +33,7 @@ def survey_machine(names: list[str]) -> Survey:
         gpus=[gpu.model for gpu in seen],
         gpu_uuids=[gpu.uuid for gpu in seen],
         workloads=workload_facts(names),
+        no_cuda=None if seen else why_no_cuda(),
     )
 
 

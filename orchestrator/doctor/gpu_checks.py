@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
 from cudnn_sweep.workloads.cells.measurement import GpuTelemetry
-from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.hardware.open_monitor import open_monitor
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
@@ -37,18 +36,19 @@ def _cuda(machine: Survey) -> Check:
         return Check(name="CUDA", state="problem", found=found, advice=advice)
     if machine.gpus:
         return Check(name="CUDA", found=f"{where.cuda}, {len(machine.gpus)} × {models[0]}")
-    return _no_cuda(where)
+    return _no_cuda(machine)
 
 
-def _no_cuda(where: Environment) -> Check:
-    found = "no CUDA: flags have no effect here; "
-    if where.cuda is None:
-        found += f"torch {where.torch} is built without it"
-        advice = "on a machine with a GPU install a torch that is built for CUDA (pytorch.org)"
-    else:
-        found += f"torch {where.torch} finds no GPU"
-        advice = "see that nvidia-smi lists one, and that CUDA_VISIBLE_DEVICES hides none"
-    return Check(name="CUDA", state="warning", found=found, advice=advice)
+def _no_cuda(machine: Survey) -> Check:
+    found, _, advice = (
+        machine.no_cuda or "torch finds no GPU: see that nvidia-smi lists one"
+    ).partition(": ")
+    return Check(
+        name="CUDA",
+        state="warning",
+        found=f"no CUDA: flags have no effect here; {found}",
+        advice=advice,
+    )
 
 
 def _cudnn(version: int | None) -> Check:

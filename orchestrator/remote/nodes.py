@@ -141,7 +141,8 @@ def remove_old_caches(folder: Path) -> None:
 
 def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator[str]:
     if needs_cuda and report.machine.environment.device != "cuda":
-        yield f"torch {report.machine.environment.torch} finds no CUDA, which the suite needs"
+        why = report.machine.no_cuda or f"torch {report.machine.environment.torch} finds none"
+        yield f"no CUDA, which the suite needs: {why}"
     if len(set(report.machine.gpus)) > 1:
         yield f"GPUs of several models: {', '.join(sorted(set(report.machine.gpus)))}"
     for known in report.machine.workloads.values():

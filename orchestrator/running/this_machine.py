@@ -38,7 +38,7 @@ class ThisMachine:
         machine = _survey(suite)
         if suite.needs_cuda and machine.environment.device != "cuda":
             raise SpecError(
-                "the suite needs CUDA (needs_cuda: true); torch finds none on this machine"
+                f"the suite needs CUDA (needs_cuda: true); {machine.no_cuda or 'torch finds none here'}"
             )
         asked = gpus_asked(suite.gpus, machine)
         if asked.gpus[:1] == machine.gpus[:1]:
