@@ -33,24 +33,24 @@ def test_links_lead_to_files(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
-def test_commands_exist_with_their_options(document: Path) -> None:
+def test_commands_exist_with_theiroptions_of(document: Path) -> None:
     commands = get_command(app).commands  # type: ignore[attr-defined]
     for match in COMMAND.finditer(document.read_text()):
         words = shlex.split(match[1] or match[2])[1:]
         assert words[0] in commands, match[0]
-        options = _options(words)
-        if words[0] == "query" and set(words[1:2]) <= set(query_names()) and words[1:]:
-            parameters = load_query(words[1]).parameters
-            options |= {f"--{parameter.name.replace('_', '-')}" for parameter in parameters}
-        assert {word for word in words if word.startswith("--")} <= options, match[0]
+        assert {word for word in words if word.startswith("--")} <= options_of(words), match[0]
 
 
-def _options(words: list[str]) -> set[str]:
-    """Of the command that these words call; where it has commands, of the one named."""
+def options_of(words: list[str]) -> set[str]:
+    """Of the command that these words call; where it has commands, of the one named; a question's parameters too."""
     command = get_command(app)
     for word in words:
         command = getattr(command, "commands", {}).get(word, command)
-    return {name for each in command.params for name in [*each.opts, *each.secondary_opts]}
+    options = {name for each in command.params for name in [*each.opts, *each.secondary_opts]}
+    if words[0] == "query" and set(words[1:2]) <= set(query_names()) and words[1:]:
+        parameters = load_query(words[1]).parameters
+        options |= {f"--{parameter.name.replace('_', '-')}" for parameter in parameters}
+    return options
 
 
 @pytest.mark.parametrize(
