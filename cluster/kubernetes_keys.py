@@ -45,24 +45,25 @@ Image = Annotated[str, AfterValidator(_image)]
 
 
 class KubernetesKeys(BaseModel):
-    """The pods that a manifest asks for."""
+    """The pods that a manifest requests."""
 
     model_config = STRICT
 
     namespace: Name
     """Namespace of the RayJob."""
     image: Image
-    """Image of all pods, with this version of our package, the Ray that is installed here, and torch."""
+    """Image of all pods, with this version of our package, the Ray version that is installed here,
+    and torch."""
     workers: PositiveInt
-    """How many pods with GPUs there are."""
+    """Number of pods with GPUs."""
     gpus: PositiveInt
     """GPUs of each worker."""
     cpus_per_gpu: PositiveInt = 4
-    """CPUs that a worker has for each of its GPUs."""
+    """CPUs of a worker per GPU."""
     memory_gib_per_gpu: PositiveInt = 16
-    """Memory that a worker has for each of its GPUs, in GiB."""
+    """Memory of a worker per GPU, in GiB."""
     results_claim: Name | None = None
-    """A PersistentVolumeClaim, where `results` is a folder."""
+    """A PersistentVolumeClaim, needed if `results` is a folder."""
     secret: Name | None = None
     """A Secret whose keys are variables of the driver's environment: an object store's credentials."""
     pod: Annotated[dict[str, JsonValue], AfterValidator(_pod)] = {}

@@ -11,8 +11,8 @@ VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class WebhookKeys(BaseModel):
-    """The URL is a secret (who has Slack's can post), so that the file says only where it is found: in
-    `url_env` or in `url_file`.
+    """The URL is a secret, since anyone who has it can post. So the file says only where to find
+    it: in `url_env` or in `url_file`.
     """
 
     model_config = STRICT
@@ -22,7 +22,7 @@ class WebhookKeys(BaseModel):
     url_file: str | None = None
     """A file whose one line is the URL."""
     form: Literal["json", "slack"] = "json"
-    """What is posted: the whole outcome, or a message that Slack shows."""
+    """What is posted: the whole outcome as JSON, or a message for Slack."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "WebhookKeys":
@@ -37,7 +37,7 @@ class WebhookKeys(BaseModel):
 
 
 class NightlyKeys(BaseModel):
-    """What a night measures, beside what it compares with."""
+    """What a night measures, and what it compares with."""
 
     model_config = STRICT
 
@@ -50,7 +50,8 @@ class NightlyKeys(BaseModel):
     last_good: str | None = None
     """The Python of a virtual environment whose software counts as good."""
     name: str | None = None
-    """Name of its nights, where launch files share results; else the `cluster_name`, or the file's name."""
+    """Name of the nights, needed if launch files share results. Default: the `cluster_name`, or the
+    file's name."""
     webhook: WebhookKeys | None = None
     """Where the outcome of a night is posted."""
     report_url: str | None = None

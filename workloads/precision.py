@@ -13,11 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Precision:
-    """How numbers are kept and multiplied.
-
-    PyTorch's default for float32 convolutions and RNNs on a GPU is `tf32`, and for matrix products
-    IEEE: `tf32` here is that default; `fp32` is IEEE throughout. The amp ones keep float32 parameters
-    and run under autocast.
+    """How numbers are stored and multiplied. PyTorch's default on a GPU is TF32 for float32
+    convolutions and RNNs, and IEEE for matrix products: that default is `tf32` here. `fp32` is IEEE
+    throughout. The `amp_` precisions keep float32 parameters and run under autocast.
     """
 
     name: str

@@ -54,7 +54,8 @@ class SpatialRegime(ShapeRegime):
     varies = "space"
 
     multiple: int = 1
-    """Every size is a multiple of it, as networks need it that halve theirs: 32 where they do so five times."""
+    """Every size is a multiple of this. Networks that halve their sizes need it: 32 if they halve
+    them five times."""
 
     def __post_init__(self) -> None:
         at_least(self.name, "multiple", self.multiple, 1)

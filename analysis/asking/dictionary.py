@@ -20,7 +20,7 @@ SHARED = {
     "contrast": "what differs: the baseline's value → the candidate's",
     "other_settings": "settings that baseline and candidate share",
     "settings": "the config's settings",
-    "loop_kind": "closed, open, or mixed where the two differ: their times do not compare",
+    "loop_kind": "closed, open, or mixed if the two differ and so cannot be compared",
     "in_turns": "whether a block's processes took turns: its log ratio is the median over their rounds",
     "blocks": "paired blocks: both trials ok, on one slot, in one launch, and not doubtful",
     "split_blocks": "blocks left out: on two slots, or interrupted between two launches; "
@@ -28,8 +28,8 @@ SHARED = {
     "doubtful_blocks": "blocks left out: in a trial the GPU was shared with a process, or throttled "
     "(they count where one side alone was ever throttled)",
     "unpaired_blocks": "blocks left out: a trial failed, or is missing",
-    "baseline_failed": "blocks in which the baseline's trial did not end well",
-    "candidate_failed": "blocks in which the candidate's did not",
+    "baseline_failed": "blocks in which the baseline's trial failed",
+    "candidate_failed": "blocks in which the candidate's trial failed",
     "baseline_processes": "processes of the baseline",
     "candidate_processes": "processes of the candidate",
     "doubtful_processes": "processes of both left out: their GPU was throttled, or shared",
@@ -45,7 +45,7 @@ SHARED = {
     "device_ratio": "device time of the candidate / of the baseline, geometric mean",
     "device_ratio_low": "lower end of its 95% interval",
     "device_ratio_high": "upper end of its 95% interval",
-    "device_verdict": "the same verdict in device time; null where that is not known of both",
+    "device_verdict": "the same verdict in device time; null if it is not known for both",
     "no_effect_reason": "why the setting cannot have mattered: no_cuda, not_cudnn or "
     "flag_not_consulted; null where it could",
     "compute_cache": "state of CUDA's on-disk kernel cache that the trials met: empty, warm, "
@@ -80,11 +80,11 @@ def questions_dictionary() -> str:
         lines = [
             "# The questions",
             "",
-            "`sweep query` asks one of these by its name; its parameters are further options. All read the",
-            "view `records`, a row a trial: [its columns](records.md). In SQL each is a table macro of its name:",
-            "`select problem, ratio from helps_or_hurts(min_effect := 0.05) where ratio < 1`. A parameter that is",
-            "called like a column has `of_` before it there (`of_sweep_id`). A terminal shows the columns in bold; the",
-            "others come with `--all-columns`, and in every other format. Made by `make docs`.",
+            "`sweep query NAME` asks one of these questions; its parameters are further options. All read the",
+            "view `records`, one row per trial: [its columns](records.md). In SQL each is a table macro of its name:",
+            "`select problem, ratio from helps_or_hurts(min_effect := 0.05) where ratio < 1`. There, a parameter with",
+            "the name of a column has the prefix `of_` (`of_sweep_id`). A terminal shows the columns in bold;",
+            "`--all-columns` and every other format show all columns. Made by `make docs`.",
             "",
             *(f"- [`{each.name}`](#{each.name}): {each.question}" for each in questions),
             *(line for each in questions for line in _documented(database, each)),

@@ -32,40 +32,40 @@ INLINE = "inline"
 
 
 class SweepSpec(BaseModel):
-    """A suite by name or file, or cells of its own; the other keys override the suite's."""
+    """A suite by name or file, or cells in place. The other keys override those of the suite."""
 
     model_config = STRICT
 
     suite: str | None = None
-    """A bundled suite or a .yaml file; `quick` where there are no `cells` either."""
+    """A bundled suite or a .yaml file. Default: `quick`, if there are no `cells` either."""
     cells: list[CellAxes] | None = Field(default=None, min_length=1)
-    """What is timed, in place of a suite."""
+    """What is timed, instead of a suite."""
     problems: dict[str, ProblemSpec] = {}
-    """Convolutions of its own that `cells` may name."""
+    """Convolutions of your own that `cells` can name."""
     configs: list[CudnnConfig] | None = Field(default=None, min_length=1)
-    """In place of the suite's configs."""
+    """Replaces the suite's configs."""
     replicates: Replicates | None = None
-    """In place of the suite's number of blocks of each cell: a number, or `{until: decided, at_most: 20}`."""
+    """Replaces the suite's number of blocks per cell: a number, or `{until: decided, at_most: 20}`."""
     measure: MeasureSpec | None = None
-    """How trials measure: each key that stands here replaces the suite's."""
+    """How trials measure. Each key given here replaces the suite's."""
     gpus: GpuChoice | None = None
-    """Which GPUs it runs on, in place of the suite's choice."""
+    """The GPUs to run on; replaces the suite's choice."""
     results: str = DEFAULT_RESULTS
-    """Folder or URL (s3://bucket/sweeps) that records are written to."""
+    """Folder or URL (s3://bucket/sweeps) for the records."""
     address: str | None = None
-    """Address of a running cluster's dashboard, HOST:PORT; `auto` on a node of one."""
+    """Address of a running cluster's dashboard, HOST:PORT, or `auto` on a node of the cluster."""
     token: str | None = None
     """File with that cluster's token."""
     allow_unauthenticated: bool = False
-    """Send jobs to a cluster elsewhere that takes them from anybody."""
+    """Allow a running cluster that asks for no token and so takes jobs from anybody."""
     preload: list[str] = []
-    """Installed packages that the fork server imports once, beside the suite's own."""
+    """Installed packages that the fork server imports once, in addition to the suite's."""
     budget_minutes: PositiveFloat | None = None
     """No new block starts after this long."""
     nightly: NightlyKeys = NightlyKeys()
-    """What `sweep nightly` runs, and whom it tells."""
+    """What `sweep nightly` runs, and where it reports."""
     kubernetes: KubernetesKeys | None = None
-    """What `sweep launch --manifest` needs to know."""
+    """Settings for `sweep launch --manifest`."""
 
     @field_validator("suite", "nightly")
     @classmethod

@@ -19,9 +19,9 @@ INTRO = """\
 
 Every key of the two files that `sweep launch` and `sweep nightly` read. Made by `make docs`.
 
-A **launch file** says where a sweep runs and what it is asked; our part stands under `metadata.sweep`. A
-**suite** is a file of cells and configs, which a launch file names and which `sweep launch my_suite.yaml` takes
-alone. What stands in both is taken from the launch file. An unknown key or a wrong type is an error with its line.
+A **launch file** says where a sweep runs and what it measures; our part is under `metadata.sweep`. A **suite** is a
+file of cells and configs. A launch file names it, or `sweep launch my_suite.yaml` takes it alone. If a key is in both
+files, the launch file's counts. An unknown key or a wrong type is an error that names its line.
 
 A launch file with most of its parts:
 

@@ -10,7 +10,7 @@ from cudnn_sweep.orchestrator.reference.texts import field_texts, one_line, sign
 INTRO = """\
 # From Python
 
-What a notebook or a workload of your own calls. Made by `make docs`.
+Functions and classes for a notebook or a workload of your own. Made by `make docs`.
 
 ```python
 import cudnn_sweep.analysis as sweep_analysis
@@ -19,9 +19,9 @@ results = sweep_analysis.open_results("results")
 results.query("helps_or_hurts", min_effect=0.05).pandas()
 ```
 
-[notebook.ipynb](notebook.ipynb) shows more of it, [questions.md](questions.md) what can be asked. How a step of your
-own is timed: [your-training.md](your-training.md); a regime or a state of your own:
-[CONTRIBUTING.md](../CONTRIBUTING.md)."""
+[notebook.ipynb](notebook.ipynb) shows more examples, and [questions.md](questions.md) lists the questions.
+[your-training.md](your-training.md) explains how to time a step or a regime of your own.
+[CONTRIBUTING.md](../CONTRIBUTING.md) shows how to add a state."""
 
 
 def python_page() -> str:

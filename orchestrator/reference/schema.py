@@ -39,16 +39,16 @@ def launch_file_schema() -> JsonSchemaValue:
         "properties": {
             "cluster_name": {
                 "type": ["string", "null"],
-                "description": "Name of the cluster, and of its nights.",
+                "description": "Name of the cluster and of its nights.",
             },
             "metadata": {
                 "type": ["object", "null"],
-                "description": "What Ray leaves to users.",
+                "description": "Ray leaves this key to users.",
                 "properties": {"sweep": {"$ref": "#/$defs/SweepSpec"}},
             },
             "provider": {
                 "type": "object",
-                "description": "Where Ray starts machines; without it the sweep runs on this machine, or "
+                "description": "Where Ray starts machines. Without it the sweep runs on this machine, or "
                 "on the cluster that `address` names.",
             },
         },

@@ -16,7 +16,7 @@ COMPUTE_CACHE_DISABLED = "CUDA_CACHE_DISABLE"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CudnnConfig:
-    """What `torch.backends.cudnn` is set to, and the environment variables that go with it.
+    """Values of `torch.backends.cudnn`, and the environment variables that belong to it.
 
     TF32 is not here: Precision alone sets it.
     """
@@ -30,13 +30,15 @@ class CudnnConfig:
     benchmark_limit: Annotated[int, Field(ge=0)] = 10
     """How many plans benchmark mode times; 0: all."""
     deterministic: bool = False
-    """Only engines that give the same bits each time."""
+    """Use only engines that give the same bits each time."""
     heuristic_mode_b: bool = False
-    """TORCH_CUDNN_USE_HEURISTIC_MODE_B: cuDNN's other heuristic, where benchmark is off."""
+    """TORCH_CUDNN_USE_HEURISTIC_MODE_B: cuDNN's other heuristic, used if benchmark is off."""
     plan_cache_limit: int | None = None
-    """TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT: plans kept; 0 unlimited, negative none, None torch's own."""
+    """TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT: number of plans kept; 0: unlimited, negative: none, null:
+    torch's default."""
     compute_cache_disabled: bool = False
-    """CUDA_CACHE_DISABLE: each process compiles anew what CUDA keeps on disk otherwise."""
+    """CUDA_CACHE_DISABLE: each process compiles its kernels anew instead of using CUDA's cache on
+    disk."""
     backward_in_caller: bool = False
     """torch.autograd.set_multithreading_enabled(False): the backward pass runs in the thread that asks for
     it, not in autograd's own."""

@@ -55,7 +55,7 @@ class Listed(ShapeRegime):
 
 
 class ListedSpec(BaseModel):
-    """Shapes from a file, drawn as often as each is counted there."""
+    """Shapes from a file, as often as each is counted there."""
 
     model_config = STRICT
 
@@ -63,10 +63,11 @@ class ListedSpec(BaseModel):
     """CSV with the columns `batch` (else the cell's), `length` or `height,width` or `depth,height,width` (else
     the cell's), and `count` (else 1). Relative to the YAML file that names it."""
     draws: int = Field(default=100, ge=1, le=MOST_DRAWS)
-    """Steps before the shapes come again. Where the counts add up to no more, each comes as often as counted,
-    in random order; else so many are drawn by count."""
+    """Number of steps before the shapes repeat. If the counts add up to at most this, each shape
+    occurs exactly as often as counted, in random order. Otherwise this many shapes are drawn, in
+    proportion to the counts."""
     seed: int = 0
-    """Of the draws, which are the same for every config and replicate."""
+    """Seed of the draws, which are the same for every config and replicate."""
     rows: SkipJsonSchema[tuple[dict[str, int], ...]] = ()
     """What the file says: it is read where the YAML file is, and sent along."""
 
@@ -109,12 +110,12 @@ class ListedSpec(BaseModel):
 
 
 class ListedChoice(BaseModel):
-    """The shapes that come and how often, as a CSV counts them: `regime: {listed: {file: shapes.csv}}`."""
+    """Shapes and how often each occurs, from a CSV: `regime: {listed: {file: shapes.csv}}`."""
 
     model_config = STRICT
 
     listed: ListedSpec
-    """The file, and how many of its shapes are drawn."""
+    """The file, and the number of shapes drawn from it."""
 
 
 def read_rows(folder: Path, file: str) -> tuple[dict[str, int], ...]:

@@ -21,47 +21,48 @@ class MeasureSpec(BaseModel):
     model_config = STRICT
 
     cold_budget_s: Seconds = 150.0
-    """No further shape is met cold after this long; the loop is an open one then."""
+    """No further shape is called cold after this time; the loop is then an open one."""
     cold_shapes: Annotated[int, Field(ge=1)] = 64
-    """At most so many shapes are met cold."""
+    """At most this many shapes are called cold."""
     open_cold_shapes: Annotated[int, Field(ge=1)] = 4
-    """Where shapes never end, so many are met cold before the loop."""
+    """If shapes never end, this many are called cold before the loop."""
     warmup_s: Seconds = 0.4
     """The steady loop runs this long before it is timed."""
     warmup_limit_s: Seconds = 1.5
-    """It runs on until the clocks have settled, but at most this long before it is timed."""
+    """The warm-up continues until the clocks have settled, for at most this long."""
     steady_budget_s: Seconds = 2.0
     """Timing of a closed loop's wall time stops after this long."""
     device_budget_s: Seconds = 0.5
-    """Timing of its device time stops after this long; 0: it is not timed."""
+    """Timing of the device time stops after this long; 0: it is not timed."""
     steady_error: Annotated[float, Field(ge=0)] = 0.002
-    """Each stops earlier, once the standard error of the median is below this share of it."""
+    """Both stop earlier, once the standard error of the median is below this share of it."""
     in_turns: bool = True
-    """The processes of a block live side by side and take turns; else they run one after another."""
+    """The processes of a block live side by side and take turns; otherwise they run one after
+    another."""
     start_together: bool = False
-    """Processes that take turns pay their one-time costs side by side, before the first meets its shapes;
-    else one after another."""
+    """Processes that take turns pay their one-time costs side by side, before the first one calls
+    its shapes; otherwise one after another."""
     turn_cpus: Annotated[int, Field(ge=1)] | None = 1
-    """On so many CPUs, the same for all of a block, where there is a GPU; none: on all that it has. So are
-    loops that keep more than one busy."""
+    """With a GPU, the processes of a block take turns on this many CPUs, the same for all; null: on
+    all CPUs of the slot. Loops that keep more than one CPU busy keep all of them."""
     flush_l2: bool = False
-    """Time the device also with its L2 cache cleared before each step."""
+    """Also time steps on the device with the L2 cache cleared before each."""
     open_steps: Annotated[int, Field(ge=1)] = 64
     """Steps of an open loop that are timed."""
     open_budget_s: Seconds = 10.0
-    """Timing of an open loop stops after this long, however many steps it has timed."""
+    """Timing of an open loop stops after this time, however many steps are timed."""
     calibrate: bool = True
-    """Measure what the device can do before the steady part."""
+    """Measure the device's matrix-product and copy speed before the steady part."""
     reference_replicates: Annotated[int, Field(ge=0)] = 1
-    """So many of a cell's replicates compare what they compute with float64."""
+    """This many of a cell's replicates compare their results with float64."""
     logged_replicates: Annotated[int, Field(ge=0)] = 1
-    """So many are followed by an untimed process that logs which engines cuDNN chooses."""
+    """This many are followed by an untimed process that logs the engines that cuDNN chooses."""
     telemetry: MonitorKind = "nvml"
-    """Where clocks, power and other processes are read: nvml, off, or a fake one for trying out warnings."""
+    """Source of clocks, power and other processes: nvml, off, or a fake one to try out warnings."""
     timeout_s: Annotated[float, Field(gt=0)] = 300.0
-    """A trial's process that lives longer is ended, its descendants too."""
+    """A trial's process that runs longer is ended, together with its descendants."""
     host_memory_limit_mib: Annotated[int, Field(ge=1)] | None = None
-    """Memory that a trial's process may allocate on the host; none: no limit."""
+    """Host memory that a trial's process may allocate; null: no limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

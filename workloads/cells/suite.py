@@ -93,7 +93,7 @@ ModelInput = Annotated[Extents, AfterValidator(_with_batch)]
 
 
 class BatchByDevice(BaseModel):
-    """One batch size on a GPU, another on a CPU: two different cells."""
+    """One batch size on a GPU and another on a CPU. They are two different cells."""
 
     model_config = STRICT
 
@@ -104,7 +104,8 @@ class BatchByDevice(BaseModel):
 
 
 class ProblemSpec(BaseModel):
-    """A convolution, as torch.nn.Conv1d, 2d and 3d take it; a size alone stands for each dimension."""
+    """A convolution, with the arguments of torch.nn.Conv1d, 2d and 3d. A single size applies to
+    each dimension."""
 
     model_config = STRICT
 
@@ -113,7 +114,7 @@ class ProblemSpec(BaseModel):
     out_channels: PositiveInt
     """Number of filters."""
     kernel: Extents
-    """Size of the filters, as 3x3."""
+    """Size of the filters, such as 3x3."""
     stride: Extents = (1,)
     """Step of the filters."""
     padding: Sizes = (0,)
@@ -121,7 +122,7 @@ class ProblemSpec(BaseModel):
     dilation: Extents = (1,)
     """Distance of a filter's elements."""
     groups: PositiveInt = 1
-    """Groups of channels that do not mix; as many as channels: depthwise."""
+    """Groups of channels that do not mix. As many groups as channels: depthwise."""
     bias: bool = False
     """Whether a bias is added."""
     transposed: bool = False
@@ -129,7 +130,7 @@ class ProblemSpec(BaseModel):
     output_padding: Sizes = (0,)
     """How much larger the output of a transposed convolution is on one side."""
     occurrences: PositiveInt = 1
-    """How often its network has it, for the sum in `sweep query model_step`."""
+    """How often the network contains it, for the sum in `sweep query model_step`."""
 
     def problem(self, name: str) -> ConvProblem:
         """Raises WorkloadError for sizes that do not go together."""
@@ -162,47 +163,50 @@ class ModelSpec(BaseModel):
     arguments: dict[str, JsonValue] = {}
     """Keyword arguments of the class or function that makes it."""
     inputs: Inputs | None = None
-    """What it is called with, where that is not one float tensor of the cell's `input`: tensors in order, or by
-    name as keyword arguments, each as `{shape: [batch, length], dtype: int64, below: 30522}`; or a function
-    FILE.py:NAME that is given a shape."""
+    """What the model is called with, if not one float tensor of the cell's `input`: tensors in
+    order, or by name as keyword arguments, each as `{shape: [batch, length], dtype: int64, below: 30522}`; or
+    a function FILE.py:NAME that gets the shape."""
     loss: str = MEAN_SQUARE
-    """What training makes small: mean_square or cross_entropy of all that it returns, `own` for the loss that it
-    returns itself, or a function FILE.py:NAME of what it returns."""
+    """What training minimises: mean_square or cross_entropy of all outputs, `own` for the loss that
+    the model returns, or a function FILE.py:NAME of what the model returns."""
     optimiser: NamedChoice = "sgd"
-    """The optimiser of a training, with its parameters."""
+    """The optimiser for training, with its parameters."""
 
 
 MOST_TRIALS = 1_000_000  # of a plan: it is made in half a minute, and takes weeks to run
 
 
 class CellAxes(BaseModel):
-    """Cells: a list in any place stands for each of its values, all combined."""
+    """Cells. A list stands for each of its values, and several lists are combined in all ways."""
 
     model_config = STRICT
 
     workload: str | list[str]
-    """What is timed: bundled, or a model or a @workload as `my_nets.py:Net` or `package.module:name`."""
+    """What is timed: a bundled workload, or a model or @workload as `my_nets.py:Net` or
+    `package.module:name`."""
     problem: str | list[str] | None = None
     """Convolution of the workload `conv`: `tutorials/rgb256`, `tutorials` for all of that file, or a name
     under `problems`."""
     input: ModelInput | Annotated[list[ModelInput], AfterValidator(_of_one_rank)] | None = None
-    """Input of a model: batch, channels, space, as 32x3x224x224. A list stands for cells, one of each."""
+    """Input of a model: batch, channels, space, such as 32x3x224x224. Each entry of a list is a
+    cell of its own."""
     model: ModelSpec = ModelSpec()
     """How a model is made and trained."""
     direction: str | list[str] | None = None
-    """What of the workload is timed, such as `forward` or `training`; by default its first direction."""
+    """Which part of the workload is timed, such as `forward` or `training`. Default: its first
+    direction."""
     batch: Batch | BatchByDevice | list[Batch] | None = None
-    """Batch size, in place of the problem's or the workload's own."""
+    """Batch size; replaces that of the problem or workload."""
     regime: RegimeChoice | list[RegimeChoice] = "fixed"
-    """How input shapes arrive: a rule by name, as `{cycle: {sizes: 4}}` with parameters, `{listed: {file:
-    shapes.csv}}`, or a class of your own FILE.py:NAME. `all`: with its defaults each one that suits the cell and is
-    not named beside it."""
+    """How input shapes arrive: a rule by name, with parameters as in `{cycle: {sizes: 4}}`, shapes
+    from a file, `{listed: {file: shapes.csv}}`, or a class of your own, FILE.py:NAME. `all`: each
+    rule that suits the cell and is not named beside it, with its defaults."""
     state: NamedChoice | list[NamedChoice] = "plain"
     """What surrounds a step."""
     precision: str | list[str] = "tf32"
-    """How numbers are kept and multiplied; tf32 is PyTorch's default for float32."""
+    """How numbers are stored and multiplied; tf32 is PyTorch's default for float32."""
     layout: str | list[str] = "contiguous"
-    """The order in which a tensor's elements lie in memory."""
+    """The order of a tensor's elements in memory."""
 
     @model_validator(mode="after")
     def _is_no_flood(self) -> "CellAxes":
@@ -221,14 +225,14 @@ class CellAxes(BaseModel):
 
 
 class GpuChoice(BaseModel):
-    """Which GPUs a sweep runs on, of those that are there."""
+    """The GPUs that a sweep runs on."""
 
     model_config = STRICT
 
     models: GpuName | Annotated[list[GpuName], Field(min_length=1)] = ALL_MODELS
-    """Names of GPUs, or parts of them, as NVML has them: `H200`, `NVIDIA A100-SXM4-40GB`."""
+    """Names of GPUs as NVML reports them, or parts of names: `H200`, `NVIDIA A100-SXM4-40GB`."""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Share of each model's GPUs that is used, rounded down, one GPU at least."""
+    """Share of each model's GPUs to use, rounded down, but at least one GPU."""
 
 
 LOOKS = (3, 5, 8, 12, 20, 30, 50, 80, 120, 200)
@@ -240,9 +244,9 @@ class UntilDecided(BaseModel):
     model_config = STRICT
 
     until: Literal["decided"]
-    """No other word is known."""
+    """Only `decided` is allowed."""
     at_most: Annotated[int, Field(ge=LOOKS[0], le=LOOKS[-1])] = 20
-    """How many blocks a cell gets at most."""
+    """The largest number of blocks of a cell."""
 
     @property
     def looks(self) -> tuple[int, ...]:
@@ -258,18 +262,18 @@ def most_replicates(replicates: Replicates) -> int:
 
 
 class WithoutGpu(BaseModel):
-    """What a suite has in place of its own where there is no GPU: flags have no effect there, so that a run
-    only tries the suite out.
+    """What replaces a suite's own keys without a GPU. Settings have no effect there, so such a run
+    only tries out the suite.
     """
 
     model_config = STRICT
 
     configs: list[CudnnConfig] | None = Field(default=None, min_length=1)
-    """In place of the suite's configs."""
+    """Replaces the suite's configs."""
     replicates: Replicates | None = None
-    """In place of the suite's number of blocks."""
+    """Replaces the suite's number of blocks."""
     measure: MeasureSpec | None = None
-    """In place of all of the suite's `measure`."""
+    """Replaces all of the suite's `measure`."""
 
 
 class SuiteSpec(BaseModel):
@@ -284,23 +288,24 @@ class SuiteSpec(BaseModel):
     configs: list[CudnnConfig] = Field(
         default=[CudnnConfig(benchmark=False), CudnnConfig(benchmark=True)], min_length=1
     )
-    """Settings of cuDNN that are compared: `benchmark` off and on, where it says none."""
+    """Settings of cuDNN to compare. Default: `benchmark` off and on."""
     replicates: Replicates = 5
-    """Blocks of each cell, each a process for each config: a number, or `{until: decided, at_most: 20}`."""
+    """Blocks per cell, each with one process per config: a number, or `{until: decided, at_most: 20}`."""
     new_compute_caches: PositiveInt = 1
     """How many of a cell's replicates start with an empty cache of compiled kernels."""
     twin_every: Annotated[int, Field(ge=1, le=20)] = 20
-    """One block in so many carries an A/A pair, the same config twice: a check of the verdicts."""
+    """One block in this many carries an A/A pair, the same config twice, as a check of the
+    verdicts."""
     measure: MeasureSpec = MeasureSpec()
     """How long trials measure, and when they are given up."""
     needs_cuda: bool = False
-    """Whether it is refused where there is no GPU."""
+    """Whether the suite is refused without a GPU."""
     gpus: GpuChoice = GpuChoice()
-    """Which of the GPUs it runs on."""
+    """The GPUs to run on."""
     preload: list[str] = []
-    """Slow packages that its workloads import: the fork server imports those that are installed, once."""
+    """Slow packages that the workloads import. The fork server imports the installed ones once."""
     without_gpu: WithoutGpu = WithoutGpu()
-    """What it has in place of its own keys on a CPU."""
+    """Keys that replace the suite's own on a CPU."""
 
     @model_validator(mode="after")
     def _is_no_flood(self) -> "SuiteSpec":

@@ -33,14 +33,16 @@ class TensorSpec(BaseModel):
     model_config = STRICT
 
     shape: list[Annotated[int, Field(ge=1, lt=2**31)] | SizeName]
-    """Numbers, and names of the cell's `input`, which regimes and `batch` vary: batch, channels, and length, or
-    height and width, or depth, height and width. `[]` is a scalar."""
+    """Numbers, and names of sizes of the cell's `input`, which regimes and `batch` vary: batch,
+    channels, and length, or height and width, or depth, height and width. `[]` is a scalar."""
     dtype: Literal["int64", "int32", "uint8", "bool", "float32"] | None = None
-    """Left out: floating point, in the cell's precision and layout."""
+    """Default: floating point, in the cell's precision and layout."""
     below: Annotated[int, Field(ge=1, lt=2**31)] | None = None
-    """Of whole numbers: random ones from 0 up to this, which is not among them. A vocabulary, or classes."""
+    """For whole numbers: random ones from 0 to below this bound, such as the size of a vocabulary
+    or the number of classes."""
     value: bool | int | float | None = None
-    """Every element is this, as 1 in a mask that hides nothing; else numbers are random."""
+    """Every element has this value, such as 1 in a mask that hides nothing. Default: random
+    numbers."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

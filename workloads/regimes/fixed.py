@@ -8,7 +8,7 @@ from cudnn_sweep.workloads.regime import ShapeRegime
 
 @dataclass(frozen=True, kw_only=True)
 class Fixed(ShapeRegime):
-    """One shape, for ever: the default."""
+    """Always the same shape: the default."""
 
     name = "fixed"
     varies = "nothing"

@@ -14,10 +14,9 @@ MIN_SIZES = 1000  # fewer would end before a loop's budget does
 
 @dataclass(frozen=True, kw_only=True)
 class Fresh(SpatialRegime):
-    """Sizes drawn without repetition between `smallest` times the base size and the base size. Where a
-    `multiple` leaves fewer than 1,000 of them, all of them in random order, again and again: a closed loop.
-
-    The draws are the same for every config and replicate, so that loops can be compared.
+    """Sizes drawn without repetition between `smallest` times the base size and the base size. If a
+    `multiple` leaves fewer than 1,000 sizes, all of them come in random order, again and again: a
+    closed loop. The draws are the same for every config and replicate, so loops can be compared.
     """
 
     name = "fresh"

@@ -16,8 +16,9 @@ LEAST_LENGTHS = 1000  # of which an open loop draws: fewer would end before its 
 class Lengths(SpatialRegime):
     """The last size is log-normal around `median` times the base size, from `shortest` times it up to it.
 
-    `buckets` 0: as they come, an open loop (one that came before is left out); else padded to the next
-    of so many even steps up to the base size, `draws` of them a period. Padding everything to the base
+    With `buckets` 0, lengths are used as they come, in an open loop without repetitions. Otherwise
+    they are padded to the next of `buckets` even steps up to the base size, with `draws` lengths
+    per period. Padding everything to the base
     size is the regime `fixed`.
     """
 

@@ -12,7 +12,7 @@ class MultiScale(SpatialRegime):
     """`sizes` sizes, from the base size downwards in steps of `step` pixels, each for `hold` steps.
 
     The defaults are those of YOLOv2 at a base size of 608: 320 to 608 by 32, a new one every ten
-    batches (Redmon and Farhadi 2017, section 2). Sizes come in random order, each once a round.
+    batches (Redmon and Farhadi 2017, section 2). Sizes come in random order, each once per round.
     """
 
     name = "multi_scale"

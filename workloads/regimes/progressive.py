@@ -11,7 +11,7 @@ from cudnn_sweep.workloads.regime import SpatialRegime, at_least, resized
 class Progressive(SpatialRegime):
     """`stages` sizes in even steps from `smallest` times the base size up to it, each for `hold` steps.
 
-    As EfficientNetV2 is trained (Tan and Le 2021, section 4: four stages). The timed loop goes through
+    EfficientNetV2 is trained this way (Tan and Le 2021, section 4: four stages). The timed loop goes through
     all stages again and again.
     """
 

@@ -13,8 +13,8 @@ from cudnn_sweep.workloads.regime import ShapeRegime, at_least
 class ServingQueue(ShapeRegime):
     """While one batch runs, requests arrive at random: `load` times the base batch on average.
 
-    Arrivals are Poisson's; what does not fit into a batch waits for the next one, and an idle server
-    serves the first request alone. A period is `batches` of them.
+    Arrivals are a Poisson process. Requests that do not fit into a batch wait for the next one, and
+    an idle server serves the first request alone. A period has `batches` batches.
     """
 
     name = "serving_queue"

@@ -5,7 +5,7 @@ from cudnn_sweep.workloads.workload import Setting, State, TimedStep
 
 @dataclass(frozen=True, kw_only=True)
 class Plain(State):
-    """Nothing around it: the default."""
+    """Nothing surrounds the step: the default."""
 
     name = "plain"
 

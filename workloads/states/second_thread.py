@@ -13,12 +13,13 @@ from cudnn_sweep.workloads.workload import Setting, State, TimedStep, pay_unrela
 
 @dataclass(frozen=True, kw_only=True)
 class SecondThread(State):
-    """Every second step runs in another thread, which has handles and a cache of cuDNN's plans of its
-    own, and so meets each shape cold.
+    """Every second step runs in another thread. It has its own handles and its own cache of cuDNN's
+    plans, so each shape is cold there.
 
-    Of a new shape's two calls the first is the main thread's and the second the other's: second_ms is
-    a first call's time, too. Convolutions of a backward pass run in autograd's own thread, whoever
-    asks: on a GPU only the forward ones are met twice. Wall time has the hand-over, tens of µs.
+    The main thread makes the first call of a new shape and the other thread the second, so
+    second_ms is also the time of a first call. The convolutions of a backward pass always run in
+    autograd's own thread, so on a GPU only the forward ones are called twice. Wall time includes
+    the hand-over, tens of µs.
     """
 
     name = "second_thread"

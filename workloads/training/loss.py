@@ -39,7 +39,7 @@ def floating_tensors(output: Any, name: str = "output") -> dict[str, "torch.Tens
 
 
 class MeanSquare:
-    """The mean of squares of every floating-point tensor: outputs learn to be zero."""
+    """The mean of squares of every floating-point output, so outputs are trained towards zero."""
 
     def __call__(self, output: Any) -> "torch.Tensor":
         return _mean_over(MEAN_SQUARE, output, lambda values: values.square().mean())
@@ -72,7 +72,7 @@ class CrossEntropy:
 
 
 class OwnLoss:
-    """The loss that the model returns itself."""
+    """The loss that the model returns."""
 
     def __call__(self, output: Any) -> "torch.Tensor":
         found = own_loss(output)

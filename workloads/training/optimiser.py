@@ -34,7 +34,7 @@ class Optimiser:
 
 @dataclass(frozen=True, kw_only=True)
 class Sgd(Optimiser):
-    """torch.optim.SGD with these of its arguments."""
+    """torch.optim.SGD with these arguments."""
 
     name = "sgd"
     torch_name = "SGD"
@@ -45,7 +45,7 @@ class Sgd(Optimiser):
 
 @dataclass(frozen=True, kw_only=True)
 class Adam(Optimiser):
-    """torch.optim.Adam with these of its arguments."""
+    """torch.optim.Adam with these arguments."""
 
     name = "adam"
     torch_name = "Adam"
@@ -53,7 +53,7 @@ class Adam(Optimiser):
     beta1: float = 0.9
     beta2: float = 0.999
     eps: float = 1e-8
-    """The default is zero in fp16, and weights become NaN: there choose 1e-4."""
+    """In fp16 the default is rounded to zero and weights become NaN: choose 1e-4 there."""
     weight_decay: float = 0.0
 
     def _keywords(self, device: "torch.device") -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Adam(Optimiser):
 
 @dataclass(frozen=True, kw_only=True)
 class AdamW(Adam):
-    """torch.optim.AdamW with these of its arguments."""
+    """torch.optim.AdamW with these arguments."""
 
     name = "adamw"
     torch_name = "AdamW"
@@ -74,14 +74,14 @@ class AdamW(Adam):
 
 @dataclass(frozen=True, kw_only=True)
 class RmsProp(Optimiser):
-    """torch.optim.RMSprop with these of its arguments."""
+    """torch.optim.RMSprop with these arguments."""
 
     name = "rmsprop"
     torch_name = "RMSprop"
     lr: float = 0.01
     alpha: float = 0.99
     eps: float = 1e-8
-    """The default is zero in fp16, as Adam's."""
+    """In fp16 the default is rounded to zero, as for Adam."""
     momentum: float = 0.0
     weight_decay: float = 0.0
 
