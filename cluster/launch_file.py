@@ -113,5 +113,5 @@ def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:
 
 
 def _unknown(key: str) -> str:
-    hint = "the sweep's own part stands under `metadata: {sweep: ...}`, Ray's keys need `provider`"
+    hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
     return f"{unknown_key(key, list(OUR_OWN))}; {hint}"

@@ -16,17 +16,16 @@ OF_THE_CODE: tuple[WarningName, ...] = ("other_shapes", "own_loss_unused")
 
 ADVICE: dict[WarningName, str] = {
     "shared_gpu": "end the other process (nvidia-smi names it) or choose a free GPU by "
-    "CUDA_VISIBLE_DEVICES, and measure again: times wait for whoever shares the GPU",
+    "CUDA_VISIBLE_DEVICES, and measure again: another process on the GPU makes times longer",
     "throttled": "cool the GPU or lock its clock where it can stay (nvidia-smi --lock-gpu-clocks), "
-    "and measure again: it slows itself down, two configs may not meet the same clock",
-    "power_capped": "this work draws all the power that the GPU may, so the clock is what that leaves. "
-    "Processes that take turns share one clock, so a config that draws less power gains less here than in "
-    "training; `in_turns: false` lets each meet its own clock. To compare at one fixed clock, lock it "
-    "(nvidia-smi --lock-gpu-clocks)",
+    "and measure again: the GPU slowed its clock, so two configs may run at different clocks",
+    "power_capped": "the GPU is at its power limit, which lowers its clock. Processes that take turns share one "
+    "clock, so a config that draws less power gains less here than in training; with `in_turns: false` each "
+    "config has its own clock. To compare at one clock, lock it (nvidia-smi --lock-gpu-clocks)",
     "clocks_unsettled": "warm up longer (warmup_s) or lock the clock (nvidia-smi --lock-gpu-clocks), "
-    "and measure again: it moved by more than 5% while times were taken",
-    "other_shapes": "let the workload's `prepare` make the shape that it is asked for: no tensor of what it "
-    "returned had it, so that regime and input shape are not what was timed",
-    "own_loss_unused": "say `loss: own` under `model` (`sweep try --loss own`): the model returns a loss of its "
-    "own, which the step does not use, so that other work was timed than in your training",
+    "and measure again: the clock moved by more than 5% during the measurement",
+    "other_shapes": "the workload's `prepare` must make the requested shape: no tensor that it returned "
+    "has this shape, so other regimes and input shapes were timed",
+    "own_loss_unused": "write `loss: own` under `model` (`sweep try --loss own`): the model returns its own loss, "
+    "but the step does not use it, so the timed work differs from your training",
 }

@@ -49,8 +49,8 @@ def _part_to_hold(
         return f"{told} differ. There are records with {has}: compare each side with those."
     change, hold = parts[: (len(parts) + 1) // 2], parts[(len(parts) + 1) // 2 :]
     return (
-        f"{told} differ. Try {_versions(change, bad)} with {_versions(hold, good)} held still: that "
-        "tells which of them it is."
+        f"{told} differ. Try {_versions(change, bad)} with {_versions(hold, good)} unchanged, to "
+        "see which of them it is."
     )
 
 

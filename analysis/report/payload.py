@@ -128,7 +128,7 @@ def _left_out(content: Content) -> list[str]:
 def _gaps(content: Content) -> list[str]:
     """Trials that were planned and are not there."""
     lacking = sum(row["planned"] - row["recorded"] for row in content.sweeps.to_pylist())
-    what = f"{words.counted(lacking, 'trial')} planned and not recorded: launch again to go on."
+    what = f"{words.counted(lacking, 'trial')} planned and not recorded: launch again to resume."
     return [what] if lacking > 0 else []
 
 

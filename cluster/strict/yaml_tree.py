@@ -84,7 +84,7 @@ def dotted(key: KeyPath) -> str:
 
 def twice(first: int) -> str:
     """What is said of a key that already stands in line `first`."""
-    return f"stands here twice, first in line {first}"
+    return f"occurs twice, first in line {first}"
 
 
 def compose(text: str, file: Path) -> YamlNode | None:

@@ -69,7 +69,9 @@ def _print_version(wanted: bool) -> None:
 def sweep(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
-    """Measure where PyTorch's cuDNN settings help or hurt, by how much, and when it pays back."""
+    """Measure where PyTorch's cuDNN settings help or hurt, by how much, and when they break even."""

@@ -9,12 +9,12 @@ import typer
 
 from cudnn_sweep.orchestrator.cli.program import program
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the list as JSON.")]
 Row = tuple[str, str, str]
 
 
 def suites(json: JsonFlag = False) -> None:
-    """List the bundled suites; each is a file to read and to copy."""
+    """List the bundled suites. Each is a file that you can read and copy."""
     from cudnn_sweep.orchestrator.planning.spec import SUITES, load_suite, suite_names
 
     rows = []
@@ -26,14 +26,14 @@ def suites(json: JsonFlag = False) -> None:
         _print_json({"folder": str(SUITES), "suites": _objects(keys, rows)})
         return
     _print(("suite", "needs", "what it asks"), rows)
-    typer.echo(f"\nThe files are in {SUITES}. What one runs, and for how long:")
+    typer.echo(f"\nThe files are in {SUITES}. To see what a suite runs, and for how long:")
     typer.echo(f"  {program()} launch --suite NAME --dry-run")
 
 
 def workloads(json: JsonFlag = False) -> None:
-    """List what a suite's cells may name: workloads, problems, regimes, states and precisions.
+    """List what the cells of a suite can name: workloads, problems, regimes, states and precisions.
 
-    A regime's and a state's parameters stand in brackets with their defaults.
+    Parameters of regimes and states are shown in brackets with their defaults.
     """
     from cudnn_sweep.workloads.find_regime import regime_types
     from cudnn_sweep.workloads.find_state import state_types

@@ -18,7 +18,7 @@ File = Annotated[Path, typer.Argument(help="The launch file that was launched.")
 
 
 def attach(file: File = Path("cluster.yaml")) -> None:
-    """Follow the sweep that was sent to FILE's cluster last; Ctrl-C leaves it running."""
+    """Follow the last sweep sent to FILE's cluster. Ctrl-C leaves it running."""
     from rich.console import Console
 
     from cudnn_sweep.orchestrator.cli.failing import leave
@@ -32,9 +32,9 @@ def attach(file: File = Path("cluster.yaml")) -> None:
 
 def status(
     file: File = Path("cluster.yaml"),
-    json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
 ) -> None:
-    """Say how far the sweep is that was sent to FILE's cluster last."""
+    """Show the progress of the last sweep sent to FILE's cluster."""
     from cudnn_sweep.orchestrator.remote.status import status_of
 
     with _connected(file) as (_, jobs, job):
@@ -46,7 +46,7 @@ def status(
 
 
 def stop(file: File = Path("cluster.yaml")) -> None:
-    """End the sweep that was sent to FILE's cluster last; launching again goes on with it."""
+    """Stop the last sweep sent to FILE's cluster. Another launch resumes it."""
     from cudnn_sweep.cluster.reach.jobs import ENDED
 
     with _connected(file) as (_, jobs, job):
@@ -55,11 +55,11 @@ def stop(file: File = Path("cluster.yaml")) -> None:
             typer.echo(f"{job.job_id} has ended already: {state.lower()}.")
             return
         jobs.stop(job.job_id)
-        typer.echo(f"{job.job_id} is asked to end; to go on with what is missing: {job.command}")
+        typer.echo(f"{job.job_id} was asked to stop; to resume the sweep: {job.command}")
 
 
 def pull(file: File = Path("cluster.yaml")) -> None:
-    """Copy the records of the sweeps that were sent to FILE's cluster to the results folder here."""
+    """Copy the records of the sweeps sent to FILE's cluster into the results folder here."""
     from cudnn_sweep.orchestrator.remote.status import pull_records
 
     with _connected(file) as (cluster, jobs, job):
@@ -69,12 +69,12 @@ def pull(file: File = Path("cluster.yaml")) -> None:
 
 def down(
     file: File = Path("cluster.yaml"),
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     discard: Annotated[
-        bool, typer.Option("--discard", help="Even if records on the head are not here yet.")
+        bool, typer.Option("--discard", help="Give up records that are only on the head.")
     ] = False,
 ) -> None:
-    """End all nodes of FILE's cluster. Refuses while records lie on its head alone."""
+    """Shut down all nodes of FILE's cluster. Refused while records are only on its head."""
     from cudnn_sweep.cluster.errors import ClusterError
     from cudnn_sweep.cluster.reach.launcher import take_down
     from cudnn_sweep.orchestrator.remote.status import missing_here
@@ -87,10 +87,10 @@ def down(
             missing = missing_here(jobs, cluster.known.jobs())
         if missing:
             raise ClusterError(
-                f"{missing} records lie on the head alone: `sweep pull {file}` brings them, "
+                f"{missing} records are only on the head: `sweep pull {file}` copies them, "
                 "--discard gives them up"
             )
-    if yes or typer.confirm(f"End all nodes of {cluster.known.name}?"):
+    if yes or typer.confirm(f"Shut down all nodes of {cluster.known.name}?"):
         take_down(cluster.known.launch_file)
         cluster.known.forget_jobs()
 

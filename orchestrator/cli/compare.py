@@ -15,23 +15,23 @@ FOR_PEOPLE = (Format.TABLE, Format.MARKDOWN)  # the others' output holds the row
 
 
 def compare(
-    a: Annotated[str, typer.Argument(help="The baseline: as 2.11.0, H200 or 2026-11-20.")],
-    b: Annotated[str, typer.Argument(help="What is compared with it.")],
+    a: Annotated[str, typer.Argument(help="The baseline, such as 2.11.0, H200 or 2026-11-20.")],
+    b: Annotated[str, typer.Argument(help="The side to compare with it.")],
     results: ResultsOption = None,
-    format: Annotated[Format, typer.Option(help="How the rows are written.")] = Format.TABLE,
+    format: Annotated[Format, typer.Option(help="Format of the rows.")] = Format.TABLE,
     json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     min_effect: Annotated[
         float, typer.Option(help="The smallest relative difference that counts.")
     ] = MIN_EFFECT,
     candidates: Annotated[
-        str | None, typer.Option(help="Versions that could be tried next, as 2.9.1,2.10.0.")
+        str | None, typer.Option(help="Versions that you could try next, such as 2.9.1,2.10.0.")
     ] = None,
 ) -> None:
-    """Compare two sides of the results, and say which version to try next.
+    """Compare two sides of the results, and suggest which version to try next.
 
     A side is a sweep_id, a version (of torch, cuDNN, the driver or this program), a software_hash, a
-    GPU's model or UUID, or a date (UTC); KIND=NAME, as torch=2.11.0, where that is not clear. Trials that
-    ran in one block are compared in pairs, others by Welch's t. Wall and device time have a verdict each.
+    GPU's model or UUID, or a date (UTC). If that is ambiguous, write KIND=NAME, such as torch=2.11.0. Trials of
+    one block are compared in pairs, others by Welch's t test. Wall and device time each have a verdict.
     """
     from cudnn_sweep.analysis.comparing.bisection import read_candidates
     from cudnn_sweep.analysis.comparing.comparison import compare as compare_sides

@@ -26,25 +26,23 @@ PROBLEM = 1  # exit code
 def doctor(
     results: Annotated[
         str | None,
-        typer.Option(
-            help="Folder or URL to try, in place of what ./cluster.yaml says (./results)."
-        ),
+        typer.Option(help="Folder or URL to check; overrides ./cluster.yaml (./results)."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Start no Ray and measure nothing.")
+        bool, typer.Option("--quick", help="Do not start Ray and measure nothing.")
     ] = False,
     seconds: Annotated[
-        float, typer.Option(min=0.0, help="How long the self-test measures.")
+        float, typer.Option(min=0.0, help="Duration of the self-test.")
     ] = SELF_TEST_S,
     telemetry: Annotated[
-        str, typer.Option(help="nvml, off, or a fake GPU: fake_calm, fake_shared, ...")
+        str, typer.Option(help="nvml, off, or a fake GPU such as fake_calm or fake_shared.")
     ] = "nvml",
     json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
 ) -> None:
-    """Look whether this machine is fit to measure on: software, GPUs, disks, Ray, and a self-test.
+    """Check whether this machine is fit to measure on: software, GPUs, disks, Ray, and a self-test.
 
-    The self-test measures two identical configs and says which differences could be told here. Exit
-    code 0: no problem, warnings perhaps. 1: a problem.
+    The self-test measures two identical configs and says which differences this machine can detect. Exit
+    code 0: no problem, perhaps warnings. 1: a problem.
     """
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file

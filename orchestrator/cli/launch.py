@@ -12,29 +12,31 @@ def launch(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help="Launch file (a Ray cluster-launcher file with `metadata.sweep`) or suite; else "
-            "./cluster.yaml, and where that is not there this machine."
+            help="Launch file (a Ray cluster-launcher file with `metadata.sweep`) or suite. Default: "
+            "./cluster.yaml; without that file, this machine."
         ),
     ] = None,
     suite: Annotated[
-        str | None, typer.Option(help="Bundled suite or .yaml file, in place of the launch file's.")
+        str | None, typer.Option(help="Bundled suite or .yaml file; overrides the launch file.")
     ] = None,
     results: Annotated[
-        str | None, typer.Option(help="Folder or URL, in place of the launch file's (./results).")
+        str | None, typer.Option(help="Folder or URL; overrides the launch file (./results).")
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="FIELD=VALUE", help="Narrow the plan; repeat to narrow further."),
+        typer.Option(
+            metavar="FIELD=VALUE", help="Run only trials with this value; repeat to narrow further."
+        ),
     ] = None,
     replicates: Annotated[
         str | None,
         typer.Option(
             metavar="N|decided[:MOST]",
-            help="Blocks of each cell: a number, or until each is decided, 20 at most.",
+            help="Blocks per cell: a number, or as many as it takes to decide, at most 20.",
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan, run nothing.")
+        bool, typer.Option("--dry-run", help="Print the plan and run nothing.")
     ] = False,
     try_: Annotated[
         bool, typer.Option("--try", help="With --dry-run: run one short process of each cell.")
@@ -43,58 +45,63 @@ def launch(
         bool, typer.Option("--ask", help="With --dry-run: ask a running cluster for its GPUs.")
     ] = False,
     resume: Annotated[
-        str | None, typer.Option(metavar="SWEEP_ID", help="Resume this sweep, none other.")
+        str | None, typer.Option(metavar="SWEEP_ID", help="Resume this sweep and no other.")
     ] = None,
     new: Annotated[
-        bool, typer.Option("--new", help="Open a new sweep even if one is unfinished.")
+        bool, typer.Option("--new", help="Start a new sweep even if one is unfinished.")
     ] = False,
     sweep_id: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Open the sweep of this name, or go on with it."),
+        typer.Option(metavar="ID", help="Start the sweep with this name, or resume it."),
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="I/N", help="Run part I of N of the plan; with --sweep-id."),
+        typer.Option(metavar="I/N", help="With --sweep-id: run part I of N of the plan."),
     ] = None,
     detach: Annotated[
-        bool, typer.Option("--detach/--follow", help="On a cluster: send the sweep and come back.")
+        bool,
+        typer.Option("--detach/--follow", help="On a cluster: send the sweep and return at once."),
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="On a cluster: refuse to start where a node is unfit.")
+        bool, typer.Option("--strict", help="On a cluster: refuse to start if a node is unfit.")
     ] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run trials again whose process failed.")
+        bool, typer.Option("--retry-failed", help="Run failed trials again.")
     ] = False,
     json: Annotated[
         bool,
-        typer.Option("--json", help="On this machine: print what came of it as JSON at the end."),
+        typer.Option("--json", help="On this machine: print the outcome as JSON at the end."),
     ] = False,
     manifest: Annotated[
-        bool, typer.Option("--manifest", help="Print a KubeRay RayJob of this sweep, run nothing.")
+        bool,
+        typer.Option("--manifest", help="Print a KubeRay RayJob of this sweep and run nothing."),
     ] = False,
     at: Annotated[
         str | None,
-        typer.Option(metavar="HH:MM", help="With --manifest: a CronJob, each night's sweep (UTC)."),
+        typer.Option(
+            metavar="HH:MM",
+            help="With --manifest: print a CronJob that runs every night at this time (UTC).",
+        ),
     ] = None,
 ) -> None:
-    """Run the sweep that FILE asks for, by default on this machine; an unfinished one is resumed.
+    """Run the sweep that FILE describes, or resume it if it is unfinished.
 
-    Exit code 0: every trial (of its shard) is recorded, failed ones too. 1: not finished. 2: nothing was started, for
-    the reason given. 4: a cell has no trial that ended well, under any config. 130: Ctrl-C. 143: SIGTERM.
+    Exit code 0: all trials (of the shard) are recorded, including failed ones. 1: the sweep is not finished. 2: nothing
+    was started; the reason is printed. 4: a cell has no successful trial under any config. 130: Ctrl-C. 143: SIGTERM.
     """
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 
     if at is not None and not manifest:
         raise typer.BadParameter(
-            "--at goes with --manifest; on this machine: sweep schedule install"
+            "--at needs --manifest; on this machine use `sweep schedule install`"
         )
     if try_ and not dry_run:
-        raise typer.BadParameter("--try goes with --dry-run")
+        raise typer.BadParameter("--try needs --dry-run")
     if ask and not dry_run:
-        raise typer.BadParameter("--ask goes with --dry-run")
+        raise typer.BadParameter("--ask needs --dry-run")
     if json and (dry_run or manifest):
-        raise typer.BadParameter("--json goes without --dry-run and --manifest")
+        raise typer.BadParameter("--json cannot be combined with --dry-run or --manifest")
     _check_together(resume, new, sweep_id, shard)
     if not dry_run and not manifest:
         stand_by(lost=UNFINISHED)
@@ -150,7 +157,7 @@ def _check_together(resume: str | None, new: bool, sweep_id: str | None, shard: 
     choices = {"--resume": resume, "--new": new, "--sweep-id": sweep_id}
     given = [option for option, value in choices.items() if value]
     if len(given) > 1:
-        raise SpecError(f"{' and '.join(given)} exclude each other")
+        raise SpecError(f"{' and '.join(given)} cannot be combined")
     if shard is not None and not sweep_id:
         raise SpecError("--shard needs --sweep-id ID, the same for all shards of a plan")
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 ResultsOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="Folder or URL (s3://, gs://), in place of what ./cluster.yaml says (./results); several are "
-        "read together."
+        help="Folder or URL (s3://, gs://); overrides ./cluster.yaml (./results). Repeat to read several "
+        "together."
     ),
 ]
 

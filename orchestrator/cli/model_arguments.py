@@ -13,7 +13,7 @@ ArgumentOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="Keyword argument of the class or function: JSON, else text. Repeat for more.",
+        help="Keyword argument of the class or function: JSON or plain text. Repeat for more.",
     ),
 ]
 

@@ -25,22 +25,24 @@ class Format(StrEnum):
 def nightly(
     file: Annotated[Path, typer.Argument(help="Launch file.")] = Path("cluster.yaml"),
     suite: Annotated[
-        str | None, typer.Option(help="In place of the launch file's `nightly.suite`.")
+        str | None, typer.Option(help="Overrides `nightly.suite` of the launch file.")
     ] = None,
     results: Annotated[
-        str | None, typer.Option(help="Folder or URL, in place of the launch file's (./results).")
+        str | None, typer.Option(help="Folder or URL; overrides the launch file (./results).")
     ] = None,
     budget_minutes: Annotated[
         float | None,
-        typer.Option(min=0.001, help="In place of the launch file's `nightly.budget_minutes`."),
+        typer.Option(min=0.001, help="Overrides `nightly.budget_minutes` of the launch file."),
     ] = None,
     night: Annotated[
-        str | None, typer.Option(metavar="DATE", help="The night to run or to compare; today's.")
+        str | None,
+        typer.Option(metavar="DATE", help="The night to run or compare. Default: today."),
     ] = None,
     pin: Annotated[
         str | None,
         typer.Option(
-            metavar="DATE", help="Compare with the month from this night on; run nothing."
+            metavar="DATE",
+            help="From now on, compare with the month that starts on this night; run nothing.",
         ),
     ] = None,
     unpin: Annotated[bool, typer.Option("--unpin", help="Undo --pin; run nothing.")] = False,
@@ -53,31 +55,33 @@ def nightly(
     ] = None,
     accept_from: Annotated[
         str | None,
-        typer.Option("--from", metavar="DATE", help="First night of what --accept accepts."),
+        typer.Option(
+            "--from", metavar="DATE", help="With --accept: the first night of the change."
+        ),
     ] = None,
     reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Why --accept accepts it.")
+        str | None, typer.Option(metavar="TEXT", help="With --accept: why the change is accepted.")
     ] = None,
     reports: Annotated[
-        Path | None, typer.Option(help="Folder for the reports, in place of one in the results.")
+        Path | None, typer.Option(help="Folder for the reports. Default: a folder in the results.")
     ] = None,
-    format: Annotated[Format, typer.Option(help="What is printed.")] = Format.TEXT,
+    format: Annotated[Format, typer.Option(help="Format of the output.")] = Format.TEXT,
     json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     fake: Annotated[
         Path | None,
-        typer.Option(metavar="SCRIPT", help="Measure nothing: a script makes the numbers up."),
+        typer.Option(metavar="SCRIPT", help="Measure nothing; a script makes up the numbers."),
     ] = None,
     measure: Annotated[
-        bool, typer.Option(help="Measure; else compare what is recorded, which needs no GPU.")
+        bool, typer.Option(help="--no-measure only compares recorded nights and needs no GPU.")
     ] = True,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan, run nothing.")
+        bool, typer.Option("--dry-run", help="Print the plan and run nothing.")
     ] = False,
 ) -> None:
     """Run one night of FILE's nightly suite and compare it with the nights before.
 
-    Exit code 0: nothing got worse, or too few nights yet. 1: a regression is confirmed. 2: usage. 3: could
-    not tell, for the reason given. 130: Ctrl-C. 143: SIGTERM. A night that was cut goes on where it is started again.
+    Exit code 0: nothing got worse, or there are too few nights yet. 1: a regression is confirmed. 2: usage error. 3: could not
+    tell; the reason is printed. 130: Ctrl-C. 143: SIGTERM. To resume an interrupted night, start it again.
     """
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.standing_by import stand_by

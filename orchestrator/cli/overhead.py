@@ -6,13 +6,16 @@ import typer
 
 
 def overhead(
-    trials: Annotated[int, typer.Option(min=8, help="No-op trials of ours.")] = 100,
-    training: Annotated[int, typer.Option(min=8, help="MNIST trials of ours.")] = 20,
+    trials: Annotated[int, typer.Option(min=8, help="Number of no-op trials.")] = 100,
+    training: Annotated[int, typer.Option(min=8, help="Number of MNIST trials.")] = 20,
     rivals: Annotated[
-        int, typer.Option(min=0, help="Trials of plain Ray Tune and of a shell loop; 0: none.")
+        int,
+        typer.Option(
+            min=0, help="Number of trials of plain Ray Tune and of a shell loop; 0: none."
+        ),
     ] = 8,
 ) -> None:
-    """Measure what a trial costs besides its measurement, against plain Ray Tune and a shell loop."""
+    """Measure the overhead of a trial, compared with plain Ray Tune and a shell loop."""
     from rich.console import Console
     from rich.table import Table
 
@@ -28,15 +31,15 @@ def overhead(
     say(console, f"{where.gpu}, torch {where.torch}, ray {where.ray}, {where.cpu_cores} CPU cores")
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("what")
-    table.add_column("seconds a trial", justify="right")
+    table.add_column("seconds per trial", justify="right")
     rows = {
         f"no-op trial, {found.noop.trials} of them": found.noop.trial_s,
-        "  of which its own process": found.noop.own_s,
-        "  of which between processes": found.noop.trial_s - found.noop.own_s,
+        "  in its own process": found.noop.own_s,
+        "  between processes": found.noop.trial_s - found.noop.own_s,
         f"MNIST trial without timing, {found.training.trials} of them": found.training.trial_s,
-        "  of which until its first step is done": found.training_start_s,
-        f"plain Ray Tune, a new actor a trial, {rivals} of them": found.plain_tune_s,
-        f"shell loop, a new Python a trial, {rivals} of them": found.shell_loop_s,
+        "  until its first step is done": found.training_start_s,
+        f"plain Ray Tune, a new actor per trial, {rivals} of them": found.plain_tune_s,
+        f"shell loop, a new Python per trial, {rivals} of them": found.shell_loop_s,
     }
     for what, seconds in rows.items():
         if seconds is not None:

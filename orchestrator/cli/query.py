@@ -40,33 +40,39 @@ def query(
     context: typer.Context,
     question: Annotated[
         str | None,
-        typer.Argument(help="A name (--list shows them), a path ending in .sql, or SQL."),
+        typer.Argument(help="A named question (see --list), a path ending in .sql, or SQL."),
     ] = None,
     results: ResultsOption = None,
-    format: Annotated[Format, typer.Option(help="How the answer is written.")] = Format.TABLE,
+    format: Annotated[Format, typer.Option(help="Format of the answer.")] = Format.TABLE,
     json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     output: Annotated[
-        Path | None, typer.Option(help="Write to this file, not to the terminal.")
+        Path | None, typer.Option(help="Write to this file instead of the terminal.")
     ] = None,
     all_columns: Annotated[
         bool,
-        typer.Option("--all-columns", help="In a table too; every other format has them all."),
+        typer.Option(
+            "--all-columns", help="Show all columns in a table too; other formats always have them."
+        ),
     ] = False,
     prelude: Annotated[
-        bool, typer.Option("--prelude", help="Print the SQL that asks plain DuckDB the same.")
+        bool,
+        typer.Option("--prelude", help="Print SQL with which plain DuckDB gives the same answer."),
     ] = False,
     list_: Annotated[
-        bool, typer.Option("--list", help="Print the questions and their parameters.")
+        bool, typer.Option("--list", help="List the questions and their parameters.")
     ] = False,
     help_: Annotated[
-        bool, typer.Option("--help", "-h", help="Print this, or what a question means.")
+        bool,
+        typer.Option(
+            "--help", "-h", help="Show this message, or explain a question and its columns."
+        ),
     ] = False,
 ) -> None:
-    """Ask the stored results a question, in SQL or by name.
+    """Query the stored results, by a named question or in SQL.
 
-    A named question's parameters are further options: `sweep query helps_or_hurts --min-effect 0.05`.
-    SQL may read the view `records`, a row a trial, and nothing else. A file of your own, ./NAME.sql or
-    ./queries/NAME.sql, is asked by its name too.
+    The parameters of a named question are further options: `sweep query helps_or_hurts --min-effect 0.05`.
+    SQL can read the view `records`, one row per trial, and the named questions. A file of your own, ./NAME.sql or
+    ./queries/NAME.sql, becomes a named question.
     """
     if help_:
         typer.echo(context.get_help() if question is None else _explained(_asked(question)))
@@ -97,7 +103,9 @@ def _explained(asked: "NamedQuery") -> str:
     lines = [f"    {name:<{margin}}  {said}".rstrip() for name, said in columns.items()]
     parts.append("\n".join(["Columns:", *lines]))
     if asked.terminal:
-        parts.append(f"A terminal shows {', '.join(asked.terminal)}; --all-columns all of them.")
+        parts.append(
+            f"A terminal shows {', '.join(asked.terminal)}; --all-columns shows all of them."
+        )
     return "\n\n".join(parts)
 
 
@@ -179,7 +187,7 @@ def _given(options: list[str]) -> dict[str, str]:
             raise QueryError(f"found {option!r} after the question, allowed are --NAME VALUE")
         found = value if equals else next(rest, None)
         if found is None:
-            raise QueryError(f"option {name} lacks its value")
+            raise QueryError(f"option {name} needs a value")
         given[name.removeprefix("--").replace("-", "_")] = found
     return given
 
@@ -207,7 +215,7 @@ def _answer(
         from cudnn_sweep.orchestrator.cli.drawing import draw_marked
 
         _write(draw_marked(marked, _width(output)), output)
-        more = f"{answer.num_columns} columns: --all-columns; what they mean: --help"
+        more = f"--all-columns shows all {answer.num_columns} columns; --help explains them"
         typer.echo(f"note: {more}", err=True)
     else:
         deliver(answer, format, output)

@@ -30,32 +30,36 @@ class ReportFormat(StrEnum):
 def report(
     results: ResultsOption = None,
     sweep_id: Annotated[
-        str | None, typer.Option(help="One sweep; all where none is named.")
+        str | None, typer.Option(help="Only this sweep. Default: all sweeps.")
     ] = None,
     field: Annotated[
         str | None,
-        typer.Option(help="The setting to compare, alone; else every contrast that is stored."),
+        typer.Option(help="Compare only this setting. Default: every stored contrast."),
     ] = None,
     baseline: Annotated[
-        str, typer.Option(help="With --field: its value in the baseline.")
+        str, typer.Option(help="With --field: the value in the baseline.")
     ] = "false",
-    candidate: Annotated[str, typer.Option(help="With --field: in the candidate.")] = "true",
+    candidate: Annotated[
+        str, typer.Option(help="With --field: the value in the candidate.")
+    ] = "true",
     min_effect: Annotated[
         float, typer.Option(min=0, help="The smallest relative difference that counts.")
     ] = MIN_EFFECT,
     output: Annotated[
-        Path | None, typer.Option(help="The file to write; HTML goes to report.html.")
+        Path | None, typer.Option(help="File to write. Default for HTML: report.html.")
     ] = None,
-    format: Annotated[ReportFormat, typer.Option(help="What is written.")] = ReportFormat.HTML,
+    format: Annotated[ReportFormat, typer.Option(help="Format of the report.")] = ReportFormat.HTML,
     json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     charts: Annotated[
         Path | None,
-        typer.Option(help="Write each chart of the first contrast here, as PNG and SVG."),
+        typer.Option(
+            help="Also write each chart of the first contrast to this folder, as PNG and SVG."
+        ),
     ] = None,
 ) -> None:
-    r"""Write a report of the stored results: one HTML file that opens without a network.
+    r"""Write a report of the stored results: one HTML file that needs no network.
 
-    Charts need the extra: pip install 'cudnn-sweep\[report]'. Markdown and JSON do without.
+    Charts need an extra: pip install 'cudnn-sweep\[report]'. Markdown and JSON do not need it.
     """
     from cudnn_sweep.analysis.answering.contrast import Contrast, stored_contrasts
     from cudnn_sweep.analysis.report.content import gather

@@ -20,18 +20,22 @@ scale = typer.Typer(name="scale", cls=Group)
 @scale.callback(invoke_without_command=True)
 def questions(
     context: typer.Context,
-    trials: Annotated[int, typer.Option(min=100, help="Made-up trials to ask.")] = 100_000,
-    samples: Annotated[int, typer.Option(min=3, help="Samples of each.")] = 300,
-    repeats: Annotated[int, typer.Option(min=1, help="Times each is asked; the best counts.")] = 3,
+    trials: Annotated[int, typer.Option(min=100, help="Number of made-up trials.")] = 100_000,
+    samples: Annotated[int, typer.Option(min=3, help="Samples per trial.")] = 300,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Repeats of each question; the best counts.")
+    ] = 3,
     results: Annotated[
         Path | None,
-        typer.Option(help="Keep the made-up results here; where there are results, ask those."),
+        typer.Option(
+            help="Folder for the made-up results; if it holds results, those are queried."
+        ),
     ] = None,
 ) -> None:
-    """Measure what each question takes over many made-up trials, in time and memory.
+    """Measure the time and memory that each question takes over many made-up trials.
 
-    pandas is measured beside them, where it is installed: it reads the same files and finds the
-    ratios of helps_or_hurts in closed loops.
+    If pandas is installed, it is measured too: it reads the same files and computes the ratios of
+    helps_or_hurts in closed loops.
     """
     if context.invoked_subcommand is None:
         with tempfile.TemporaryDirectory() as folder:
@@ -44,10 +48,10 @@ def controllers(
     slots: Annotated[int, typer.Option(min=1, help="Logical GPUs on this machine.")] = 64,
     sleep: Annotated[float, typer.Option(min=0.01, help="Seconds that each trial sleeps.")] = 1.0,
     shards: Annotated[
-        int, typer.Option(min=1, help="Split over so many drivers, each with a Ray of its own.")
+        int, typer.Option(min=1, help="Number of drivers, each with a Ray of its own.")
     ] = 1,
 ) -> None:
-    """Measure how busy Ray Tune's controller keeps many slots, and what a trial costs it."""
+    """Measure how busy one launch keeps many slots, and its CPU and memory per trial."""
     from rich.console import Console
 
     from cudnn_sweep.orchestrator.proving.controllers import measure_controllers
@@ -66,10 +70,10 @@ def controllers(
 def _print_busy(busy: "Busy", slots: int) -> None:
     quarters = ", ".join(f"{each:.1f}" for each in busy.quarters)
     typer.echo(
-        f"{busy.trials} trials; {busy.slots} of {slots} slots used. From when all of them were up until the "
-        f"queue was empty, {busy.window_s:.1f} s:\n"
+        f"{busy.trials} trials; {busy.slots} of {slots} slots used. From the moment all of them were up until "
+        f"the queue was empty, {busy.window_s:.1f} s:\n"
         f"busy {busy.share:.1%} of the time\n"
-        f"{busy.trials_per_s:.1f} trials a second; in each quarter {quarters}"
+        f"{busy.trials_per_s:.1f} trials per second; in each quarter {quarters}"
     )
 
 
@@ -79,7 +83,7 @@ def _print_costs(costs: "list[Costs]") -> None:
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("")
-    for column in ("MB at 0, 1/4, 2/4, 3/4, 4/4", "MB a 1,000 trials", "CPU ms a trial"):
+    for column in ("MB at 0, 1/4, 2/4, 3/4, 4/4", "MB per 1,000 trials", "CPU ms per trial"):
         table.add_column(column, justify="right")
     for number, each in enumerate(costs, start=1):
         which = f" {number}" if len(costs) > 1 else ""
@@ -109,7 +113,7 @@ def _measure(folder: Path, trials: int, samples: int, repeats: int) -> None:
         write_generated(store, trials=trials, samples=samples)
     (row,) = open_results(folder).sql("select count(*) as trials from records").arrow().to_pylist()
     trial_bytes = stored_bytes(folder) / row["trials"]
-    typer.echo(f"{row['trials']} trials, {trial_bytes:.0f} bytes a trial on disk")
+    typer.echo(f"{row['trials']} trials, {trial_bytes:.0f} bytes per trial on disk")
     with steps(Console(), total=repeats * len(query_names())) as begins:
         asked = measure_questions(str(folder), repeats, begins)
     _print(asked, measure_rivals(str(folder), repeats))

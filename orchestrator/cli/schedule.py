@@ -24,19 +24,21 @@ schedule = typer.Typer(
 
 @schedule.command(cls=Command)
 def install(
-    at: Annotated[str, typer.Option(metavar="HH:MM", help="By this machine's clock.")],
+    at: Annotated[str, typer.Option(metavar="HH:MM", help="Start time by this machine's clock.")],
     file: File = Path("cluster.yaml"),
-    cron: Annotated[bool, typer.Option("--cron", help="The crontab, even beside systemd.")] = False,
+    cron: Annotated[
+        bool, typer.Option("--cron", help="Use the crontab, even if systemd is available.")
+    ] = False,
     systemd: Annotated[
-        bool, typer.Option("--systemd", help="A systemd user timer or none.")
+        bool, typer.Option("--systemd", help="Use a systemd user timer or fail.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be installed, change nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be installed and change nothing.")
     ] = False,
 ) -> None:
-    """Schedule FILE, in place of its earlier schedule if it has one.
+    """Schedule FILE every night; replaces an earlier schedule of it.
 
-    By a timer of systemd's user manager where one answers, else by the crontab.
+    Uses a timer of systemd's user manager if one answers, else the crontab.
     """
     from cudnn_sweep.orchestrator.schedule.entry import Entry, absolute, parse_time
     from cudnn_sweep.orchestrator.schedule.schedule import check
@@ -62,9 +64,9 @@ def install(
 @schedule.command(cls=Command)
 def show(
     file: File = Path("cluster.yaml"),
-    json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the schedule as JSON.")] = False,
 ) -> None:
-    """Print when FILE's next night starts, and the entry that starts it."""
+    """Show when FILE's next night starts, and the entry that starts it."""
     from cudnn_sweep.orchestrator.schedule.entry import absolute
 
     launch_file = absolute(file)
@@ -90,7 +92,7 @@ def show(
 
 @schedule.command(cls=Command)
 def remove(file: File = Path("cluster.yaml")) -> None:
-    """Take FILE's schedule away, and no other; a night that runs goes on, the log stays."""
+    """Remove FILE's schedule. A running night continues, and the log stays."""
     from cudnn_sweep.orchestrator.schedule.entry import absolute
 
     launch_file = absolute(file)
@@ -103,7 +105,7 @@ def remove(file: File = Path("cluster.yaml")) -> None:
 
 def _kind(*, cron: bool, systemd: bool) -> "Kind | None":
     if cron and systemd:
-        raise typer.BadParameter("--cron and --systemd exclude each other")
+        raise typer.BadParameter("--cron and --systemd cannot be combined")
     return "cron" if cron else "systemd" if systemd else None
 
 

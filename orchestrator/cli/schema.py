@@ -13,15 +13,18 @@ class SchemaName(StrEnum):
 
 
 def schema(
-    name: Annotated[SchemaName, typer.Argument(metavar="launch-file|suite", help="Of which file.")],
+    name: Annotated[SchemaName, typer.Argument(metavar="launch-file|suite", help="Kind of file.")],
     path: Annotated[
-        bool, typer.Option("--path", help="Print where it is, for the file's first line.")
+        bool,
+        typer.Option(
+            "--path", help="Print the path of the schema, for the first line of your file."
+        ),
     ] = False,
 ) -> None:
     """Print the JSON Schema of a launch file or of a suite.
 
-    An editor with a YAML language server completes and checks a file that begins with
-    `# yaml-language-server: $schema=PATH`.
+    Begin a file with `# yaml-language-server: $schema=PATH`, and an editor with a YAML language server
+    completes and checks it.
     """
     file = files("cudnn_sweep.orchestrator").joinpath("schemas", f"{name}.json")
     typer.echo(str(file) if path else file.read_text(encoding="utf-8"), nl=path)

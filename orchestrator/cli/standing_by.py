@@ -19,7 +19,7 @@ CODES: dict[int, int] = {
     signal.SIGTERM: TERMINATED,
     signal.SIGHUP: TERMINATED,
 }
-KEPT = "what was recorded is kept, launch again to go on"
+KEPT = "recorded trials are kept; launch again to resume"
 
 _say: int | None = None  # where the working process says its exit code
 
@@ -83,7 +83,9 @@ class _Watch:
         if code >= 0 and code != FROM_RAY:
             return code
         how = (
-            "Ray on this machine ended, and this with it" if code == FROM_RAY else f"ended, {code}"
+            "Ray on this machine ended, and so did this launch"
+            if code == FROM_RAY
+            else f"ended, {code}"
         )
         return self._tell(f"{how}; {KEPT}", self.lost)
 

@@ -30,13 +30,16 @@ def trace(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="package.module:name or file.py:name of an nn.Module class, of a function that "
-            "returns a module, or of a module.",
+            help="package.module:name or file.py:name of an nn.Module class, a function that "
+            "returns a module, or a module.",
         ),
     ],
     input: Annotated[
         list[str],
-        typer.Option(metavar="SIZES", help="As 8x3x512x512; one for each input, in order."),
+        typer.Option(
+            metavar="SIZES",
+            help="Input sizes, such as 8x3x512x512. Repeat for each input, in order.",
+        ),
     ],
     argument: ArgumentOption = None,
     precision: Annotated[
@@ -44,21 +47,26 @@ def trace(
     ] = "tf32",
     layout: Annotated[str, typer.Option(help="contiguous or channels_last.")] = "contiguous",
     direction: Annotated[
-        Direction, typer.Option(help="Mode of the model, and what the suite times.")
+        Direction, typer.Option(help="Mode of the model, and the direction that the suite times.")
     ] = Direction.TRAINING,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE.yaml", help="The suite; by default NAME.yaml here.")
+        Path | None,
+        typer.Option(
+            metavar="FILE.yaml", help="The suite's file. Default: NAME.yaml in this folder."
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the suite's file.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite the suite's file if it exists.")
+    ] = False,
     list_only: Annotated[bool, typer.Option("--list-only", help="Write no suite.")] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="Print the list as JSON; the suite is written too.")
+        bool, typer.Option("--json", help="Print the list as JSON; the suite is still written.")
     ] = False,
 ) -> None:
-    """List the convolutions that a model of yours runs, and write a suite of them.
+    """List the convolutions that your model runs, and write a suite of them.
 
     The model runs forward once, in a process of its own, on the GPU if there is one.
-    Its inputs are random numbers; the routes are those that torch selects there.
+    Its inputs are random numbers. The routes are those that torch selects on that device.
     """
     from cudnn_sweep.orchestrator.planning.traced_suite import suite_text
 

@@ -16,27 +16,28 @@ def try_(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="file.py:name or package.module:name of an nn.Module class, of a function that "
-            "returns a module, of a module, or of a @workload.",
+            help="file.py:name or package.module:name of an nn.Module class, a function that "
+            "returns a module, a module, or a @workload.",
         ),
     ],
     input: Annotated[
-        str | None, typer.Option(metavar="SIZES", help="Of a model: as 8x3x512x512.")
+        str | None,
+        typer.Option(metavar="SIZES", help="Input sizes of a model, such as 8x3x512x512."),
     ] = None,
     argument: ArgumentOption = None,
     inputs: Annotated[
         str | None,
         typer.Option(
             metavar="YAML",
-            help="What the model is called with, if not one float tensor of --input: "
-            "'{input_ids: {shape: [batch, length], dtype: int64, below: 30522}}', a list for arguments "
-            "in order, or a function of yours as file.py:name.",
+            help="Arguments of the model, if not one float tensor of --input: "
+            r"'{input_ids: {shape: \[batch, length], dtype: int64, below: 30522}}', a list for positional "
+            "arguments, or a function of your own as file.py:name.",
         ),
     ] = None,
     loss: Annotated[
         str | None,
         typer.Option(
-            help="mean_square, cross_entropy, own (which the model returns), or one of yours as "
+            help="mean_square, cross_entropy, own (the model returns it), or a loss of your own as "
             "file.py:name."
         ),
     ] = None,
@@ -45,14 +46,14 @@ def try_(
     ] = "tf32",
     layout: Annotated[str, typer.Option(help="contiguous or channels_last.")] = "contiguous",
     direction: Annotated[
-        str | None, typer.Option(help="Of a model: training (if none is named) or inference.")
+        str | None, typer.Option(help="Of a model: training (the default) or inference.")
     ] = None,
     results: Annotated[
         str | None,
-        typer.Option(help="Folder or URL, in place of what ./cluster.yaml says (./results)."),
+        typer.Option(help="Folder or URL; overrides ./cluster.yaml (./results)."),
     ] = None,
 ) -> None:
-    """Measure a step of a model of yours with benchmark off and on, on this machine, in two minutes.
+    """Measure a step of your model with benchmark off and on, on this machine, in two minutes.
 
     Its trials are stored like those of any launch. Exit codes are those of `sweep launch`.
     """

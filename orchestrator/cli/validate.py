@@ -22,7 +22,7 @@ SEED = 1
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same figures.")]
 
 Problems = Annotated[
-    list[str] | None, typer.Option(help="Only this problem; may be repeated.", metavar="NAME")
+    list[str] | None, typer.Option(help="Only this problem; repeat for more.", metavar="NAME")
 ]
 
 validate = typer.Typer(name="validate", cls=Group)
@@ -30,7 +30,7 @@ validate = typer.Typer(name="validate", cls=Group)
 
 @validate.callback(invoke_without_command=True)
 def validate_timers_by_default(context: typer.Context, problem: Problems = None) -> None:
-    """Check what the numbers rest on: timers (where nothing is said), statistics or nights."""
+    """Check the basis of the numbers: timers (the default), statistics or nights."""
     if context.invoked_subcommand is None:
         timers(problem)
 
@@ -39,7 +39,7 @@ def validate_timers_by_default(context: typer.Context, problem: Problems = None)
 def timers(problem: Problems = None) -> None:
     """Compare device times on this GPU with Triton's timers, problem by problem (4 minutes).
 
-    Exit code 1 where one differs by more than 2% and 3 µs.
+    Exit code 1: a problem differs by more than 2% and 3 µs.
     """
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.workloads.measuring.timer_validation import compare_timers
@@ -61,15 +61,15 @@ def timers(problem: Problems = None) -> None:
 
 @validate.command(cls=Command)
 def statistics(
-    cells: Annotated[int, typer.Option(min=60, help="Made-up cells under each noise.")] = CELLS,
+    cells: Annotated[int, typer.Option(min=60, help="Made-up cells per kind of noise.")] = CELLS,
     blocks: Annotated[
-        list[int], typer.Option(min=2, help="Blocks of a cell; may be repeated.")
+        list[int], typer.Option(min=2, help="Blocks per cell; repeat for more.")
     ] = BLOCKS,
     seed: Seed = SEED,
 ) -> None:
-    """Judge made-up sweeps whose truth is known, by the SQL that judges real ones (some minutes).
+    """Test the SQL that gives verdicts on made-up sweeps whose truth is known (some minutes).
 
-    Exit code 1 where a promised target is missed by more than three Monte-Carlo standard errors.
+    Exit code 1: a promised target is missed by more than three Monte-Carlo standard errors.
     """
     from rich.console import Console
 
@@ -83,7 +83,7 @@ def statistics(
     from cudnn_sweep.orchestrator.showing.steps import counted
     from cudnn_sweep.workloads.cells.suite import UntilDecided
 
-    typer.echo(f"Seed {seed}, {cells} cells a line. {table.LEGEND}\n")
+    typer.echo(f"Seed {seed}, {cells} cells per line. {table.LEGEND}\n")
     typer.echo(f"{table.head(table.HELD_TO_TARGETS)}\n{table.targets()}")
     every: list[Figures] = []
     for figures in simulate(cells, blocks, seed):
@@ -112,16 +112,17 @@ def statistics(
 
 @validate.command(cls=Command)
 def nights(
-    series: Annotated[int, typer.Option(min=20, help="Made-up series under each noise.")] = SERIES,
-    nights: Annotated[int, typer.Option(min=20, help="Nights of a series.")] = NIGHTS,
+    series: Annotated[int, typer.Option(min=20, help="Made-up series per kind of noise.")] = SERIES,
+    nights: Annotated[int, typer.Option(min=20, help="Nights per series.")] = NIGHTS,
     seed: Seed = SEED,
     histories: Annotated[
-        Path | None, typer.Option(help="Also write them there, as .npz, for other programs.")
+        Path | None,
+        typer.Option(help="Also write the histories to this .npz file, for other programs."),
     ] = None,
 ) -> None:
-    """Alert on made-up nights whose truth is known, by the rules of `sweep nightly` (seconds).
+    """Test the alerts of `sweep nightly` on made-up nights whose truth is known (seconds).
 
-    Exit code 1 where a promised target is missed by more than three Monte-Carlo standard errors.
+    Exit code 1: a promised target is missed by more than three Monte-Carlo standard errors.
     """
     from rich.console import Console
 

@@ -50,9 +50,9 @@ def comparisons(found: list[Verdict]) -> Iterator[Comparison]:
 def check_comparison(seen: Comparison) -> Check:
     """In plain words. That two equal configs differ is a problem: nothing here can be believed."""
     name = f"self-test, {seen.clock}"
-    apart = f"two identical configs read {abs(seen.ratio - 1):.1%} apart"
+    apart = f"two identical configs differ by {abs(seen.ratio - 1):.1%}"
     if seen.low is None or seen.high is None:
-        found, advice = f"{apart} in a single pair: nothing can be told", "give it more --seconds"
+        found, advice = f"{apart} in a single pair, too few to judge", "give it more --seconds"
         return Check(name=name, state="warning", found=found, advice=advice)
     found = (
         f"{apart} (95% interval {seen.low - 1:+.1%} to {seen.high - 1:+.1%}) "
@@ -60,17 +60,17 @@ def check_comparison(seen: Comparison) -> Check:
     )
     effect = f"{MIN_EFFECT:.0%}"
     if seen.verdict == "equivalent":
-        return Check(name=name, found=f"{found}differences of {effect} can be told here")
+        return Check(name=name, found=f"{found}differences of {effect} can be detected here")
     if seen.verdict == "inconclusive":
-        found += f"differences of {effect} could not be told from chance"
-        advice = "end other programs on this machine and run this again; as it is, a sweep needs "
+        found += f"differences of {effect} cannot be detected here"
+        advice = "end other programs on this machine and run this again; otherwise a sweep needs "
         needed = _pairs_needed(seen.pairs, seen.low, seen.high)
         advice += f"about `replicates: {needed}`" if needed <= MANY else f"over {MANY} replicates"
         return Check(name=name, state="warning", found=found, advice=advice)
-    found += "more than chance, where nothing differs"
+    found += "more than chance, although nothing differs"
     advice = (
         "find what changes from process to process (other programs, clocks, memory that runs out) "
-        "and run this again; believe no verdict of this machine before"
+        "and run this again; until then trust no verdict of this machine"
     )
     return Check(name=name, state="problem", found=found, advice=advice)
 

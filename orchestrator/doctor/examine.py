@@ -86,7 +86,7 @@ def _torch(machine: Survey | ServerError) -> Check:
         name="torch",
         state="problem",
         found=str(machine),
-        advice="see that `python -c 'import torch; torch.zeros(1)'` works in this environment",
+        advice="check that `python -c 'import torch; torch.zeros(1)'` works in this environment",
     )
 
 
@@ -97,6 +97,6 @@ def _ray(probe: Callable[[], float] | None) -> Check:
     try:
         seconds = probe()
     except LocalRayError as error:
-        advice = "see that a firewall leaves 127.0.0.1 alone and that TMPDIR has room, then again"
+        advice = "check that no firewall blocks 127.0.0.1 and that TMPDIR has room, then try again"
         return Check(name="Ray", state="problem", found=f"{installed}: {error}", advice=advice)
     return Check(name="Ray", found=f"{installed}; started, ran a task and ended in {seconds:.1f} s")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
 from cudnn_sweep.workloads.cells.measurement import GpuTelemetry
@@ -32,7 +33,7 @@ def _cuda(machine: Survey) -> Check:
     where, models = machine.environment, sorted(set(machine.gpus))
     if len(models) > 1:
         found = f"GPUs of several models: {', '.join(models)}"
-        advice = "choose those of one model by CUDA_VISIBLE_DEVICES"
+        advice = "select one model with CUDA_VISIBLE_DEVICES"
         return Check(name="CUDA", state="problem", found=found, advice=advice)
     if machine.gpus:
         return Check(name="CUDA", found=f"{where.cuda}, {len(machine.gpus)} × {models[0]}")
@@ -46,7 +47,7 @@ def _no_cuda(machine: Survey) -> Check:
     return Check(
         name="CUDA",
         state="warning",
-        found=f"no CUDA: flags have no effect here; {found}",
+        found=f"no CUDA: settings have no effect here; {found}",
         advice=advice,
     )
 
@@ -55,14 +56,13 @@ def _cudnn(version: int | None) -> Check:
     if version is None:
         found, advice = "torch is built without cuDNN", "install a torch that has it (pytorch.org)"
         return Check(name="cuDNN", state="problem", found=found, advice=advice)
-    major, rest = divmod(version, 10_000 if version >= 90_000 else 1000)  # since version 9
-    return Check(name="cuDNN", found=f"{major}.{rest // 100}.{rest % 100}")
+    return Check(name="cuDNN", found=cudnn_version(version))
 
 
 def _driver(version: str | None) -> Check:
     if version is not None:
         return Check(name="driver", found=version)
-    advice = "install nvidia-smi's library (libnvidia-ml.so.1): results do not tell drivers apart"
+    advice = "install nvidia-smi's library (libnvidia-ml.so.1): without it, results do not record the driver"
     return Check(name="driver", state="warning", found="unknown without NVML", advice=advice)
 
 
@@ -77,10 +77,10 @@ def _monitor(source: MonitorKind, readings: list[GpuTelemetry], gpus: int) -> Ch
     silent = sum(reading.telemetry is None for reading in readings)
     if source != "nvml":
         found = f"not asked: telemetry is {source}"
-        advice = "leave it at nvml: nothing else knows of real clocks and of other processes"
+        advice = "leave it at nvml: only NVML reports real clocks and other processes"
     elif not gpus:
-        found = "no NVML: there is no GPU whose clocks, power and processes it would tell"
-        advice = "nothing to do without a GPU; the driver of one brings NVML"
+        found = "no NVML, and no GPU whose clocks, power and processes it could report"
+        advice = "nothing to do without a GPU; a GPU driver includes NVML"
     elif silent:
         found = f"does not answer for {silent} of {gpus} GPUs"
         advice = (

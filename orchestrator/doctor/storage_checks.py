@@ -32,7 +32,7 @@ def _results(location: str) -> Check:
         with _made_folders_removed(Path(store.location) if store.folder.is_local else None):
             store.check_writable()
     except StoreError as error:
-        advice = "name another place by --results, or by `results` in the launch file"
+        advice = "choose another location with --results, or with `results` in the launch file"
         return Check(name=name, state="problem", found=str(error), advice=advice)
     if not store.folder.is_local:
         return Check(name=name, found=f"{store.folder.shown()} can be written")

@@ -94,7 +94,7 @@ def try_step(options: TryOptions, console: Console, place: Place) -> int:
     if known.fault is not None:
         raise SpecError(known.fault)
     if known.is_model and options.input is None:
-        raise SpecError(f"{options.workload} is a model: it needs --input, as 32x3x224x224")
+        raise SpecError(f"{options.workload} is a model: it needs --input, such as 32x3x224x224")
     plan = plan_of(SUITE, suite, machine)
     request = SweepRequest(
         options=LaunchOptions(file=None, selection=SweepSelection(new=True)),
@@ -176,14 +176,14 @@ def _verdict_sentence(
             f"Leave benchmark off: with it {verdict.candidate_failed} processes of {step} failed."
         )
     if verdict.ratio is None:
-        return f"{step}: no pair of processes was measured to its end."
+        return f"{step}: no pair of processes was measured completely."
     times = f"{ratio_text(verdict)} times the time, {_ms(verdict.baseline_ms)} → "
     figures = f"{times}{_ms(verdict.candidate_ms)} ms"
     match verdict.wall_verdict:
         case "helps":
             after = payback_text(payback, wide=False)
             if after and after != "?":
-                after = f"; with an empty compute cache it pays back after {after} iterations"
+                after = f"; with an empty compute cache it breaks even after {after} iterations"
             return f"Turn benchmark on: {step} takes {figures}{after}."
         case "hurts":
             return f"Leave benchmark off: with it {step} takes {figures}."

@@ -45,7 +45,7 @@ def _holder(name: str) -> str:
             asking.connect(_address(name))
             peer = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
         except OSError:
-            return "by a launch that has just begun"
+            return "a launch that has just begun"
     pid, uid, _ = PEER.unpack(peer)
     return f"process {pid} of {_user(uid)} on {socket.gethostname()}"
 

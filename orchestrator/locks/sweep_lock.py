@@ -97,4 +97,4 @@ def _describe(holder: Path) -> str:
         found = json.loads(holder.read_text())
         return f"process {found['pid']} on {found['host']}, since {found['since']}"
     except (OSError, ValueError, KeyError):
-        return "by a launch that has just begun"
+        return "a launch that has just begun"

@@ -32,7 +32,7 @@ def tell_news(asked: NightRequest, outcome: NightOutcome, console: Console) -> N
     if is_news and asked.keys.webhook is not None:
         untold = asked.no_webhook or _told(asked, news_of(outcome, fresh, _where(asked)))
         if untold is not None:
-            warn(console, f"warning: nobody was told: {untold}")
+            warn(console, f"warning: no notification was sent: {untold}")
             fresh = []
     diary.write_sent_alerts([*kept, *map(as_sent_alert, fresh)])
 

@@ -33,7 +33,7 @@ def repeats_of(store: Store, whole: Plan, choice: SweepChoice) -> Plan:
 def repeats_text(plan: Plan) -> str:
     """How many blocks run again, in words for the user; empty for a plan of no repeats."""
     blocks = {trial.block for trial in plan.trials if trial.repeats_block is not None}
-    return f"split blocks run again whole: {len(blocks)}" if blocks else ""
+    return f"split blocks that are repeated as a whole: {len(blocks)}" if blocks else ""
 
 
 def _repeat(whole: Plan, trials: list[Trial], number: int) -> list[Trial]:

@@ -122,14 +122,14 @@ def choose_sweep(
         state for state in earlier if selection.retry_failed or _lacks(store, state, chosen)
     ]
     if selection.new:
-        return _new(chosen, selection, "a new sweep, as asked")
+        return _new(chosen, selection, "a new sweep, as requested")
     if not unfinished:
-        last = f"{earlier[0].sweep_id} is complete" if earlier else "none of this plan is here yet"
+        last = f"{earlier[0].sweep_id} is complete" if earlier else "no earlier sweep of this plan"
         return _new(chosen, selection, f"a new sweep: {last}")
     state = unfinished[0]
     difference = _difference(state, here)
     if not difference and state.shards:
-        difference = f"runs in shards: --sweep-id {state.sweep_id} goes on with it"
+        difference = f"runs in shards: --sweep-id {state.sweep_id} resumes it"
     if difference:
         return _new(
             chosen, selection, f"a new sweep: {state.sweep_id} is unfinished, but {difference}"
@@ -148,12 +148,10 @@ def _named(
     same_plan = found[0].plan_hash in (whole.plan_hash, chosen.plan_hash)
     there = store.stored_trials(sweep_id).keys()
     if not same_plan and not {trial.trial_id for trial in chosen.trials} <= there:
-        raise SpecError(
-            f"--resume {sweep_id}: that sweep ran another plan than this launch file gives"
-        )
+        raise SpecError(f"--resume {sweep_id}: that sweep has another plan than this launch file")
     difference = _difference(found[0], here)
     if difference:
-        raise SpecError(f"--resume {sweep_id}: {difference}; --new opens another sweep")
+        raise SpecError(f"--resume {sweep_id}: {difference}; --new starts another sweep")
     return _resumed(store, found[0], chosen, selection)
 
 
@@ -163,19 +161,19 @@ def _shared(
     """Whichever shard comes first opens it."""
     states = sweep_states(store.stored_trials(sweep_id).values())
     if not states:
-        return _new(chosen, selection, "a new sweep, named so")
+        return _new(chosen, selection, "a new sweep with this name")
     (state,), asked = states, f"--sweep-id {sweep_id}"
     if state.plan_hash != chosen.plan_hash:
         raise SpecError(
-            f"{asked}: that sweep runs another plan; suite, --only and GPU model must be those of "
-            "its other launches"
+            f"{asked}: that sweep has another plan; suite, --only and GPU model must be the same "
+            "in all its launches"
         )
     if selection.shard is not None and state.shards - {selection.shard.of}:
         others = " and ".join(map(str, sorted(state.shards)))
         raise SpecError(f"--shard {selection.shard}: {sweep_id} is split into {others} shards")
     difference = _difference(state, here)
     if difference:
-        raise SpecError(f"{asked}: {difference}; another id opens another sweep")
+        raise SpecError(f"{asked}: {difference}; choose another id")
     return _resumed(store, state, chosen, selection)
 
 
@@ -198,7 +196,7 @@ def _resumed(store: Store, state: SweepState, plan: Plan, selection: SweepSelect
     own = selection.part(plan)
     stored = store.stored_trials(state.sweep_id)
     done = {key for key, trial in stored.items() if _counts(trial, selection)}
-    there = f"{state.recorded} of {state.plan_trials} trials are there"
+    there = f"{state.recorded} of {state.plan_trials} trials are recorded"
     return SweepChoice(
         sweep_id=state.sweep_id,
         reason=f"resuming {state.sweep_id}: {there}" + _which_part(selection, plan, own),

@@ -102,14 +102,14 @@ class ForkServer:
         except ValidationError:
             self.close()
             raise ServerError(
-                f"{self._name} begins with {line[:80]!r}: its cudnn-sweep is another version, too "
-                "far from this one; install a nearer one there"
+                f"{self._name} begins with {line[:80]!r}: its version of cudnn-sweep differs too much "
+                "from this one; install a closer version there"
             ) from None
         if greeting.protocol != PROTOCOL:
             self.close()
             raise ServerError(
                 f"{self._name} speaks protocol {greeting.protocol} (cudnn-sweep {greeting.version}), "
-                f"allowed is {PROTOCOL}, that of cudnn-sweep {our_version()}: install a nearer "
+                f"allowed is {PROTOCOL}, that of cudnn-sweep {our_version()}: install a closer "
                 "version there"
             )
 
@@ -149,7 +149,7 @@ class ForkServer:
                 raise ServerError(f"{self._name} died, exit code {self._process.wait()}")
             word, other, rest = parts_of(answer)
             if word == REFUSED:
-                raise ServerError(f"{self._name} cannot do what is asked: {rest.decode()}")
+                raise ServerError(f"{self._name} cannot do what is requested: {rest.decode()}")
             self._heard[other].append(self._understand(word, rest))
         heard = self._heard[number].popleft()
         if isinstance(heard, Outcome):
@@ -160,7 +160,9 @@ class ForkServer:
         try:
             return (WHAT_WAS_SAID if word == SAID else OUTCOME).validate_json(rest)
         except ValidationError as error:
-            raise ServerError(f"{self._name} says what this one cannot read: {error}") from error
+            raise ServerError(
+                f"{self._name} sent a message that this one cannot read: {error}"
+            ) from error
 
     def close(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None

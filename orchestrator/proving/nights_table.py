@@ -22,9 +22,9 @@ from cudnn_sweep.analysis.proving.realities import (
 from cudnn_sweep.analysis.proving.simulation import Share
 
 LEGEND = """\
-A step of 5% where nothing else is said; what is found in percent.
-false: alerts a series where nothing changes, over all nights; drift: before it begins, and then of
-it those found."""
+Steps are 5% unless stated otherwise. Found: in percent.
+false: alerts per series if nothing changes, over all nights; drift: false alerts before it begins, then
+the drifts found."""
 SIDE_BY_SIDE = ("2%", "heavy_tails", "spikes", "drift")
 RULE_HEADS = ("false", *(f"in {nights}" for nights in WAITS))
 
@@ -44,7 +44,7 @@ def in_words(every: Sequence[NightFigures]) -> str:
     if missing:
         return f"Missed: {missing}."
     return (
-        f"Software changed, at 2% noise: at most {MOST_FALSE:g} false alerts a series and at least "
+        f"Software changed, at 2% noise: at most {MOST_FALSE:g} false alerts per series and at least "
         f"{LEAST_FOUND:.0%} of steps found, in all {len(held)} divisions of the noise."
     )
 
@@ -126,7 +126,7 @@ def _target(held: Reality) -> str:
         return "1, stays"
     if held.comes_again:
         return "again"
-    return "-" if held.most_findings is None else f"{held.most_findings} a night"
+    return "-" if held.most_findings is None else f"{held.most_findings} per night"
 
 
 def _reality_row(each: RealityFigures) -> list[str]:

@@ -12,16 +12,16 @@ from cudnn_sweep.analysis.proving.simulation import (
 
 LEGEND = """\
 In percent, ± one Monte-Carlo standard error. none, 3%, 5%, 8%: cells with that true effect. found:
-called helps or hurts; alone: each cell asked alone, without Benjamini and Hochberg; at 0: alone, with
+verdict helps or hurts; alone: each cell tested alone, without Benjamini and Hochberg; at 0: alone, with
 a minimum effect of 0."""
 
 HELD_TO_TARGETS = {
     "coverage": ("ratio in", "interval"),
-    "break_even_coverage": ("payback in", "interval"),
+    "break_even_coverage": ("break-even", "in interval"),
     "null_found": ("none:", "found"),
     "null_found_alone": ("none:", "alone"),
     "null_found_at_zero": ("none:", "at 0"),
-    "null_break_even": ("none:", "pays back"),
+    "null_break_even": ("none:", "break-even"),
     "least_found_alone": ("3%:", "alone"),
     "least_equivalent": ("3%:", "equivalent"),
     "found_wrongly": ("found", "wrongly"),
@@ -32,13 +32,13 @@ OTHERS = {
     "found_8": ("8%:", "found"),
 }
 EMPTY_CACHES = f"""\
-Payback with CUDA's compute cache empty: intervals that hold the true break-even (target: at least
+Break-even with an empty compute cache: intervals that contain the true break-even point (target: at least
 {EMPTY_TARGET:.0%}), by the scatter of cold costs between processes and the blocks that met an empty cache.
-From one such block there is no interval."""
+A single such block gives no interval."""
 UNTIL = """\
-Until decided: cells are looked at after {looks} blocks, and stop when decided or out of reach. Each
-look spends an equal share of the error. fewer: times fewer blocks than the most (target: at least {fewer:.0f});
-{cells} cells a line."""
+Until decided: cells are examined after {looks} blocks and stop when decided or out of reach. Each
+look spends an equal share of the error. fewer: how many times fewer blocks than the most (target: at least {fewer:.0f});
+{cells} cells per line."""
 FEW = 20  # cells of which no share is told
 Columns = dict[str, tuple[str, str]]
 
@@ -77,7 +77,7 @@ def in_words(every: Sequence[Figures], empty: Sequence[EmptyCaches]) -> str:
     missing = "; ".join(misses)
     told = f"Missed: {missing}." if missing else f"Every target is met in these {len(held)} sweeps."
     beyond = sorted({figures.noise.name for figures in every if not figures.is_promised})
-    return f"{told} Not among them, since nothing is promised there: {', '.join(beyond)}."
+    return f"{told} Nothing is promised for: {', '.join(beyond)}."
 
 
 def _missed_payback(row: EmptyCaches) -> str:

@@ -165,7 +165,7 @@ class BroughtUpCluster(RunningCluster):
 
     def _show_start(self, console: Console) -> None:
         difference = self._secured().difference
-        say(console, difference or "The file asks for tokens itself: it is launched as it is.")
+        say(console, difference or "The file already asks for tokens: it is launched as it is.")
 
     def _end_where_open(self, console: Console) -> None:
         """Whatever its start commands hold: one that needs no token does not stay. Raises ClusterError."""
@@ -174,7 +174,7 @@ class BroughtUpCluster(RunningCluster):
             Jobs(here, self.known.token)  # it is up, or this says why not
             if not answers_anybody(here):
                 return
-        console.print("It asks for no token: it is taken down.", highlight=False)
+        console.print("It asks for no token, so it is taken down.", highlight=False)
         take_down(path)
         raise ClusterError(
             f"the cluster {self.known.name} came up, answered without a token and was taken down: anybody "
@@ -209,8 +209,8 @@ def _tell_where(console: Console, request: SweepRequest, job_id: str) -> None:
     if not Location(request.results).is_url:
         say(
             console,
-            f"Results lie in ~/{HEAD_FOLDER}/{request.results} on the head and go with its disk; whoever "
-            f"follows gets copies in {request.results}.",
+            f"Results are in ~/{HEAD_FOLDER}/{request.results} on the head and are lost with its disk. While you "
+            f"follow, they are copied to {request.results}.",
         )
 
 
@@ -218,6 +218,6 @@ def _tell_how_to_come_back(console: Console, options: LaunchOptions) -> None:
     file = shlex.quote(str(options.file))
     say(
         console,
-        f"\nThe sweep goes on. Come back:  sweep attach {file}\n"
-        f"Look at it:  sweep status {file}\nEnd it:  sweep stop {file}",
+        f"\nThe sweep continues. Follow it:  sweep attach {file}\n"
+        f"See its progress:  sweep status {file}\nStop it:  sweep stop {file}",
     )

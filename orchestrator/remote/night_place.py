@@ -119,7 +119,10 @@ class NightByJobs(NightOnCluster):
                 f"a night of this launch file is in progress: {job.sweep_id}, as job {job.job_id} of "
                 f"{jobs.url}; `sweep stop` ends the one sent last"
             )
-        say(self._console, f"Sweep {job.sweep_id} goes on there, as job {job.job_id}: following it")
+        say(
+            self._console,
+            f"Sweep {job.sweep_id} is still running there, as job {job.job_id}: following it",
+        )
         self._follow(jobs, job)
 
     def _do(self, job: SurveyJob | SessionJob) -> JobReport:
@@ -136,7 +139,7 @@ class NightByJobs(NightOnCluster):
             if job.sweep_id:
                 say(
                     self._console,
-                    f"\nSweep {job.sweep_id} goes on there: this night, started again, follows it",
+                    f"\nSweep {job.sweep_id} continues there. To follow it, start this night again",
                 )
             raise
         self._over.add(job.job_id)

@@ -31,7 +31,7 @@ def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
     while (there := sum(node["Alive"] for node in ray.nodes())) <= workers:
         if monotonic() > ends:
             say(
-                f"{there} of {workers + 1} nodes came up in {NODES_S / 60:.0f} minutes: going on with them"
+                f"{there} of {workers + 1} nodes came up in {NODES_S / 60:.0f} minutes: continuing with these"
             )
             return
         if there != told:
@@ -161,7 +161,7 @@ def still_there(nodes: Sequence[Node]) -> list[Node]:
     found = [node for node in nodes if node.node_id in alive]
     if not found:
         gone = ", ".join(node.address for node in nodes)
-        raise SpecError(f"none of the nodes that were looked at is there any more: {gone}")
+        raise SpecError(f"none of the nodes that were checked is there any more: {gone}")
     return found
 
 

@@ -24,7 +24,7 @@ ANY_MODEL = "of each model"
 def refuse_to_try_cells(request: SweepRequest) -> None:
     if request.options.try_cells:
         raise SpecError(
-            "--try: cells are tried on this machine alone; the launch file names a cluster"
+            "--try: cells are tried only on this machine, but the launch file names a cluster"
         )
 
 

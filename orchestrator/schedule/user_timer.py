@@ -10,7 +10,7 @@ from cudnn_sweep.orchestrator.schedule.entry import Entry, key_of
 from cudnn_sweep.orchestrator.schedule.scheduler import Scheduled, ask, order
 
 NOT_IN_A_PROGRAM = set("'\"\\")  # systemd refuses them, quoted or not
-WRITTEN_BY = "# By `sweep schedule install`; `sweep schedule remove` takes it away."
+WRITTEN_BY = "# Written by `sweep schedule install`; `sweep schedule remove` removes it."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +69,7 @@ class UserTimer:
         answer = ask("loginctl", "show-user", "--property=Linger", "--value", str(os.getuid()))
         if answer.code == 0 and answer.text.strip() == "yes":
             return None
-        return "when you log out your timers end; to let them go on: loginctl enable-linger"
+        return "when you log out your timers end; to keep them running: loginctl enable-linger"
 
     @property
     def _variables(self) -> Path:

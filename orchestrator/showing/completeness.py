@@ -14,8 +14,8 @@ def shard_lines(choice: SweepChoice, there: Collection[StoredTrial]) -> Iterator
     recorded = sum(trial.trial_id in own for trial in there)
     yield (
         f"Shard {choice.shard}: {recorded} of its {len(own)} trials recorded; "
-        f"{choice.plan_trials - len(own)} belong to other shards, of which "
-        f"{len(there) - recorded} are here."
+        f"{choice.plan_trials - len(own)} belong to other shards; "
+        f"{len(there) - recorded} of these are here."
     )
 
 
@@ -26,5 +26,5 @@ def split_lines(stored: Collection[StoredTrial]) -> Iterator[str]:
     mended = sum(block.mended for block in blocks.split)
     yield (
         f"Split over GPUs or launches: {len(blocks.split)} of {blocks.begun} blocks "
-        f"({len(blocks.split) / blocks.begun:.1%}); {mended} of them ran again whole."
+        f"({len(blocks.split) / blocks.begun:.1%}); {mended} of them were repeated as a whole."
     )

@@ -192,7 +192,7 @@ class Clock:
         now = monotonic()
         if self._first is None and (progress.slots or progress.recorded):
             self._first = now, progress.recorded
-        text = f"{_clock(now - self._began)} gone"
+        text = f"{_clock(now - self._began)} elapsed"
         if self._first is not None and progress.recorded > self._first[1]:
             pace = (now - self._first[0]) / (progress.recorded - self._first[1])
             text += f", {self._about} {_clock(pace * (self._total - progress.recorded))} to go"

@@ -51,7 +51,10 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
     )
     if plan.looks:
         looks = ", ".join(map(str, plan.looks))
-        say(console, f"Each cell is looked at after {looks} blocks, and gets no more once decided.")
+        say(
+            console,
+            f"Each cell is examined after {looks} blocks and gets no more once it is decided.",
+        )
 
 
 def print_part(
@@ -73,9 +76,13 @@ def print_stopped(console: Console, location: str, progress: Progress) -> None:
     for folder, count in progress.kept_in.items():
         say(
             console,
-            f"{count} finished trials are kept in {folder}: copy what is in it into the results "
+            f"{count} finished trials are kept in {folder}: copy its content into the results "
             f"({location}) and launch again.",
         )
     lost = progress.held - sum(progress.kept_in.values())
     if lost:
-        say(console, f"{lost} finished trials found room nowhere and are lost.", "bold red")
+        say(
+            console,
+            f"{lost} finished trials could not be stored anywhere and are lost.",
+            "bold red",
+        )

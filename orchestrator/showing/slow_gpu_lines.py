@@ -7,8 +7,8 @@ from cudnn_sweep.analysis.answering.slow_gpus import GpuSpeed, gpu_speeds
 from cudnn_sweep.analysis.storing.store import Store
 
 ADVICE = (
-    "see its clocks, power limit, temperature and memory errors (nvidia-smi -q -i UUID); until it is "
-    "mended leave it out by CUDA_VISIBLE_DEVICES, or a cluster's node with it"
+    "check its clocks, power limit, temperature and memory errors (nvidia-smi -q -i UUID); until it is "
+    "repaired, exclude it with CUDA_VISIBLE_DEVICES, or exclude its node from the cluster"
 )
 
 
@@ -49,8 +49,8 @@ def _at_odds(speeds: list[GpuSpeed]) -> str:
     slowest, fastest = speeds[0], speeds[-1]
     return (
         f"The {len(speeds)} {slowest.gpu} differ by {1 - slowest.speed / fastest.speed:.1%} in "
-        f"{slowest.measure}, from {_told(slowest)} to {_told(fastest)}; which is at fault cannot be said "
-        f"of so few: compare them with others, or on each of them {ADVICE}"
+        f"{slowest.measure}, from {_told(slowest)} to {_told(fastest)}; with so few GPUs it is unclear "
+        f"which one is at fault: compare them with others, or for each of them {ADVICE}"
     )
 
 

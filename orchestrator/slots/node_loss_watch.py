@@ -41,6 +41,6 @@ class NodeLossWatch:
     def _told(self) -> str:
         return (
             f"for {self._patience_s / 60:g} minutes Ray has had none of the sweep's nodes: "
-            f"{', '.join(self._nodes.values())}; one that starts again is a new one to it: launch again to "
-            "go on with those that are there"
+            f"{', '.join(self._nodes.values())}; a node that starts again counts as a new one: launch again to "
+            "resume with the nodes that are up"
         )

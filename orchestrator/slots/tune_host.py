@@ -45,7 +45,7 @@ QUIET = {
 
 ANSWER_S = 10.0  # the recorder answers at once while it lives
 OWN_GONE_S = 10.0  # on one machine no cable brings a node back
-AGAIN = ", and with it what was not recorded yet: launch again to go on"
+AGAIN = ", and with it what was not recorded yet: launch again to resume"
 
 SlotMaker = Callable[[Session, str], Slot]
 

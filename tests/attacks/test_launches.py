@@ -304,7 +304,7 @@ def test_launch_that_lost_a_part_of_its_ray_ends_or_goes_on(
             took_s = time.monotonic() - began
             said = launch.said()
             assert not left_behind(launch)
-        assert code == 0 or "launch again to go on" in said, said
+        assert code == 0 or "launch again to resume" in said, said
         print(f"{lost}: exit code {code} after {took_s:.1f} s")
         finish(folder)
         check_stored(folder)

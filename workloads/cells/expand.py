@@ -103,7 +103,7 @@ def _combinations(
     ):
         known = _usable(facts[workload])
         if known.regime_parameters is not None:
-            raise WorkloadError(f"workload {workload} is a regime: it stands under `regime`")
+            raise WorkloadError(f"workload {workload} is a regime: write it under `regime`")
         shape = _input_shape(workload, known, problem, given, size)
         way = _direction(workload, known, direction)
         rule = _suiting_regime(workload, known, regime, shape, problem, facts)
@@ -296,7 +296,7 @@ def _own_rule(name: str, numbers: dict[str, float], known: WorkloadFacts) -> _Ru
     """Of the user's own. Raises WorkloadError for parameters that it does not take."""
     wanted = known.regime_parameters
     if wanted is None:
-        raise WorkloadError(f"regime {name} is no regime: it stands under `workload`")
+        raise WorkloadError(f"regime {name} is no regime: write it under `workload`")
     for parameter, value in numbers.items():
         if parameter not in wanted:
             allowed = ", ".join(wanted) or "it takes none"

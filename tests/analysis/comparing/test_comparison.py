@@ -236,11 +236,11 @@ def test_without_a_version_between_it_says_so() -> None:
     assert line is not None and "no version between them is known" in line
 
 
-def test_of_several_parts_some_are_held_still() -> None:
+def test_of_several_parts_some_stay_unchanged() -> None:
     line = next_to_try(GOOD, BAD, [GOOD, BAD], [])
     assert line == (
-        "torch, cudnn, driver differ. Try torch 2.12.0, cudnn 91900 with driver 570.1 held still: "
-        "that tells which of them it is."
+        "torch, cudnn, driver differ. Try torch 2.12.0, cudnn 91900 with driver 570.1 unchanged, "
+        "to see which of them it is."
     )
 
 

@@ -182,8 +182,8 @@ def test_several_mistakes_are_several_lines_in_the_order_of_the_file(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("count: 1\nmode: slow\ncount: 2", "3: count: stands here twice, first in line 1"),
-        ("pairs: {a: {low: 1, low: 2}}", "1: pairs.a.low: stands here twice"),
+        ("count: 1\nmode: slow\ncount: 2", "3: count: occurs twice, first in line 1"),
+        ("pairs: {a: {low: 1, low: 2}}", "1: pairs.a.low: occurs twice"),
         ("version: !!python/object:os.system x", "found the tag `!!python/object:os.system`"),
         ("version: !mine x", "found the tag `!mine`"),
         ("? [1, 2]\n: 3", "found a list or a mapping as a key"),

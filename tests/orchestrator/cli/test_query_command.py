@@ -100,7 +100,7 @@ def test_a_terminal_shows_the_marked_columns_a_row_on_a_line() -> None:
     stem = next(row for row in rows if row.startswith("tutorials/r3d18_stem forward_backward"))
     assert "0.344 (0.342–0.346)" in stem
     whole = _query("helps_or_hurts", quick, "--format", "csv").stdout.splitlines()[0].split(",")
-    assert f"{len(whole)} columns: --all-columns" in found.stderr
+    assert f"--all-columns shows all {len(whole)} columns" in found.stderr
     assert "wall_statistical_verdict" in _query("helps_or_hurts", quick, "--all-columns").stdout
 
 
@@ -199,7 +199,7 @@ def test_damaged_files_are_named(results: Path) -> None:
         (["nope"], "there is no question 'nope'; the questions: "),
         (["nope.sql"], "cannot read nope.sql"),
         (["sweeps", "--x", "1"], "sweeps has no parameter 'x'; its parameters: none"),
-        (["failures", "--sweep-id"], "option --sweep-id lacks its value"),
+        (["failures", "--sweep-id"], "option --sweep-id needs a value"),
         (["failures", "stray"], "found 'stray' after the question"),
         (["helps_or_hurts", "--iterations", "x"], "iterations: found 'x', allowed is BIGINT"),
         (["drop view records"], "found DROP; allowed is one SELECT"),

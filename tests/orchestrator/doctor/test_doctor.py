@@ -107,7 +107,7 @@ def test_output_says_what_was_found_and_what_to_do(tmp_path: Path) -> None:
         tmp_path, "--quick", "--telemetry", "fake_shared", "--results", "file/results"
     )
     assert done.returncode == 1
-    assert "warning  CUDA               no CUDA: flags have no effect here" in done.stdout
+    assert "warning  CUDA               no CUDA: settings have no effect here" in done.stdout
     assert "warning  GPU 0 users        other processes that work on it: 1" in done.stdout
     assert "→ end the other process" in done.stdout
     assert "problem  results            results cannot be stored in" in done.stdout
@@ -214,8 +214,8 @@ def test_a_full_disk_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             ),
             "ok",
             (
-                "two identical configs read 0.4% apart (95% interval -0.3% to +1.1%) over 9 pairs: "
-                "differences of 3% can be told here"
+                "two identical configs differ by 0.4% (95% interval -0.3% to +1.1%) over 9 pairs: "
+                "differences of 3% can be detected here"
             ),
             "",
         ),
@@ -225,29 +225,29 @@ def test_a_full_disk_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             ),
             "warning",
             (
-                "two identical configs read 2.0% apart (95% interval -5.0% to +1.1%) over 4 pairs: "
-                "differences of 3% could not be told from chance"
+                "two identical configs differ by 2.0% (95% interval -5.0% to +1.1%) over 4 pairs: "
+                "differences of 3% cannot be detected here"
             ),
             "about `replicates: 8`",
         ),
         (
             Comparison(clock="wall", pairs=9, ratio=1.2, low=0.7, high=2.0, verdict="inconclusive"),
             "warning",
-            "differences of 3% could not be told from chance",
+            "differences of 3% cannot be detected here",
             "over 100 replicates",
         ),
         (
             Comparison(clock="wall", pairs=9, ratio=1.1, low=1.08, high=1.12, verdict="hurts"),
             "problem",
-            "more than chance, where nothing differs",
-            "believe no verdict",
+            "more than chance, although nothing differs",
+            "trust no verdict",
         ),
         (
             Comparison(
                 clock="wall", pairs=1, ratio=1.1, low=None, high=None, verdict="inconclusive"
             ),
             "warning",
-            "two identical configs read 10.0% apart in a single pair: nothing can be told",
+            "two identical configs differ by 10.0% in a single pair, too few to judge",
             "--seconds",
         ),
     ],

@@ -204,7 +204,7 @@ def test_an_interrupt_keeps_what_is_recorded_and_leaves_no_process(
             launch.send_signal(number)
         output, _ = launch.communicate()
     assert launch.returncode == code, output
-    assert "launch again to go on" in output
+    assert "launch again to resume" in output
     assert "logging.cc" not in output and "nanobind" not in output
     ((_, trials),) = stored(tmp_path).items()
     assert 0 < len(trials) < 13
@@ -258,12 +258,12 @@ MISTAKES = {
         "metadata: {sweep: {address: '127.0.0.1:1'}}",
         "--json: the launch file names a cluster",
     ),
-    "json of a plan": (["--json", "--dry-run"], "", "--json goes without --dry-run"),
+    "json of a plan": (["--json", "--dry-run"], "", "--json cannot be combined with --dry-run"),
     "only": (["--only", "workload"], "", "FIELD=VALUE"),
     "shard": (["--shard", "3/2", "--sweep-id", "june"], "", "--shard: found '3/2', allowed: I/N"),
     "no sweep": (["--shard", "1/2"], "", "--shard needs --sweep-id ID"),
-    "resume and new": (["--resume", "a", "--new"], "", "--resume and --new exclude each other"),
-    "new and id": (["--new", "--sweep-id", "a"], "", "--new and --sweep-id exclude each other"),
+    "resume and new": (["--resume", "a", "--new"], "", "--resume and --new cannot be combined"),
+    "new and id": (["--new", "--sweep-id", "a"], "", "--new and --sweep-id cannot be combined"),
     "sweep id": (["--sweep-id", "a/b"], "", "'a/b' cannot name a file"),
 }
 

@@ -171,5 +171,5 @@ def _cut_after_the_first_record(store: Store) -> int:
         time.sleep(0.2)
     launch.send_signal(signal.SIGINT)
     output, _ = launch.communicate()
-    assert f"Sweep night-{TONIGHT}-lab goes on there" in output
+    assert f"Sweep night-{TONIGHT}-lab continues there" in output
     return launch.returncode

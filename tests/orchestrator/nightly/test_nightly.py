@@ -127,7 +127,7 @@ def test_a_webhook_that_is_not_found_costs_no_night(here: Path, night: RunNight)
     assert outcome(here, 1).recorded_trials == outcome(here, 1).planned_trials
     not_set = "metadata.sweep.nightly.webhook.url_env: HOOK is not set in the environment"
     assert said.getvalue().count(f"warning: nobody will be told: {not_set}") == 2
-    assert said.getvalue().count(f"warning: nobody was told: {not_set}") == 1
+    assert said.getvalue().count(f"warning: no notification was sent: {not_set}") == 1
     assert json.loads((here / "results/nightly/lab/told.json").read_text()) == [], "to be told yet"
     assert "HOOK" in (check(file) or "")
 
@@ -183,7 +183,7 @@ def test_a_night_ended_by_sigterm_lets_go_and_goes_on_where_it_was(
         begun.send_signal(signal.SIGTERM)
         said, _ = begun.communicate()
     assert begun.returncode == 143, said
-    assert "launch again to go on" in said
+    assert "launch again to resume" in said
     assert not list(here.glob("results/.*.holder"))
     (sweep_id,) = open_store("results").sweep_ids()
     before = open_store("results").stored_trials(sweep_id)

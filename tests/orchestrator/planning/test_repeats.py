@@ -108,7 +108,7 @@ def test_repeated_block_pairs_once_and_nothing_is_lost(
     ours = launch()
     split(ours, plan, 1)
     assert list(split_lines(store.stored_trials(ours.choice.sweep_id).values())) == [
-        "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them ran again whole."
+        "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them were repeated as a whole."
     ]
     ours.ran(ours.repeats().trials)
     stored = store.stored_trials(ours.choice.sweep_id)
@@ -118,7 +118,7 @@ def test_repeated_block_pairs_once_and_nothing_is_lost(
     assert not ours.repeats().trials
     (state,) = store.sweeps()
     assert (state.recorded, state.finished) == (len(plan.trials), True)
-    assert "1 of 3 blocks (33.3%); 1 of them ran again" in next(split_lines(stored.values()))
+    assert "1 of 3 blocks (33.3%); 1 of them were repeated" in next(split_lines(stored.values()))
     assert "is complete" in launch().choice.reason
 
 

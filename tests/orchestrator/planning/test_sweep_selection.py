@@ -71,7 +71,7 @@ def test_first_launch_opens_a_sweep(store: Store, plan: Plan) -> None:
     choice = choose(store, plan)
     assert not choice.resumed
     assert choice.todo == plan
-    assert "none of this plan is here yet" in choice.reason
+    assert "no earlier sweep of this plan" in choice.reason
 
 
 def test_unfinished_sweep_goes_on_with_what_it_lacks(store: Store, plan: Plan, put: Put) -> None:
@@ -80,7 +80,7 @@ def test_unfinished_sweep_goes_on_with_what_it_lacks(store: Store, plan: Plan, p
     assert choice.resumed and choice.sweep_id == "earlier"
     assert choice.todo.trials == plan.trials[3:]
     assert choice.plan_trials == len(plan.trials)
-    assert "3 of 7 trials are there" in choice.reason
+    assert "3 of 7 trials are recorded" in choice.reason
 
 
 def test_new_is_obeyed(store: Store, plan: Plan, put: Put) -> None:
@@ -138,7 +138,7 @@ def test_sweep_that_cannot_be_resumed_is_named(store: Store, plan: Plan, put: Pu
     put(store, narrow(plan, [("benchmark", "true")]), 1)
     with pytest.raises(SpecError, match="no such sweep; the newest here: earlier"):
         choose(store, plan, resume="latest")
-    with pytest.raises(SpecError, match="ran another plan"):
+    with pytest.raises(SpecError, match="has another plan"):
         choose(store, plan, resume="earlier")
 
 
@@ -180,7 +180,7 @@ def test_shard_that_does_not_fit_its_sweep_is_refused(store: Store, plan: Plan, 
     put(store, plan, 1, sweep_id="shared", shard=read_shard("1/2"))
     with pytest.raises(SpecError, match="--shard 1/3: shared is split into 2 shards"):
         choose(store, plan, sweep_id="shared", shard=read_shard("1/3"))
-    with pytest.raises(SpecError, match="--sweep-id shared: that sweep runs another plan"):
+    with pytest.raises(SpecError, match="--sweep-id shared: that sweep has another plan"):
         part = narrow(plan, [("benchmark", "true")])
         choose(store, plan, part, sweep_id="shared", shard=read_shard("1/2"))
     with pytest.raises(SpecError, match="--sweep-id shared: it ran on other hardware"):

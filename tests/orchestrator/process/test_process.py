@@ -133,7 +133,7 @@ def test_a_regime_of_ones_own_is_run_in_the_trial_alone(
     assert again.reply.measured.workload_hash != measured.workload_hash
     with pytest.raises(WorkloadError, match="unknown parameter 'stp'; allowed: step"):
         plan_of(f"{net}:Joins", **{**asked, "regime": {f"{rules}:Buckets": {"stp": 16}}})
-    with pytest.raises(WorkloadError, match="Joins is no regime: it stands under `workload`"):
+    with pytest.raises(WorkloadError, match="Joins is no regime: write it under `workload`"):
         plan_of(f"{net}:Joins", **{**asked, "regime": f"{net}:Joins"})
 
 

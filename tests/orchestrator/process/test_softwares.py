@@ -193,7 +193,7 @@ def test_a_request_that_says_more_than_the_server_knows_is_refused(
 
     monkeypatch.setattr(client, "REQUEST", Newer())
     request = Request(job=SurveyJob(workloads=[]), timeout_s=100)
-    with pytest.raises(ServerError, match="cannot do what is asked: tomorrow: Unexpected"):
+    with pytest.raises(ServerError, match="cannot do what is requested: tomorrow: Unexpected"):
         server.run(request)
     monkeypatch.undo()
     assert survey(server, []).environment.cpu_cores == len(os.sched_getaffinity(0))

@@ -349,7 +349,7 @@ def test_cluster_is_not_taken_down_before_its_records_are_here(hosts: Hosts) -> 
     home = hosts.every_record()
     results.rename(aside)
     refused = hosts.refused("down --yes")
-    found = re.search(r"(\d+) records lie on the head alone: `sweep pull cluster.yaml`", refused)
+    found = re.search(r"(\d+) records are only on the head: `sweep pull cluster.yaml`", refused)
     assert found, refused
     assert f"{found[1]} new records are in results." in hosts.sweep("pull")
     pulled = hosts.every_record()

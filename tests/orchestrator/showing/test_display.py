@@ -53,5 +53,5 @@ def test_plain_display_prints_failures_at_once_and_progress_in_lines(
     monkeypatch.setattr("cudnn_sweep.orchestrator.showing.display.LINE_S", 0.0)
     display.update(Progress(statuses={"crash": 1, "ok": 4}, failures=[failure]), [])
     line = console.export_text()
-    assert re.match(r"5/7 trials \(1 crash, 4 ok\), 0:\d\d gone", line)
+    assert re.match(r"5/7 trials \(1 crash, 4 ok\), 0:\d\d elapsed", line)
     assert line.count("\n") == 1

@@ -68,7 +68,10 @@ def test_summary_says_which_blocks_no_verdict_rests_on(
         slot = "a" if number else "b"
         store.write(replace(record_of(session, trial, slot=slot), steady_wall_ms=1.0))
     said = "\n".join(summary_of(store, plan, environment).counted())
-    assert "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them ran again whole." in said
+    assert (
+        "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them were repeated as a whole."
+        in said
+    )
     assert "1 blocks that were split over GPUs or interrupted, 0 on a throttled or shared" in said
     assert "1 that lack a trial." in said
 

@@ -326,7 +326,7 @@ def test_launch_whose_recorder_dies_ends_at_once_and_says_so(
     die = threading.Thread(target=kill_after_the_first_record, daemon=True)
     die.start()
     began = time.monotonic()
-    with pytest.raises(UnfinishedError, match="the recorder is gone.*launch again to go on"):
+    with pytest.raises(UnfinishedError, match="the recorder is gone.*launch again to resume"):
         host.run(ray_here, None, fake_slot(trial_s=0.4))
     die.join()
     assert time.monotonic() - began < 60
