@@ -40,6 +40,7 @@ def ray_job(name: str, run: RayJobRun) -> Resource:
             # No word for a shell: KubeRay puts it into a command line of its own.
             "entrypoint": f"sh {FOLDER}/{SCRIPT}",
             "shutdownAfterJobFinishes": True,
+            **({"submitterPodTemplate": {"spec": _submitter(run)}} if run.keys.pod else {}),
             "rayClusterSpec": {
                 "rayVersion": run.ray_version,
                 "authOptions": {"mode": "token"},  # KubeRay makes the token, a Secret of its own
@@ -98,6 +99,18 @@ def _worker(run: RayJobRun) -> Resource:
         "containers": [{"name": "ray-worker", "image": keys.image, "resources": resources}],
         "tolerations": [{"key": NVIDIA, "operator": "Exists", "effect": "NoSchedule"}],
     }
+
+
+def _submitter(run: RayJobRun) -> Resource:
+    """As KubeRay makes it, which would leave the user's keys out: it is a pod of the same image."""
+    limits, requests = {"cpu": "1", "memory": "1Gi"}, {"cpu": "500m", "memory": "200Mi"}
+    container = {
+        "name": "ray-job-submitter",
+        "image": run.keys.image,
+        "resources": {"limits": limits, "requests": requests},
+    }
+    keys = {key: value for key, value in run.keys.pod.items() if key != "containers"}
+    return merged({"restartPolicy": "Never", "containers": [container]}, keys)
 
 
 def _resources(cpus: int, memory_gib: int) -> dict[str, dict[str, str]]:

@@ -104,8 +104,14 @@ def files_of_the_head(resources: Resources, job: dict[str, Any]) -> dict[str, st
 def check_job(job: dict[str, Any]) -> None:
     jsonschema.validate(job, SCHEMA)
     cluster = job["spec"]["rayClusterSpec"]
-    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, **group["template"]}
+    templates = [
+        group["template"] for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])
+    ]
+    templates += (
+        [job["spec"]["submitterPodTemplate"]] if "submitterPodTemplate" in job["spec"] else []
+    )
+    for template in templates:
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, **template}
         kubernetes_validate.validate(pod, KUBERNETES, strict=True)
 
 
@@ -154,7 +160,9 @@ def test_pods_have_what_the_launch_file_says_of_them(mine: Path) -> None:
             group["template"]["spec"]
             for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])
         )
-        for pod in (head, worker):
+        submitter = job["spec"]["submitterPodTemplate"]["spec"]
+        assert "command" not in submitter["containers"][0], "KubeRay's own"
+        for pod in (head, worker, submitter):
             assert pod["serviceAccountName"] == keys["pod"]["serviceAccountName"]
             assert pod["imagePullSecrets"] == keys["pod"]["imagePullSecrets"]
         assert "nodeSelector" not in head
