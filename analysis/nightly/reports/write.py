@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from cudnn_sweep.analysis.asking.declared import declared
@@ -41,9 +42,10 @@ def write_reports(
         if step_summary:
             with step_summary.open("a", encoding="utf-8") as file:
                 file.write(to_markdown(outcome, series))
-        _link_latest(folder)
     except OSError as error:
         raise ReportError(f"cannot write {error.filename}: {error.strerror}") from error
+    with suppress(OSError):  # a disk without links: the reports are there all the same
+        _link_latest(folder)
     return list(texts)
 
 
