@@ -22,6 +22,8 @@ from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 
+pytestmark = pytest.mark.timeout(900)  # the first test waits for all thirty nights
+
 NIGHTS = [date(2026, 11, 1) + timedelta(days=day) for day in range(30)]
 REPORTS = [as_json.REPORT, junit.REPORT, markdown.REPORT]
 LAUNCH_FILE = """

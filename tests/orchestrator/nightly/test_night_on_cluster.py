@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.measuring,
+    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore:ssl=None is deprecated"),  # Ray's client
 ]
 
