@@ -47,6 +47,7 @@ class Verdict:
     ratio_low: float | None
     ratio_high: float | None
     wall_verdict: str
+    by_choice: str | None
     blocks_needed: int | None
     typical_ratio: float | None
     typical_ratio_low: float | None

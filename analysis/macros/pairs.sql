@@ -66,6 +66,8 @@ where b.in_turns and c.in_turns;
 -- disabling it is the contrast, what the one that had a cache met. Cold costs are over the shapes
 -- that both met. The flag twin pairs a config's A/A trials; others leave out the second.
 --
+-- `choice` is what the two ran, null where that is not known of both.
+--
 -- A sweep that looks at its cells after some numbers of blocks spends an equal `share` of the error
 -- at each look, and has no verdict `between_looks`. A verdict over several such sweeps has the
 -- product of their shares: so each pair of looks has one of its own, and they add up to 1.
@@ -324,7 +326,12 @@ paired as (
             kinds.same_kernels_source,
             kinds.baseline_kernels_hash <> kinds.candidate_kernels_hash,
             null
-        ) as other_kernels
+        ) as other_kernels,
+        if(
+            kinds.same_kernels_source,
+            kinds.baseline_kernels_hash || ' ' || kinds.candidate_kernels_hash,
+            null
+        ) as choice
     from kinds
     inner join reasons
         on

@@ -114,14 +114,31 @@ create or replace macro normal_above(p) as
         + 0.001308 * sqrt(-2 * ln(p)) ** 3
     );
 
+-- How many blocks in all bring the end of an interval, now of df + 1 blocks, within `gap` of its mean
+-- in four of five cases. What was not seen shrinks as the blocks grow, scatter as their root does.
+create or replace macro blocks_within(gap, se, unseen, df, level) as (
+    (normal_above(level) + 0.8416) * se
+    + sqrt(((normal_above(level) + 0.8416) * se) ** 2 + 4 * coalesce(unseen, 0) * gap)
+) ** 2 / (2 * gap) ** 2 * (df + 1);
+
 -- How many more blocks than df + 1 would decide, should the mean and the scatter of those there are
 -- be the true ones: so many that a test at `level` (at 5% that of equivalence) passes in four of
 -- five cases. Null below three blocks, whose scatter tells little, and beyond 1,000: too near the
 -- minimum effect.
-create or replace macro blocks_to_decide(mean, se, df, level, least) as case
-    when df >= 2 and se > 0 and abs(mean) <> least
+create or replace macro blocks_to_decide(
+    mean, se_low, se_high, unseen_low, unseen_high, df, level, least
+) as case
+    when df >= 2 and greatest(se_low, se_high) > 0 and abs(mean) <> least
         then nullif(least(greatest(ceil(
-            ((normal_above(level) + 0.8416) * se / (abs(mean) - least)) ** 2 * (df + 1)
+            case
+                when mean > least then blocks_within(mean - least, se_low, unseen_low, df, level)
+                when -mean > least
+                    then blocks_within(-mean - least, se_high, unseen_high, df, level)
+                else greatest(
+                    blocks_within(least + mean, se_low, unseen_low, df, level),
+                    blocks_within(least - mean, se_high, unseen_high, df, level)
+                )
+            end
             + normal_above(level) ** 2 / 2
         ) - (df + 1), 1), 1001), 1001)::bigint
 end;
@@ -147,20 +164,27 @@ create or replace macro typical_of(logs) as case
         )
 end;
 
-create or replace macro verdict(mean, se, df, adjusted_p, least, share) as case
+-- p value of a mean against a limit that lies `gap` from it, on the side that `se` is of.
+create or replace macro p_of_gap(gap, se, df) as
+    if(se = 0, if(gap > 0, 0.0, 1.0), t_above(gap / se, df));
+
+create or replace macro verdict(mean, se_low, se_high, df, adjusted_p, least, share) as case
     when adjusted_p <= 0.05 and mean < 0 then 'helps'
     when adjusted_p <= 0.05 then 'hurts'
-    when share = 1 and abs(mean) + t_90(df) * se < least then 'equivalent'
-    when
-        share < 1 and se > 0 and abs(mean) < least
-        and t_above((least - abs(mean)) / se, df) < 0.05 * share
+    when share = 1 and mean + t_90(df) * se_high < least and mean - t_90(df) * se_low > -least
         then 'equivalent'
-    when share < 1 and se = 0 and abs(mean) < least then 'equivalent'
+    when
+        share < 1 and abs(mean) < least
+        and p_of_gap(least - mean, se_high, df) < 0.05 * share
+        and p_of_gap(least + mean, se_low, df) < 0.05 * share
+        then 'equivalent'
     else 'inconclusive'
 end;
 
 -- The verdicts of a question. `estimates` names a table of log ratios, one row a cell and clock,
--- with mean, se, df and family; a clock is what was compared (wall, device, memory, ...). Of the p
+-- with mean, se, df and family; a clock is what was compared (wall, device, memory, ...). Where the
+-- sides of an interval differ a row has se_low and se_high (`over_choices`), and how much of the ends is
+-- what was not seen. Of the p
 -- values of each clock and family those count that pass Benjamini and Hochberg's procedure over its
 -- rows. `blocks_needed` is null where the verdict is not inconclusive, and so is `blocks_alone`:
 -- as many as it lacks if asked alone, so that no other cell moves it.
@@ -172,7 +196,11 @@ end;
 create or replace macro judged(estimates, min_effect, of_cells) as table
 with given as (
     select
-        * exclude (share, between_looks),
+        * exclude (share, between_looks, se_low, se_high),
+        coalesce(se_low, se) as se_low,
+        coalesce(se_high, se) as se_high,
+        if(unseen_low > 0, se, coalesce(se_low, se)) as seen_se_low,
+        if(unseen_high > 0, se, coalesce(se_high, se)) as seen_se_high,
         coalesce(share, 1) as share,
         coalesce(between_looks, false) as between_looks,
         case
@@ -184,7 +212,11 @@ with given as (
         union all by name
         select
             null::double as share,
-            null::boolean as between_looks
+            null::boolean as between_looks,
+            null::double as se_low,
+            null::double as se_high,
+            null::double as unseen_low,
+            null::double as unseen_high
         where false
     )
     where mean is not null
@@ -193,7 +225,11 @@ with given as (
 tested as (
     select
         *,
-        if(between_looks, 1.0, p_of_effect(mean, se, df, least) / share) as p
+        if(
+            between_looks,
+            1.0,
+            p_of_effect(mean, if(mean > 0, se_low, se_high), df, least) / share
+        ) as p
     from given
 ),
 
@@ -258,13 +294,27 @@ select
     cell,
     clock,
     exp(mean) as ratio,
-    exp(mean - half * se) as ratio_low,
-    exp(mean + half * se) as ratio_high,
-    if(between_looks, 'inconclusive', verdict(mean, se, df, adjusted_p, least, share)) as verdict,
-    if(verdict = 'inconclusive', blocks_to_decide(mean, se, df, level, least), null)
-        as blocks_needed,
-    if(verdict = 'inconclusive', blocks_to_decide(mean, se, df, 0.05 * share, least), null)
-        as blocks_alone
+    exp(mean - half * se_low) as ratio_low,
+    exp(mean + half * se_high) as ratio_high,
+    if(
+        between_looks,
+        'inconclusive',
+        verdict(mean, se_low, se_high, df, adjusted_p, least, share)
+    ) as verdict,
+    if(
+        verdict = 'inconclusive',
+        blocks_to_decide(
+            mean, seen_se_low, seen_se_high, unseen_low, unseen_high, df, level, least
+        ),
+        null
+    ) as blocks_needed,
+    if(
+        verdict = 'inconclusive',
+        blocks_to_decide(
+            mean, seen_se_low, seen_se_high, unseen_low, unseen_high, df, 0.05 * share, least
+        ),
+        null
+    ) as blocks_alone
 from levelled
 inner join halves
     on share = of_share and df is not distinct from of_df;

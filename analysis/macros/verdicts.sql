@@ -21,6 +21,9 @@ with blocks as materialized (
 logs as (
     select
         cell,
+        choice,
+        share,
+        other_settings || (no_effect_reason is null)::text as pool,
         log_ratio(candidate_ms, baseline_ms) as wall,
         log_ratio(candidate_device_ms, baseline_device_ms) as device,
         log_ratio(candidate_peak_reserved_bytes, baseline_peak_reserved_bytes) as memory,
@@ -36,10 +39,10 @@ logs as (
     where counts
 ),
 
-by_clock as (
+by_clock as materialized (
     unpivot logs
     on wall, device, memory, net
-    into name clock value log_ratio
+    into name clock value observed
 ),
 
 typical as (
@@ -54,7 +57,6 @@ reasons as (
     select
         cell,
         any_value(no_effect_reason) is null as may_matter,
-        any_value(share) as share,
         any_value(between_looks) as between_looks
     from blocks
     group by cell
@@ -62,20 +64,13 @@ reasons as (
 
 -- Rows whose setting cannot have mattered are a family of their own: however many they are, they
 -- hide no effect of the others.
-estimates as (
+estimates as materialized (
     select
-        by_clock.cell,
-        by_clock.clock,
-        any_value(reasons.may_matter) as family,
-        any_value(reasons.share) as share,
-        any_value(reasons.between_looks) as between_looks,
-        count(*) as blocks,
-        count(*) - 1 as df,
-        avg(by_clock.log_ratio) as mean,
-        standard_error(by_clock.log_ratio) as se
-    from by_clock
-    inner join reasons on by_clock.cell = reasons.cell
-    group by by_clock.cell, by_clock.clock
+        found.*,
+        reasons.may_matter as family,
+        reasons.between_looks
+    from over_choices('by_clock') as found
+    inner join reasons on found.cell = reasons.cell
 ),
 
 verdicts as materialized (
@@ -158,6 +153,15 @@ answered as (
         exp(typical.wall.mean) as typical_ratio,
         exp(typical.wall.mean - t_95(typical.wall.df) * typical.wall.se) as typical_ratio_low,
         exp(typical.wall.mean + t_95(typical.wall.df) * typical.wall.se) as typical_ratio_high,
+        coalesce(
+            in_choices(
+                walls.choices, walls.blocks, walls.most_alike, walls.usual, walls.others,
+                ln(1 + min_effect)
+            ),
+            in_unseen(
+                walls.blocks, walls.most_unseen, walls.unseen_low, walls.unseen_high
+            )
+        ) as by_choice,
         wall.blocks_needed as wall_blocks_needed,
         wall.blocks_alone,
         device.ratio as device_ratio,
@@ -181,6 +185,7 @@ answered as (
     left join verdicts as device on cells.cell = device.cell and device.clock = 'device'
     left join verdicts as memory on cells.cell = memory.cell and memory.clock = 'memory'
     left join verdicts as net on cells.cell = net.cell and net.clock = 'net'
+    left join estimates as walls on cells.cell = walls.cell and walls.clock = 'wall'
     left join estimates as net_estimates
         on cells.cell = net_estimates.cell and net_estimates.clock = 'net'
 )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
 
 ITERATIONS = 31  # samples of a process; odd: their median is one of them
 STUDENT_DF = 3  # the heaviest tails whose variance is finite
@@ -53,7 +54,14 @@ class Noise:
 
 
 def log_times(noise: Noise, effects: Array, blocks: int, generator: np.random.Generator) -> Array:
-    """Log times of cells × blocks × (baseline, candidate) whose log ratios have these means.
+    """Log times of cells × blocks × (baseline, candidate) whose log ratios have these means."""
+    return times_and_choices(noise, effects, blocks, generator)[0]
+
+
+def times_and_choices(
+    noise: Noise, effects: Array, blocks: int, generator: np.random.Generator
+) -> tuple[Array, Mask]:
+    """`log_times`, and of cells × blocks whether the candidate's process made the other choice.
 
     Blocks of all cells run in random order, and so do the two configs of a block.
     """
@@ -69,7 +77,7 @@ def log_times(noise: Noise, effects: Array, blocks: int, generator: np.random.Ge
     other = generator.random(shape[:2]) < noise.other_choice_share
     times[:, :, 1] += (other - noise.other_choice_share) * np.log1p(noise.other_choice_by)
     times[:, :, 1] += effects[:, None]
-    return times
+    return times, other
 
 
 def log_turns(noise: Noise, times: Array, generator: np.random.Generator) -> Array:
@@ -174,6 +182,13 @@ PROMISED = (
         iteration=0.03,
         correlation=0.9,
     ),
+    Noise(
+        name="other_choices",
+        meaning="one candidate process in five runs a kernel 10% slower",
+        pair=QUIET,
+        other_choice_share=0.2,
+        other_choice_by=0.1,
+    ),
 )
 
 NOT_PROMISED = (
@@ -183,12 +198,5 @@ NOT_PROMISED = (
         pair=QUIET,
         slow_share=0.05,
         slow_by=0.5,
-    ),
-    Noise(
-        name="other_choices",
-        meaning="one candidate process in five runs a kernel 10% slower",
-        pair=QUIET,
-        other_choice_share=0.2,
-        other_choice_by=0.1,
     ),
 )

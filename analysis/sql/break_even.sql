@@ -55,6 +55,19 @@ with blocks as materialized (
     where pairing = 'paired'
 ),
 
+-- in units of the baseline's time, so that cells compare
+gains as materialized ( -- noqa: ST03
+    select -- noqa: ST06
+        cell,
+        'gain' as clock,
+        gain_ms / avg(baseline_ms) over (partition by cell) as observed,
+        choice,
+        other_settings || (no_effect_reason is null)::text as pool,
+        1 as share -- noqa: RF04
+    from blocks
+    where gain_ms is not null
+),
+
 cells as (
     select
         cell,
@@ -69,9 +82,18 @@ cells as (
         any_value(no_effect_reason) as no_effect_reason,
         count(gain_ms) as gain_blocks,
         avg(gain_ms) as gain_ms,
-        t_95(count(gain_ms) - 1) * standard_error(gain_ms) as gain_margin_ms
+        avg(baseline_ms) filter (where gain_ms is not null) as unit_ms
     from blocks
     group by cell
+),
+
+gained as (
+    select
+        cells.* exclude (unit_ms), -- noqa: RF02
+        cells.gain_ms - t_95(found.df) * found.se_low * cells.unit_ms as gain_ms_low,
+        cells.gain_ms + t_95(found.df) * found.se_high * cells.unit_ms as gain_ms_high
+    from cells
+    left join over_choices('gains') as found on cells.cell = found.cell
 ),
 
 visited as (
@@ -144,20 +166,19 @@ tuned as (
 
 joined as (
     select
-        cells.* exclude (gain_ms, gain_margin_ms),
+        gained.* exclude (gain_ms, gain_ms_low, gain_ms_high),
         tuned.* exclude (cell), -- noqa: RF02
-        cells.gain_ms * coalesce(weights.weight, 1) as gain_ms,
-        cells.gain_margin_ms * coalesce(weights.weight, 1) as gain_margin_ms
-    from cells
-    inner join tuned on cells.cell = tuned.cell
+        gained.gain_ms * coalesce(weights.weight, 1) as gain_ms,
+        gained.gain_ms_low * coalesce(weights.weight, 1) as gain_ms_low,
+        gained.gain_ms_high * coalesce(weights.weight, 1) as gain_ms_high
+    from gained
+    inner join tuned on gained.cell = tuned.cell
     left join weights on tuned.cell = weights.cell and tuned.shape_number = weights.shape_number
 ),
 
 decided as (
     select
         *,
-        gain_ms - gain_margin_ms as gain_ms_low,
-        gain_ms + gain_margin_ms as gain_ms_high,
         case
             when no_effect_reason is not null then 'no_effect'
             when loop_kind = 'open' then 'open loop'

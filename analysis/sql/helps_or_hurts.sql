@@ -7,7 +7,7 @@
 -- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost the net verdict takes
 -- $sweep_id TEXT = NULL: one sweep; all where null
 -- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_verdict,
---     device_ratio, device_verdict, no_effect_reason
+--     device_ratio, device_verdict, no_effect_reason, by_choice
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell and set of other settings; of blocks in turns and of blocks whose processes ran one
@@ -35,6 +35,13 @@
 -- spend an equal share of the error: the verdict is tested, and the interval drawn, at that share
 -- of 5%. Between two looks a cell is inconclusive. Of several such sweeps the shares multiply.
 --
+-- Processes of one config may choose different kernels. Where a cell's blocks show several choices,
+-- its intervals are those of a mixture: times by choice, whose shares are not known (Clopper and
+-- Pearson). Where they show one, but single processes of other cells with these settings chose
+-- otherwise, an interval reaches as far as a choice that was not seen may take it.
+--
+-- by_choice: wall ratio by what the processes chose, where min_effect or more lies between; or what
+--     may not have been seen
 -- error_share: share of the error that the verdict may spend; 1 where blocks are a fixed number
 -- blocks_needed: blocks lacking where wall_verdict is inconclusive; null below 3, above 1,000
 -- typical_ratio: trimmed mean over blocks of the ratio of wall times; null under 5 blocks
@@ -90,6 +97,7 @@ select
     found.ratio_low,
     found.ratio_high,
     found.wall_verdict,
+    found.by_choice,
     found.blocks_needed,
     found.typical_ratio,
     found.typical_ratio_low,

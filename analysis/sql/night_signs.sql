@@ -15,14 +15,21 @@
 -- word: helps, hurts, equivalent, inconclusive or no_effect
 -- processes: paired blocks
 with logs as (
-    select
+    select -- noqa: ST06
         sweep_id,
         env_hash,
         software_hash,
         cell_id,
         other_settings,
         no_effect_reason,
-        log_ratio(candidate_ms, baseline_ms) as log_ratio
+        choice,
+        concat_ws('|', sweep_id, other_settings, no_effect_reason is null) as pool,
+        concat_ws(
+            '|', sweep_id, env_hash, software_hash, cell_id, other_settings
+        ) as cell,
+        'wall' as clock,
+        1 as share, -- noqa: RF04
+        log_ratio(candidate_ms, baseline_ms) as observed
     from block_pairs($field, $baseline, $candidate, null)
     where
         pairing = 'paired'
@@ -30,21 +37,38 @@ with logs as (
         and ($until is null or night_parts(sweep_id)['date'] <= $until)
 ),
 
+nights as (
+    select
+        cell,
+        any_value(sweep_id) as sweep_id,
+        any_value(env_hash) as env_hash,
+        any_value(cell_id) as cell_id,
+        any_value(other_settings) as other_settings,
+        any_value(software_hash) as software_hash,
+        any_value(no_effect_reason) as no_effect_reason,
+        count(observed) as blocks
+    from logs
+    group by cell
+),
+
+counted as ( -- noqa: ST03
+    select * from logs
+    where observed is not null
+),
+
 estimates as (
     select
-        sweep_id,
-        env_hash,
-        cell_id,
-        other_settings,
-        software_hash,
-        any_value(no_effect_reason) as no_effect_reason,
-        count(log_ratio) as blocks,
-        count(log_ratio) - 1 as df,
-        avg(log_ratio) as mean,
-        standard_error(log_ratio) as se,
-        ln(1 + $min_effect) as least_log
-    from logs
-    group by sweep_id, env_hash, software_hash, cell_id, other_settings
+        nights.*,
+        found.df,
+        found.mean,
+        found.se_low,
+        found.se_high,
+        ln(1 + $min_effect) as least_log, -- noqa: RF02
+        p_of_effect(
+            found.mean, if(found.mean > 0, found.se_low, found.se_high), found.df, least_log
+        ) as p
+    from nights
+    left join over_choices('counted') as found on nights.cell = found.cell
 )
 
 select -- noqa: ST06
@@ -52,7 +76,7 @@ select -- noqa: ST06
     shown(
         no_effect_reason,
         coalesce(
-            verdict(mean, se, df, p_of_effect(mean, se, df, least_log), least_log, 1),
+            verdict(mean, se_low, se_high, df, p, least_log, 1),
             'inconclusive'
         )
     ) as word,

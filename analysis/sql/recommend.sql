@@ -53,6 +53,18 @@ with blocks as materialized (
     from block_pairs($field, $baseline, $candidate, $sweep_id)
 ),
 
+logs as materialized ( -- noqa: ST03
+    select -- noqa: ST06
+        cell,
+        'wall' as clock,
+        log_ratio(candidate_ms, baseline_ms) as observed,
+        choice,
+        other_settings || (no_effect_reason is null)::text as pool,
+        1 as share -- noqa: RF04
+    from blocks
+    where counts and log_ratio(candidate_ms, baseline_ms) is not null
+),
+
 places as (
     select
         cell_id,
@@ -97,9 +109,6 @@ cells as (
             as blocks,
         exp(avg(log_of(blocks.baseline_ms)) filter (where blocks.counts)) as baseline_ms,
         exp(avg(log_of(blocks.candidate_ms)) filter (where blocks.counts)) as candidate_ms,
-        standard_error(
-            if(blocks.counts, log_ratio(blocks.candidate_ms, blocks.baseline_ms), null)
-        ) as se,
         if(
             any_value(blocks.loop_kind) = 'open',
             null,
@@ -175,25 +184,41 @@ cold_parts as (
     group by cells.cell
 ),
 
+steady as (
+    select
+        cells.cell,
+        cells.whole,
+        cells.blocks,
+        $iterations * cells.candidate_ms / wholes.whole_candidate_ms as part -- noqa: RF02
+    from cells
+    inner join wholes on cells.whole = wholes.whole
+),
+
 parts as (
     select
         whole,
         se,
+        se as se_low,
+        se as se_high,
         df
     from cold_parts
     union all
-    select -- noqa: ST06
-        cells.whole,
-        $iterations * cells.candidate_ms / wholes.whole_candidate_ms * cells.se as se, -- noqa: RF02
-        cells.blocks - 1 as df
-    from cells
-    inner join wholes on cells.whole = wholes.whole
+    select
+        steady.whole,
+        steady.part * walls.se as se,
+        steady.part * walls.se_low as se_low,
+        steady.part * walls.se_high as se_high,
+        steady.blocks - 1 as df
+    from steady
+    left join over_choices('logs') as walls on steady.cell = walls.cell
 ),
 
 spreads as (
     select
         whole,
         if(count(se) = count(*), sqrt(sum(se ** 2)), null) as se,
+        sqrt(sum(se_low ** 2)) as se_low,
+        sqrt(sum(se_high ** 2)) as se_high,
         -- whole degrees: what rounding leaves just below one is that one
         coalesce(
             floor(1e-9 + sum(se ** 2) ** 2 / nullif(sum(se ** 4 / df), 0))::bigint, min(df)
@@ -210,6 +235,8 @@ estimates as ( -- noqa: ST03
         wholes.no_effect_reason is null as family, -- noqa: RF04
         log_ratio(wholes.whole_candidate_ms, wholes.whole_baseline_ms) as mean,
         spreads.se,
+        if(spreads.se is null, null, spreads.se_low) as se_low,
+        if(spreads.se is null, null, spreads.se_high) as se_high,
         if(spreads.se is null, null, spreads.df) as df
     from wholes
     inner join spreads on wholes.whole = spreads.whole

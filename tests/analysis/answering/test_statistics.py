@@ -118,9 +118,43 @@ def test_equivalent_is_what_two_one_sided_tests_call_so(
     seen = []
     for logs in np.random.default_rng(11).normal(0, 0.025, (60, 5)):
         p, _, _ = DescrStatsW(logs).ttost_mean(-LEAST, LEAST)
-        seen.append(_of_blocks(connection, f"verdict(mean, se, df, 1.0, {LEAST}, 1)", logs))
+        seen.append(_of_blocks(connection, f"verdict(mean, se, se, df, 1.0, {LEAST}, 1)", logs))
         assert seen[-1] == ("equivalent" if p < 0.05 else "inconclusive")
     assert min(seen.count("equivalent"), seen.count("inconclusive")) > 10
+
+
+def test_beta_quantiles_agree_with_scipy(connection: duckdb.DuckDBPyConnection) -> None:
+    p, a, b = (
+        axis.ravel() for axis in np.meshgrid([0.0025, 0.025, 0.975], [1, 2.5, 9, 90], [1, 3, 40.5])
+    )
+    connection.register("asked_of", pa.table({"p": p, "a": a, "b": b}))
+    rows = connection.execute("select p, a, b, quantile from beta_quantiles('asked_of')")
+    found = np.array(rows.fetchall())
+    assert len(found) == p.size
+    np.testing.assert_allclose(found[:, 3], stats.beta.ppf(*found[:, :3].T), rtol=0, atol=2e-4)
+
+
+def test_two_choices_have_the_interval_of_clopper_and_pearson() -> None:
+    """Where nothing but the choice scatters."""
+    logs, other = np.zeros((3, 8)), np.zeros((3, 8), bool)
+    for cell, slower in enumerate([1, 3, 7]):
+        other[cell, :slower] = True
+    logs[other] = 0.2
+    found = _intervals(logs, other)
+    shares = [stats.binomtest(n, 8).proportion_ci(method="exact") for n in (1, 3, 7)]
+    expected = [(0.2 * share.low, 0.2 * share.high) for share in shares]
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_one_choice_reaches_as_far_as_the_strays_of_its_settings() -> None:
+    logs, other = np.zeros((12, 5)), np.zeros((12, 5), bool)
+    other[:4, 2] = True
+    logs[other] = 0.2
+    rare = 0.2 * (1 - 0.025 ** (1 / 5))
+    found = _intervals(logs, other)[4:]
+    np.testing.assert_allclose(found, [(0, rare)] * 8, atol=1e-6)
+    without = _intervals(np.zeros((12, 5)), np.zeros((12, 5), bool))
+    np.testing.assert_allclose(without, 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("cells", [1, 2, 40])
@@ -165,6 +199,17 @@ def _verdicts(logs: NDArray[np.float64]) -> list[str]:
         sql = f"select wall_verdict from ({question.sql}) order by cell_id::bigint"
         verdicts: list[str] = database.query(sql, question.values({}))["wall_verdict"].to_pylist()
     return verdicts
+
+
+def _intervals(logs: NDArray[np.float64], other: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The ends of the wall ratios' intervals, as logarithms, a row a cell."""
+    times_ms = np.exp(np.stack([np.zeros_like(logs), logs], axis=-1))
+    question = load_query("helps_or_hurts")
+    with open_rows(made_rows(times_ms, times_ms, other)) as database:
+        sql = f"select ratio_low, ratio_high from ({question.sql}) order by cell_id::bigint"
+        answer = database.query(sql, question.values({}))
+    ends: NDArray[np.float64] = np.log([answer[name].to_numpy() for name in answer.column_names]).T
+    return ends
 
 
 def _of_blocks(

@@ -559,6 +559,46 @@ def test_as_many_blocks_as_are_needed_decide(
     assert verdict.blocks_needed is None
 
 
+def test_a_verdict_tells_the_choices_apart(judge: Judge, make_pair: MakePair) -> None:
+    blocks = _scattered(make_pair, [-0.35, -0.36, -0.35, 0.05, -0.34, -0.36])
+    baseline, candidate = blocks[3]
+    blocks[3] = [baseline, replace(candidate, kernels_hash="kernels-other")]
+    verdict = judge(blocks)
+    assert verdict.by_choice == "usually 0.70; in 1 of 6 processes 1.05"
+    assert verdict.ratio_high is not None
+    most = stats.binomtest(1, 6).proportion_ci(method="exact").high
+    assert verdict.ratio_high == pytest.approx(np.exp(-0.352 + most * 0.402), rel=0.01)
+    assert verdict.wall_verdict == "helps"
+
+
+@pytest.mark.parametrize("of_strays", [0, 3])
+def test_what_was_not_seen_asks_for_more_blocks(
+    store: Store, make_pair: MakePair, of_strays: int
+) -> None:
+    """Where cells of the same settings show that there is something to see."""
+    logs = [0.002, -0.002, 0.001, -0.001, 0.0]
+    for cell in range(of_strays + 1):
+        blocks = _scattered(
+            make_pair, [log + 0.1 * (cell > 0 and n == 2) for n, log in enumerate(logs)]
+        )
+        for n, (baseline, candidate) in enumerate(blocks):
+            other = "kernels-other" if cell and n == 2 else candidate.kernels_hash
+            _write(
+                store,
+                [baseline, replace(candidate, kernels_hash=other)],
+                f"cell-{cell}",
+                f"-{cell}",
+            )
+    alike = next(verdict for verdict in verdicts(store) if verdict.cell_id == "cell-0")
+    if of_strays:
+        assert alike.wall_verdict == "inconclusive"
+        assert alike.blocks_needed is not None and alike.blocks_needed < 20
+        assert alike.by_choice is not None
+        assert alike.by_choice.startswith("one choice in 5 processes; up to 52% may choose another")
+    else:
+        assert (alike.wall_verdict, alike.by_choice) == ("equivalent", None)
+
+
 @pytest.mark.parametrize("logs", [[0.1, 0.2], [-0.02, 0.08, np.log(1.03) + 1e-4]])
 def test_two_blocks_and_a_mean_at_the_minimum_effect_do_not_tell_how_many_would_decide(
     judge: Judge, make_pair: MakePair, logs: list[float]

@@ -1,0 +1,259 @@
+-- Means over processes that choose different kernels. A mean of few blocks scatters as their times
+-- do only where each block is like the others. Where one process in five chooses a slower kernel,
+-- five blocks have met none in a third of all cells, and their times agree.
+
+-- Quantiles of beta distributions. `asked` names a table with p, a and b, a and b at least 1; one
+-- row each, with `quantile`. The density over the angle whose squared sine is beta-distributed is
+-- smooth: it is summed in 400 steps, the last one cut (within 2e-4 of scipy).
+create or replace macro beta_quantiles(asked) as table
+with steps as (
+    select
+        p,
+        a,
+        b,
+        unnest(range(400)) as step,
+        (step + 0.5) * pi() / 800 as angle,
+        -- its logarithm, less about its peak's: no sum may vanish
+        exp(
+            (2 * a - 1) * ln(sin(angle) / sqrt(a / (a + b)))
+            + (2 * b - 1) * ln(cos(angle) / sqrt(b / (a + b)))
+        ) as density
+    from query_table(asked)
+),
+
+summed as (
+    select
+        *,
+        sum(density) over (partition by p, a, b order by step) as below,
+        p * sum(density) over (partition by p, a, b) as wanted
+    from steps
+)
+
+select
+    p,
+    a,
+    b,
+    sin(min_by(step + 1 - (below - wanted) / density, step) * pi() / 800) ** 2 as quantile
+from summed
+where below >= wanted
+group by p, a, b;
+
+-- One row a cell and clock, for `judged`. `logs` names a table with cell, clock, observed, choice,
+-- pool and share, one row a block. A choice is what its processes ran, null where unknown; cells
+-- of one pool have the same settings; `share` is how much of the usual 5% an interval may leave
+-- out. Whatever the choices, `mean` and `se` are those of all blocks.
+--
+-- Several choices, and three blocks more than choices: the mean is one over a mixture whose shares
+-- are unknown. Its bounds are quantiles of the mean of the choices' mean times where the shares
+-- have Dirichlet's distribution, with one further block of the fastest or the slowest choice. With
+-- two choices that is Clopper and Pearson's interval; with more it is taken from the beta
+-- distribution of the same mean and variance. As much of it as the blocks' scatter within a choice
+-- explains is left out, and that scatter is added in squares.
+--
+-- One choice: another may not have been seen. Its share is at most 1 - 0.025 ** (1 / blocks), and
+-- it is as far off as 95% of the strays of its pool at most. A stray is the choice of a single
+-- process in a cell whose others agree; where the others' scatter explains it, it is 0 off. How
+-- many processes of the pool are strays limits the share too: one cell in twenty exceeds twenty
+-- times that. Without a stray there is nothing to add.
+--
+-- `se_low` and `se_high` are such that t_half(df, share) of them reach the ends of the interval;
+-- `unseen_low` and `unseen_high` are what was not seen of it. `usual` is the mean of the choice
+-- that most blocks (`most_alike`) made, `others` those of the others.
+create or replace macro over_choices(logs) as table
+with by_choice as (
+    select
+        cell,
+        clock,
+        choice,
+        any_value(pool) as pool,
+        any_value(share) as share,
+        count(*) as blocks,
+        avg(observed) as mean,
+        var_pop(observed) * count(*) as squares
+    from query_table(logs)
+    group by cell, clock, choice
+),
+
+joined as (
+    select
+        cell,
+        clock,
+        any_value(pool) as pool,
+        coalesce(any_value(share), 1) as share,
+        sum(blocks)::bigint as blocks,
+        count(*) as choices,
+        count(choice) = count(*) as is_known,
+        max(blocks) as most_alike,
+        max_by(mean, blocks) as usual,
+        min(mean) as fastest,
+        max(mean) as slowest,
+        list(mean) as means,
+        list(blocks) as counts,
+        sum(squares) as squares
+    from by_choice
+    group by cell, clock
+),
+
+told as materialized (
+    select
+        *,
+        list_dot_product(means, counts::double[]) / blocks as mean,
+        list_sum(list_transform(
+            list_zip(means, counts), lambda each: each[2] * (each[1] - mean) ** 2
+        )) as apart,
+        sqrt((apart + squares) / nullif(blocks - 1, 0) / blocks) as se,
+        squares / nullif(blocks - choices, 0) as scatter
+    from joined
+),
+
+strays as (
+    select
+        clock,
+        pool,
+        fastest + slowest - 2 * usual as off,
+        if(
+            abs(off) > t_95(blocks - 2) * sqrt(scatter * blocks / (blocks - 1)), off, 0
+        ) as really_off
+    from told
+    where is_known and choices = 2 and most_alike = blocks - 1 and blocks >= 3
+),
+
+alike as (
+    select
+        clock,
+        pool,
+        sum(blocks) as processes
+    from told
+    where is_known and choices = 1
+    group by clock, pool
+),
+
+unseen as (
+    select
+        strays.clock,
+        strays.pool,
+        quantile_cont(greatest(-strays.really_off, 0), 0.95) as faster,
+        quantile_cont(greatest(strays.really_off, 0), 0.95) as slower,
+        20 * (count(*) + 1) / (any_value(alike.processes) + count(*) + 1) as most
+    from strays
+    inner join alike on strays.clock = alike.clock and strays.pool = alike.pool
+    group by strays.clock, strays.pool
+),
+
+-- places: 0 for the fastest choice, 1 for the slowest
+placed as (
+    select
+        *,
+        slowest - fastest as span,
+        blocks * (mean - fastest) / span as places,
+        (apart + blocks * (mean - fastest) ** 2) / span ** 2 as squared_places
+    from told
+    where is_known and blocks - choices >= 3 and slowest > fastest
+),
+
+ends as (
+    select
+        *,
+        unnest([0, 1]) as place, -- of the further block
+        if(place = 0, 0.025 * share, 1 - 0.025 * share) as p,
+        (places + place) / (blocks + 1) as centre,
+        ((squared_places + place) / (blocks + 1) - centre ** 2) / (blocks + 2) as variance,
+        centre * (1 - centre) / variance - 1 as weight,
+        -- rounded, so that few differ
+        round(centre * weight, 4) as a,
+        round((1 - centre) * weight, 4) as b
+    from placed
+),
+
+asked as ( -- noqa: ST03
+    select distinct
+        p,
+        a,
+        b
+    from ends
+),
+
+bounds as (
+    select
+        ends.cell,
+        ends.clock,
+        ends.place,
+        sqrt(
+            greatest(1 - (ends.choices - 1) * ends.scatter / ends.apart, 0)
+            * (ends.span * (found.quantile - ends.places / ends.blocks)) ** 2
+            + t_half(ends.blocks - ends.choices, ends.share) ** 2 * ends.scatter / ends.blocks
+        ) / t_half(ends.blocks - 1, ends.share) as se
+    from ends
+    inner join beta_quantiles('asked') as found
+        on ends.p = found.p and ends.a = found.a and ends.b = found.b
+),
+
+estimated as (
+    select
+        told.*,
+        low.se as mixed_se_low,
+        high.se as mixed_se_high,
+        if(
+            told.is_known and told.choices = 1,
+            least(1 - (0.025 * told.share) ** (1.0 / told.blocks), unseen.most),
+            null
+        ) as most_unseen,
+        most_unseen * unseen.faster as unseen_low,
+        most_unseen * unseen.slower as unseen_high
+    from told
+    left join bounds as low on told.cell = low.cell and told.clock = low.clock and low.place = 0
+    left join bounds as high
+        on told.cell = high.cell and told.clock = high.clock and high.place = 1
+    left join unseen on told.clock = unseen.clock and told.pool = unseen.pool
+)
+
+select
+    cell,
+    clock,
+    share,
+    blocks,
+    blocks - 1 as df,
+    mean,
+    se,
+    if(is_known, choices, null) as choices,
+    most_alike,
+    usual,
+    list_filter(means, lambda each: each <> usual) as others,
+    most_unseen,
+    unseen_low,
+    unseen_high,
+    if(
+        unseen_low > 0,
+        sqrt(se ** 2 + (unseen_low / t_half(blocks - 1, share)) ** 2),
+        coalesce(mixed_se_low, se)
+    ) as se_low,
+    if(
+        unseen_high > 0,
+        sqrt(se ** 2 + (unseen_high / t_half(blocks - 1, share)) ** 2),
+        coalesce(mixed_se_high, se)
+    ) as se_high
+from estimated;
+
+-- What a row of `over_choices` says of ratios by choice, in words; null where there is one choice,
+-- or no two are as far apart as `small`, a logarithm.
+create or replace macro in_choices(choices, blocks, most_alike, usual, others, small) as case
+    when
+        choices > 1 and 2 * most_alike >= blocks
+        and list_max(list_append(others, usual)) - list_min(list_append(others, usual)) >= small
+        then format(
+            'usually {:.2f}; in {} of {} processes {:.2f}{}',
+            exp(usual), blocks - most_alike, blocks, exp(list_min(others)),
+            if(len(others) > 1, format(' to {:.2f}', exp(list_max(others))), '')
+        )
+end;
+
+-- What of an interval was not seen, in words; null where that is under 1%.
+create or replace macro in_unseen(blocks, most_unseen, unseen_low, unseen_high) as case
+    when greatest(unseen_low, unseen_high) >= 0.01
+        then format(
+            'one choice in {} processes; up to {:.0f}% may choose another, {:.0f}% {}',
+            blocks, 100 * most_unseen,
+            100 * (exp(greatest(unseen_low, unseen_high) / most_unseen) - 1),
+            if(unseen_high >= unseen_low, 'slower', 'faster')
+        )
+end;
