@@ -47,6 +47,7 @@ class Verdict:
     ratio_low: float | None
     ratio_high: float | None
     wall_verdict: str
+    headline: str | None
     by_choice: str | None
     blocks_needed: int | None
     typical_ratio: float | None
@@ -136,6 +137,7 @@ class ContrastState:
 
 
 UNDECIDED_SHOWN = 5
+TOLD_SHOWN = 5
 
 
 def undecided_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> Iterator[str]:
@@ -145,6 +147,19 @@ def undecided_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]
         needed = two_digits(count)
         what = "block" if needed == "1" else "blocks"
         yield f"{label(verdict)}: inconclusive; about {needed} more {what} would decide."
+
+
+def told_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> Iterator[str]:
+    """What a verdict alone does not tell: what the device shows where the loop waits for the CPU, and what
+    processes chose; of the first cells that have it.
+    """
+    said = [
+        f"{label(verdict)}: {text}."
+        for verdict in verdicts
+        for text in (verdict.headline, verdict.by_choice)
+        if text
+    ]
+    yield from said[:TOLD_SHOWN]
 
 
 def verdicts(store: Store, sweep_id: str | None = None, **values: Value) -> list[Verdict]:

@@ -319,6 +319,14 @@ from levelled
 inner join halves
     on share = of_share and df is not distinct from of_df;
 
+-- A ratio and its interval in words, as 12% less (11–13%).
+create or replace macro in_percent(ratio, ratio_low, ratio_high) as format(
+    '{:.0f}% {} ({:.0f}–{:.0f}%)',
+    100 * abs(ratio - 1), if(ratio < 1, 'less', 'more'),
+    100 * if(ratio < 1, 1 - ratio_high, ratio_low - 1),
+    100 * if(ratio < 1, 1 - ratio_low, ratio_high - 1)
+);
+
 -- Welch's comparison of two groups' means, from their variances and sizes: its standard error, and
 -- its degrees of freedom, rounded down to whole ones. Null where a group has less than two values.
 create or replace macro welch_se(var_1, n_1, var_2, n_2) as sqrt(var_1 / n_1 + var_2 / n_2);

@@ -164,6 +164,7 @@ answered as (
         ) as by_choice,
         wall.blocks_needed as wall_blocks_needed,
         wall.blocks_alone,
+        devices.blocks as device_blocks,
         device.ratio as device_ratio,
         device.ratio_low as device_ratio_low,
         device.ratio_high as device_ratio_high,
@@ -186,12 +187,13 @@ answered as (
     left join verdicts as memory on cells.cell = memory.cell and memory.clock = 'memory'
     left join verdicts as net on cells.cell = net.cell and net.clock = 'net'
     left join estimates as walls on cells.cell = walls.cell and walls.clock = 'wall'
+    left join estimates as devices on cells.cell = devices.cell and devices.clock = 'device'
     left join estimates as net_estimates
         on cells.cell = net_estimates.cell and net_estimates.clock = 'net'
 )
 
 select
-    * exclude (wall_blocks_needed),
+    * exclude (wall_blocks_needed, device_blocks),
     if(
         blocks + split_blocks + doubtful_blocks = 0 and (not fails or no_effect_reason is not null),
         'not_measured',
@@ -199,6 +201,14 @@ select
     ) as wall_verdict,
     if(wall_verdict = 'inconclusive', wall_blocks_needed, null) as blocks_needed,
     shown_unless_it_fails(no_effect_reason, fails, device_statistical_verdict) as device_verdict,
+    if(
+        launch_bound and device_verdict in ('helps', 'hurts')
+        and wall_verdict in ('helps', 'hurts', 'equivalent', 'inconclusive')
+        and wall_verdict <> device_verdict and device_blocks = blocks,
+        'GPU work ' || in_percent(device_ratio, device_ratio_low, device_ratio_high)
+        || '; the loop waits for the CPU: wall ' || in_percent(ratio, ratio_low, ratio_high),
+        null
+    ) as headline,
     shown_unless_it_fails(no_effect_reason, fails, memory_statistical_verdict) as memory_verdict,
     shown_unless_it_fails(no_effect_reason, fails, net_statistical_verdict) as net_verdict
 from answered;

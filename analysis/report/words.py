@@ -4,7 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, Verdict, undecided_lines
+from cudnn_sweep.analysis.answering.verdicts import (
+    BreakEven,
+    CellKey,
+    Verdict,
+    told_lines,
+    undecided_lines,
+)
 from cudnn_sweep.analysis.asking.formats import two_digits
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
 
@@ -78,6 +84,7 @@ def sentences(compared: Compared, labels: Mapping[CellKey, str]) -> list[str]:
         said.append(_largest("loss", losses, compared, labels))
     if not gains or not losses:
         said.append(f"No cell is seen to {_neither(bool(gains), bool(losses))}.")
+    said += told_lines(compared.verdicts, lambda each: labels[each.key])
     said += undecided_lines(compared.verdicts, lambda each: labels[each.key])
     return [*said, *_why_without_effect(compared.verdicts)]
 

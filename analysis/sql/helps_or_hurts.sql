@@ -7,7 +7,7 @@
 -- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost the net verdict takes
 -- $sweep_id TEXT = NULL: one sweep; all where null
 -- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_verdict,
---     device_ratio, device_verdict, no_effect_reason, by_choice
+--     device_ratio, device_verdict, no_effect_reason, headline, by_choice
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell and set of other settings; of blocks in turns and of blocks whose processes ran one
@@ -40,6 +40,8 @@
 -- Pearson). Where they show one, but single processes of other cells with these settings chose
 -- otherwise, an interval reaches as far as a choice that was not seen may take it.
 --
+-- headline: both ratios from the same blocks, where the loop waits for the CPU and the device's
+--     verdict is another than the wall's; null otherwise
 -- by_choice: wall ratio by what the processes chose, where min_effect or more lies between; or what
 --     may not have been seen
 -- error_share: share of the error that the verdict may spend; 1 where blocks are a fixed number
@@ -97,6 +99,7 @@ select
     found.ratio_low,
     found.ratio_high,
     found.wall_verdict,
+    found.headline,
     found.by_choice,
     found.blocks_needed,
     found.typical_ratio,

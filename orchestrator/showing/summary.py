@@ -10,7 +10,12 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.answering.cell_names import stored_names
 from cudnn_sweep.analysis.answering.time_shares import TimeShare, time_shares
-from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, undecided_lines
+from cudnn_sweep.analysis.answering.verdicts import (
+    BreakEven,
+    Verdict,
+    told_lines,
+    undecided_lines,
+)
 from cudnn_sweep.analysis.storing.progress import planned
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
@@ -99,6 +104,10 @@ class Summary:
             progress=progress,
         )
 
+    def told(self) -> Iterator[str]:
+        """What the table has no room for."""
+        return told_lines(self.verdicts, lambda each: verdict_label(each, self.cells))
+
     def undecided(self) -> Iterator[str]:
         """What more blocks would tell."""
         return undecided_lines(self.verdicts, lambda each: verdict_label(each, self.cells))
@@ -165,6 +174,8 @@ def print_summary(
         console.print(verdict_table(*shown, console.width))
     if any(verdict.launch_bound for verdict in summary.verdicts):
         say(console, LAUNCH_BOUND_NOTE)
+    for line in summary.told():
+        say(console, line)
     for line in summary.undecided():
         say(console, line)
     for line in summary.counted():

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.answering.verdicts import Verdict, undecided_lines, verdicts
+from cudnn_sweep.analysis.answering.verdicts import (
+    Verdict,
+    told_lines,
+    undecided_lines,
+    verdicts,
+)
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import Store
@@ -253,6 +258,27 @@ def test_a_cell_is_launch_bound_where_most_of_its_paired_trials_were(
     verdict = judge([*blocks, [alone]])
     assert verdict.launch_bound is True
     assert (verdict.blocks, verdict.unpaired_blocks) == (3, 1)
+
+
+def test_where_the_loop_waits_for_the_cpu_the_headline_has_both_clocks(
+    judge: Judge, make_pair: MakePair
+) -> None:
+    blocks = []
+    for block, (wall, device) in enumerate([(0.99, 0.88), (0.985, 0.885), (0.995, 0.875)] * 2):
+        pair = make_pair(block, 10.0, 10.0 * wall)
+        blocks.append(
+            [
+                replace(each, launch_bound=True, steady_device_ms=ms)
+                for each, ms in zip(pair, (5.0, 5.0 * device), strict=True)
+            ]
+        )
+    verdict = judge(blocks)
+    assert verdict.headline == (
+        "GPU work 12% less (12–12%); the loop waits for the CPU: wall 1% less (1–1%)"
+    )
+    assert list(told_lines([verdict], lambda each: each.cell_id)) == [
+        f"cell-a: {verdict.headline}."
+    ]
 
 
 def test_launch_bound_is_null_where_no_trial_knows(judge: Judge, make_pair: MakePair) -> None:
