@@ -362,7 +362,7 @@ def test_cluster_is_not_taken_down_before_its_records_are_here(hosts: Hosts) -> 
     assert "0 new records" in hosts.sweep("pull")
 
     shutil.rmtree(results)
-    assert "End all nodes of hosts? [y/N]" in hosts.sweep("down --discard <<<n")
+    assert "Shut down all nodes of hosts? [y/N]" in hosts.sweep("down --discard <<<n")
     assert "trials recorded" in hosts.sweep("status")
     hosts.sweep("down --discard --yes")
     hosts.do("sh", "head", "! pgrep -x gcs_server")
