@@ -63,6 +63,8 @@ def mistakes_exit() -> Iterator[None]:
             yield
     except UnfinishedError as error:
         typer.echo(f"sweep: {error}", err=True)
+        if _came_of_an_interrupt(error):  # which took along what the launch needs to end well
+            leave(code)
         _end(UNFINISHED)
     except MISTAKES as error:
         typer.echo(f"sweep: {error}", err=True)
@@ -75,6 +77,12 @@ def mistakes_exit() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo(f"sweep: interrupted; {KEPT}", err=True)
         leave(code)
+
+
+def _came_of_an_interrupt(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 @contextmanager
