@@ -7,7 +7,7 @@
 -- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost the net verdict takes
 -- $sweep_id TEXT = NULL: one sweep; all where null
 -- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_verdict,
---     device_ratio, device_verdict, no_effect_reason, headline, by_choice
+--     device_ratio, device_verdict, no_effect_reason
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell and set of other settings; of blocks in turns and of blocks whose processes ran one

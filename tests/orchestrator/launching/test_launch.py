@@ -310,7 +310,7 @@ LATE_MISTAKES = {
     "file": ("{workload: 'gone.py:x'}", "gone.py cannot be imported"),
     "no regime": (
         "{workload: mnist, regime: 'torch.nn:Linear'}",
-        "regime torch.nn:Linear is no regime: it stands under `workload`",
+        "regime torch.nn:Linear is no regime: write it under `workload`",
     ),
     "own regime": (
         "{workload: mnist, regime: 'cudnn_sweep.workloads.regime:ShapeRegime'}",
