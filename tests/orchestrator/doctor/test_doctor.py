@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import namedtuple
@@ -265,7 +266,10 @@ def test_the_self_test_speaks_plainly(
 def test_the_self_test_measures_pairs(machine: Survey) -> None:
     found = list(check_pairs(machine, "fake_power_capped", 2.0))
     assert found[0].name == "self-test, wall"
-    assert found[0].found.startswith("two identical configs read ")
+    # a busy machine measures a single pair in that time, of which it judges nothing
+    assert re.match(
+        r"two identical configs (read|differ by [\d.]+% in a single pair)", found[0].found
+    )
     assert found[-1].name == "self-test, GPU"
     assert found[-1].found.startswith("power_capped in ")
 
