@@ -19,6 +19,7 @@ from cudnn_sweep.orchestrator.cli.standing_by import (
     INTERRUPTED,
     KEPT,
     TERMINATED,
+    UNFINISHED,
     is_watched,
     say_code,
 )
@@ -28,7 +29,7 @@ from cudnn_sweep.workloads.errors import WorkloadError
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-UNFINISHED, USAGE = 1, 2
+USAGE = 2
 AGAIN_S = 0.1  # by then the finalizer has ended in which Python dropped an interrupt
 MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)
 

@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-UNFINISHED = 1  # exit code
-
 
 def launch(
     file: Annotated[
@@ -90,7 +88,7 @@ def launch(
     was started; the reason is printed. 4: a cell has no successful trial under any config. 130: Ctrl-C. 143: SIGTERM.
     """
     from cudnn_sweep.orchestrator.cli.failing import leave
-    from cudnn_sweep.orchestrator.cli.standing_by import stand_by
+    from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
 
     if at is not None and not manifest:
         raise typer.BadParameter(

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from time import monotonic
 
-INTERRUPTED, TERMINATED = 130, 143
+UNFINISHED, INTERRUPTED, TERMINATED = 1, 130, 143
 FROM_RAY = 1  # what it ends a process with
 END_S = 25.0  # to close after a signal; Slurm gives 30 s
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}

@@ -8,8 +8,6 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_laun
 from cudnn_sweep.orchestrator.cli.model_arguments import ArgumentOption, read_arguments
 from cudnn_sweep.orchestrator.cli.program import program
 
-UNFINISHED = 1  # exit code
-
 
 def try_(
     workload: Annotated[
@@ -58,7 +56,7 @@ def try_(
     Its trials are stored like those of any launch. Exit codes are those of `sweep launch`.
     """
     from cudnn_sweep.orchestrator.cli.failing import leave
-    from cudnn_sweep.orchestrator.cli.standing_by import stand_by
+    from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
 
     stand_by(lost=UNFINISHED)
     from cudnn_sweep.orchestrator.launching.trying import TryOptions, try_step
