@@ -88,7 +88,7 @@ def run_sweep(planned: Planned, place: Place, console: Console) -> Ran:
 
     with sweep_lock(store.location, choose().lock_name):
         choice = choose()  # again, under the lock: another launch may just have ended
-        session = session_for(choice, whole, planned.preload, machine.gpu_uuids)
+        session = session_for(choice, whole, planned.chosen, planned.preload, machine.gpu_uuids)
         place.announce(session, choice.reason, console)
         again = partial(repeats_of, store, whole, choice)
         progress = Progress()
@@ -126,17 +126,22 @@ def open_results(location: str, console: Console) -> Store:
 
 
 def session_for(
-    choice: SweepChoice, whole: Plan, preload: tuple[str, ...], gpus: Sequence[str] = ()
+    choice: SweepChoice,
+    whole: Plan,
+    chosen: Plan,
+    preload: tuple[str, ...],
+    gpus: Sequence[str] = (),
 ) -> Session:
+    swept = whole if choice.plan_hash == whole.plan_hash else chosen
     shard = f"-shard-{choice.shard.number}-of-{choice.shard.of}" if choice.shard else ""
     return Session(
         sweep_id=choice.sweep_id,
         launch_id=f"launch-{secrets.token_hex(4)}",
         plan=choice.todo,
         contrasts=contrasts_of(whole.configs()),
-        looks=choice.own.looks or (whole.looks if choice.plan_hash == whole.plan_hash else ()),
+        looks=choice.own.looks or (whole.looks if swept is whole else ()),
         begun=choice.begun(),
-        of_cells=len(whole.cell_ids()),
+        of_cells=len(swept.cell_ids()),
         plan_hash=choice.plan_hash,
         plan_trials=choice.plan_trials,
         shard=choice.shard,

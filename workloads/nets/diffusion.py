@@ -14,10 +14,15 @@ class Residual(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, time: int, dropout: float) -> None:
         super().__init__()
-        self.first = nn.Sequential(_norm(inputs), nn.SiLU(), nn.Conv2d(inputs, outputs, 3, padding=1))
+        self.first = nn.Sequential(
+            _norm(inputs), nn.SiLU(), nn.Conv2d(inputs, outputs, 3, padding=1)
+        )
         self.time = nn.Sequential(nn.SiLU(), nn.Linear(time, outputs))
         self.second = nn.Sequential(
-            _norm(outputs), nn.SiLU(), nn.Dropout(dropout), nn.Conv2d(outputs, outputs, 3, padding=1)
+            _norm(outputs),
+            nn.SiLU(),
+            nn.Dropout(dropout),
+            nn.Conv2d(outputs, outputs, 3, padding=1),
         )
         self.skip = nn.Identity() if inputs == outputs else nn.Conv2d(inputs, outputs, 1)
 
@@ -80,7 +85,11 @@ class DiffusionUNet(nn.Module):
                 skipped.append(outputs)
         inner = widths[-1]
         self.middle = nn.ModuleList(
-            [Residual(inner, inner, time, dropout), Attention(inner), Residual(inner, inner, time, dropout)]
+            [
+                Residual(inner, inner, time, dropout),
+                Attention(inner),
+                Residual(inner, inner, time, dropout),
+            ]
         )
         self.up = nn.ModuleList()
         for level, outputs in reversed(list(enumerate(widths))):
@@ -96,7 +105,9 @@ class DiffusionUNet(nn.Module):
         images = self.first(images)
         skipped = [images]
         for stage in self.down:
-            images = stage(images) if isinstance(stage, nn.Conv2d) else _through(stage, images, time)
+            images = (
+                stage(images) if isinstance(stage, nn.Conv2d) else _through(stage, images, time)
+            )
             skipped.append(images)
         images = _through(self.middle, images, time)
         for stage in self.up:

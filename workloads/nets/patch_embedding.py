@@ -10,7 +10,9 @@ class PatchEmbedding(nn.Module):
     N counts the patches of all images: it varies with their sizes.
     """
 
-    def __init__(self, width: int = 1280, channels: int = 3, frames: int = 2, side: int = 14) -> None:
+    def __init__(
+        self, width: int = 1280, channels: int = 3, frames: int = 2, side: int = 14
+    ) -> None:
         super().__init__()
         kernel = (frames, side, side)
         self.tokens = nn.Conv3d(channels, width, kernel, stride=kernel, bias=False)

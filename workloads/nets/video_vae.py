@@ -34,7 +34,10 @@ class Residual(nn.Module):
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         self.inner = nn.Sequential(
-            *_before(inputs), CausalConv3d(inputs, outputs), *_before(outputs), CausalConv3d(outputs, outputs)
+            *_before(inputs),
+            CausalConv3d(inputs, outputs),
+            *_before(outputs),
+            CausalConv3d(outputs, outputs),
         )
         self.skip = nn.Identity() if inputs == outputs else nn.Conv3d(inputs, outputs, 1)
 
@@ -62,7 +65,10 @@ class VideoDecoder(nn.Sequential):
 
     def __init__(self, latents: int = 16, width: int = 128, depth: int = 4) -> None:
         widths = [width * factor for factor in (4, 4, 2, 2, 1)]
-        stages: list[nn.Module] = [CausalConv3d(latents, widths[0]), *_blocks(widths[0], widths[0], 2)]
+        stages: list[nn.Module] = [
+            CausalConv3d(latents, widths[0]),
+            *_blocks(widths[0], widths[0], 2),
+        ]
         for level, (inputs, outputs) in enumerate(pairwise(widths)):
             stages += _blocks(inputs, outputs, depth)
             if level < 3:  # the last level is as large as the frames

@@ -55,7 +55,7 @@ class Launch:
 
     def __init__(self, store: Store, whole: Plan, choice: SweepChoice, record_of: RecordOf) -> None:
         self.choice = choice
-        self.session = session_for(choice, whole, ())
+        self.session = session_for(choice, whole, whole, ())
         self._store = store
         self._whole = whole
         self._record_of = record_of

@@ -21,6 +21,7 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import (
     SweepSelection,
     choose_sweep,
 )
+from cudnn_sweep.orchestrator.running.run_sweep import session_for
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 
 if TYPE_CHECKING:
@@ -132,6 +133,16 @@ def test_one_failed_trial_of_a_narrowed_sweep_can_be_retried(
     choice = choose(store, plan, one, resume="earlier", retry_failed=True)
     assert choice.todo.trials == (trial,)
     assert choice.plan_hash == part.plan_hash
+
+
+def test_a_narrowed_sweep_has_as_many_cells_as_are_left(store: Store, plan_of: MakePlan) -> None:
+    """Its verdicts are corrected for those, and no others are counted as open."""
+    whole = plan_of("conv", problem="tutorials/rgb224", batch=1, regime=["fixed", "cycle"])
+    part = narrow(whole, [("regime", "fixed")])
+    assert len(whole.cell_ids()) == 2
+    for chosen, cells in ((part, 1), (whole, 2)):
+        session = session_for(choose(store, whole, chosen), whole, chosen, ())
+        assert session.of_cells == cells
 
 
 def test_sweep_that_cannot_be_resumed_is_named(store: Store, plan: Plan, put: Put) -> None:

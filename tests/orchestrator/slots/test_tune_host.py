@@ -208,7 +208,7 @@ def test_block_split_by_a_lost_worker_runs_again_whole(
         host.run(ray_here / each.plan.plan_hash, budget_s, slot)
         return host.finish([])
 
-    session = session_for(choice, plan, ())
+    session = session_for(choice, plan, plan, ())
     progress = run_rounds(session, partial(repeats_of, store, plan, choice), run_one, print, None)
     assert (progress.recorded, progress.lost) == (len(plan.trials) + 3, 1)
     blocks = blocks_of(store.stored_trials(choice.sweep_id).values())
