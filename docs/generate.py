@@ -13,7 +13,10 @@ from cudnn_sweep.orchestrator.reference.schema import SCHEMAS, schema_text
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "docs/examples/segmenter/launch.yaml"
+NETWORKS = run_path(str(ROOT / "docs/networks.py"))
 DOCUMENTS: dict[str, Callable[[], str]] = {
+    "README.md": NETWORKS["readme"],
+    "docs/networks.md": NETWORKS["page"],
     "docs/records.md": data_dictionary,
     "docs/questions.md": questions_dictionary,
     "docs/launch-file.md": lambda: launch_file_page(EXAMPLE.read_text(encoding="utf-8")),
@@ -25,4 +28,6 @@ FIXTURE = "tests/analysis/data/write_fixture.py"
 if __name__ == "__main__":
     for name, text in DOCUMENTS.items():
         (ROOT / name).write_text(text(), encoding="utf-8")
+    for theme, palette in NETWORKS["PICTURES"].items():
+        (ROOT / f"docs/networks/{theme}.svg").write_text(NETWORKS["picture"](palette), "utf-8")
     run_path(str(ROOT / FIXTURE), run_name="__main__")

@@ -21,7 +21,8 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("workloads/**/*.md")]
 )
-GENERATED = run_path(str(ROOT / "docs" / "generate.py"))["DOCUMENTS"]
+GENERATE = run_path(str(ROOT / "docs" / "generate.py"))
+GENERATED = GENERATE["DOCUMENTS"]
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 COMMAND = re.compile(r"^    (sweep .*?)(?:\s{2,}#.*| \|.*)?$|`(sweep [a-z][^`]*)`", re.MULTILINE)
 
@@ -177,7 +178,7 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
         assert suite.cells
 
 
-def test_table_in_the_readme_is_that_of_the_stored_results() -> None:
+def test_example_of_results_is_that_of_the_stored_ones() -> None:
     from cudnn_sweep.analysis.answering.cell_names import stored_names
     from cudnn_sweep.analysis.answering.verdicts import break_evens, verdicts
     from cudnn_sweep.analysis.storing.store import open_store
@@ -188,7 +189,7 @@ def test_table_in_the_readme_is_that_of_the_stored_results() -> None:
         verdict_text,
     )
 
-    readme = (ROOT / "README.md").read_text()
+    readme = (ROOT / "docs/reading-results.md").read_text()
     (folder,) = (ROOT / "docs" / "results").glob("*/quick")
     store = open_store(str(folder))
     found, cells = verdicts(store), stored_names(store, None)
@@ -210,6 +211,15 @@ def test_table_in_the_readme_is_that_of_the_stored_results() -> None:
     )
     assert f"and hurts in {closed['hurts']}." in words
     assert f"A step takes {fresh.ratio:.3f} times as long" in words
+
+
+def test_pictures_in_the_readme_are_of_the_rows_that_are_installed() -> None:
+    networks = GENERATE["NETWORKS"]
+    for theme in networks["PICTURES"]:
+        drawn = (ROOT / f"docs/networks/{theme}.svg").read_text()
+        assert drawn.rstrip().endswith(networks["rows_mark"]()), "stale: run `make docs`"
+        for name in networks["NETWORKS"].values():
+            assert name in drawn
 
 
 def test_reasons_in_the_readme_are_those_of_the_stored_results() -> None:

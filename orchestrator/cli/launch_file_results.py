@@ -20,15 +20,31 @@ ResultsOption = Annotated[
 ]
 
 
-def results_asked(named: Sequence[str] | None) -> list[str]:
-    return list(named or [results_of_the_launch_file()])
+ReferenceOption = Annotated[
+    bool,
+    typer.Option(
+        "--reference",
+        help="Read the results that are installed with cudnn-sweep: networks on an H200.",
+    ),
+]
 
 
-def open_results(named: Sequence[str] | None) -> "Stored":
+def results_asked(named: Sequence[str] | None, *, reference: bool = False) -> list[str]:
+    """Raises BadParameter where both are asked for."""
+    if not reference:
+        return list(named or [results_of_the_launch_file()])
+    if named:
+        raise typer.BadParameter("allowed without --results only", param_hint="--reference")
+    from cudnn_sweep.analysis.storing.reference import REFERENCE
+
+    return [str(REFERENCE)]
+
+
+def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "Stored":
     """Raises StoreError for a folder that is not there, or holds stores below it."""
     from cudnn_sweep.analysis.storing.stored import open_stored
 
-    return open_stored(results_asked(named))
+    return open_stored(results_asked(named, reference=reference))
 
 
 @contextmanager

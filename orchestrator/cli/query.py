@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, asking, open_results
+from cudnn_sweep.orchestrator.cli.launch_file_results import (
+    ReferenceOption,
+    ResultsOption,
+    asking,
+    open_results,
+)
 from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
@@ -43,6 +48,7 @@ def query(
         typer.Argument(help="A named question (see --list), a path ending in .sql, or SQL."),
     ] = None,
     results: ResultsOption = None,
+    reference: ReferenceOption = False,
     format: Annotated[Format, typer.Option(help="Format of the answer.")] = Format.TABLE,
     json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     output: Annotated[
@@ -81,7 +87,7 @@ def query(
         _print_questions()
         return
     asked = _asked(question) if question or not prelude else None
-    store = open_results(results)
+    store = open_results(results, reference=reference)
     if prelude:
         _print_prelude(store, asked, context.args)
     elif asked is not None:

@@ -8,6 +8,7 @@ import typer
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
+    ReferenceOption,
     ResultsOption,
     open_results,
     results_asked,
@@ -29,6 +30,7 @@ class ReportFormat(StrEnum):
 
 def report(
     results: ResultsOption = None,
+    reference: ReferenceOption = False,
     sweep_id: Annotated[
         str | None, typer.Option(help="Only this sweep. Default: all sweeps.")
     ] = None,
@@ -66,13 +68,14 @@ def report(
     from cudnn_sweep.analysis.report.delivery import export_charts
     from cudnn_sweep.analysis.report.payload import payload
 
-    store = open_results(results)
+    asked = results_asked(results, reference=reference)
+    store = open_results(asked)
     contrasts = (
         [Contrast(field=field, baseline=baseline, candidate=candidate)]
         if field
         else stored_contrasts(store, sweep_id)
     )
-    content = gather(store, results_asked(results), sweep_id, contrasts, min_effect)
+    content = gather(store, asked, sweep_id, contrasts, min_effect)
     warn_of(content.torn_files)
     found = payload(content)
     if charts:

@@ -147,12 +147,23 @@ class Plan:
         if gpu and spec.device_budget_s > 0:
             closed += spec.warmup_s + spec.device_budget_s
         each = [closed if trial.cell.may_end() else spec.open_budget_s / 2 for trial in self.trials]
-        logs = sum(trial.replicate < spec.logged_replicates for trial in self.trials)
-        besides = OVERHEAD_S * (len(self.trials) + (logs if gpu else 0))
-        return START_S + (sum(each) + besides) / slots
+        besides = [
+            (NETWORK_S if gpu and trial.cell.model is not None else OVERHEAD_S)
+            * (2 if gpu and trial.replicate < spec.logged_replicates else 1)
+            for trial in self.trials
+        ]
+        return START_S + (sum(each) + sum(besides)) / slots
+
+    def first_look(self) -> "Plan":
+        """What runs if each cell is decided when it is examined for the first time; all, if none is."""
+        first = self.looks[0] if self.looks else None
+        return replace(
+            self, trials=tuple(t for t in self.trials if first is None or t.replicate < first)
+        )
 
 
 OVERHEAD_S = 0.9  # a process's start and end, cold calls, checks: seen on an H200 and on two cores
+NETWORK_S = 4.3  # the same of a network's process: the mean over the suite `models` on H200s
 START_S = 12.0  # Ray's start, and the first import of torch
 
 

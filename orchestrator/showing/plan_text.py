@@ -41,13 +41,14 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
     contrasts = "; ".join(map(str, contrasts_of(configs))) or "none"
     blocks = sum(1 for _ in plan.blocks())
     twins = sum(trial.twin for trial in plan.trials)
-    minutes = plan.estimated_s(slots, gpu=gpu) / 60
+    least, most = (each.estimated_s(slots, gpu=gpu) / 60 for each in (plan.first_look(), plan))
+    minutes = f"about {least:.1f} to {most:.1f}" if plan.looks else f"about {most:.1f}"
     model = plan.trials[0].cell.gpu
     say(
         console,
         f"\n{len(plan.trials)} trials: {len(cells)} cells × {len(configs)} configs in {blocks} blocks, "
         f"{twins} of them with an A/A pair; contrasts: {contrasts}.\n"
-        f"On {slots} × {model}, {'at most' if plan.looks else 'about'} {minutes:.1f} minutes.",
+        f"On {slots} × {model}, {minutes} minutes.",
     )
     if plan.looks:
         looks = ", ".join(map(str, plan.looks))

@@ -254,3 +254,13 @@ def test_results_are_those_of_the_launch_file(
     (tmp_path / "cluster.yaml").write_text("metadata: {sweep: {results: elsewhere}}")
     found = CliRunner().invoke(app, ["query", "select count(*) from records", "--format", "csv"])
     assert found.stdout.splitlines()[1] == "1"
+
+
+def test_installed_results_answer_without_a_sweep_of_one_s_own(tmp_path: Path) -> None:
+    asked = ["query", "select count(*) as trials, min(gpu) as gpu from records", "--json"]
+    (row,) = json.loads(CliRunner().invoke(app, [*asked, "--reference"]).stdout)
+    assert row["trials"] > 300
+    assert row["gpu"] == "NVIDIA H200"
+    refused = CliRunner().invoke(app, [*asked, "--reference", "--results", str(tmp_path)])
+    assert refused.exit_code == 2
+    assert "--reference" in refused.output

@@ -1,0 +1,440 @@
+"""What README and docs/networks.md say of whole networks, from the results installed with the package.
+
+make docs        # writes docs/networks.md, README's answer, and docs/networks/{light,dark}.svg
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import vl_convert
+import yaml
+
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, break_evens, verdicts
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, Palette
+from cudnn_sweep.analysis.storing.reference import REFERENCE
+from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.orchestrator.showing.verdict_table import payback_text, ratio_text
+from cudnn_sweep.workloads.hashes import content_hash
+
+DOCS = Path(__file__).resolve().parent
+SUITE = DOCS.parent / "workloads/suites/models.yaml"
+SETTINGS = {
+    "tf32 contiguous": "TF32",
+    "amp_bf16 channels_last": "bf16, channels_last",
+    "amp_bf16 contiguous": "bf16",
+}
+NETWORKS = {
+    "torchvision.models:resnet18": "ResNet-18",
+    "torchvision.models:resnet50": "ResNet-50",
+    "torchvision.models:vgg16": "VGG-16",
+    "torchvision.models:mobilenet_v2": "MobileNetV2",
+    "torchvision.models:efficientnet_b0": "EfficientNet-B0",
+    "torchvision.models:convnext_tiny": "ConvNeXt-T",
+    "cudnn_sweep.workloads.nets.darknet:Darknet53": "Darknet-53, a detector's backbone",
+    "cudnn_sweep.workloads.nets.unet:UNet": "U-Net",
+    "cudnn_sweep.workloads.nets.unet:UNet 3d": "U-Net of volumes",
+    "cudnn_sweep.workloads.nets.diffusion:DiffusionUNet": "U-Net of a diffusion model",
+    "cudnn_sweep.workloads.nets.video_vae:VideoDecoder": "decoder of a video VAE",
+    "cudnn_sweep.workloads.nets.patch_embedding:PatchEmbedding": "patch embedding by Conv3d",
+    "cudnn_sweep.workloads.nets.wavenet:WaveNet": "WaveNet",
+    "cudnn_sweep.workloads.nets.speech:SpeechFeatures": "speech front end",
+    "mnist": "the MNIST tutorial's network",
+}
+SHORT = {"equivalent": "=", "inconclusive": "?"}
+BEGIN, END = "<!-- networks: made by `make docs` -->\n", "<!-- end of networks -->\n"
+GPU = (
+    "select count(*) as trials, min(torch), min(driver), min(gpu), "
+    "max(cudnn), (select sum(seconds) from (select epoch(max(ended_at)) - epoch(min(started_at)) as "
+    "seconds from records group by sweep_id, launch_id, slot)) / 60 as minutes from records"
+)
+
+PICTURES = {"light": LIGHT, "dark": DARK}
+
+
+def network(row: Verdict | BreakEven) -> str:
+    volumes = row.workload.endswith("UNet") and row.input_shape.count("x") == 4
+    return NETWORKS[row.workload + (" 3d" if volumes else "")]
+
+
+def setting(row: Verdict | BreakEven) -> str:
+    return SETTINGS[f"{row.precision} {row.layout}"]
+
+
+@cache
+def found() -> list[Verdict]:
+    """In the order of NETWORKS."""
+    names, settings = list(NETWORKS.values()), list(SETTINGS.values())
+
+    def place(row: Verdict) -> tuple[object, ...]:
+        is_inference = row.direction == "inference"
+        return names.index(network(row)), is_inference, settings.index(setting(row)), row.regime
+
+    return sorted(verdicts(open_store(str(REFERENCE))), key=place)
+
+
+@cache
+def facts() -> tuple[Any, ...]:
+    with open_database(open_store(str(REFERENCE))) as database:
+        (row,) = database.query(GPU).to_pylist()
+    return tuple(row.values())
+
+
+def where() -> str:
+    _, torch, driver, gpu, cudnn, _ = facts()
+    version = f"{cudnn // 10_000}.{cudnn % 10_000 // 100}.{cudnn % 100}"
+    return f"{gpu} (driver {driver}), torch {torch}, cuDNN {version}"
+
+
+def fixed() -> list[Verdict]:
+    return [row for row in found() if row.regime == "fixed"]
+
+
+def always_new() -> list[Verdict]:
+    return [row for row in found() if row.loop_kind == "open"]
+
+
+def short(row: Verdict) -> str:
+    ratio = "" if row.ratio is None else f"{row.ratio:.3f}" if row.ratio < 2 else f"{row.ratio:.0f}"
+    star = "\\*" if row.launch_bound else ""
+    return f"{ratio}{star} {SHORT.get(row.wall_verdict, f'**{row.wall_verdict}**')}"
+
+
+def answer() -> str:
+    """README's section: picture, five lines, table."""
+    closed, new = fixed(), always_new()
+    of = Counter(row.wall_verdict for row in closed)
+    gains = sorted(row.ratio or 1 for row in closed if row.wall_verdict == "helps")
+    slower = {
+        direction: sorted(row.ratio or 1 for row in new if row.direction == direction)
+        for direction in ("training", "inference")
+    }
+    few = sum(row.blocks < 3 for row in closed)
+    waits = sum(bool(row.launch_bound) for row in closed)
+    helped = {
+        name: [
+            row.ratio or 1 for row in closed if network(row) == name and row.wall_verdict == "helps"
+        ]
+        for name in dict.fromkeys(network(row) for row in closed)
+    }
+    by_network = "; ".join(
+        f"{name} ({', '.join(f'{ratio:.3f}' for ratio in ratios)})"
+        for name, ratios in helped.items()
+        if ratios
+    )
+    lines = [
+        (
+            f"- **Sizes are fixed** ({len(closed)} cells): benchmark helps in {of['helps']}, makes no difference of 3% "
+            f"or more in {of['equivalent']}, hurts in {of['hurts']}. {of['inconclusive']} are inconclusive so far; "
+            f"{few} of them have two blocks only."
+        ),
+        f"- **Where it helps**, a step takes {gains[0]:.3f} to {gains[-1]:.3f} times as long: {by_network}.",
+        (
+            f"- **Every step has a new size** ({len(new)} cells): each step pays for a search. A training step takes "
+            f"{slower['training'][0]:.0f} to {slower['training'][-1]:.0f} times as long, inference "
+            f"{slower['inference'][0]:.0f} to {slower['inference'][-1]:.0f} times. Turn it off."
+        ),
+        (
+            f"- **The loop waits for the CPU** ({waits} of the {len(closed)} cells with fixed sizes): a faster kernel "
+            "saves little or no time."
+        ),
+        (
+            "- **The job is short**: compare its steps with the break-even point in "
+            "[docs/networks.md](docs/networks.md)."
+        ),
+    ]
+    return "\n".join(
+        [
+            "<picture>",
+            '  <source media="(prefers-color-scheme: dark)" srcset="docs/networks/dark.svg">',
+            (
+                '  <img alt="Time of a step with benchmark on, divided by its time with benchmark off, of '
+                f'{len(NETWORKS)} networks" src="docs/networks/light.svg">'
+            ),
+            "</picture>",
+            "",
+            *(wrapped(line) for line in lines),
+            "",
+            *table(closed),
+            "",
+            wrapped(
+                "Time of a step with benchmark on, divided by its time with it off. `=`: no difference of 3% or more. "
+                "`?`: inconclusive. `*`: the loop waits for the CPU."
+            ),
+            "",
+            wrapped(
+                f"Whole steps on one {where()}. bf16 is autocast with channels_last, but for the two audio networks, "
+                "which have no channels_last."
+            ),
+            "",
+            "    sweep query helps_or_hurts --reference       # each figure, from the rows installed with cudnn-sweep",
+            "    sweep launch docs/networks.yaml              # the same networks on your GPU, in nine minutes a part",
+            "",
+        ]
+    )
+
+
+def table(closed: list[Verdict]) -> Iterator[str]:
+    columns = [
+        (direction, precision)
+        for direction in ("training", "inference")
+        for precision in ("tf32", "amp_bf16")
+    ]
+    yield "| network | training, TF32 | training, bf16 | inference, TF32 | inference, bf16 |"
+    yield "|---|---:|---:|---:|---:|"
+    for name in NETWORKS.values():
+        rows = {(row.direction, row.precision): row for row in closed if network(row) == name}
+        cells = [short(rows[column]) if column in rows else "" for column in columns]
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+def page() -> str:
+    """docs/networks.md."""
+    trials, *_, minutes = facts()
+    paid = {
+        (row.cell_id, row.compute_cache): row for row in break_evens(open_store(str(REFERENCE)))
+    }
+    measured = {row.cell_id for row in found()}
+    return "\n".join(
+        [
+            "# Whole networks, benchmark off and on",
+            "",
+            wrapped(
+                f"Training and inference steps of {len(NETWORKS)} networks, on {where()}: {trials} trials of "
+                f"{len(measured)} cells so far, in {minutes:.0f} GPU minutes. Made by `make docs` from the results that "
+                "are installed with cudnn-sweep."
+            ),
+            "",
+            "    sweep query helps_or_hurts --reference",
+            "    sweep query break_even --reference",
+            "    sweep report --reference",
+            "",
+            wrapped(
+                f"The suite `models` says how each network is made. Measured so far: {so_far()}. Cells with fewer than "
+                "three blocks are inconclusive because the measurement stopped there."
+            ),
+            "",
+            "## Measure them on your GPU",
+            "",
+            "    pip install '.[vision]'                      # torchvision has six of the networks",
+            "    sweep launch docs/networks.yaml --sweep-id networks --dry-run",
+            "    sweep launch docs/networks.yaml --sweep-id networks",
+            "",
+            wrapped(
+                "A launch ends after nine minutes. Launch it again, with the same words, until it ends with exit code 0. "
+                "These rows are of two parts, `--only regime=fixed` and `--only regime=fresh`, each under a sweep id of its "
+                "own, on hosts with two GPUs."
+            ),
+            "",
+            "## Sizes are fixed",
+            "",
+            wrapped(
+                "Milliseconds of a step. The ratio is on / off with its 95% confidence interval, paired block by block. "
+                "Device: the same ratio of the time on the GPU alone, and its verdict. Break-even: the steps after which "
+                "the search has paid, where CUDA's cache of compiled kernels was empty, as in a new container, or warm."
+            ),
+            "",
+            "| network | step | setting | off | on | ratio (95%) | verdict | device | blocks | break-even, empty | warm |",
+            "|---|---|---|---:|---:|---|---|---|---:|---:|---:|",
+            *(closed_row(row, paid) for row in fixed()),
+            "",
+            "`?` under break-even: the interval of the gain includes zero. `*`: the loop waits for the CPU.",
+            "",
+            "## Every step has a new size",
+            "",
+            "Mean milliseconds of a step, its search included. There is no break-even point.",
+            "",
+            "| network | step | setting | off | on | ratio (95%) | verdict | blocks |",
+            "|---|---|---|---:|---:|---|---|---:|",
+            *(open_row(row) for row in always_new()),
+            "",
+        ]
+    )
+
+
+def so_far() -> str:
+    """How many of the suite's cells have rows, by how their sizes come."""
+    planned: Counter[str] = Counter()
+    for axes in yaml.safe_load(SUITE.read_text(encoding="utf-8"))["cells"]:
+        networks, steps, precisions, regimes = (
+            each if isinstance(each, list) else [each]
+            for each in (
+                axes.get(name, None) for name in ("workload", "direction", "precision", "regime")
+            )
+        )
+        for regime in regimes:
+            planned[_sizes(regime)] += len(networks) * len(steps) * len(precisions)
+    done = Counter(
+        "new" if row.loop_kind == "open" else "fixed" if row.regime == "fixed" else "returning"
+        for row in found()
+    )
+    words = {
+        "fixed": "with fixed sizes",
+        "returning": "with sizes that come back",
+        "new": "with a new size in every step",
+    }
+    return ", ".join(
+        f"{done[kind]} of {planned[kind]} cells {said}" for kind, said in words.items()
+    )
+
+
+def _sizes(regime: str | dict[str, object] | None) -> str:
+    return "fixed" if regime is None else "new" if isinstance(regime, str) else "returning"
+
+
+def closed_row(row: Verdict, paid: dict[tuple[str, str], BreakEven]) -> str:
+    device = ""
+    if row.device_ratio is not None:
+        device = (
+            f"{row.device_ratio:.3f} {SHORT.get(str(row.device_verdict), str(row.device_verdict))}"
+        )
+    star = "\\*" if row.launch_bound else ""
+    evens = [payback_text(paid.get((row.cell_id, state)), wide=True) for state in ("empty", "warm")]
+    parts = [
+        *_named(row),
+        ratio_text(row) + star,
+        row.wall_verdict,
+        device,
+        str(row.blocks),
+        *evens,
+    ]
+    return f"| {' | '.join(parts)} |"
+
+
+def open_row(row: Verdict) -> str:
+    return f"| {' | '.join([*_named(row), ratio_text(row), row.wall_verdict, str(row.blocks)])} |"
+
+
+def _named(row: Verdict) -> list[str]:
+    times = [f"{each:.3g}" if each < 100 else f"{each:.0f}" for each in _times(row)]
+    return [network(row), row.direction, setting(row), *times]
+
+
+def _times(row: Verdict) -> Iterable[float]:
+    return (each for each in (row.baseline_ms, row.candidate_ms) if each is not None)
+
+
+def wrapped(text: str) -> str:
+    from textwrap import fill
+
+    indent = "  " if text.startswith("- ") else ""
+    return fill(text, 118, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def readme() -> str:
+    """README with its section made anew."""
+    before, rest = (DOCS.parent / "README.md").read_text(encoding="utf-8").split(BEGIN)
+    return before + BEGIN + answer() + END + rest.split(END)[1]
+
+
+PANELS = {
+    "fixed TF32": "fixed sizes, TF32",
+    "fixed bf16": "fixed sizes, bf16",
+    "new": "a new size in every step",
+}
+NARROW, WIDE = (
+    (0.8, 1.1),
+    (1.0, 60.0),
+)  # ratios that a panel shows; what lies outside stands at its edge
+
+
+def picture(palette: Palette) -> str:
+    """An SVG: a row a network, a mark for training and for inference, coloured by verdict."""
+    rows = [_drawn(row) for row in [*fixed(), *always_new()]]
+    panels = [
+        _panel(
+            palette,
+            [row for row in rows if row["panel"] == name],
+            title,
+            first=name == "fixed TF32",
+        )
+        for name, title in PANELS.items()
+    ]
+    chart = alt.hconcat(*panels, spacing=16, background=palette.paper).configure_view(
+        stroke=palette.line
+    )
+    chart = chart.configure_axis(
+        labelColor=palette.ink,
+        titleColor=palette.quiet,
+        gridColor=palette.line,
+        domainColor=palette.line,
+    ).configure_legend(labelColor=palette.ink, titleColor=palette.quiet, orient="bottom")
+    chart = chart.configure_title(color=palette.ink, fontSize=12, anchor="start", frame="group")
+    return f"{vl_convert.vegalite_to_svg(chart.to_json())}\n{rows_mark()}\n"
+
+
+def rows_mark() -> str:
+    """At a picture's end: the rows that it was drawn from, so that a test can tell whether it is out of date."""
+    return f"<!-- rows {content_hash([_drawn(row) for row in [*fixed(), *always_new()]])} -->"
+
+
+def _drawn(row: Verdict) -> dict[str, object]:
+    assert row.ratio is not None
+    panel = "new" if row.loop_kind == "open" else f"fixed {setting(row).partition(',')[0]}"
+    low, high = WIDE if panel == "new" else NARROW
+
+    def kept(ratio: float | None) -> float:
+        return min(max(ratio or 1, low), high)
+
+    return {
+        "panel": panel,
+        "network": network(row),
+        "step": row.direction,
+        "verdict": row.wall_verdict,
+        "ratio": kept(row.ratio),
+        "low": kept(row.ratio_low),
+        "high": kept(row.ratio_high),
+        "outside": f"{row.ratio:.2f}" if kept(row.ratio) != row.ratio else "",
+    }
+
+
+def _panel(
+    palette: Palette, rows: list[dict[str, object]], title: str, *, first: bool
+) -> alt.LayerChart:
+    is_new = title == PANELS["new"]
+    y = alt.Y(
+        "network:N",
+        sort=list(NETWORKS.values()),
+        scale=alt.Scale(domain=list(NETWORKS.values())),
+        axis=alt.Axis(title=None, labelLimit=240, ticks=False, labels=first),
+    )
+    ticks = [1, 2, 5, 10, 20, 50] if is_new else [0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1]
+    x_scale = alt.Scale(type="log", domain=list(WIDE if is_new else NARROW), nice=False)
+    x_axis = alt.Axis(values=ticks, title="on / off", format="~g")
+    offset = alt.YOffset("step:N", sort=["training", "inference"])
+    verdicts_ = ["helps", "equivalent", "inconclusive", "hurts"]
+    colour = alt.Color(
+        "verdict:N",
+        title=None,
+        scale=alt.Scale(domain=verdicts_, range=[getattr(palette, v) for v in verdicts_]),
+    )
+    base = alt.Chart(alt.Data(values=rows)).encode(y=y, yOffset=offset)
+    x = alt.X("ratio:Q", scale=x_scale, axis=x_axis)
+    lines = base.mark_rule(opacity=0.55).encode(
+        x=alt.X("low:Q", scale=x_scale, axis=x_axis), x2="high:Q", color=colour
+    )
+    marks = base.mark_point(filled=True, size=42, opacity=1).encode(
+        x=x,
+        color=colour,
+        shape=alt.Shape(
+            "step:N",
+            title=None,
+            scale=alt.Scale(domain=["training", "inference"], range=["circle", "triangle-up"]),
+            legend=alt.Legend(symbolFillColor=palette.quiet, symbolStrokeWidth=0),
+        ),
+    )
+    texts = base.mark_text(align="left", dx=7, fontSize=9, color=palette.ink).encode(
+        x=x, text="outside:N"
+    )
+    one = (
+        alt.Chart(alt.Data(values=[{"at": 1}]))
+        .mark_rule(color=palette.quiet)
+        .encode(x=alt.X("at:Q", scale=x_scale, axis=x_axis))
+    )
+    return alt.layer(one, lines, marks, texts).properties(
+        title=title, width=170 if is_new else 210, height=alt.Step(11)
+    )
