@@ -41,6 +41,7 @@ from records
 group by cell_id
 """
 USUAL = ("plain", "contiguous", "mean_square", "sgd")  # a state, a layout, ... that need no word
+BUNDLED = "cudnn_sweep.workloads."  # our own networks need no word for where they are
 ID_CHARACTERS = 6  # of a cell_id, where nothing else tells two cells apart
 
 
@@ -64,7 +65,8 @@ def whole_names(rows: Iterable[CellRow]) -> dict[str, str]:
 def cell_words(row: CellRow) -> Words:
     """Each with its numbers: `cycle(sizes=4,step=16)`."""
     words = {
-        "what": row["problem"] or _with(row["workload"], row["model_arguments"]),
+        "what": row["problem"]
+        or _with(row["workload"].removeprefix(BUNDLED), row["model_arguments"]),
         "direction": row["direction"],
         "input_shape": row["input_shape"],
         "regime": _with(row["regime"], row["regime_parameters"]),

@@ -3,6 +3,7 @@
 The arithmetic is in sql/helps_or_hurts.sql and sql/break_even.sql, and so are the columns' meanings.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -142,11 +143,17 @@ TOLD_SHOWN = 5
 
 def undecided_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> Iterator[str]:
     """Which inconclusive verdicts more blocks would decide, those that lack fewest first."""
-    lacking = [(verdict.blocks_needed, verdict) for verdict in verdicts if verdict.blocks_needed]
-    for count, verdict in sorted(lacking, key=lambda each: each[0])[:UNDECIDED_SHOWN]:
-        needed = two_digits(count)
-        what = "block" if needed == "1" else "blocks"
-        yield f"{label(verdict)}: inconclusive; about {needed} more {what} would decide."
+    lacking: defaultdict[str, list[Verdict]] = defaultdict(list)
+    for verdict in sorted(
+        (each for each in verdicts if each.blocks_needed), key=lambda each: each.blocks_needed or 0
+    ):
+        lacking[two_digits(verdict.blocks_needed or 0)].append(verdict)
+    for needed, alike in list(lacking.items())[:UNDECIDED_SHOWN]:
+        blocks = f"{needed} more {'block' if needed == '1' else 'blocks'}"
+        if len(alike) == 1:
+            yield f"{label(alike[0])}: inconclusive; about {blocks} would decide."
+        else:
+            yield f"{len(alike)} cells are inconclusive; about {blocks} each would decide."
 
 
 def told_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> Iterator[str]:

@@ -17,7 +17,7 @@ const CELL_COLUMNS = [
   { field: "verdict", title: "verdict", kind: "verdict" },
   { field: "device_ratio", title: "device ratio", kind: "ratio" },
   { field: "device_verdict", title: "device verdict", kind: "verdict" },
-  { field: "empty_payback", title: "pays back (iterations), empty cache", kind: "text", sort: "empty_iterations" },
+  { field: "empty_payback", title: "break-even (iterations), empty cache", kind: "text", sort: "empty_iterations" },
   { field: "warm_payback", title: "warm cache", kind: "text", sort: "warm_iterations" },
   { field: "memory_ratio", title: "memory ratio", kind: "ratio" },
   { field: "blocks", title: "blocks", kind: "number" },

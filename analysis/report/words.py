@@ -50,7 +50,7 @@ def headline(compared: Compared, min_effect: float) -> str:
         "helps": "helps in",
         "hurts": "hurts in",
         "equivalent": f"makes no difference of {100 * min_effect:.3g}% in",
-        "inconclusive": "cannot be told in",
+        "inconclusive": "is inconclusive in",
         "no_effect": "can have no effect in",
         "not_measured": "is not measured in",
     }
@@ -135,9 +135,7 @@ def payback(row: BreakEven) -> str:
     """When the extra cold cost has paid for itself, in a few words."""
     iterations = row.break_even_iterations
     if iterations is None or row.outcome not in ("after", "until"):
-        return {"inconclusive": "not told", "open loop": "always searching"}.get(
-            row.outcome, row.outcome.replace("_", " ")
-        )
+        return {"open loop": "always searching"}.get(row.outcome, row.outcome.replace("_", " "))
     said = two_digits(iterations)
     return f"after {said}" if row.outcome == "after" else f"ahead until {said}"
 
@@ -177,7 +175,7 @@ def _paid(paybacks: Mapping[str, BreakEven]) -> str:
         for cache in CACHES
         if cache in paybacks and paybacks[cache].loop_kind != "open"
     ]
-    return f"; iterations to pay back: {', '.join(said)}" if said else ""
+    return f"; break-even: {', '.join(said)}" if said else ""
 
 
 def _why_without_effect(verdicts: Iterable[Verdict]) -> list[str]:

@@ -84,7 +84,7 @@ def verdict_table(
         table.add_column("device", no_wrap=True)
     for state in states:
         table.add_column(
-            f"pays back,\n{state} cache" if wide else f"pays back,\n{state}", justify="right"
+            f"break-even,\n{state} cache" if wide else f"break-even,\n{state}", justify="right"
         )
     for verdict in verdicts:
         mine = {row.compute_cache: row for row in break_evens if _same(row, verdict)}

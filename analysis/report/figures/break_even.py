@@ -31,7 +31,7 @@ def break_even_warm(palette: Palette, min_effect: float) -> Figure:
 def _break_even(palette: Palette, compute_cache: str) -> Figure:
     return Figure(
         name=f"break_even_{compute_cache}",
-        title=f"When it pays back, {compute_cache} compute cache",
+        title=f"Break-even point, {compute_cache} compute cache",
         about="Seconds saved by the candidate after so many iterations, its extra cold cost "
         f"subtracted, for the {MOST_CURVES} cells with the largest effect. A curve starts below "
         "zero by that cost; a dot with its 95% interval marks where it crosses.",
@@ -41,7 +41,7 @@ def _break_even(palette: Palette, compute_cache: str) -> Figure:
         only={"compute_cache": compute_cache, "is_told": "yes"},
         columns=(
             CELL,
-            Column(field="outcome", title="pays back", kind="text"),
+            Column(field="outcome", title="break-even", kind="text"),
             Column(field="break_even_iterations", title="iterations"),
             Column(field="break_even_low", title="low"),
             Column(field="break_even_high", title="high"),

@@ -19,6 +19,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
 WIDEST = 4  # an interval is cut where it is that many times its ratio, or else nothing else is seen
+DEVICE_BELOW_PX = 8
 MARK, DENSE_MARK = 85, 22  # square pixels
 SORTED = alt.EncodingSortField("ratio", op="min", order="ascending")
 
@@ -29,8 +30,9 @@ def effect(palette: Palette, min_effect: float) -> Figure:
         name="effect",
         title="Effect by cell",
         about="Candidate time divided by baseline time on a log scale, the largest gain first; left "
-        "of 1 the candidate is faster. Lines are 95% intervals, cut where they are wider than the "
-        f"chart can hold. The band is the minimum effect, {100 * min_effect:.3g}% either way: what "
+        "of 1 the candidate is faster. The small grey mark below a cell's own is the time on the GPU "
+        "alone; a loop that waits for the CPU gains less than it. Lines are 95% intervals, cut where "
+        f"they are wider than the chart can hold. The band is the minimum effect, {100 * min_effect:.3g}% either way: what "
         "lies within it makes no difference that counts. Select a mark for its cell's trials.",
         empty="No cell has both configs measured in one block.",
         table="verdicts",
@@ -41,6 +43,7 @@ def effect(palette: Palette, min_effect: float) -> Figure:
             Column(field="ratio_low", title="low", kind="ratio"),
             Column(field="ratio_high", title="high", kind="ratio"),
             VERDICT,
+            Column(field="device_ratio", title="device ratio", kind="ratio"),
             Column(field="baseline_ms", title="baseline ms"),
             Column(field="candidate_ms", title="candidate ms"),
             Column(field="blocks", title="blocks"),
@@ -57,7 +60,8 @@ def effect(palette: Palette, min_effect: float) -> Figure:
 def _rows(palette: Palette, min_effect: float, axis: alt.Axis | None, step: float) -> Drawing:
     y = alt.Y("label:N", sort=SORTED, axis=axis, title=None)
     size = MARK if axis else DENSE_MARK
-    return _layers(palette, min_effect, y, size).properties(height=alt.Step(step))
+    drawn = _layers(palette, min_effect, y, size, device=axis is not None)
+    return drawn.properties(height=alt.Step(step))
 
 
 def _named_axis() -> alt.Axis:
@@ -72,12 +76,13 @@ def _named_above(palette: Palette, min_effect: float) -> Drawing:
         .mark_text(align="left", dy=-13, fontSize=11, color=palette.ink, limit=340)
         .encode(y=y, x=alt.value(0), text="label:N")
     )
-    return alt.layer(_layers(palette, min_effect, y, MARK), names).properties(
+    return alt.layer(_layers(palette, min_effect, y, MARK, device=True), names).properties(
         width="container", height=alt.Step(36)
     )
 
 
-def _layers(palette: Palette, min_effect: float, y: alt.Y, size: int) -> Drawing:
+def _layers(palette: Palette, min_effect: float, y: alt.Y, size: int, *, device: bool) -> Drawing:
+    """With `device` the time on the GPU alone stands below the wall time, where it is known."""
     axis = alt.Axis(orient="top", format="~g", values=ratio_ticks("x"), labelOverlap="greedy")
     title = "← faster\u2003candidate time / baseline time\u2003slower →"
     x = alt.X(
@@ -105,9 +110,26 @@ def _layers(palette: Palette, min_effect: float, y: alt.Y, size: int) -> Drawing
             description="label:N",
         )
     )
-    return alt.layer(_band(palette, min_effect), _one(palette), ends, marks).properties(
+    layers = [_band(palette, min_effect), _one(palette), ends, marks]
+    return alt.layer(*layers, *(_device(palette, y) if device else ())).properties(
         width="container"
     )
+
+
+def _device(palette: Palette, y: alt.Y) -> list[Drawing]:
+    known = alt.Chart(ROWS).transform_filter("isValid(datum.device_ratio)")
+    ends = (
+        known.transform_calculate(
+            low=f"max(datum.device_ratio_low, datum.device_ratio / {WIDEST})",
+            high=f"min(datum.device_ratio_high, datum.device_ratio * {WIDEST})",
+        )
+        .mark_rule(color=palette.quiet, yOffset=DEVICE_BELOW_PX)
+        .encode(y=y, x="low:Q", x2="high:Q")
+    )
+    marks = known.mark_point(
+        color=palette.quiet, filled=True, size=24, opacity=1, yOffset=DEVICE_BELOW_PX
+    ).encode(y=y, x="device_ratio:Q")
+    return [ends, marks]
 
 
 def _band(palette: Palette, min_effect: float) -> Drawing:

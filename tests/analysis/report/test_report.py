@@ -90,7 +90,7 @@ def test_the_answer_is_said_in_words(found: Payload) -> None:
     assert contrast.sentences == [
         (
             "Largest gain: vgg_256_56 fixed: 2.50 times as fast (95% interval 2.50 to 2.50), "
-            "10.0 → 4.00 ms an iteration; iterations to pay back: after 78 (warm compute cache)."
+            "10.0 → 4.00 ms an iteration; break-even: after 78 (warm compute cache)."
         ),
         (
             "Largest loss: vgg_256_56 cycle: 20.0% more time (95% interval 19.8 to 20.2%), "
@@ -105,7 +105,7 @@ def test_the_answer_is_said_in_words(found: Payload) -> None:
 def test_every_format_has_the_verdicts_and_what_they_rest_on(found: Payload) -> None:
     assert _column(found, "verdicts", "verdict") == ["helps", "equivalent", "hurts"]
     assert _column(found, "verdicts", "blocks") == [4, 4, 4]
-    assert _column(found, "verdicts", "warm_payback") == ["after 78", "not told", "never"]
+    assert _column(found, "verdicts", "warm_payback") == ["after 78", "inconclusive", "never"]
     read = json.loads(as_json(found))
     assert read["contrasts"][0]["headline"] == found.contrasts[0].headline
     assert read["tables"]["verdicts"]["columns"] == list(found.tables["verdicts"].columns)
