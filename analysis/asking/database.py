@@ -5,6 +5,8 @@ store's folder is not enough: a COPY inside a `with` is a SELECT to its parser, 
 """
 
 import os
+import re
+import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -34,8 +36,16 @@ LOCKED: dict[str, str | bool] = {
 }
 
 MOST_BYTES = 2_500_000_000  # that DuckDB holds: with it a million trials are asked in under 4 GB
-FEW_ROWS = 500  # copied in 0.05 s; to copy 2000 takes 0.5 s, more than a short question saves
+FEW_ROWS = 500  # copied in 0.05 s, before the first question
+MANY_ROWS = (
+    3000  # copied before the second: each question saves a third of the second that it takes
+)
 INTERRUPT_S = 5.0  # in which a question ends that is asked to
+# Questions with macros take long to plan and have few rows. DuckDB 2 plans what `sql` is given twice;
+# of what `execute` is given it copies the rows, and warns.
+warnings.filterwarnings(
+    "ignore", "Arrow output on a DB-API result", UserWarning, re.escape(__name__)
+)
 OF_THE_QUESTION = (duckdb.ParserException, duckdb.CatalogException, duckdb.BinderException)
 
 
@@ -50,6 +60,7 @@ class Database:
         self._sweep_id = sweep_id
         self._snapshot = store.snapshot(sweep_id)
         self._is_shown = False
+        self._is_copied = False
         self._macros: set[str] = set()
 
     @property
@@ -67,23 +78,28 @@ class Database:
             try:
                 self._refuse_all_but_select(sql)
                 self._show_records()
-                self._make_macros(sql)
-                return self._answer(sql, dict(values) if values else None)
+                macros = macros_in(sql)
+                self._make_macros(macros)
+                return self._answer(sql, dict(values) if values else None, plans_long=bool(macros))
             except (duckdb.Error, pa.ArrowException) as error:
                 failure = error
             if not self._store.has_lost(self._snapshot) and not self._finds_damage(failure):
                 break
             self._snapshot = self._store.snapshot(self._sweep_id)
-            self._is_shown = False
+            self._is_shown = self._is_copied = False
         raise QueryError(f"the query failed: {failure}") from failure
 
-    def _answer(self, sql: str, values: dict[str, Value] | None) -> pa.Table:
+    def _answer(self, sql: str, values: dict[str, Value] | None, *, plans_long: bool) -> pa.Table:
         """In a thread of its own: this one takes a Ctrl-C, which DuckDB does not while it works."""
         found: Future[pa.Table] = Future()
+        is_executed = plans_long and hasattr(self._connection, "to_arrow_table")
 
         def ask() -> None:
             try:
-                found.set_result(self._connection.sql(sql, params=values).to_arrow_table())
+                if is_executed:
+                    found.set_result(self._connection.execute(sql, values).to_arrow_table())
+                else:
+                    found.set_result(self._connection.sql(sql, params=values).to_arrow_table())
             except BaseException as error:  # noqa: BLE001  # raised where the answer is awaited
                 found.set_exception(error)
 
@@ -103,9 +119,12 @@ class Database:
     def _show_records(self) -> None:
         """Make the view. Only where a trial has several rows does it look for the one that counts.
 
-        Few rows are copied: to plan a question over the view takes far longer than to answer it.
+        Where rows are not too many they are copied: a question over the view reads the files once for each
+        place where it names `records`, and is planned for longer than it is answered.
         """
         if self._is_shown:
+            if not self._is_copied and self._snapshot.rows <= MANY_ROWS:
+                self._copy_records()
             return
         self._connection.register("loose_rows", self._snapshot.loose.combine_chunks())
         self._connection.register("part_rows", self._snapshot.parts)
@@ -116,12 +135,16 @@ class Database:
         view = view.format(rows=with_config(rows), repeated="from repeated_keys")
         self._connection.execute(view)
         if self._snapshot.rows <= FEW_ROWS:
-            self._connection.execute("create or replace table few_records as from records")
-            self._connection.execute("create or replace view records as from few_records")
+            self._copy_records()
         self._is_shown = True
 
-    def _make_macros(self, sql: str) -> None:
-        for name, statement in macros_in(sql).items():
+    def _copy_records(self) -> None:
+        self._connection.execute("create or replace table few_records as from records")
+        self._connection.execute("create or replace view records as from few_records")
+        self._is_copied = True
+
+    def _make_macros(self, macros: Mapping[str, str]) -> None:
+        for name, statement in macros.items():
             if name not in self._macros:
                 self._connection.execute(statement)
                 self._macros.add(name)

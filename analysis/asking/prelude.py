@@ -1,7 +1,8 @@
 """The SQL that gives plain DuckDB the view `records` over a store, and the macros of the questions."""
 
 import re
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from cudnn_sweep.analysis.asking.question_macros import question_macros
@@ -59,7 +60,8 @@ def macros() -> str:
     return "\n".join([settings_macros(), *(script.read_text() for script in scripts)])
 
 
-def macros_in(sql: str) -> dict[str, str]:
+@lru_cache(maxsize=64)
+def macros_in(sql: str) -> Mapping[str, str]:
     """The statements of those macros that a question names, and that these name, in their order: to
     make all of them takes as long as the answer.
     """
