@@ -26,14 +26,14 @@ INSTALLED = ".installed"  # links: the folders under the names that they are imp
 EXIT_STATUS = pytest.StashKey[int]()
 MUST_RUN = "SWEEP_CI"  # set where everything that tests need is installed: they must not skip there
 
-GROUPS = ("measuring", "waiting")  # marks of test files; all others give way
+GROUPS = ("measuring", "clustered", "waiting")  # marks of test files; all others give way
 NICE = 10  # of those: beside a process that is busy they get a tenth of a core
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Under `pytest -n 3` one process measures, one waits, and the third and whichever is done before it
-    take the other files, giving way.
+    """Under `pytest -n 4` each group has a process. The fourth, and whichever is done before it, take the
+    other files, giving way.
     """
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 

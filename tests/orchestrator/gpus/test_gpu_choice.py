@@ -44,7 +44,7 @@ from cudnn_sweep.workloads.cells.suite import CellAxes, GpuChoice, SuiteSpec
 if TYPE_CHECKING:
     from tests.makers import Look, MakePlan
 
-pytestmark = pytest.mark.measuring
+pytestmark = pytest.mark.clustered
 
 H100, H200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
 A100 = ["NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB"]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tests.makers import RecordOf
 
 pytestmark = [
-    pytest.mark.measuring,
+    pytest.mark.clustered,
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore:ssl=None is deprecated"),  # Ray's client
 ]

@@ -33,7 +33,7 @@ from cudnn_sweep.orchestrator.remote.manifest import manifest
 from cudnn_sweep.orchestrator.remote.staging import take_own_code
 from tests.test_docs import sample
 
-pytestmark = pytest.mark.measuring
+pytestmark = pytest.mark.clustered
 
 EXAMPLE = Path(__file__).parents[3] / "cluster/examples/kubernetes.yaml"
 SCHEMA = json.loads(

@@ -39,7 +39,7 @@ from cudnn_sweep.workloads.hardware.environment import Environment
 if TYPE_CHECKING:
     from tests.makers import MakePlan, Need
 
-pytestmark = pytest.mark.measuring
+pytestmark = pytest.mark.clustered
 
 Row = dict[str, Any]
 MakeSlot = Callable[..., SlotMaker]
