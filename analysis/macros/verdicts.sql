@@ -9,7 +9,8 @@ create or replace macro contrast_verdicts(
 with blocks as materialized (
     select
         * exclude (
-            baseline_first_ms, candidate_first_ms, baseline_second_ms, shape_names, judged_cell
+            baseline_first_ms, candidate_first_ms, baseline_second_ms, candidate_second_ms,
+            shape_names, judged_cell
         ),
         judged_cell as cell,
         loop_kind = 'closed'

@@ -1,0 +1,480 @@
+-- What a job takes under each config, in starts and steps: see sql/advice.sql.
+
+-- Two rows a cell and set of other settings: a start with an empty compute cache, one with a warm
+-- one. `of_steps` or `of_hours` say how long the job is, `of_runs` of how many of them the mean is
+-- predicted, `limit_gib` what memory there is (null: the GPU's); a smaller difference than
+-- `difference` is none.
+create or replace macro jobs_weighed(
+    flag, from_value, to_value, of_steps, of_hours, of_state, of_runs, limit_gib, difference,
+    of_sweep
+) as table
+with blocks as materialized (
+    select
+        * exclude (judged_cell),
+        judged_cell as cell,
+        loop_kind = 'open' as is_open
+    from block_pairs(flag, from_value, to_value, of_sweep)
+),
+
+places as (
+    select
+        cell_id,
+        any_value(list_transform(listed_shapes, lambda each: each.count::double)) as counts,
+        max(gpu_memory_bytes) as gpu_memory_bytes
+    from records
+    group by cell_id
+),
+
+by_block as (
+    select
+        cell_id,
+        epoch(max(ended_at) - min(started_at)) as seconds
+    from records
+    where of_sweep is null or sweep_id = of_sweep
+    group by cell_id, sweep_id, block
+),
+
+paces as (
+    select
+        cell_id,
+        avg(seconds) as block_s
+    from by_block
+    group by cell_id
+),
+
+-- of an open loop of listed shapes most steps in a job have shapes that it met before
+timed as materialized (
+    select
+        blocks.*,
+        places.counts,
+        blocks.pairing = 'paired' as counted,
+        blocks.is_open and places.counts is not null as is_listed_open,
+        if(is_listed_open, list_avg(blocks.baseline_second_ms), blocks.baseline_ms) as b_ms,
+        if(is_listed_open, list_avg(blocks.candidate_second_ms), blocks.candidate_ms) as c_ms
+    from blocks
+    inner join places on blocks.cell_id = places.cell_id
+),
+
+sides as (
+    select
+        cell,
+        any_value(cell_id) as cell_id,
+        any_value(env_hash) as env_hash,
+        any_value(software_hash) as software_hash,
+        any_value(workload_hash) as workload_hash,
+        any_value(other_settings) as other_settings,
+        any_value(loop_kind) as loop_kind,
+        any_value(in_turns) as in_turns,
+        any_value(no_effect_reason) as no_effect_reason,
+        any_value(share) as error_share,
+        count(*) as planned,
+        count(*) filter (where baseline_failed) as baseline_failed,
+        count(*) filter (where candidate_failed) as candidate_failed,
+        max(baseline_peak_reserved_bytes) as baseline_first_bytes,
+        max(candidate_peak_reserved_bytes) as candidate_first_bytes,
+        max(baseline_steady_reserved_bytes) as baseline_steady_reserved_bytes,
+        max(candidate_steady_reserved_bytes) as candidate_steady_reserved_bytes,
+        count(log_ratio(c_ms, b_ms)) filter (where counted) as blocks,
+        max(shapes) filter (where counted) as shapes_met,
+        exp(avg(log_of(b_ms)) filter (where counted)) as baseline_ms,
+        exp(avg(log_of(c_ms)) filter (where counted)) as candidate_ms,
+        var_samp(log_of(b_ms)) filter (where counted) as baseline_scatter,
+        var_samp(log_of(c_ms)) filter (where counted) as candidate_scatter,
+        coalesce(
+            sum(launch_bound) filter (where counted)
+            > 0.5 * sum(launch_bound_known) filter (where counted),
+            false
+        ) as launch_bound,
+        count(*) filter (where counted and same_bits) as blocks_with_same_bits,
+        any_value(counts) as counts,
+        bool_or(is_open) as is_open
+    from timed
+    group by cell
+    having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
+),
+
+cells as materialized (
+    select
+        *,
+        greatest(coalesce((3600000 * of_hours / baseline_ms)::bigint, of_steps), 1) as job_steps,
+        case
+            when counts is not null
+                then greatest(list_sum(list_transform(
+                    counts,
+                    lambda each: 1 - (1 - each / list_sum(counts)) ** job_steps
+                )), 1)
+            when is_open then shapes_met
+            else least(shapes_met, job_steps)
+        end as first_calls,
+        greatest(job_steps - first_calls, 0) as others
+    from sides
+),
+
+costs as materialized (
+    select
+        timed.cell,
+        coalesce(timed.compute_cache, '') as compute_cache,
+        coalesce(timed.baseline_one_time_ms, 0) as b_one_ms,
+        coalesce(timed.candidate_one_time_ms, 0) - b_one_ms as extra_one_ms,
+        list_avg(timed.baseline_first_ms[2:timed.shapes]) as b_later_ms,
+        list_avg(timed.candidate_first_ms[2:timed.shapes]) as c_later_ms,
+        b_one_ms + timed.baseline_first_ms[1]
+        + (cells.first_calls - 1) * coalesce(b_later_ms, timed.baseline_first_ms[1])
+            as b_start_ms,
+        b_one_ms + extra_one_ms / 2 + timed.candidate_first_ms[1]
+        + (cells.first_calls - 1) * coalesce(c_later_ms, timed.candidate_first_ms[1])
+            as c_start_ms
+    from timed
+    inner join cells on timed.cell = cells.cell
+    where timed.counted and timed.shapes > 0
+),
+
+apart as (
+    select
+        cell,
+        compute_cache,
+        count(*) as starts,
+        var_pop(log_of(b_start_ms)) * count(*) as b_squares,
+        var_pop(log_of(c_start_ms)) * count(*) as c_squares
+    from costs
+    group by cell, compute_cache
+),
+
+scattered as (
+    select
+        cell,
+        sum(starts) - count(*) as df,
+        sum(b_squares) / nullif(df, 0) as b_scatter,
+        sum(c_squares) / nullif(df, 0) as c_scatter
+    from apart
+    group by cell
+),
+
+states as (
+    select
+        unnest(['container', 'warm']) as start, -- noqa: RF04
+        unnest(['empty', 'warm']) as cache, -- noqa: RF04
+        if(
+            of_state in ('container', 'warm'), start = of_state,
+            error('state: found ' || of_state || ', allowed are container and warm')
+        ) as asked
+),
+
+started as (
+    select
+        cells.cell,
+        states.start,
+        any_value(states.asked) as asked,
+        count(costs.c_start_ms) as start_blocks,
+        avg(costs.b_start_ms) as b_start_ms,
+        avg(costs.c_start_ms) as c_start_ms,
+        avg(costs.extra_one_ms) as extra_one_ms,
+        avg(costs.c_later_ms - costs.b_later_ms) as new_shape_ms
+    from cells
+    cross join states
+    left join costs
+        on cells.cell = costs.cell and costs.compute_cache in (states.cache, 'none', 'disabled')
+    group by cells.cell, states.start
+),
+
+wholes as materialized (
+    select
+        cells.*,
+        started.start,
+        started.asked,
+        started.start_blocks,
+        started.b_start_ms,
+        started.c_start_ms,
+        started.extra_one_ms,
+        started.new_shape_ms,
+        concat_ws('|', cells.cell, started.start) as whole,
+        started.b_start_ms + cells.others * cells.baseline_ms as whole_baseline_ms,
+        started.c_start_ms + cells.others * cells.candidate_ms as whole_candidate_ms,
+        cells.others * cells.baseline_ms / whole_baseline_ms as b_share,
+        cells.others * cells.candidate_ms / whole_candidate_ms as c_share,
+        started.b_start_ms / whole_baseline_ms as b_start_share,
+        started.c_start_ms / whole_candidate_ms as c_start_share
+    from cells
+    inner join started on cells.cell = started.cell
+),
+
+-- how far each block's times move the logarithm of the ratio, and the ratio per step alone
+moved as (
+    select
+        wholes.whole as cell,
+        unnest(['whole', 'step']) as clock,
+        unnest([
+            wholes.c_share * ln(timed.c_ms) - wholes.b_share * ln(timed.b_ms),
+            ln(timed.c_ms / timed.b_ms)
+        ]) as observed,
+        timed.choice,
+        timed.other_settings || (timed.no_effect_reason is null)::text || wholes.start as pool
+    from timed
+    inner join wholes on timed.cell = wholes.cell
+    where timed.counted and timed.b_ms > 0 and timed.c_ms > 0
+),
+
+logs as materialized (
+    select
+        *,
+        1 as share
+    from moved
+    where observed is not null -- no process may have started in this state
+),
+
+seen as materialized (
+    select * from over_choices('logs')
+),
+
+-- standard errors of the logarithm of the ratio, of each part of it: of its mean, and of a run of
+-- each about it
+parts as (
+    select
+        wholes.whole,
+        greatest(wholes.blocks - 1, 0) as step_df,
+        scattered.df::bigint as start_df,
+        seen.se_low as steps_low,
+        seen.se_high as steps_high,
+        sqrt(
+            wholes.c_start_share ** 2 * scattered.c_scatter
+            + wholes.b_start_share ** 2 * scattered.b_scatter
+        ) as start_of_run,
+        start_of_run / sqrt(wholes.start_blocks) as start_of_mean,
+        sqrt(
+            wholes.c_share ** 2 * wholes.candidate_scatter
+            + wholes.b_share ** 2 * wholes.baseline_scatter
+        ) as steps_of_run,
+        abs(wholes.extra_one_ms) / wholes.whole_candidate_ms / sqrt(12) as searched,
+        if(
+            wholes.launch_bound,
+            wholes.c_share * abs(ln(wholes.candidate_ms / wholes.baseline_ms)) / sqrt(12),
+            0
+        ) as waited
+    from wholes
+    inner join scattered on wholes.cell = scattered.cell
+    inner join seen on wholes.whole = seen.cell and seen.clock = 'whole'
+),
+
+-- variances add up; degrees of freedom are Welch's, in whole ones
+summed as (
+    select
+        *,
+        searched ** 2 + waited ** 2 as uniform,
+        greatest(steps_low, steps_high) ** 2 as steps_2,
+        sqrt(steps_low ** 2 + start_of_mean ** 2 + uniform) as se_low,
+        sqrt(steps_high ** 2 + start_of_mean ** 2 + uniform) as se_high,
+        coalesce(
+            (steps_2 + start_of_mean ** 2 + uniform) ** 2
+            / nullif(
+                steps_2 ** 2 / nullif(step_df, 0) + start_of_mean ** 4 / nullif(start_df, 0), 0
+            ),
+            least(step_df, start_df)
+        ) as mean_df,
+        (steps_of_run ** 2 + start_of_run ** 2) / of_runs as run_variance,
+        sqrt(se_low ** 2 + run_variance) as run_se_low,
+        sqrt(se_high ** 2 + run_variance) as run_se_high,
+        coalesce(
+            (steps_2 + start_of_mean ** 2 + uniform + run_variance) ** 2
+            / nullif(
+                steps_2 ** 2 / nullif(step_df, 0)
+                + (steps_of_run ** 2 / of_runs) ** 2 / nullif(step_df, 0)
+                + start_of_run ** 4 * (1 / of_runs + start_of_mean ** 2 / start_of_run ** 2) ** 2
+                / nullif(start_df, 0),
+                0
+            ),
+            least(step_df, start_df)
+        ) as run_df
+    from parts
+),
+
+spreads as (
+    select
+        whole,
+        se_low,
+        se_high,
+        run_se_low,
+        run_se_high,
+        -- what rounding leaves just below a whole one is that one
+        least(floor(1e-9 + mean_df), 1000)::bigint as df,
+        least(floor(1e-9 + run_df), 1000)::bigint as run_df
+    from summed
+    where step_df > 0 and start_df > 0
+),
+
+weighed as (
+    select
+        wholes.*,
+        spreads.df,
+        spreads.se_low,
+        spreads.se_high,
+        ln(wholes.whole_candidate_ms / wholes.whole_baseline_ms) as log, -- noqa: RF04
+        exp(log - t_95(spreads.run_df) * spreads.run_se_low) as ratio_low,
+        exp(log + t_95(spreads.run_df) * spreads.run_se_high) as ratio_high,
+        exp(log - t_95(spreads.df) * spreads.se_low) as mean_ratio_low,
+        exp(log + t_95(spreads.df) * spreads.se_high) as mean_ratio_high,
+        log - t_half(spreads.df, wholes.error_share) * spreads.se_low as own_low,
+        log + t_half(spreads.df, wholes.error_share) * spreads.se_high as own_high,
+        -- 90%, and of it this look's share
+        if(
+            wholes.error_share = 1, t_90(spreads.df),
+            t_exceeded(0.05 * wholes.error_share, spreads.df)
+        ) as half,
+        greatest(-log + half * spreads.se_low, log + half * spreads.se_high) as farthest,
+        ln(1 + difference) as least, -- noqa: RF04
+        case
+            when log < 0 and spreads.se_high = 0 then 1
+            when log < 0 then 1 - t_above(-log / spreads.se_high, spreads.df)
+            when spreads.se_low = 0 then 1
+            else 1 - t_above(log / spreads.se_low, spreads.df)
+        end as sure,
+        if(abs(log) > least, abs(log), least - abs(log)) as gap,
+        nullif(least(greatest(ceil(
+            blocks_within(
+                gap, greatest(spreads.se_low, spreads.se_high), 0, wholes.blocks - 1,
+                0.05 * wholes.error_share
+            ) - wholes.blocks
+        ), 1), 1001), 1001)::bigint as lacking,
+        steps.mean as step_log,
+        exp(steps.mean - t_95(steps.df) * steps.se_low) as step_ratio_low,
+        exp(steps.mean + t_95(steps.df) * steps.se_high) as step_ratio_high,
+        wholes.c_start_ms - wholes.b_start_ms as extra_start_ms,
+        t_95(scattered.df::bigint) * sqrt(
+            (
+                wholes.c_start_ms ** 2 * scattered.c_scatter
+                + wholes.b_start_ms ** 2 * scattered.b_scatter
+            ) / nullif(wholes.start_blocks, 0)
+            + wholes.extra_one_ms ** 2 / 12
+        ) as extra_margin_ms,
+        wholes.baseline_ms * (1 - exp(step_log)) as gain_ms,
+        wholes.baseline_ms * (1 - step_ratio_high) as gain_ms_low,
+        wholes.baseline_ms * (1 - step_ratio_low) as gain_ms_high,
+        limit_gib * 1073741824 as limit_bytes
+    from wholes
+    left join spreads on wholes.whole = spreads.whole
+    left join scattered on wholes.cell = scattered.cell
+    left join seen as steps on wholes.whole = steps.cell and steps.clock = 'step'
+),
+
+saves as (
+    select
+        cell,
+        max(b_start_ms) filter (where start = 'container')
+        - max(b_start_ms) filter (where start = 'warm') as baseline_ms,
+        max(c_start_ms) filter (where start = 'container')
+        - max(c_start_ms) filter (where start = 'warm') as candidate_ms
+    from wholes
+    where no_effect_reason is distinct from 'no_cuda'
+    group by cell
+),
+
+judged_rows as (
+    select
+        weighed.*,
+        outcomes.* exclude (cell_id, env_hash, software_hash, other_settings), -- noqa: RF02
+        paces.block_s,
+        replace(replace(to_value, 'true', 'on'), 'false', 'off') as to_candidate, -- noqa: RF02
+        replace(replace(from_value, 'true', 'on'), 'false', 'off') as to_baseline, -- noqa: RF02
+        coalesce(weighed.candidate_first_bytes > weighed.limit_bytes, false) as over_limit,
+        coalesce(weighed.baseline_first_bytes > weighed.limit_bytes, false) as both_over_limit,
+        case
+            when weighed.no_effect_reason is not null then 'no difference'
+            when over_limit or both_over_limit then 'does not fit'
+            when
+                outcomes.candidate_out_of_memory > 0
+                and weighed.candidate_failed >= weighed.baseline_failed
+                then 'does not fit'
+            when weighed.candidate_failed <> weighed.baseline_failed then 'fails'
+            when weighed.candidate_failed = weighed.planned then 'fails'
+            when weighed.own_low is null or weighed.own_high is null then 'undecided'
+            when weighed.farthest < weighed.least then 'no difference'
+            when weighed.own_high < 0 then to_candidate
+            when weighed.own_low > 0 then to_baseline
+            else 'undecided'
+        end as advice
+    from weighed
+    left join outcomes_of(flag, from_value, to_value, of_sweep) as outcomes
+        on
+            weighed.cell_id = outcomes.cell_id
+            and weighed.env_hash = outcomes.env_hash
+            and weighed.software_hash = outcomes.software_hash
+            and weighed.other_settings = outcomes.other_settings
+    left join paces on weighed.cell_id = paces.cell_id
+),
+
+advised as (
+    select
+        *,
+        case
+            when advice = 'fails' and candidate_failed < baseline_failed then to_candidate
+            when advice = to_candidate then to_candidate
+            else to_baseline
+        end as setting,
+        case
+            when no_effect_reason = 'no_cuda' then 'there is no GPU'
+            when no_effect_reason = 'not_cudnn' then 'nothing in it runs in cuDNN'
+            when no_effect_reason is not null then 'what runs does not read this setting'
+            when both_over_limit then 'both need more memory than the limit'
+            when over_limit
+                then format(
+                    '{} needs {:.2f} GiB at its first steps, {} {:.2f} GiB', to_candidate,
+                    candidate_first_bytes / 1073741824, to_baseline,
+                    baseline_first_bytes / 1073741824
+                )
+            when advice = 'does not fit' and baseline_out_of_memory > 0
+                then 'both run out of memory'
+            when advice = 'does not fit'
+                then format(
+                    '{} runs out of memory in {} of {} blocks', to_candidate,
+                    candidate_out_of_memory, planned
+                )
+            when advice = 'fails'
+                then format(
+                    '{} fails in {} of {} blocks, {} in {}', to_candidate, candidate_failed,
+                    planned, to_baseline, baseline_failed
+                )
+            when loop_kind = 'mixed' then 'one loop was open, the other closed'
+            when blocks < 2 then 'one block tells no scatter'
+            when start_blocks = 0 then format('no process started in this state: {}', start)
+            when own_low is null then 'too few starts tell no scatter'
+            when advice = 'no difference'
+                then format('the difference is below {:.3g}%', 100 * difference)
+            when advice = 'undecided' and lacking is null
+                then format('too few blocks, or too near {:.3g}%', 100 * difference)
+            when advice = 'undecided'
+                then format('about {} more block{} would decide', lacking, if(lacking = 1, '', 's'))
+            when advice = to_baseline and abs(step_log) < least
+                then format('starting takes {:.2g} s longer', extra_start_ms / 1000)
+            when (advice = to_candidate) = (step_log < 0)
+                then format(
+                    'steps take {:.1f}% {}', 100 * abs(exp(step_log) - 1),
+                    if(step_log < 0, 'less', 'more')
+                )
+            else format('{} steps do not pay for the longer start', job_steps)
+        end as why
+    from judged_rows
+),
+
+levels as (
+    select
+        advised.*,
+        saves.baseline_ms as baseline_cache_ms,
+        saves.candidate_ms as candidate_cache_ms,
+        case
+            when advised.loop_kind <> 'closed' then null
+            when advised.extra_start_ms * advised.gain_ms <= 0 then null
+            when advised.gain_ms_low > 0 then 1
+            when advised.gain_ms_high < 0 then -1
+        end as direction, -- noqa: RF04
+        least(direction * advised.gain_ms_low, direction * advised.gain_ms_high) as least_gain_ms,
+        greatest(direction * advised.gain_ms_low, direction * advised.gain_ms_high) as most_gain_ms
+    from advised
+    left join saves on advised.cell = saves.cell
+)
+
+select
+    * exclude (direction, least_gain_ms, most_gain_ms), -- noqa: AM04
+    if(direction is null, null, first_calls + extra_start_ms / gain_ms) as break_even_steps,
+    first_calls + greatest(direction * extra_start_ms - extra_margin_ms, 0) / most_gain_ms
+        as break_even_low,
+    first_calls + (direction * extra_start_ms + extra_margin_ms) / least_gain_ms as break_even_high
+from levels;

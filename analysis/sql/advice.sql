@@ -1,0 +1,184 @@
+-- Should a setting be on or off for a job of so many steps, what does it save, and how sure?
+-- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
+-- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
+-- $candidate TEXT = 'true': its value in the candidate
+-- $steps BIGINT = 10000: steps that the job makes in one process
+-- $hours DOUBLE = NULL: instead, as many steps as the baseline makes in so many hours
+-- $state TEXT = 'container': container or warm: whether CUDA's compute cache is empty at each start
+-- $runs BIGINT = 1: the interval holds the ratio of the mean times of so many runs of each setting
+-- $memory_limit_gib DOUBLE = NULL: what needs more does not fit; null: the GPU's memory
+-- $difference DOUBLE = 0.02: a smaller relative difference of the whole time is none
+-- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: cell, start, advice, why, saved_s[saved_s_low saved_s_high],
+--     ratio[ratio_low ratio_high], break_even_steps
+-- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
+--
+-- Two rows a cell: the start that $state asks for, then the other one. A job's time is what its
+-- process takes after imports and building the model:
+--
+--     start, with the first call of each shape + steps at other times × time per step
+--
+-- The start is the one-time cost (CUDA's context, libraries) and the first calls. The candidate
+-- pays for a search in its one-time cost too, of an unrelated convolution, and compiles kernels
+-- for it. A job may need them anyway or not: half of that difference is taken, and the interval
+-- reaches to either end (uniform).
+--
+-- How many first calls there are: of a closed loop one a shape. Of shapes from a file as many as
+-- so many draws in proportion to the counts meet on average; shapes that were not met are taken to
+-- cost the mean of those that were met after the first. Of other open loops every step has a new
+-- shape, and the time per step includes its search.
+--
+-- The interval is a prediction: 95% of jobs that run $runs times each way have their ratio in it.
+-- It holds what the mean is not known by (mean_ratio_low to mean_ratio_high: paired by block,
+-- processes of one config may choose different kernels, as in helps_or_hurts) and how much one
+-- process differs from another, unpaired. Relative scatter of starts is taken to be the same with
+-- an empty and a warm cache. Where the loop waits for the CPU the ratio may lie anywhere between
+-- the measured one and 1, as her CPUs may be slower than one that does nothing else; the interval
+-- has that as a uniform part.
+--
+-- Advice, by the interval of the mean ratio; a sweep with several looks spends a share of the
+-- error:
+--     on, off        the value to use: that interval excludes 1
+--     no difference  its 90% interval is within $difference of 1, or the setting cannot matter
+--     does not fit   the candidate runs out of memory, or beyond $memory_limit_gib
+--     fails          a config ends otherwise, in more blocks than the other
+--     undecided      why says what is lacking
+--
+-- start: container (the compute cache is empty) or warm
+-- asked: whether that is $state's
+-- advice: what to do, as above
+-- setting: the value to use; the baseline's where it makes no difference or is not decided
+-- why: in a short phrase
+-- error_share: share of the error that this look may spend; 1 where blocks are a fixed number
+-- launch_bound: most of its loops waited for the CPU
+-- sure: probability that the faster setting is the faster one in the long run, by Student's t
+-- job_steps: steps of the job
+-- first_calls: how many of them are the first with their shape
+-- shapes_met: distinct shapes that trials called cold
+-- new_shape_ms: extra cost of a first call after the first one, under the candidate
+-- baseline_s: time of the job under the baseline
+-- candidate_s: under the candidate
+-- saved_s: what the candidate saves; negative: what it costs
+-- saved_s_low: lower end of its 95% interval
+-- saved_s_high: upper end of its 95% interval
+-- ratio: time of the job under the candidate / under the baseline
+-- ratio_low: lower end of its 95% interval, for $runs runs of each
+-- ratio_high: upper end of its 95% interval
+-- mean_ratio_low: lower end of the 95% interval of the ratio of expected times
+-- mean_ratio_high: upper end of it
+-- step_ratio: time per step under the candidate / under the baseline
+-- step_ratio_low: lower end of its 95% interval
+-- step_ratio_high: upper end of its 95% interval
+-- extra_start_s: how much longer the candidate takes to start
+-- extra_start_s_low: lower end of its 95% interval
+-- extra_start_s_high: upper end of its 95% interval
+-- break_even_steps: steps after which both took as long; null where there are none
+-- break_even_low: lower end of its 95% interval; null where unknown
+-- break_even_high: upper end of its 95% interval; null where unknown
+-- baseline_cache_saves_s: what a start with a warm compute cache saves the baseline
+-- candidate_cache_saves_s: what it saves the candidate: CUDA_CACHE_PATH kept on a volume
+-- start_blocks: paired blocks that met the compute cache in this state
+-- blocks_needed: further blocks that would decide in four of five cases
+-- minutes_needed: how long they take
+-- baseline_first_bytes: most that was reserved in a trial of the baseline: at first calls, or later
+-- candidate_first_bytes: most that was reserved in one of the candidate
+-- baseline_steady_reserved_bytes: most that was reserved while the baseline's loop was timed
+-- candidate_steady_reserved_bytes: most that was reserved while the candidate's was
+-- baseline_out_of_memory: trials of the baseline that ran out of memory
+-- candidate_out_of_memory: trials of the candidate that did
+-- baseline_message: why a trial of the baseline failed
+-- candidate_message: why one of the candidate did
+-- blocks_with_same_bits: blocks in which both configs computed the same bits
+-- baseline_results: different results of the baseline's processes, from equal inputs and weights
+-- candidate_results: among processes of the candidate
+-- candidate_varies_in: outputs and gradients in which processes of the candidate differ
+with found as (
+    select
+        *,
+        $field || ': ' || $baseline || ' → ' || $candidate as contrast,
+        if(asked, 0, 1) as place -- noqa: RF04
+    from jobs_weighed(
+        $field, $baseline, $candidate, $steps, $hours, $state, $runs, $memory_limit_gib,
+        $difference, $sweep_id
+    )
+)
+
+select -- noqa: ST06
+    labels.workload,
+    labels.problem,
+    labels.direction,
+    labels.input_shape,
+    labels.regime,
+    labels.state,
+    labels.precision,
+    labels.layout,
+    labels.gpu,
+    found.contrast,
+    found.other_settings,
+    found.loop_kind,
+    found.in_turns,
+    found.launch_bound,
+    found.start,
+    found.asked,
+    found.advice,
+    found.setting,
+    found.why,
+    found.sure,
+    found.job_steps,
+    found.first_calls,
+    found.shapes_met,
+    found.new_shape_ms,
+    found.whole_baseline_ms / 1000 as baseline_s,
+    found.whole_candidate_ms / 1000 as candidate_s,
+    baseline_s - candidate_s as saved_s,
+    baseline_s * (1 - found.ratio_high) as saved_s_low,
+    baseline_s * (1 - found.ratio_low) as saved_s_high,
+    exp(found.log) as ratio,
+    found.ratio_low,
+    found.ratio_high,
+    found.mean_ratio_low,
+    found.mean_ratio_high,
+    found.baseline_ms,
+    found.candidate_ms,
+    exp(found.step_log) as step_ratio,
+    found.step_ratio_low,
+    found.step_ratio_high,
+    found.extra_start_ms / 1000 as extra_start_s,
+    (found.extra_start_ms - found.extra_margin_ms) / 1000 as extra_start_s_low,
+    (found.extra_start_ms + found.extra_margin_ms) / 1000 as extra_start_s_high,
+    found.break_even_steps,
+    found.break_even_low,
+    found.break_even_high,
+    found.baseline_cache_ms / 1000 as baseline_cache_saves_s,
+    found.candidate_cache_ms / 1000 as candidate_cache_saves_s,
+    found.blocks,
+    found.start_blocks,
+    if(found.advice = 'undecided', found.lacking, null) as blocks_needed,
+    blocks_needed * found.block_s / 60 as minutes_needed,
+    found.error_share,
+    found.baseline_failed,
+    found.candidate_failed,
+    found.baseline_out_of_memory,
+    found.candidate_out_of_memory,
+    found.baseline_message,
+    found.candidate_message,
+    found.baseline_first_bytes,
+    found.candidate_first_bytes,
+    found.baseline_steady_reserved_bytes,
+    found.candidate_steady_reserved_bytes,
+    found.baseline_results,
+    found.candidate_results,
+    found.blocks_with_same_bits,
+    found.candidate_varies_in,
+    found.no_effect_reason,
+    found.cell_id,
+    found.env_hash,
+    found.software_hash,
+    found.workload_hash
+from found
+inner join cell_labels() as labels on found.cell_id = labels.cell_id
+order by
+    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
+    labels.regime, labels.state, labels.precision, labels.layout, found.other_settings,
+    found.software_hash, found.loop_kind, found.in_turns, found.cell_id, found.env_hash,
+    found.workload_hash, found.place
