@@ -68,6 +68,8 @@ sides as (
         any_value(no_effect_reason) as no_effect_reason,
         any_value(share) as error_share,
         count(*) as planned,
+        count(*) filter (where present = 'both') as recorded_blocks,
+        any_value(at_most) as at_most,
         count(*) filter (where baseline_failed) as baseline_failed,
         count(*) filter (where candidate_failed) as candidate_failed,
         max(baseline_peak_reserved_bytes) as baseline_first_bytes,

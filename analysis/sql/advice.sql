@@ -77,6 +77,9 @@
 -- break_even_high: upper end of its 95% interval; null where unknown
 -- baseline_cache_saves_s: what a start with a warm compute cache saves the baseline
 -- candidate_cache_saves_s: what it saves the candidate: CUDA_CACHE_PATH kept on a volume
+-- recorded_blocks: blocks of which both trials are recorded, whether they count or not
+-- at_most: blocks that the sweep may ask for; null where their number was fixed
+-- block_s: how long one of its blocks takes, seconds
 -- start_blocks: paired blocks that met the compute cache in this state
 -- blocks_needed: further blocks that would decide in four of five cases
 -- minutes_needed: how long they take
@@ -152,6 +155,9 @@ select -- noqa: ST06
     found.baseline_cache_ms / 1000 as baseline_cache_saves_s,
     found.candidate_cache_ms / 1000 as candidate_cache_saves_s,
     found.blocks,
+    found.recorded_blocks,
+    found.at_most,
+    found.block_s,
     found.start_blocks,
     if(found.advice = 'undecided', found.lacking, null) as blocks_needed,
     blocks_needed * found.block_s / 60 as minutes_needed,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.advise import advise
 from cudnn_sweep.orchestrator.cli.catalog import suites, workloads
 from cudnn_sweep.orchestrator.cli.cluster import attach, down, pull, status, stop
 from cudnn_sweep.orchestrator.cli.commands import (
@@ -37,6 +38,7 @@ from cudnn_sweep.orchestrator.cli.validate import validate
 app = typer.Typer(
     cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=HELP_NAMES
 )
+app.command(cls=Command, rich_help_panel=MEASURE)(advise)
 app.command(name="try", cls=Command, rich_help_panel=MEASURE)(try_)
 app.command(cls=Command, rich_help_panel=MEASURE)(launch)
 app.command(cls=Command, rich_help_panel=MEASURE)(trace)

@@ -1,4 +1,4 @@
-"""`--argument NAME=VALUE`, of commands that take a model."""
+"""Arguments and options of the commands that time a model; `--argument NAME=VALUE` is read here."""
 
 import json
 from collections.abc import Sequence
@@ -15,6 +15,40 @@ ArgumentOption = Annotated[
         metavar="NAME=VALUE",
         help="Keyword argument of the class or function: JSON or plain text. Repeat for more.",
     ),
+]
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="file.py:name or package.module:name of an nn.Module class, a function that "
+        "returns a module, a module, or a @workload.",
+    ),
+]
+InputsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="YAML",
+        help="Arguments of the model, if not one float tensor of --input: "
+        r"'{input_ids: {shape: \[batch, length], dtype: int64, below: 30522}}', a list for positional "
+        "arguments, or a function of your own as file.py:name.",
+    ),
+]
+LossOption = Annotated[
+    str | None,
+    typer.Option(
+        help="mean_square, cross_entropy, own (the model returns it), or a loss of your own as "
+        "file.py:name."
+    ),
+]
+PrecisionOption = Annotated[str, typer.Option(help="fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16.")]
+LayoutOption = Annotated[str, typer.Option(help="contiguous or channels_last.")]
+DirectionOption = Annotated[
+    str | None, typer.Option(help="Of a model: training (the default) or inference.")
+]
+StepResultsOption = Annotated[
+    str | None,
+    typer.Option("--results", help="Folder or URL; overrides ./cluster.yaml (./results)."),
 ]
 
 

@@ -1,110 +1,41 @@
-"""`sweep try`: one step with benchmark off and on, here and now, and what that says in a sentence."""
+"""`sweep try`: one step with benchmark off and on, here and now, and what that says in a sentence: the short
+form of `sweep advise`.
+"""
 
-import json
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from pydantic import JsonValue
 from rich.console import Console
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
-from cudnn_sweep.cluster.strict.strict_yaml import read_strict_text
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.launching.one_step import NO_GPU, StepOptions, measure_step, suite_of
 from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
-from cudnn_sweep.orchestrator.planning.options import LaunchOptions
-from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.place import Place
-from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, Planned, Ran, plan_of, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, Ran
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.showing.verdict_table import NOT_MEASURED, payback_text, ratio_text
-from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.cells.suite import CellAxes, ModelSpec, SuiteSpec, WithoutGpu
-from cudnn_sweep.workloads.models.inputs import Inputs
 from cudnn_sweep.workloads.problem import sizes_text
-from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
 SUITE = "try"
 REPLICATES = 5
-REPLICATES_WITHOUT_GPU = 2  # and an A/A twin: three processes show how far times scatter
 BUDGET_MINUTES = 1.0  # no block starts later: a block of a large network takes half a minute
 TIMED = ["workload", "direction", "input_shape", "steady_wall_ms", "message"]
-NO_GPU = (
-    "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
-)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TryOptions:
-    """What the command line wishes."""
-
-    workload: str
-    input: str | None
-    arguments: Mapping[str, JsonValue] = field(default_factory=dict)
-    inputs: str | None = None
-    """What the model is called with, as `inputs` in a suite."""
-    loss: str | None = None
-    precision: str
-    layout: str
-    direction: str | None
-    results: str
-    """Location."""
-    typed_results: str | None
-    """It, where the command line named it."""
-    program: str
-
-    def command(self) -> str:
-        """What to type to do this again, as text for a shell."""
-        words = [self.program, "try", self.workload]
-        options = {
-            "--input": self.input,
-            "--inputs": self.inputs,
-            "--loss": self.loss,
-            "--direction": self.direction,
-        }
-        for option, value in options.items():
-            if value is not None:
-                words += [option, value]
-        for name, argument in self.arguments.items():
-            words += ["--argument", f"{name}={json.dumps(argument)}"]
-        if self.precision != "tf32":
-            words += ["--precision", self.precision]
-        if self.layout != "contiguous":
-            words += ["--layout", self.layout]
-        return shlex.join([*words, *self.where()])
-
-    def where(self) -> list[str]:
-        return [] if self.typed_results is None else ["--results", self.typed_results]
-
-
-def try_step(options: TryOptions, console: Console, place: Place) -> int:
+def try_step(options: StepOptions, console: Console, place: Place) -> int:
     """Measure, say what was found, and return the exit code of a launch."""
-    suite = suite_of(options)
+    suite = suite_of(options, REPLICATES)
     machine = place.look(suite)
     has_gpu = machine.environment.device == "cuda"
     if not has_gpu:
         say(console, NO_GPU)
-    known = machine.workloads[options.workload]
-    if known.fault is not None:
-        raise SpecError(known.fault)
-    if known.is_model and options.input is None:
-        raise SpecError(f"{options.workload} is a model: it needs --input, such as 32x3x224x224")
-    plan = plan_of(SUITE, suite, machine)
-    request = SweepRequest(
-        options=LaunchOptions(file=None, selection=SweepSelection(new=True)),
-        suite_name=SUITE,
-        suite=suite,
-        results=options.results,
-        budget_minutes=BUDGET_MINUTES,
+    ran = measure_step(
+        options, suite, machine, place, console, suite_name=SUITE, budget_minutes=BUDGET_MINUTES
     )
-    planned = Planned(request=request, machine=machine, preload=(), whole=plan, chosen=plan)
-    ran = run_sweep(planned, place, console)
     say(console, f"\n{answer(ran)}")
     failed = ran.exit_code == CELL_FAILED
     question = "failures" if failed else "helps_or_hurts"
@@ -112,39 +43,8 @@ def try_step(options: TryOptions, console: Console, place: Place) -> int:
     if has_gpu or failed:
         say(console, f"Next: {shlex.join([*query, '--sweep-id', ran.choice.sweep_id])}")
     else:
-        say(console, f"On a machine with a GPU: {options.command()}")
+        say(console, f"On a machine with a GPU: {options.command('try')}")
     return ran.exit_code
-
-
-def suite_of(options: TryOptions) -> SuiteSpec:
-    """One cell, `benchmark` off and on; without a GPU off alone."""
-    asked: dict[str, object] = {
-        "workload": options.workload,
-        "precision": options.precision,
-        "layout": options.layout,
-        "direction": options.direction,
-        "input": options.input,
-        "model": ModelSpec(
-            arguments=dict(options.arguments),
-            inputs=read_inputs(options.inputs),
-            loss=options.loss or MEAN_SQUARE,
-        ),
-    }
-    return SuiteSpec(
-        cells=[CellAxes.model_validate(asked)],
-        replicates=REPLICATES,
-        measure=MeasureSpec(reference_replicates=0, logged_replicates=0),
-        without_gpu=WithoutGpu(
-            configs=[CudnnConfig(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU
-        ),
-    )
-
-
-def read_inputs(text: str | None) -> Inputs | None:
-    """Raises LaunchFileError for what no suite's `inputs` takes."""
-    if text is None:
-        return None
-    return read_strict_text(f"inputs: {text}", "--inputs", ModelSpec).inputs
 
 
 def answer(ran: Ran) -> str:

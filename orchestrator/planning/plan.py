@@ -201,6 +201,15 @@ def make_plan(name: str, suite: SuiteSpec, cells: list[Cell]) -> Plan:
     return Plan(suite=name, measure=suite.measure, trials=tuple(trials), looks=suite.looks)
 
 
+def with_alternate_caches(plan: Plan) -> Plan:
+    """Every second replicate of a cell starts with an empty compute cache, the others with what it left."""
+    trials = tuple(
+        replace(trial, cache_generation=trial.replicate - trial.replicate % 2)
+        for trial in plan.trials
+    )
+    return replace(plan, trials=trials)
+
+
 class _BlockOrder:
     """In which order the blocks of one cell take their configs."""
 

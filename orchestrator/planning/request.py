@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.launch_file import LaunchFile
+from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
@@ -21,6 +22,8 @@ class SweepRequest:
     """Modules that the user has the fork server import once, beside the suite's own."""
     budget_minutes: float | None = None
     """No new block starts after this long."""
+    job: Job | None = None
+    """What advice is measured for: every second block meets an empty compute cache."""
 
 
 def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> SweepRequest:

@@ -8,6 +8,7 @@ from pathlib import Path
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
+from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.shard import Shard
 
@@ -26,6 +27,8 @@ class Session:
     """How many trials the whole sweep's plan has."""
     looks: tuple[int, ...] = ()
     """After how many blocks of a cell it is asked whether the cell is decided; empty: blocks are a fixed number."""
+    job: Job | None = None
+    """What decides a cell is the advice about this job; None: its verdict."""
     begun: Mapping[str, int] = field(default_factory=dict)
     """How many blocks of each cell the sweep has trials of, by cell_id."""
     of_cells: int = 0

@@ -133,8 +133,10 @@ def cells_named(file: Path, suite: str) -> Iterator[None]:
             at = ("metadata", "sweep", *at)
         elif suite in suite_names():
             raise SpecError(f"suite {suite}: cells[{error.number}]: {error}") from None
-        else:
+        elif is_path(suite):
             file = Path(suite)
+        else:
+            raise SpecError(str(error)) from None  # the command line said what it is
         line = read_document(file).line(at)
         raise SpecError(f"{file}:{line}: {dotted(at)}: {error}") from None
 

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cudnn_sweep.analysis.answering.advice import UNDECIDED, advices
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.answering.verdicts import ContrastState, contrast_states
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.contrasts import settings_of
+from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -43,6 +45,8 @@ class Standing:
 
 def standings(store: Store, session: Session) -> dict[str, Standing]:
     """By cell_id, as the records stand now; a cell is missing until both sides of a contrast are recorded."""
+    if session.job is not None:
+        return _advised(store, session.sweep_id, session.job)
     return _standings(
         store, session.sweep_id, session.contrasts, session.plan.configs(), session.of_cells
     )
@@ -80,6 +84,28 @@ def _standings(
     for (cell_id, _, _), state in found.items():
         cells.setdefault(cell_id, []).append(state)
     return {cell_id: Standing(states=states) for cell_id, states in cells.items()}
+
+
+def _advised(store: Store, sweep_id: str, job: Job) -> dict[str, Standing]:
+    """By cell_id: a cell is open while the advice about the job is undecided."""
+    found: dict[str, Standing] = {}
+    for row in advices(store, sweep_id, **job.values()):
+        if not row.asked:
+            continue
+        is_last = row.at_most is not None and row.recorded_blocks >= row.at_most
+        undecided = HOPELESS if is_last else OPEN
+        state = ContrastState(
+            cell_id=row.cell_id,
+            contrast=row.contrast,
+            other_settings=row.other_settings,
+            state=undecided if row.advice == UNDECIDED else row.advice,
+            recorded_blocks=row.recorded_blocks,
+            at_most=row.at_most,
+            blocks_needed=row.blocks_needed,
+            block_s=row.block_s,
+        )
+        found.setdefault(row.cell_id, Standing(states=[state]))
+    return found
 
 
 def standings_text(standings: Mapping[str, Standing], of_cells: int) -> str:

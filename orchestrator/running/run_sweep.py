@@ -20,7 +20,7 @@ from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.asked_file import LAUNCH_FILE
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
-from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan, narrow
+from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan, narrow, with_alternate_caches
 from cudnn_sweep.orchestrator.planning.repeats import repeats_of, repeats_text
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -72,6 +72,8 @@ def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] 
     """Raises SpecError for a mistake in what its cells mean."""
     with cells_named(request.options.file or LAUNCH_FILE, request.suite_name):
         whole = plan_of(request.suite_name, request.suite, machine)
+    if request.job is not None:
+        whole = with_alternate_caches(whole)
     only = list(request.options.only)
     chosen = narrow(whole, only) if only else whole
     return Planned(request=request, machine=machine, preload=preload, whole=whole, chosen=chosen)
@@ -89,6 +91,7 @@ def run_sweep(planned: Planned, place: Place, console: Console) -> Ran:
     with sweep_lock(store.location, choose().lock_name):
         choice = choose()  # again, under the lock: another launch may just have ended
         session = session_for(choice, whole, planned.chosen, planned.preload, machine.gpu_uuids)
+        session = replace(session, job=request.job)
         place.announce(session, choice.reason, console)
         again = partial(repeats_of, store, whole, choice)
         progress = Progress()

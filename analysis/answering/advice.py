@@ -1,0 +1,169 @@
+"""What a job gains, typed, for whoever displays it: the rows of advice.
+
+The arithmetic is in sql/advice.sql, and so are the columns' meanings.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cudnn_sweep.analysis.answering.answers import answer
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.queries import Value
+from cudnn_sweep.analysis.storing.store import Store
+
+UNDECIDED, NO_DIFFERENCE, DOES_NOT_FIT, FAILS = (
+    "undecided",
+    "no difference",
+    "does not fit",
+    "fails",
+)
+
+NEWEST = """
+select sweep_id
+from records
+where
+    list_contains(string_split($suites, ','), suite)
+    and workload = $workload
+    and ($input_shape is null or array_to_string(input_shape, 'x') = $input_shape)
+group by sweep_id
+order by max(started_at) desc
+limit 1
+"""
+KERNELS = """
+with told as (
+    select
+        block,
+        benchmark,
+        kernels
+    from records
+    where sweep_id = $sweep_id and status = 'ok' and twin = 0 and kernels is not null
+    qualify count(*) over (partition by block) = 2
+),
+
+first_block as (
+    select * from told where block = (select min(block) from told)
+),
+
+launches as (
+    select
+        benchmark,
+        unnest(list_filter(kernels, lambda each: each.kind = 'convolution')) as kernel
+    from first_block
+)
+
+select
+    coalesce(kernel.operation, '?') as operation,
+    kernel.name as kernel,
+    count(*) filter (where not benchmark) as baseline,
+    count(*) filter (where benchmark) as candidate
+from launches
+group by all
+having baseline <> candidate
+order by abs(candidate - baseline) desc, operation, kernel
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Advice:
+    """One cell and contrast, for one kind of start."""
+
+    workload: str
+    direction: str
+    input_shape: str
+    regime: str
+    precision: str
+    layout: str
+    gpu: str
+    contrast: str
+    other_settings: str
+    loop_kind: str | None
+    in_turns: bool
+    launch_bound: bool
+    start: str
+    asked: bool
+    advice: str
+    setting: str
+    why: str
+    sure: float | None
+    job_steps: int
+    first_calls: float | None
+    shapes_met: int | None
+    new_shape_ms: float | None
+    baseline_s: float | None
+    candidate_s: float | None
+    saved_s: float | None
+    saved_s_low: float | None
+    saved_s_high: float | None
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    mean_ratio_low: float | None
+    mean_ratio_high: float | None
+    baseline_ms: float | None
+    candidate_ms: float | None
+    step_ratio: float | None
+    step_ratio_low: float | None
+    step_ratio_high: float | None
+    extra_start_s: float | None
+    extra_start_s_low: float | None
+    extra_start_s_high: float | None
+    break_even_steps: float | None
+    break_even_low: float | None
+    break_even_high: float | None
+    baseline_cache_saves_s: float | None
+    candidate_cache_saves_s: float | None
+    blocks: int
+    recorded_blocks: int
+    at_most: int | None
+    start_blocks: int
+    blocks_needed: int | None
+    minutes_needed: float | None
+    block_s: float
+    baseline_failed: int
+    candidate_failed: int
+    baseline_out_of_memory: int
+    candidate_out_of_memory: int
+    baseline_message: str | None
+    candidate_message: str | None
+    baseline_first_bytes: int | None
+    candidate_first_bytes: int | None
+    baseline_steady_reserved_bytes: int | None
+    candidate_steady_reserved_bytes: int | None
+    baseline_results: int
+    candidate_results: int
+    candidate_varies_in: list[str] | None
+    no_effect_reason: str | None
+    cell_id: str
+
+
+def advices(store: Store, sweep_id: str | None, **values: Value) -> list[Advice]:
+    """Rows of `advice`: of each cell the start that was asked for, then the other one."""
+    return answer(Advice, store, sweep_id, "advice", values)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KernelChange:
+    """Convolution kernels of one operation that a step launches under one config and not the other."""
+
+    operation: str
+    kernel: str
+    baseline: int
+    """Launches in a step."""
+    candidate: int
+
+
+def kernel_changes(store: Store, sweep_id: str) -> list[KernelChange]:
+    """Between a process of each config, of the first block in which both told their kernels."""
+    with open_database(store, sweep_id) as database:
+        rows = database.query(KERNELS, {"sweep_id": sweep_id}).to_pylist()
+    return [KernelChange(**row) for row in rows]
+
+
+def newest_sweep(
+    store: Store, suites: Sequence[str], workload: str, input_shape: str | None
+) -> str | None:
+    """The newest sweep of these suites that measured the workload, at this base input where one is given."""
+    with open_database(store) as database:
+        values: dict[str, Value] = {"workload": workload, "input_shape": input_shape}
+        rows = database.query(NEWEST, {**values, "suites": ",".join(suites)}).to_pylist()
+    return rows[0]["sweep_id"] if rows else None

@@ -1,0 +1,179 @@
+"""`sweep advise`: should benchmark be on for this model, over so many steps, and what does it gain?"""
+
+import json
+import shlex
+from dataclasses import asdict, dataclass
+from time import monotonic
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.answering.advice import (
+    DOES_NOT_FIT,
+    FAILS,
+    UNDECIDED,
+    Advice,
+    advices,
+    kernel_changes,
+    newest_sweep,
+)
+from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.launching.one_step import StepOptions, measure_step, suite_of
+from cudnn_sweep.orchestrator.planning.job import DEFAULT_STEPS, Job
+from cudnn_sweep.orchestrator.running.place import Place
+from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
+from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines, advice_markdown
+from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.suite import UntilDecided
+
+SUITE = "advise"
+UNDECIDED_CODE = 5  # 1 to 4 are those of a launch and a night
+AT_MOST = 20  # blocks
+START_AND_END_S = 10.0  # Ray's start and end, and of the block that runs when time is up
+LEAST_S = 15.0  # two blocks of a small network
+NO_GPU = "No GPU here. cuDNN's flags have no effect on a CPU: leave them as they are. Only the step's time is measured."
+FORMATS = ("text", "json", "markdown")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdviseOptions:
+    step: StepOptions
+    job: Job
+    minutes: float
+    format: str
+    from_store: bool
+
+    def command(self) -> str:
+        return self.step.command("advise", *self.words())
+
+    def words(self) -> list[str]:
+        """Those that are its own, where they are not what goes without saying."""
+        usual, job = Job(), self.job
+        words = []
+        if job.hours is not None:
+            words += ["--hours", f"{job.hours:g}"]
+        elif job.steps != DEFAULT_STEPS:
+            words += ["--steps", str(job.steps)]
+        if job.state != usual.state:
+            words += ["--state", job.state]
+        if job.memory_limit_gib is not None:
+            words += ["--memory-limit", f"{job.memory_limit_gib:g}"]
+        if job.runs != usual.runs:
+            words += ["--runs", str(job.runs)]
+        return words
+
+
+def advise(options: AdviseOptions, console: Console, place: Place, out: Console) -> int:
+    """Measure, unless all is stored, print the answer on `out`, and return the exit code.
+
+    `console` shows what goes on meanwhile.
+    """
+    if options.from_store:
+        return _from_store(options, out)
+    began, step = monotonic(), options.step
+    measure = MeasureSpec(
+        reference_replicates=0, logged_replicates=0, calibrate=False, device_budget_s=0.3
+    )
+    suite = suite_of(step, UntilDecided(until="decided", at_most=AT_MOST), measure)
+    machine = place.look(suite)
+    if machine.environment.device != "cuda":
+        say(console, NO_GPU)
+    else:
+        _announce(options, machine.environment.gpu, console)
+    left_s = options.minutes * 60 - (monotonic() - began) - START_AND_END_S
+    ran = measure_step(
+        step,
+        suite,
+        machine,
+        place,
+        console,
+        suite_name=SUITE,
+        budget_minutes=max(left_s, LEAST_S) / 60,
+        job=options.job,
+    )
+    return _tell(options, ran.store, ran.choice.sweep_id, out)
+
+
+def _announce(options: AdviseOptions, gpu: str, console: Console) -> None:
+    say(
+        console,
+        f"Measuring {options.step.workload} on {gpu} with benchmark off and on, for about "
+        f"{options.minutes:g} minutes at most.",
+    )
+
+
+def _from_store(options: AdviseOptions, out: Console) -> int:
+    step = options.step
+    store = open_store(step.results)
+    shape = step.input[0] if step.input else None
+    sweep_id = newest_sweep(store, (SUITE, "try"), step.workload, shape)
+    if sweep_id is None:
+        at = f" at {shape}" if shape else ""
+        raise SpecError(
+            f"--from-store: found no sweep of {step.workload}{at} in {step.results} that `sweep advise` or "
+            "`sweep try` measured; without --from-store it is measured now"
+        )
+    return _tell(options, store, sweep_id, out)
+
+
+def _tell(options: AdviseOptions, store: Store, sweep_id: str, out: Console) -> int:
+    rows = [*advices(store, sweep_id, **options.job.values())]
+    answered = _answered(options, store, sweep_id, rows)
+    if options.format == "json":
+        out.print(json.dumps(as_json(answered), indent=2), soft_wrap=True, highlight=False)
+    elif options.format == "markdown":
+        say(out, advice_markdown(answered))
+    else:
+        say(out, "\n" + "\n".join(advice_lines(answered)))
+    return code_of(answered)
+
+
+def _answered(options: AdviseOptions, store: Store, sweep_id: str, rows: list[Advice]) -> Answered:
+    asked = [row for row in rows if row.asked]
+    other = [row for row in rows if not row.asked]
+    most = max(asked, key=lambda row: row.blocks, default=None)
+    beside = next((row for row in other if most and row.in_turns == most.in_turns), None)
+    timed = store.snapshot(sweep_id).table(["steady_wall_ms", "message", "status"]).to_pylist()
+    return Answered(
+        sweep_id=sweep_id,
+        advice=most,
+        other=beside,
+        kernels=kernel_changes(store, sweep_id) if most else [],
+        times_ms=[row["steady_wall_ms"] for row in timed if row["steady_wall_ms"] is not None],
+        messages=[row["message"] for row in timed if row["message"]],
+        workload=options.step.workload,
+        program=options.step.program,
+        again=shlex.join([*shlex.split(options.command()), "--from-store"]),
+        where=options.step.where(),
+        input=options.step.input[0] if options.step.input else None,
+    )
+
+
+def as_json(answered: Answered) -> dict[str, object]:
+    """The rows of the question `advice`, and what stands beside them."""
+    advice, other = answered.advice, answered.other
+    return {
+        "sweep_id": answered.sweep_id,
+        "advice": answered.said,
+        "setting": answered.setting,
+        "lines": answered.lines,
+        "asked": None if advice is None else asdict(advice),
+        "other_start": None if other is None else asdict(other),
+        "kernels": [asdict(each) for each in answered.kernels],
+        "step_times_ms": answered.times_ms,
+        "messages": sorted(set(answered.messages)),
+        "again": answered.again,
+    }
+
+
+def code_of(answered: Answered) -> int:
+    """0: there is a decision. 5: time was too short for one. 4: the model does not run."""
+    if not answered.times_ms:
+        return CELL_FAILED
+    if answered.said == UNDECIDED:
+        return UNDECIDED_CODE
+    advice = answered.advice
+    if advice is not None and advice.advice in (DOES_NOT_FIT, FAILS) and not advice.blocks:
+        return DONE if advice.baseline_failed < advice.candidate_failed else CELL_FAILED
+    return DONE

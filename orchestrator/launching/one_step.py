@@ -1,0 +1,190 @@
+"""A step of one model or workload, with benchmark off and on, on this machine: what `sweep try` and `sweep
+advise` measure.
+"""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue, ValidationError
+from rich.console import Console
+
+from cudnn_sweep.cluster.strict.strict_yaml import read_strict_text
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.planning.job import Job
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.request import SweepRequest
+from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
+from cudnn_sweep.orchestrator.running.place import Place
+from cudnn_sweep.orchestrator.running.run_sweep import Ran, planned_on, run_sweep
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice, ListedSpec
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.suite import CellAxes, ModelSpec, Replicates, SuiteSpec, WithoutGpu
+from cudnn_sweep.workloads.models.inputs import Inputs
+from cudnn_sweep.workloads.problem import Shape, named_sizes, parse_sizes
+from cudnn_sweep.workloads.survey import Survey
+from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
+
+REPLICATES_WITHOUT_GPU = 2  # and an A/A twin: three processes show how far times scatter
+NO_GPU = (
+    "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
+)
+SEVERAL = "--input"  # what the regime of several inputs calls its file
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepOptions:
+    """What the command line wishes."""
+
+    workload: str
+    input: Sequence[str] = ()
+    """Several come equally often."""
+    arguments: Mapping[str, JsonValue] = field(default_factory=dict)
+    inputs: str | None = None
+    """What the model is called with, as `inputs` in a suite."""
+    loss: str | None = None
+    regime: str | None = None
+    """As YAML has it."""
+    shapes: str | None = None
+    """A CSV of the regime `listed`."""
+    precision: str
+    layout: str
+    direction: str | None
+    results: str
+    """Location."""
+    typed_results: str | None
+    """It, where the command line named it."""
+    program: str
+
+    def command(self, name: str, *more: str) -> str:
+        """What to type to do this again, as text for a shell."""
+        words = [self.program, name, self.workload]
+        for each in self.input:
+            words += ["--input", each]
+        options = {
+            "--inputs": self.inputs,
+            "--loss": self.loss,
+            "--direction": self.direction,
+            "--regime": self.regime,
+            "--shapes": self.shapes,
+        }
+        for option, value in options.items():
+            if value is not None:
+                words += [option, value]
+        for name_given, argument in self.arguments.items():
+            words += ["--argument", f"{name_given}={json.dumps(argument)}"]
+        if self.precision != "tf32":
+            words += ["--precision", self.precision]
+        if self.layout != "contiguous":
+            words += ["--layout", self.layout]
+        return shlex.join([*words, *more, *self.where()])
+
+    def where(self) -> list[str]:
+        return [] if self.typed_results is None else ["--results", self.typed_results]
+
+
+def suite_of(
+    options: StepOptions, replicates: Replicates, measure: MeasureSpec | None = None
+) -> SuiteSpec:
+    """One cell, `benchmark` off and on; without a GPU off alone."""
+    sizes = [_sizes(text) for text in options.input]
+    asked: dict[str, object] = {
+        "workload": options.workload,
+        "precision": options.precision,
+        "layout": options.layout,
+        "direction": options.direction,
+        "input": options.input[0] if options.input else None,
+        "regime": _regime(options, sizes),
+        "model": ModelSpec(
+            arguments=dict(options.arguments),
+            inputs=read_inputs(options.inputs),
+            loss=options.loss or MEAN_SQUARE,
+        ),
+    }
+    return SuiteSpec(
+        cells=[CellAxes.model_validate(asked)],
+        replicates=replicates,
+        measure=measure or MeasureSpec(reference_replicates=0, logged_replicates=0),
+        without_gpu=WithoutGpu(
+            configs=[CudnnConfig(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU
+        ),
+    )
+
+
+def measure_step(
+    options: StepOptions,
+    suite: SuiteSpec,
+    machine: Survey,
+    place: Place,
+    console: Console,
+    *,
+    suite_name: str,
+    budget_minutes: float,
+    job: Job | None = None,
+) -> Ran:
+    """Raises SpecError, with the reason, for a workload that cannot be used."""
+    known = machine.workloads[options.workload]
+    if known.fault is not None:
+        raise SpecError(known.fault)
+    if known.is_model and not options.input:
+        raise SpecError(f"{options.workload} is a model: it needs --input, such as 32x3x224x224")
+    request = SweepRequest(
+        options=LaunchOptions(file=None, selection=SweepSelection(new=True)),
+        suite_name=suite_name,
+        suite=suite,
+        results=options.results,
+        budget_minutes=budget_minutes,
+        job=job,
+    )
+    return run_sweep(planned_on(machine, request), place, console)
+
+
+def read_inputs(text: str | None) -> Inputs | None:
+    """Raises LaunchFileError for what no suite's `inputs` takes."""
+    if text is None:
+        return None
+    return read_strict_text(f"inputs: {text}", "--inputs", ModelSpec).inputs
+
+
+def _sizes(text: str) -> Shape:
+    try:
+        return parse_sizes(text)
+    except ValueError as error:
+        raise SpecError(f"--input: {error}") from None
+
+
+def _regime(options: StepOptions, sizes: Sequence[Shape]) -> object:
+    given = [options.regime is not None, options.shapes is not None, len(sizes) > 1]
+    if sum(given) > 1:
+        raise SpecError("found more than one of --regime, --shapes and a second --input; give one")
+    if options.shapes is not None:
+        try:
+            return ListedChoice(listed=ListedSpec(file=options.shapes))
+        except ValidationError as error:
+            raise SpecError(f"--shapes: {error.errors()[0]['msg']}") from None
+    if len(sizes) > 1:
+        return _listed(sizes)
+    if options.regime is None:
+        return "fixed"
+    text = f"workload: noop\nregime: {options.regime}"
+    return read_strict_text(text, "--regime", CellAxes).regime
+
+
+def _listed(sizes: Sequence[Shape]) -> ListedChoice:
+    """Inputs that differ in batch and space, equally often."""
+    named = [named_sizes(shape) for shape in sizes]
+    if len({(len(each), each.get("channels")) for each in named}) > 1:
+        found = ", ".join("x".join(map(str, shape)) for shape in sizes)
+        raise SpecError(
+            f"--input: found {found}; several inputs come in turn, so they have as many sizes and the same "
+            "channels. The tensors of one call are described by --inputs"
+        )
+    rows = [
+        {name: size for name, size in each.items() if name != "channels"} | {"count": 1}
+        for each in named
+    ]
+    return ListedChoice(
+        listed=ListedSpec.model_validate({"file": SEVERAL, "rows": rows, "draws": len(rows)})
+    )

@@ -1,0 +1,192 @@
+"""`sweep advise` on a made-up GPU: when it stops, what it says, and that the store says it again."""
+
+import io
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cudnn_sweep.analysis.answering.advice import advices
+from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.launching.advising import AdviseOptions, advise
+from cudnn_sweep.orchestrator.launching.one_step import StepOptions, suite_of
+from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
+from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
+from cudnn_sweep.orchestrator.planning.job import Job
+
+TODAY = date(2026, 1, 1)
+DECIDED, UNDECIDED, FAILED = 0, 5, 4
+SEARCH_COLD = 20.0  # of the fake's first call with benchmark on to that without, beside its own
+
+
+def _machine(*effects: FakeEffect, scatter: float = 0.002) -> FakeMachine:
+    noise = FakeNoise(night=0.0, process=scatter)
+    return FakeMachine(script=FakeScript(noise=noise, effects=list(effects)), night=TODAY)
+
+
+def _options(here: Path, **changes: Any) -> AdviseOptions:
+    step = {
+        "workload": "batch_norm",
+        "precision": "tf32",
+        "layout": "contiguous",
+        "direction": None,
+        "results": str(here / "results"),
+        "typed_results": None,
+        "program": "sweep",
+    }
+    own: dict[str, Any] = {"job": Job(), "minutes": 1.0, "format": "text", "from_store": False}
+    own |= {name: changes.pop(name) for name in list(changes) if name in own}
+    return AdviseOptions(step=StepOptions(**(step | changes)), **own)
+
+
+def _said(options: AdviseOptions, machine: FakeMachine) -> tuple[int, str]:
+    out = Console(file=io.StringIO(), width=80, markup=False)
+    code = advise(options, Console(file=io.StringIO(), width=80), machine, out)
+    assert isinstance(out.file, io.StringIO)
+    return code, out.file.getvalue()
+
+
+def _faster(ratio: float) -> FakeEffect:
+    """On top of what the fake's searches do: its own ratio is one of three, by the cell's hash."""
+    return FakeEffect(where={"benchmark": "true"}, time=ratio)
+
+
+def test_a_clear_case_is_decided_after_few_blocks_in_both_states(tmp_path: Path) -> None:
+    code, text = _said(_options(tmp_path, job=Job(steps=10**6)), _machine(_faster(0.3)))
+    assert code == DECIDED
+    assert text.strip().startswith(
+        "Turn benchmark on.\n\n    torch.backends.cudnn.benchmark = True"
+    )
+    assert "1,000,000 steps in a new container" in text
+    assert "1,000,000 steps on a warm machine" in " ".join(text.split())
+    assert max(map(len, text.splitlines()[:-1])) <= 80, text
+    store = open_store(str(tmp_path / "results"))
+    (sweep_id,) = store.sweep_ids()
+    rows = advices(store, sweep_id, steps=10**6)
+    assert rows[0].blocks < 20
+    assert min(row.start_blocks for row in rows) >= 1, "both states of the compute cache were met"
+
+
+def test_few_steps_do_not_pay_for_a_search(tmp_path: Path) -> None:
+    slow_start = FakeEffect(where={"benchmark": "true"}, cold=SEARCH_COLD)
+    code, text = _said(_options(tmp_path, job=Job(steps=300)), _machine(_faster(0.3), slow_start))
+    assert code == DECIDED
+    assert text.strip().startswith("Leave benchmark off.")
+    assert "300 steps do not pay for the longer start" in text
+    assert "Break-even" in text
+
+
+def test_what_scatters_too_much_is_undecided_and_says_so(tmp_path: Path) -> None:
+    code, text = _said(_options(tmp_path), _machine(_faster(1.0), scatter=0.8))
+    assert code == UNDECIDED
+    assert text.strip().startswith("Undecided: leave benchmark off until more is measured.")
+
+
+def test_running_out_of_memory_does_not_fit(tmp_path: Path) -> None:
+    lost = FakeEffect(where={"benchmark": "true"}, status="out_of_memory")
+    code, text = _said(_options(tmp_path), _machine(lost))
+    assert code == DECIDED
+    assert text.strip().startswith("Leave benchmark off: with it the memory does not suffice.")
+
+
+def test_what_runs_out_of_memory_either_way_says_what_to_try(tmp_path: Path) -> None:
+    code, text = _said(_options(tmp_path), _machine(FakeEffect(status="out_of_memory")))
+    assert code == FAILED
+    assert "batch_norm does not run here." in text
+    assert "Next: sweep query failures --sweep-id" in text
+
+
+def test_the_store_answers_again_and_for_another_job(tmp_path: Path) -> None:
+    machine = _machine(_faster(0.3))
+    options = _options(tmp_path, job=Job(steps=10**6), format="json")
+    code, text = _said(options, machine)
+    again = _options(tmp_path, job=Job(steps=10**6), format="json", from_store=True)
+    assert _said(again, machine) == (code, text)
+    short = _options(tmp_path, job=Job(steps=2), format="json", from_store=True)
+    told = json.loads(_said(short, machine)[1])
+    assert told["asked"]["job_steps"] == 2
+    assert told["asked"]["blocks"] == json.loads(text)["asked"]["blocks"]
+
+
+def test_the_json_keeps_its_keys(tmp_path: Path) -> None:
+    _, text = _said(_options(tmp_path, format="json"), _machine(_faster(0.3)))
+    told = json.loads(text)
+    assert list(told) == [
+        "sweep_id",
+        "advice",
+        "setting",
+        "lines",
+        "asked",
+        "other_start",
+        "kernels",
+        "step_times_ms",
+        "messages",
+        "again",
+    ]
+    assert (told["asked"]["start"], told["other_start"]["start"]) == ("container", "warm")
+    assert told["asked"].keys() == told["other_start"].keys()
+    needed = {"advice", "setting", "saved_s", "saved_s_low", "saved_s_high", "ratio", "ratio_low"}
+    assert needed | {"ratio_high", "sure", "break_even_steps", "minutes_needed"} <= set(
+        told["asked"]
+    )
+
+
+def test_markdown_has_the_decision_and_the_line_to_paste(tmp_path: Path) -> None:
+    options = _options(tmp_path, job=Job(steps=10**6), format="markdown")
+    _, text = _said(options, _machine(_faster(0.3)))
+    assert text.startswith(
+        "**Turn benchmark on.**\n\n```python\ntorch.backends.cudnn.benchmark = True"
+    )
+    assert "| Because |" in text
+
+
+def test_nothing_stored_says_what_to_do(tmp_path: Path) -> None:
+    options = _options(tmp_path, from_store=True)
+    with pytest.raises(SpecError, match="found no sweep of batch_norm .* without --from-store"):
+        _said(options, _machine())
+
+
+def test_several_inputs_come_equally_often(tmp_path: Path) -> None:
+    suite = suite_of(_options(tmp_path, input=("8x3x32x32", "4x3x48x32")).step, 3)
+    regime: Any = suite.cells[0].regime
+    shapes = regime.listed.rule((8, 3, 32, 32)).shapes
+    assert {(each.shape, each.count) for each in shapes} == {
+        ((8, 3, 32, 32), 1),
+        ((4, 3, 48, 32), 1),
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"input": ("8x3x32x32", "8x4x32x32")}, "same channels"),
+        ({"input": ("8x3x32x32",), "regime": "fresh", "shapes": "s.csv"}, "give one"),
+        (
+            {"input": ("8x3x32x32",), "shapes": "nowhere.csv"},
+            "--shapes: .*nowhere.csv: cannot be read",
+        ),
+        ({"input": ("8xthree",)}, "--input: "),
+    ],
+)
+def test_sizes_that_mean_nothing_are_named(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SpecError, match=message):
+        suite_of(_options(tmp_path, **changes).step, 3)
+
+
+def test_the_command_to_ask_again_has_what_was_typed(tmp_path: Path) -> None:
+    options = _options(
+        tmp_path,
+        input=("8x3x32x32",),
+        regime="{cycle: {sizes: 4}}",
+        job=Job(hours=2.5, state="warm", memory_limit_gib=12.0, runs=3),
+    )
+    assert options.command() == (
+        "sweep advise batch_norm --input 8x3x32x32 --regime '{cycle: {sizes: 4}}' --hours 2.5 --state warm "
+        "--memory-limit 12 --runs 3"
+    )
