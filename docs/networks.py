@@ -378,7 +378,7 @@ def _drawn(row: Verdict) -> dict[str, object]:
     low, high = WIDE if panel == "new" else NARROW
 
     def kept(ratio: float | None) -> float:
-        return min(max(ratio or 1, low), high)
+        return round(min(max(ratio or 1, low), high), 6)
 
     return {
         "panel": panel,
@@ -388,7 +388,7 @@ def _drawn(row: Verdict) -> dict[str, object]:
         "ratio": kept(row.ratio),
         "low": kept(row.ratio_low),
         "high": kept(row.ratio_high),
-        "outside": f"{row.ratio:.2f}" if kept(row.ratio) != row.ratio else "",
+        "outside": f"{row.ratio:.2f}" if not low <= row.ratio <= high else "",
     }
 
 

@@ -25,7 +25,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines, advice_markdown
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.cells.suite import UntilDecided
+from cudnn_sweep.workloads.cells.suite import UntilDecided, WithoutGpu
 
 SUITE = "advise"
 UNDECIDED_CODE = 5  # 1 to 4 are those of a launch and a night
@@ -43,6 +43,8 @@ class AdviseOptions:
     minutes: float
     format: str
     from_store: bool
+    on_any_device: bool = False
+    """Compare on a CPU too, where the flags do nothing: to try out what comes of an answer."""
 
     def command(self) -> str:
         return self.step.command("advise", *self.words())
@@ -76,6 +78,8 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
         reference_replicates=0, logged_replicates=0, calibrate=False, device_budget_s=0.3
     )
     suite = suite_of(step, UntilDecided(until="decided", at_most=AT_MOST), measure)
+    if options.on_any_device:
+        suite = suite.model_copy(update={"without_gpu": WithoutGpu()})
     machine = place.look(suite)
     if machine.environment.device != "cuda":
         say(console, NO_GPU)
