@@ -11,10 +11,11 @@ from typing import Any
 
 import altair as alt
 import vl_convert
-import yaml
+from ruamel.yaml import YAML
 
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, break_evens, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.report.figures.figure import Drawing
 from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, Palette
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
@@ -259,7 +260,7 @@ def page() -> str:
 def so_far() -> str:
     """How many of the suite's cells have rows, by how their sizes come."""
     planned: Counter[str] = Counter()
-    for axes in yaml.safe_load(SUITE.read_text(encoding="utf-8"))["cells"]:
+    for axes in YAML(typ="safe").load(SUITE)["cells"]:
         networks, steps, precisions, regimes = (
             each if isinstance(each, list) else [each]
             for each in (
@@ -392,9 +393,7 @@ def _drawn(row: Verdict) -> dict[str, object]:
     }
 
 
-def _panel(
-    palette: Palette, rows: list[dict[str, object]], title: str, *, first: bool
-) -> alt.LayerChart:
+def _panel(palette: Palette, rows: list[dict[str, object]], title: str, *, first: bool) -> Drawing:
     is_new = title == PANELS["new"]
     y = alt.Y(
         "network:N",
@@ -412,7 +411,7 @@ def _panel(
         title=None,
         scale=alt.Scale(domain=verdicts_, range=[getattr(palette, v) for v in verdicts_]),
     )
-    base = alt.Chart(alt.Data(values=rows)).encode(y=y, yOffset=offset)
+    base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, yOffset=offset)
     x = alt.X("ratio:Q", scale=x_scale, axis=x_axis)
     lines = base.mark_rule(opacity=0.55).encode(
         x=alt.X("low:Q", scale=x_scale, axis=x_axis), x2="high:Q", color=colour
@@ -431,10 +430,11 @@ def _panel(
         x=x, text="outside:N"
     )
     one = (
-        alt.Chart(alt.Data(values=[{"at": 1}]))
+        alt.Chart(alt.InlineData(values=[{"at": 1}]))
         .mark_rule(color=palette.quiet)
         .encode(x=alt.X("at:Q", scale=x_scale, axis=x_axis))
     )
-    return alt.layer(one, lines, marks, texts).properties(
+    drawn: Drawing = alt.layer(one, lines, marks, texts).properties(
         title=title, width=170 if is_new else 210, height=alt.Step(11)
     )
+    return drawn

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cudnn_sweep.orchestrator.cli.advise import advise
+from cudnn_sweep.orchestrator.cli import audit as auditing
 from cudnn_sweep.orchestrator.cli.catalog import suites, workloads
 from cudnn_sweep.orchestrator.cli.cluster import attach, down, pull, status, stop
 from cudnn_sweep.orchestrator.cli.commands import (
@@ -42,6 +43,9 @@ app.command(cls=Command, rich_help_panel=MEASURE)(advise)
 app.command(name="try", cls=Command, rich_help_panel=MEASURE)(try_)
 app.command(cls=Command, rich_help_panel=MEASURE)(launch)
 app.command(cls=Command, rich_help_panel=MEASURE)(trace)
+app.command(cls=Command, rich_help_panel=MEASURE, context_settings=auditing.CONTEXT_SETTINGS)(
+    auditing.audit
+)
 app.command(cls=Command, rich_help_panel=READ, context_settings=CONTEXT_SETTINGS)(query)
 app.command(cls=Command, rich_help_panel=READ)(report)
 app.command(cls=Command, rich_help_panel=READ)(compare)

@@ -1,0 +1,160 @@
+"""The shapes that a script's model was called with, as the file of the regime `listed` and a suite that names it."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Literal
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.planning.traced_suite import WITHOUT_GPU
+from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, Sizes
+from cudnn_sweep.workloads.cells.listed_shapes import COUNT, MOST_ROWS
+from cudnn_sweep.workloads.problem import named_sizes, sizes_text
+
+WRITTEN_BY_US = "# Written by sweep audit"
+MOST_SIZES = 5
+WIDTH = 100
+MAIN = "__main__"
+AMP = {"bfloat16": "amp_bf16", "float16": "amp_fp16"}
+PLAIN = {"bfloat16": "bf16", "float16": "fp16"}
+
+Direction = Literal["training", "inference"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inputs:
+    """Calls of one model in one direction, whose input differs in the batch and in space alone."""
+
+    model: Model
+    direction: Direction
+    usual: Sizes
+    """The most frequent shape."""
+    counts: tuple[tuple[Sizes, int], ...]
+    """The most frequent comes first."""
+    left_out: int
+    """Calls whose shape cannot be in the same file."""
+
+
+def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
+    """Of the model that runs most convolutions, or of that of this name; None where there are no shapes."""
+    models = (each for each in findings.models if name in (None, each.name))
+    return next(filter(None, map(_inputs, models)), None)
+
+
+def _inputs(model: Model) -> Inputs | None:
+    direction: Direction = (
+        "training" if any(each.training for each in model.shapes) else "inference"
+    )
+    calls = {each.shape: getattr(each, direction) for each in model.shapes}
+    all_counts = Counter({shape: count for shape, count in calls.items() if count})
+    fitting = Counter({s: n for s, n in all_counts.items() if len(s) <= MOST_SIZES and 0 not in s})
+    if not fitting:
+        return None
+    kind = _most_frequent_kind(fitting)
+    counts = Counter({shape: n for shape, n in fitting.items() if _kind(shape) == kind})
+    listed = counts.most_common(MOST_ROWS)
+    return Inputs(
+        model=model,
+        direction=direction,
+        usual=listed[0][0],
+        counts=tuple(listed),
+        left_out=all_counts.total() - sum(count for _, count in listed),
+    )
+
+
+def _kind(shape: Sizes) -> tuple[int, int | None]:
+    """Shapes of one file have as many sizes, and as many channels."""
+    return len(shape), named_sizes(shape).get("channels")
+
+
+def _most_frequent_kind(counts: Mapping[Sizes, int]) -> tuple[int, int | None]:
+    kinds: Counter[tuple[int, int | None]] = Counter()
+    for shape, count in counts.items():
+        kinds[_kind(shape)] += count
+    return kinds.most_common(1)[0][0]
+
+
+def shapes_text(inputs: Inputs, script: str) -> str:
+    """A CSV that `regime: {listed: {file: ...}}` takes."""
+    columns = [name for name in named_sizes(inputs.usual) if name != "channels"]
+    rows = [
+        ",".join(str(sizes[name]) for name in columns) + f",{count}"
+        for sizes, count in ((named_sizes(shape), count) for shape, count in inputs.counts)
+    ]
+    calls = "training steps" if inputs.direction == "training" else "calls"
+    head = f"{WRITTEN_BY_US}: inputs of {inputs.model.name} in {calls} of {script}"
+    return "\n".join([head, ",".join([*columns, COUNT]), *rows]) + "\n"
+
+
+def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
+    """A suite that times the model at these shapes; None for a model that no suite can name.
+
+    It is launched in the current folder.
+    """
+    workload = _workload(inputs.model, Path.cwd())
+    if workload is None:
+        return None
+    cell = CommentedMap(workload=workload, input=sizes_text(inputs.usual))
+    listed = CommentedMap(listed={"file": shapes.name})
+    listed.fa.set_flow_style()
+    cell["regime"] = listed
+    cell["direction"] = inputs.direction
+    usual = _usual(findings.convolutions)
+    if usual is not None:
+        precision = _precision(usual)
+        if precision is not None:
+            cell["precision"] = precision
+        cell["layout"] = usual.memory_format
+    yaml, text = YAML(), StringIO()
+    yaml.width = WIDTH
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.dump({"cells": [cell], "without_gpu": WITHOUT_GPU}, text)
+    head = [f"{WRITTEN_BY_US}: {inputs.model.name} with the shapes in {shapes.name}"]
+    if needed := missing_arguments(inputs.model):
+        head.append(f"# {needed}")
+    return "\n".join([*head, text.getvalue()])
+
+
+def missing_arguments(model: Model) -> str | None:
+    """What the user has to add to the suite."""
+    if not model.required_arguments:
+        return None
+    named = ", ".join(f"{name}: ..." for name in model.required_arguments)
+    return f"{model.name} needs arguments: add `model: {{arguments: {{{named}}}}}` to the cell"
+
+
+def _workload(model: Model, folder: Path) -> str | None:
+    """As a suite names it: by a file below `folder`, else by its module."""
+    if "<locals>" in model.name or "." in model.name:
+        return None
+    if model.file is not None and Path(model.file).is_relative_to(folder):
+        return f"{os.path.relpath(model.file, folder)}:{model.name}"
+    if model.module != MAIN:
+        return f"{model.module}:{model.name}"
+    return f"{model.file}:{model.name}" if model.file else None
+
+
+def _usual(convolutions: Sequence[Convolution]) -> Convolution | None:
+    return max(convolutions, key=lambda each: each.calls, default=None)
+
+
+def _precision(usual: Convolution) -> str | None:
+    if usual.dtype == "float32":
+        return "tf32" if usual.allow_tf32 else "fp32"
+    return (AMP if usual.autocast_at_first else PLAIN).get(usual.dtype)
+
+
+def check_may_write(file: Path) -> None:
+    """Raises SpecError where something else than an audit has written it."""
+    if not file.exists():
+        return
+    with file.open(encoding="utf-8", errors="replace") as stream:
+        if stream.readline().startswith(WRITTEN_BY_US):
+            return
+    raise SpecError(f"{file} exists, and no audit wrote it; choose another file with --shapes")

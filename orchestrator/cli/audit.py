@@ -1,0 +1,211 @@
+"""`sweep audit`."""
+
+import json as json_format
+import shlex
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cudnn_sweep.orchestrator.cli.program import program
+from cudnn_sweep.orchestrator.cli.writing import writing
+from cudnn_sweep.orchestrator.errors import OutputError, SpecError
+
+if TYPE_CHECKING:
+    from cudnn_sweep.orchestrator.auditing.audited_process import Audited
+    from cudnn_sweep.orchestrator.auditing.input_shapes import Inputs
+
+CONTEXT_SETTINGS = {"allow_interspersed_args": False}  # options after the script are its own
+SHAPES = Path("shapes.csv")
+PLAIN_WIDTH = 120  # columns of a file
+
+
+class AuditFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def audit(
+    script: Annotated[
+        str,
+        typer.Argument(metavar="SCRIPT", help="A script of Python; with -m the name of a module."),
+    ],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ARGUMENTS", help="Its arguments, options included."),
+    ] = None,
+    module: Annotated[
+        bool, typer.Option("--module", "-m", help="SCRIPT names a module, as in python -m.")
+    ] = False,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.1, help="End the script after this time.")
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="End the script after this many calls of one of its models."),
+    ] = None,
+    shapes: Annotated[
+        Path,
+        typer.Option(metavar="FILE.csv", help="Where the shapes of the model's inputs go."),
+    ] = SHAPES,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLASS",
+            help="Whose inputs these are. Default: the model that runs most convolutions.",
+        ),
+    ] = None,
+    format: Annotated[AuditFormat, typer.Option(help="Of the report.")] = AuditFormat.TEXT,
+    json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where the report goes. Default: standard error."),
+    ] = None,
+) -> None:
+    """Run your own script and report who sets cuDNN's flags, and which convolutions and shapes it has.
+
+    The script runs as python SCRIPT ARGUMENTS would, and its results stay the same. The exit code is the
+    script's own; 0 if --seconds or --steps ended it.
+    """
+    from cudnn_sweep.orchestrator.auditing.audited_process import AuditRequest, audit_script
+    from cudnn_sweep.orchestrator.auditing.input_shapes import check_may_write
+
+    _check_name(shapes)
+    for file in (shapes, _suite_file(shapes)):
+        check_may_write(file)
+    if output is not None:
+        with writing(output):
+            output.write_text("")  # before the script runs, which may take long
+    request = AuditRequest(
+        script=script,
+        is_module=module,
+        arguments=tuple(arguments or ()),
+        seconds=seconds,
+        steps=steps,
+    )
+    audited = audit_script(request)
+    inputs = _inputs(audited, model)
+    written, mistake = [], None
+    try:
+        written = _write_shapes(audited, inputs, shapes)
+    except OutputError as error:  # the report comes first
+        mistake = error
+    if json or format is AuditFormat.JSON:
+        _deliver(json_format.dumps(_as_json(audited, written), indent=2) + "\n", output)
+    else:
+        _show(audited, _next_lines(audited, inputs, written), output)
+    if mistake is not None:
+        raise mistake
+    raise typer.Exit(audited.exit_code)
+
+
+def _check_name(shapes: Path) -> None:
+    if shapes.suffix != ".csv":
+        raise SpecError(f"--shapes {shapes}: the name of a file of shapes ends in .csv")
+
+
+def _suite_file(shapes: Path) -> Path:
+    return shapes.with_suffix(".yaml")
+
+
+def _inputs(audited: "Audited", model: str | None) -> "Inputs | None":
+    from cudnn_sweep.orchestrator.auditing.input_shapes import model_inputs
+
+    return None if audited.findings is None else model_inputs(audited.findings, model)
+
+
+def _write_shapes(audited: "Audited", inputs: "Inputs | None", shapes: Path) -> list[Path]:
+    """Which files it wrote: the shapes, then a suite with them."""
+    from cudnn_sweep.orchestrator.auditing.input_shapes import shapes_text, suite_text
+
+    if inputs is None or audited.findings is None:
+        return []
+    texts = {
+        shapes: shapes_text(inputs, audited.request.script),
+        _suite_file(shapes): suite_text(inputs, audited.findings, shapes),
+    }
+    written = {file: text for file, text in texts.items() if text is not None}
+    for file, text in written.items():
+        with writing(file):
+            file.write_text(text, encoding="utf-8")
+    return list(written)
+
+
+def _as_json(audited: "Audited", written: list[Path]) -> dict[str, object]:
+    return {**asdict(audited), "written": [str(file) for file in written]}
+
+
+def _deliver(text: str, output: Path | None) -> None:
+    if output is None:
+        typer.echo(text, err=True, nl=False)
+        return
+    with writing(output):
+        output.write_text(text, encoding="utf-8")
+
+
+def _show(audited: "Audited", next_lines: list[str], output: Path | None) -> None:
+    from io import StringIO
+
+    from rich.console import Console
+
+    from cudnn_sweep.orchestrator.showing.audit_view import audit_view
+    from cudnn_sweep.orchestrator.showing.say import console_here, say
+
+    text = StringIO()
+    if output is None:
+        console = console_here(stderr=True, plain_width=PLAIN_WIDTH)
+    else:
+        console = Console(file=text, width=PLAIN_WIDTH, markup=False)
+    say(console, f"\nAudit: {_ending(audited)}", "bold")
+    if audited.findings is not None:
+        console.print(audit_view(audited.findings), soft_wrap=False, highlight=False)
+    for line in next_lines:
+        say(console, line)
+    if output is not None:
+        _deliver(text.getvalue().lstrip(), output)
+
+
+def _ending(audited: "Audited") -> str:
+    name, findings = audited.request.script, audited.findings
+    code = f"exit code {audited.exit_code}"
+    if findings is None:
+        return f"{name} said nothing of what it did: it was killed, or ran another program in its place; {code}"
+    took = f"after {findings.wall_s:.1f} s"
+    if audited.ended == "limit":
+        return f"{name} was ended at its limit {took}"
+    if audited.ended == "interrupt":
+        return f"{name} was interrupted {took}; {code}"
+    if audited.ended == "signal":
+        return f"{name} ended by a signal {took}; {code}"
+    error = f" with {findings.error}" if findings.error else ""
+    return f"{name} ended{error} {took}; {code}"
+
+
+def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]) -> list[str]:
+    from cudnn_sweep.orchestrator.auditing.input_shapes import missing_arguments
+
+    if audited.findings is None:
+        return []
+    if inputs is None:
+        models = ", ".join(each.name for each in audited.findings.models) or "none"
+        return [f"\nNo shapes were written. Models with tensors of floats as inputs: {models}."]
+    if not written:
+        return []
+    counted = f"{sum(count for _, count in inputs.counts):,} calls of {inputs.model.name}"
+    lines = [f"\nWrote {' and '.join(map(str, written))}: the inputs in {counted}."]
+    if inputs.left_out:
+        lines.append(
+            f"Left out: {inputs.left_out:,} calls with other channels, dimensions or no size."
+        )
+    if len(written) < 2:
+        lines.append(
+            f"{inputs.model.name} cannot be named in a suite: put a class or function on the top level of a "
+            f"file, and add `regime: {{listed: {{file: {written[0].name}}}}}` to its cell"
+        )
+        return lines
+    if needed := missing_arguments(inputs.model):
+        lines.append(f"In {written[1]}: {needed}.")
+    lines.append(f"Next: {shlex.join([program(), 'launch', str(written[1])])}")
+    return lines

@@ -1,0 +1,234 @@
+"""An audit for a person: who set what first, then the convolutions, and at the end what was not seen."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Group, JustifyMethod, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cudnn_sweep.analysis.printable import printable
+from cudnn_sweep.workloads.auditing.findings import (
+    Convolution,
+    Findings,
+    Model,
+    Place,
+    Value,
+    Write,
+)
+from cudnn_sweep.workloads.auditing.libraries import main_files
+from cudnn_sweep.workloads.problem import sizes_text
+
+PACKAGES = f"{os.sep}site-packages{os.sep}"
+SHOWN_AT_END = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
+SLOWEST = 3  # first calls that are named
+NOTHING_SET = (
+    "No line of Python set a flag of cuDNN, or a variable that belongs to it: "
+    "`benchmark` is {benchmark}."
+)
+
+
+def audit_view(findings: Findings) -> RenderableType:
+    return Group(*_parts(findings))
+
+
+def _parts(findings: Findings) -> Iterator[RenderableType]:
+    yield _headline(findings)
+    if findings.torch is None:
+        yield _line("The script did not import torch.")
+    if findings.writes:
+        yield _head("What was set, and by which line")
+        yield _writes_table(findings.writes)
+    if findings.flags_at_end:
+        at_end = (
+            f"{name} {value}"
+            for name in SHOWN_AT_END
+            if (value := findings.flags_at_end.get(name)) is not None
+        )
+        yield _line(f"At the end: {', '.join(at_end)}.")
+    if findings.variables_at_start:
+        set_before = (f"{name}={value}" for name, value in findings.variables_at_start.items())
+        yield _line(f"Set before the script began: {' '.join(set_before)}")
+    if findings.torch is not None:
+        yield _head("Convolutions")
+        yield from _convolutions(findings)
+        yield _head("Models and their inputs")
+        yield from map(_line, map(_model_text, findings.models))
+        if not findings.models:
+            yield _line("No call of a torch.nn.Module with a convolution was seen.")
+        yield _head("Software")
+        yield from map(_line, _software(findings))
+    yield _head("Not seen")
+    yield _line("There may be some of each of these even where there is no sign of any.")
+    for each in findings.not_seen:
+        yield _line(f"- {each.what}: {each.evidence or 'no sign of any'}")
+    for text in findings.own_errors:
+        yield _line(f"warning: the audit itself failed, so calls may be missing: {text}", "yellow")
+
+
+def _headline(findings: Findings) -> Text:
+    """The answer to the question that most ask: who turns benchmark on?"""
+    turned = [each for each in findings.writes if each.name == "benchmark" and _changes(each)]
+    if turned:
+        return _line("\n".join(map(_turned_text, turned)), "bold")
+    if not findings.writes and findings.torch is not None:
+        benchmark = findings.flags_at_end.get("benchmark")
+        return _line(NOTHING_SET.format(benchmark=benchmark), "bold")
+    return _line("No line of Python changed `benchmark`.", "bold")
+
+
+def _turned_text(write: Write) -> str:
+    how = "on" if write.after else "off"
+    by = f", called from {_place_text(write.called_from)}" if write.called_from else ""
+    often = f", {write.times:,} times" if write.times > 1 else ""
+    late = f", after {write.at_call:,} convolutions" if write.at_call else ""
+    return f"benchmark was turned {how} by {_place_text(write.at)}{by}{often}{late}."
+
+
+def _changes(write: Write) -> bool:
+    return write.before != write.after
+
+
+def _writes_table(writes: Sequence[Write]) -> Table:
+    """Those that changed something come first."""
+    columns = ("set", "from", "to", "by", "called from", "times", "after calls")
+    rows = [
+        (
+            each.name,
+            _value_text(each.before),
+            _value_text(each.after),
+            _place_text(each.at),
+            _place_text(each.called_from) if each.called_from else "",
+            f"{each.times:,}",
+            f"{each.at_call:,}",
+        )
+        for each in sorted(writes, key=lambda write: not _changes(write))
+    ]
+    return _table(columns, rows, right=("times", "after calls"))
+
+
+def _convolutions(findings: Findings) -> Iterator[RenderableType]:
+    found = findings.convolutions
+    if not findings.calls:
+        yield _line("No call was seen; see below for what an audit does not see.")
+        return
+    yield _table(
+        ("calls", *(f"{calls:,}" for calls, _ in findings.arrivals)),
+        [("distinct", *(f"{distinct:,}" for _, distinct in findings.arrivals))],
+        right=tuple(f"{calls:,}" for calls, _ in findings.arrivals),
+    )
+    if findings.not_told_apart:
+        yield _line(f"{findings.not_told_apart:,} calls were not told apart.")
+    if findings.new_in_last_tenth:
+        yield _line(
+            f"New ones were still arriving: {findings.new_in_last_tenth:,} in the last tenth of the calls."
+        )
+    else:
+        yield _line("No new one arrived in the last tenth of the calls.")
+    yield _line(_first_calls_text(found))
+    for each in sorted(found, key=_first_s, reverse=True)[:SLOWEST]:
+        yield _line(f"  {_first_s(each):.3f} s  {_convolution_text(each)}")
+    yield from map(_line, _benchmark_lines(findings))
+
+
+def _first_calls_text(found: Sequence[Convolution]) -> str:
+    forward = sum(each.first_forward_s for each in found)
+    backward = sum(each.first_backward_s or 0.0 for each in found)
+    return (
+        f"First calls took {forward + backward:.2f} s: forward {forward:.2f} s, "
+        f"backward {backward:.2f} s. The slowest:"
+    )
+
+
+def _first_s(convolution: Convolution) -> float:
+    return convolution.first_forward_s + (convolution.first_backward_s or 0.0)
+
+
+def _convolution_text(each: Convolution) -> str:
+    return (
+        f"{each.operation} {sizes_text(each.input)}, weight {sizes_text(each.weight)}, "
+        f"{each.dtype} {each.memory_format} on {each.device}"
+    )
+
+
+def _benchmark_lines(findings: Findings) -> Iterator[str]:
+    found = findings.convolutions
+    with_benchmark = sum(each.calls_with_benchmark for each in found)
+    told_apart = findings.calls - findings.not_told_apart
+    yield f"benchmark was on in {with_benchmark:,} of {told_apart:,} calls."
+    early = [each for each in found if each.calls_with_benchmark and not each.benchmark_at_first]
+    if early:
+        yield (
+            f"{len(early):,} of the distinct ones were first called with benchmark off and later with it on: "
+            "PyTorch keeps the plan of the first call and does not search."
+        )
+    if not any(each.device.startswith("cuda") for each in found):
+        yield "None of them ran on a GPU: cuDNN's flags changed nothing."
+
+
+def _model_text(model: Model) -> str:
+    wrapped = f" in {model.wrapped_in}" if model.wrapped_in else ""
+    calls = f"{model.calls:,} calls, {model.convolutions:,} convolutions"
+    if model.unseen:
+        calls += f", others in {model.unseen} code not seen"
+    text = f"{model.name}{wrapped}: {calls}"
+    if model.shapes:
+        usual = max(model.shapes, key=lambda each: each.training + each.inference)
+        times = usual.training + usual.inference
+        curve = ", ".join(f"{distinct:,} after {calls:,}" for calls, distinct in model.arrivals)
+        text += f"; distinct inputs: {curve} calls; most often {sizes_text(usual.shape)} ({times:,} times)"
+    if model.without_shape:
+        text += f"; {model.without_shape:,} calls without a tensor of floats among the arguments"
+    return text
+
+
+def _software(findings: Findings) -> Iterator[str]:
+    gpu = findings.gpu or "the script did not use CUDA"
+    yield f"torch {findings.torch}, Python {findings.python}, {gpu}"
+    files = main_files(findings.libraries)
+    if not files:
+        yield "libcudnn: none is loaded"
+        return
+    version = f" (cuDNN {findings.cudnn})" if findings.cudnn else ""
+    several = "" if len(files) == 1 else f"{len(files)} are loaded, which may not fit together: "
+    yield f"libcudnn: {several}{', '.join(files)}{version}"
+    folders = {os.path.dirname(file) for file in findings.libraries}
+    if len(folders) > 1:
+        yield f"Parts of it come from {len(folders)} folders: {', '.join(sorted(folders))}"
+
+
+def _place_text(place: Place) -> str:
+    return f"{_file_text(place.file)}:{place.line} ({place.function})"
+
+
+def _file_text(file: str) -> str:
+    """As it is found from here, or inside of its package."""
+    if PACKAGES in file:
+        return file.rpartition(PACKAGES)[2]
+    here = Path.cwd()
+    return os.path.relpath(file) if Path(file).is_relative_to(here) else file
+
+
+def _value_text(value: Value) -> str:
+    return "not set" if value is None else str(value)
+
+
+def _table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()
+) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for column in columns:
+        justify: JustifyMethod = "right" if column in right else "left"
+        table.add_column(column, justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    return table
+
+
+def _head(text: str) -> Text:
+    return Text(f"\n{text}", style="bold")
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(printable(text), style=style)

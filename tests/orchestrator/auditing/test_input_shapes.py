@@ -1,0 +1,146 @@
+"""What is written from a model's inputs."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cudnn_sweep.orchestrator.auditing.input_shapes import (
+    Inputs,
+    check_may_write,
+    model_inputs,
+    shapes_text,
+    suite_text,
+)
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.workloads.auditing.findings import Findings, InputShape, Model, Sizes
+from cudnn_sweep.workloads.cells.listed_shapes import read_rows
+
+NET = Model(
+    name="Net",
+    module="nets",
+    file=None,
+    wrapped_in=None,
+    required_arguments=(),
+    calls=9,
+    convolutions=9,
+    unseen=None,
+    without_shape=0,
+    shapes=(),
+    arrivals=(),
+)
+FINDINGS = Findings(
+    schema_version=1,
+    python="3.12",
+    torch="2.13",
+    cuda=None,
+    gpu=None,
+    cudnn=None,
+    libraries=(),
+    wall_s=1.0,
+    limit_reached=False,
+    error=None,
+    writes=(),
+    flags_at_start={},
+    flags_at_end={},
+    variables_at_start={},
+    calls=9,
+    threads=1,
+    not_told_apart=0,
+    arrivals=(),
+    new_in_last_tenth=0,
+    convolutions=(),
+    models=(),
+    not_seen=(),
+    own_errors=(),
+)
+
+
+def inputs_of(shapes: dict[Sizes, tuple[int, int]]) -> Inputs:
+    """`shapes`: calls in training and in inference."""
+    seen = tuple(
+        InputShape(shape=shape, training=training, inference=inference)
+        for shape, (training, inference) in shapes.items()
+    )
+    found = model_inputs(replace(FINDINGS, models=(replace(NET, shapes=seen),)), None)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("shapes", "header", "rows"),
+    [
+        ([(8, 3, 64, 32), (4, 3, 64, 32)], "batch,height,width,count", [(8, 64, 32), (4, 64, 32)]),
+        ([(2, 1, 9, 8, 7)], "batch,depth,height,width,count", [(2, 9, 8, 7)]),
+        ([(16, 80, 500)], "batch,length,count", [(16, 500)]),
+        ([(16, 128)], "batch,length,count", [(16, 128)]),
+    ],
+)
+def test_our_own_loader_takes_the_file(
+    tmp_path: Path, shapes: list[Sizes], header: str, rows: list[Sizes]
+) -> None:
+    inputs = inputs_of({shape: (5 - number, 0) for number, shape in enumerate(shapes)})
+    (tmp_path / "shapes.csv").write_text(shapes_text(inputs, "train.py"))
+    assert (tmp_path / "shapes.csv").read_text().splitlines()[1] == header
+    read = read_rows(tmp_path, "shapes.csv")
+    names = header.split(",")
+    assert [tuple(row[name] for name in names) for row in read] == [
+        (*row, 5 - number) for number, row in enumerate(rows)
+    ]
+
+
+def test_training_steps_count_where_there_are_any() -> None:
+    mixed = inputs_of({(8, 3, 4, 4): (5, 0), (1, 3, 9, 9): (0, 50)})
+    assert (mixed.direction, mixed.counts) == ("training", (((8, 3, 4, 4), 5),))
+    inference = inputs_of({(1, 3, 9, 9): (0, 50)})
+    assert (inference.direction, inference.counts) == ("inference", (((1, 3, 9, 9), 50),))
+
+
+def test_what_does_not_fit_in_the_file_is_counted() -> None:
+    shapes: dict[Sizes, tuple[int, int]] = {
+        (8, 3, 4, 4): (5, 0),
+        (8, 1, 4, 4): (2, 0),
+        (8, 3, 4): (3, 0),
+        (0, 3, 4, 4): (1, 0),
+    }
+    found = inputs_of(shapes)
+    assert found.counts == (((8, 3, 4, 4), 5),)
+    assert found.left_out == 6
+
+
+def test_model_is_chosen_by_name() -> None:
+    shape = (InputShape(shape=(1, 3, 4, 4), training=1, inference=0),)
+    models = tuple(replace(NET, name=name, shapes=shape) for name in ("Generator", "Critic"))
+    findings = replace(FINDINGS, models=models)
+    for name, expected in ((None, "Generator"), ("Critic", "Critic")):
+        found = model_inputs(findings, name)
+        assert found is not None and found.model.name == expected
+    assert model_inputs(findings, "Net") is None
+
+
+def test_suite_names_what_the_user_has_to_add(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inputs = inputs_of({(8, 3, 4, 4): (5, 0)})
+    file = Path("shapes.csv")
+    assert "workload: nets:Net" in str(suite_text(inputs, FINDINGS, file))
+    here = replace(inputs.model, file=str(tmp_path / "lib" / "nets.py"))
+    in_file = suite_text(replace(inputs, model=here), FINDINGS, file)
+    assert "workload: lib/nets.py:Net" in str(in_file)
+    needy = replace(inputs, model=replace(inputs.model, required_arguments=("width",)))
+    assert "# Net needs arguments: add `model: {arguments: {width: ...}}`" in str(
+        suite_text(needy, FINDINGS, file)
+    )
+    local = replace(inputs, model=replace(inputs.model, name="make.<locals>.Net"))
+    assert suite_text(local, FINDINGS, file) is None
+
+
+def test_only_a_file_of_an_audit_is_written_anew(tmp_path: Path) -> None:
+    file = tmp_path / "shapes.csv"
+    check_may_write(file)
+    file.write_text(shapes_text(inputs_of({(8, 3, 4, 4): (5, 0)}), "train.py"))
+    check_may_write(file)
+    file.write_text("batch,count\n8,1\n")
+    with pytest.raises(SpecError, match="exists, and no audit wrote it"):
+        check_may_write(file)

@@ -1,0 +1,122 @@
+"""`sweep audit`: what it prints and writes, and that a launch takes it."""
+
+import json
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.planning.spec import load_suite
+from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, Write
+from cudnn_sweep.workloads.cells.listed_shapes import ListedSpec
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "audit"
+SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", "audit"]
+SCRIPT = str(EXAMPLE / "train.py")
+
+
+def audit(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([*SWEEP, *words], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def line_of(file: str, words: str) -> int:
+    lines = (EXAMPLE / file).read_text().splitlines()
+    (number,) = [number for number, line in enumerate(lines, start=1) if words in line]
+    return number
+
+
+def test_example_says_who_turns_benchmark_on_and_its_files_are_taken(here: Path) -> None:
+    for name in ("train.py", "training_kit.py"):
+        (here / name).write_text((EXAMPLE / name).read_text())
+    ended = audit("train.py", "30")
+    assert ended.returncode == 0
+    assert ended.stdout.startswith("last loss ") and len(ended.stdout.splitlines()) == 1
+    culprit = f"training_kit.py:{line_of('training_kit.py', 'benchmark = True')} (prepare)"
+    caller = f"train.py:{line_of('train.py', 'prepare(seed=0)')} (main)"
+    report = " ".join(ended.stderr.split())
+    assert f"benchmark was turned on by {culprit}, called from {caller}." in report
+    assert "CUBLAS_WORKSPACE_CONFIG not set :4096:8" in report
+    assert "Net: 30 calls, 90 convolutions" in report
+    assert "launch shapes.yaml" in report
+    spec = ListedSpec.model_validate({"file": "shapes.csv"}, context={"folder": "."})
+    rule = spec.rule((8, 3, 64, 64))
+    assert sum(each.count for each in rule.shapes) == 30
+    assert all(each.shape[:2] == (8, 3) for each in rule.shapes)
+    assert all(size in (32, 64, 96, 128) for each in rule.shapes for size in each.shape[2:])
+    (cell,) = load_suite("shapes.yaml").cells
+    assert "train.py:Net" in cell.workload
+    other = audit("--model", "Gan", "train.py", "1")
+    assert other.returncode == 0
+    assert "No shapes were written. Models with tensors of floats as inputs: Net." in other.stderr
+    again = audit("--steps", "2", "train.py")
+    assert again.returncode == 0, "an audit may write its own files anew"
+    assert "Net: 2 calls, 6 convolutions" in " ".join(again.stderr.split())
+
+
+def test_json_has_the_columns_of_its_schema(here: Path) -> None:
+    ended = audit("--json", "--output", "report.json", "--shapes", "mine.csv", SCRIPT, "3")
+    assert ended.returncode == 0
+    assert ended.stderr == ""
+    report = json.loads((here / "report.json").read_text())
+    assert list(report) == ["request", "ended", "exit_code", "findings", "written"]
+    assert report["written"] == ["mine.csv", "mine.yaml"]
+    assert report["request"]["arguments"] == ["3"]
+    findings = report["findings"]
+    assert findings["schema_version"] == 1
+    for type_, found in (
+        (Findings, findings),
+        (Write, findings["writes"][0]),
+        (Convolution, findings["convolutions"][0]),
+        (Model, findings["models"][0]),
+    ):
+        assert list(found) == [each.name for each in fields(type_)]
+    assert list(Findings.__dataclass_fields__) == FINDINGS
+
+
+FINDINGS = [
+    *("schema_version", "python", "torch", "cuda", "gpu", "cudnn", "libraries", "wall_s"),
+    *("limit_reached", "error", "writes", "flags_at_start", "flags_at_end"),
+    *("variables_at_start", "calls", "threads", "not_told_apart", "arrivals"),
+    *("new_in_last_tenth", "convolutions", "models", "not_seen", "own_errors"),
+]
+"""Whoever changes them raises SCHEMA_VERSION."""
+
+
+def test_exit_code_is_that_of_the_script_and_its_options_are_its_own(here: Path) -> None:
+    (here / "script.py").write_text("import sys\nprint(sys.argv[1:])\nsys.exit(7)\n")
+    ended = audit("script.py", "--seconds", "never", "--json")
+    assert ended.returncode == 7
+    assert ended.stdout == "['--seconds', 'never', '--json']\n"
+    assert "exit code 7" in ended.stderr
+    assert "The script did not import torch." in ended.stderr
+    assert not (here / "shapes.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["gone.py"], "gone.py: no such file; allowed: a script of Python, or -m MODULE"),
+        (
+            ["--shapes", "x.txt", SCRIPT],
+            "--shapes x.txt: the name of a file of shapes ends in .csv",
+        ),
+        (["--shapes", "mine.csv", SCRIPT], "mine.csv exists, and no audit wrote it"),
+        (["--output", "no/where.txt", SCRIPT], "cannot write no/where.txt: No such file"),
+    ],
+)
+def test_mistakes_are_named_before_the_script_runs(here: Path, words: list[str], said: str) -> None:
+    (here / "mine.csv").write_text("batch,count\n1,1\n")
+    ended = CliRunner().invoke(app, ["audit", *words], prog_name="sweep")
+    assert ended.exit_code == 2
+    assert f"sweep: {said}" in ended.stderr
+    assert (here / "mine.csv").read_text() == "batch,count\n1,1\n"

@@ -1,0 +1,91 @@
+"""What a person is shown of an audit."""
+
+from dataclasses import replace
+
+from rich.console import Console
+
+from cudnn_sweep.orchestrator.showing.audit_view import audit_view
+from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, NotSeen, Place, Write
+from tests.orchestrator.auditing.test_input_shapes import FINDINGS
+
+KIT = Place(file="/venv/lib/python3.12/site-packages/kit/seed.py", line=7, function="seed")
+WRITE = Write(
+    kind="flag",
+    name="benchmark",
+    before=False,
+    after=True,
+    at=KIT,
+    called_from=None,
+    times=2,
+    at_call=1200,
+)
+CONVOLUTION = Convolution(
+    operation="conv2d",
+    input=(8, 3, 64, 64),
+    weight=(4, 3, 3, 3),
+    stride=(1, 1),
+    padding=(0, 0),
+    dilation=(1, 1),
+    groups=1,
+    output_padding=(0, 0),
+    dtype="float32",
+    memory_format="contiguous",
+    device="cuda:0",
+    allow_tf32=True,
+    deterministic=False,
+    calls=100,
+    calls_with_benchmark=40,
+    arrived_at=1,
+    benchmark_at_first=False,
+    enabled_at_first=True,
+    autocast_at_first=False,
+    first_forward_s=0.25,
+    first_backward_s=0.5,
+)
+
+
+def shown(findings: Findings) -> str:
+    console = Console(width=200, markup=False)
+    with console.capture() as capture:
+        console.print(audit_view(findings))
+    return capture.get()
+
+
+def test_headline_answers_who_turned_benchmark_on() -> None:
+    text = shown(replace(FINDINGS, writes=(WRITE,)))
+    first = "benchmark was turned on by kit/seed.py:7 (seed), 2 times, after 1,200 convolutions."
+    assert text.splitlines()[0] == first
+    same = replace(WRITE, before=True)
+    assert shown(replace(FINDINGS, writes=(same,))).startswith("No line of Python changed")
+    quiet = shown(replace(FINDINGS, flags_at_end={"benchmark": False}))
+    assert quiet.startswith("No line of Python set a flag of cuDNN")
+    assert "`benchmark` is False." in quiet.splitlines()[0]
+
+
+def test_plans_that_were_made_before_benchmark_was_on_are_counted() -> None:
+    found = replace(
+        FINDINGS, calls=100, arrivals=((1, 1), (100, 1)), convolutions=(CONVOLUTION,), gpu="H200"
+    )
+    text = shown(found)
+    assert "benchmark was on in 40 of 100 calls." in text
+    assert "1 of the distinct ones were first called with benchmark off" in text
+    assert "First calls took 0.75 s: forward 0.25 s, backward 0.50 s." in text
+    assert "cuDNN's flags changed nothing" not in text
+    assert "New ones were still arriving: 3 in" in shown(replace(found, new_in_last_tenth=3))
+
+
+def test_number_of_loaded_libraries_is_said() -> None:
+    one = ("/a/libcudnn.so.9", "/a/libcudnn_cnn.so.9")
+    assert "libcudnn: none is loaded" in shown(FINDINGS)
+    assert "libcudnn: /a/libcudnn.so.9\n" in shown(replace(FINDINGS, libraries=one))
+    two = shown(replace(FINDINGS, libraries=(*one, "/b/libcudnn.so.8")))
+    assert "libcudnn: 2 are loaded, which may not fit together" in two
+    assert "Parts of it come from 2 folders: /a, /b" in two
+
+
+def test_no_sign_is_not_shown_as_none() -> None:
+    seen = (NotSeen(what="x", evidence=None), NotSeen(what="y", evidence="called 2 times"))
+    text = shown(replace(FINDINGS, not_seen=seen, own_errors=("ValueError at line 1: a",)))
+    assert "- x: no sign of any" in text
+    assert "- y: called 2 times" in text
+    assert "the audit itself failed, so calls may be missing: ValueError at line 1" in text

@@ -1,0 +1,64 @@
+"""Whose line it was, which libraries are loaded, and what is done after an import."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from cudnn_sweep.workloads.auditing.convolutions import arrivals_at, new_in_tail
+from cudnn_sweep.workloads.auditing.imported import when_imported
+from cudnn_sweep.workloads.auditing.libraries import cudnn_files, main_files
+from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
+
+MAPS = """\
+7f00-7f01 r-xp 00000000 08:01 11  /venv/nvidia/cudnn/lib/libcudnn.so.9
+7f01-7f02 r--p 00000000 08:01 11  /venv/nvidia/cudnn/lib/libcudnn.so.9
+7f02-7f03 r-xp 00000000 08:01 12  /venv/nvidia/cudnn/lib/libcudnn_cnn.so.9
+7f03-7f04 r-xp 00000000 08:01 13  /usr/lib/my libs/libcudnn.so.8.9.7 (deleted)
+7f04-7f05 r-xp 00000000 08:01 14  /venv/nvidia/cublas/lib/libcublas.so.12
+7f05-7f06 rw-p 00000000 00:00 0   [heap]
+"""
+
+
+def test_libcudnn_is_read_from_the_maps_of_a_process() -> None:
+    files = cudnn_files(MAPS)
+    assert files == (
+        "/usr/lib/my libs/libcudnn.so.8.9.7",
+        "/venv/nvidia/cudnn/lib/libcudnn.so.9",
+        "/venv/nvidia/cudnn/lib/libcudnn_cnn.so.9",
+    )
+    assert main_files(files) == files[:2]
+    assert cudnn_files("") == ()
+
+
+def test_import_is_noticed_once_and_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "noticed_one.py").write_text("value = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    finders = list(sys.meta_path)
+    seen: list[int] = []
+    when_imported("noticed_one", lambda module: seen.append(module.value))
+    import noticed_one  # type: ignore[import-not-found]
+
+    assert seen == [1]
+    assert sys.meta_path == finders
+    assert type(noticed_one.__loader__).__name__ == "SourceFileLoader"
+    assert noticed_one.__spec__.loader is noticed_one.__loader__
+
+
+def test_curve_says_how_many_had_arrived() -> None:
+    assert arrivals_at([1, 2, 50, 95], 100) == ((1, 1), (10, 2), (100, 4))
+    assert arrivals_at([], 0) == ()
+    assert new_in_tail([1, 2, 50, 95], 100) == 1
+    assert new_in_tail([1, 2, 50], 100) == 0
+
+
+def test_own_error_is_kept_and_an_interrupt_is_not() -> None:
+    own = OwnErrors()
+    with own:
+        raise ValueError("ours")
+    (text,) = own.texts
+    assert text.startswith("ValueError at line") and text.endswith("ours")
+    with pytest.raises(KeyboardInterrupt), own:
+        raise KeyboardInterrupt

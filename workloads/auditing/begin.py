@@ -1,0 +1,185 @@
+"""Begins an audit: Python calls this at its start, before it runs the user's script.
+
+Python itself runs the script, so `__main__`, sys.argv, sys.path and the exit code are those of
+`python script.py`. What is needed of torch is replaced once the script has imported it.
+"""
+
+import atexit
+import json
+import os
+import signal
+import sys
+import threading
+from dataclasses import asdict
+from importlib import import_module
+from time import monotonic
+from types import FrameType, ModuleType, TracebackType
+from typing import NoReturn
+
+from cudnn_sweep.workloads.auditing.convolutions import Convolutions
+from cudnn_sweep.workloads.auditing.findings import SCHEMA_VERSION, Findings, Value
+from cudnn_sweep.workloads.auditing.frames import Frames, without_ours
+from cudnn_sweep.workloads.auditing.imported import when_imported
+from cudnn_sweep.workloads.auditing.libraries import loaded_cudnn_files
+from cudnn_sweep.workloads.auditing.models import Models
+from cudnn_sweep.workloads.auditing.not_seen import Elsewhere
+from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
+from cudnn_sweep.workloads.auditing.writes import Writes, variables_now
+
+VARIABLE = "CUDNN_SWEEP_AUDIT"
+"""JSON: `findings`, the file to write; `steps`, or null; `python_path`, the user's PYTHONPATH, or null."""
+END = signal.SIGRTMAX - 2  # "time is up"; a script of the user's has no handler for it
+
+
+class LimitReached(SystemExit):
+    """Ends the script as sys.exit() does."""
+
+
+def begin(folder: str) -> None:
+    """`folder`: where Python found the file that calls this; it stays nowhere."""
+    asked = json.loads(os.environ.pop(VARIABLE))
+    sys.path.remove(folder)
+    if asked["python_path"] is None:
+        del os.environ["PYTHONPATH"]
+    else:
+        os.environ["PYTHONPATH"] = asked["python_path"]
+    _Audit(asked["findings"], asked["steps"]).begin()
+    _import_their_own_sitecustomize()
+
+
+def _import_their_own_sitecustomize() -> None:
+    ours = sys.modules.pop("sitecustomize", None)
+    try:
+        import_module("sitecustomize")
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+        if ours is not None:
+            sys.modules["sitecustomize"] = ours  # Python takes it out of there
+
+
+class _Audit:
+    def __init__(self, file: str, steps: int | None) -> None:
+        self._file = file
+        self._steps = steps
+        self._process = os.getpid()
+        self._began = monotonic()
+        self._own = OwnErrors()
+        self._frames = Frames()
+        self._convolutions = Convolutions(self._own)
+        self._models = Models(self._own, self._convolutions, self._end_after)
+        self._writes = Writes(self._own, self._frames, self._convolutions.calls)
+        self._elsewhere = Elsewhere()
+        self._torch: ModuleType | None = None
+        self._flags_at_start: dict[str, Value] = {}
+        self._variables_at_start = variables_now()
+        self._limit_reached = False
+        self._error: str | None = None
+
+    def begin(self) -> None:
+        atexit.register(self._write)  # the first that is registered is the last that runs
+        signal.signal(END, self._time_is_up)
+        self._watch_errors()
+        self._watch_ends()
+        self._writes.watch_variables()
+        self._elsewhere.watch_processes()
+        when_imported("torch", self._watch_torch)
+
+    def _watch_torch(self, torch: ModuleType) -> None:
+        self._torch = torch
+        assert torch.__file__ is not None
+        self._frames.torch = os.path.dirname(torch.__file__) + os.sep
+        self._convolutions.watch(torch)
+        self._models.watch(torch)
+        self._writes.watch_flags(torch)
+        self._elsewhere.watch_graphs(torch)
+        self._flags_at_start = self._writes.flags()
+
+    def _watch_errors(self) -> None:
+        """A traceback is printed as without us."""
+        show = sys.excepthook
+
+        def hook(
+            type_: type[BaseException], error: BaseException, traceback: TracebackType | None
+        ) -> None:
+            self._error = type_.__name__
+            without_ours(error)
+            show(type_, error, error.__traceback__)
+
+        sys.excepthook = hook
+
+    def _watch_ends(self) -> None:
+        """os._exit runs nothing that is registered."""
+        end = os._exit
+
+        def _exit(status: int) -> NoReturn:
+            self._write()
+            end(status)
+
+        os._exit = _exit
+
+    def _end_after(self, calls: int) -> None:
+        """Raises LimitReached in the main thread, at the first call of a model past the limit."""
+        if self._steps is None or calls < self._steps:
+            return
+        if threading.current_thread() is threading.main_thread():
+            self._end()
+        signal.pthread_kill(threading.main_thread().ident or 0, END)
+
+    def _time_is_up(self, number: int, frame: FrameType | None) -> None:
+        self._end()
+
+    def _end(self) -> NoReturn:
+        self._limit_reached = True
+        self._write()  # in case that the script does not let itself be ended
+        raise LimitReached(0)
+
+    def _write(self) -> None:
+        if os.getpid() != self._process:
+            return  # forked off by the script
+        part = f"{self._file}.part"
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump(asdict(self._findings()), file)
+        os.replace(part, self._file)
+
+    def _findings(self) -> Findings:
+        torch, convolutions, models = self._torch, self._convolutions.found(), self._models.found()
+        cuda_used = torch is not None and torch.cuda.is_initialized()
+        return Findings(
+            schema_version=SCHEMA_VERSION,
+            python=sys.version.split()[0],
+            torch=None if torch is None else torch.__version__,
+            cuda=None if torch is None else torch.version.cuda,
+            gpu=torch.cuda.get_device_name() if torch is not None and cuda_used else None,
+            cudnn=_cudnn_version(torch) if torch is not None and cuda_used else None,
+            libraries=loaded_cudnn_files(),
+            wall_s=monotonic() - self._began,
+            limit_reached=self._limit_reached,
+            error=self._error,
+            writes=self._writes.writes(),
+            flags_at_start=self._flags_at_start,
+            flags_at_end=self._writes.flags(),
+            variables_at_start=self._variables_at_start,
+            calls=self._convolutions.calls(),
+            threads=self._convolutions.threads(),
+            not_told_apart=self._convolutions.not_told_apart(),
+            arrivals=self._convolutions.arrivals(),
+            new_in_last_tenth=self._convolutions.new_in_last_tenth(),
+            convolutions=convolutions,
+            models=models,
+            own_errors=tuple(sorted(self._own.texts)),
+            not_seen=self._elsewhere.not_seen(
+                convolutions,
+                models,
+                self._convolutions.transformed,
+                self._writes.from_elsewhere(),
+            ),
+        )
+
+
+def _cudnn_version(torch: ModuleType) -> int | None:
+    try:
+        version: int | None = torch.backends.cudnn.version()
+    except RuntimeError:  # another than torch was built with
+        return None
+    return version

@@ -1,0 +1,139 @@
+"""What an audited process hands over: values that go through a file as JSON."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+SCHEMA_VERSION = 1
+
+Value = bool | int | float | str | None
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Write:
+    """A flag or an environment variable that was set; writes from one line with the same values are one."""
+
+    kind: Literal["flag", "variable"]
+    name: str
+    before: Value
+    after: Value
+    at: Place
+    """The innermost frame outside of torch."""
+    called_from: Place | None
+    """The innermost frame of the user's own code in another file."""
+    times: int
+    at_call: int
+    """How many convolutions had been called when it was first written."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Convolution:
+    """Calls for which PyTorch's plan cache has the same key; the alignment of pointers is left out."""
+
+    operation: str
+    input: Sizes
+    weight: Sizes
+    stride: Sizes
+    padding: Sizes | str
+    dilation: Sizes
+    groups: int
+    output_padding: Sizes
+    dtype: str
+    memory_format: str
+    device: str
+    allow_tf32: bool
+    deterministic: bool
+    calls: int
+    calls_with_benchmark: int
+    arrived_at: int
+    """The number of its first call among all convolutions."""
+    benchmark_at_first: bool
+    """Later calls use the plan that the first one chose."""
+    enabled_at_first: bool
+    autocast_at_first: bool
+    first_forward_s: float
+    """A thread has plans of its own: the first call in each is counted."""
+    first_backward_s: float | None
+    """None: no backward pass was seen."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InputShape:
+    """The first floating-point tensor among a model's arguments, by its shape."""
+
+    shape: Sizes
+    training: int
+    """Calls that recorded gradients."""
+    inference: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Model:
+    """An outermost torch.nn.Module that runs convolutions, or has some that are not seen."""
+
+    name: str
+    module: str
+    file: str | None
+    wrapped_in: str | None
+    required_arguments: tuple[str, ...]
+    """What its class must be made with."""
+    calls: int
+    convolutions: int
+    """Calls of convolutions within its calls."""
+    unseen: Literal["compiled", "scripted"] | None
+    """Why its convolutions, or some of them, are not seen."""
+    without_shape: int
+    """Calls with no floating-point tensor that has two or more sizes among the arguments."""
+    shapes: tuple[InputShape, ...]
+    arrivals: tuple[tuple[int, int], ...]
+    """(calls, distinct shapes by then)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NotSeen:
+    what: str
+    evidence: str | None
+    """None: nothing says that the script does it, and nothing says that it does not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Findings:
+    schema_version: int
+    python: str
+    torch: str | None
+    """None: the script did not import it."""
+    cuda: str | None
+    gpu: str | None
+    """None: the script did not use CUDA."""
+    cudnn: int | None
+    libraries: tuple[str, ...]
+    """Files of libcudnn that are loaded."""
+    wall_s: float
+    limit_reached: bool
+    error: str | None
+    """The class of an exception that ended the script."""
+    writes: tuple[Write, ...]
+    flags_at_start: dict[str, Value]
+    """Once torch was imported."""
+    flags_at_end: dict[str, Value]
+    variables_at_start: dict[str, str]
+    calls: int
+    threads: int
+    """That called convolutions."""
+    not_told_apart: int
+    """Calls after the 100,000 distinct ones that are kept, or of tensors without strides."""
+    arrivals: tuple[tuple[int, int], ...]
+    """(calls, distinct convolutions by then)."""
+    new_in_last_tenth: int
+    convolutions: tuple[Convolution, ...]
+    models: tuple[Model, ...]
+    not_seen: tuple[NotSeen, ...]
+    own_errors: tuple[str, ...]
+    """What went wrong in the audit itself: calls may be missing."""

@@ -1,0 +1,286 @@
+"""Notes what the script's models are called with: of each outermost module the first float tensor's shape."""
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from types import FrameType, ModuleType
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at
+from cudnn_sweep.workloads.auditing.findings import InputShape, Model, Sizes
+from cudnn_sweep.workloads.auditing.imported import when_imported
+from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
+
+WRAPPERS = ("module", "_orig_mod")
+"""Where DataParallel, DistributedDataParallel and torch.compile keep the model that they wrap."""
+FEWEST_SIZES = 2  # of a batch: a loss or a learning rate has fewer
+
+Unseen = Literal["compiled", "scripted"]
+Module = Any  # torch is not imported here
+
+
+class ModelCalls:
+    """Calls of the models of one class."""
+
+    def __init__(self, module: Module, unseen: Unseen | None) -> None:
+        inner = _unwrapped(module)
+        self.name: str = getattr(
+            inner, "original_name", type(inner).__qualname__
+        )  # of a scripted one
+        self.type: type = type(inner)
+        self.wrapped_in = None if inner is module else type(module).__name__
+        self.file = _file_of(self.type)  # now: as a script ends, Python forgets its file
+        self.unseen = unseen
+        self.calls = self.convolutions = self.without_shape = 0
+        self.shapes: dict[Sizes, list[int]] = {}
+        self.arrivals: list[int] = []
+
+    def note(self, shape: Sizes | None, convolutions: int, training: bool) -> None:
+        self.calls += 1
+        self.convolutions += convolutions
+        if shape is None:
+            self.without_shape += 1
+            return
+        if shape not in self.shapes:
+            self.shapes[shape] = [0, 0]
+            self.arrivals.append(self.calls)
+        self.shapes[shape][training] += 1
+
+    def found(self) -> Model:
+        return Model(
+            name=self.name,
+            module=self.type.__module__,
+            file=self.file,
+            wrapped_in=self.wrapped_in,
+            required_arguments=_required_arguments(self.type),
+            calls=self.calls,
+            convolutions=self.convolutions,
+            unseen=self.unseen,
+            without_shape=self.without_shape,
+            shapes=tuple(
+                InputShape(shape=shape, training=training, inference=inference)
+                for shape, (inference, training) in self.shapes.items()
+            ),
+            arrivals=arrivals_at(self.arrivals, self.calls),
+        )
+
+
+class Models:
+    """Classes of models get a `__call__` of ours, and no other class: what a usual module costs stays as it is.
+
+    A class is found by its first convolution: of the modules whose call is on the stack, the outermost is the
+    model. Those that show no convolution, as they are compiled or scripted, are looked at from the start.
+    """
+
+    def __init__(
+        self, own: OwnErrors, convolutions: Convolutions, ending: Callable[[int], None]
+    ) -> None:
+        """`ending`: gets the most calls of a model, before the next one."""
+        self._own = own
+        self._convolutions = convolutions
+        self._ending = ending
+        self._by_kind: dict[tuple[type, str], ModelCalls] = {}
+        self._by_module: WeakKeyDictionary[Module, tuple[ModelCalls, bool]] = WeakKeyDictionary()
+        self._plain_call: Callable[..., Any] = _call_of_any_module
+        self._torch: Any = None
+
+    def found(self) -> tuple[Model, ...]:
+        """The one that runs most convolutions comes first."""
+        called = [each.found() for each in list(self._by_kind.values()) if each.calls]
+        return tuple(sorted(called, key=lambda model: -model.convolutions))
+
+    def watch(self, torch: ModuleType) -> None:
+        global _models, _plain_call, _is_compiling
+        self._torch = torch
+        self._plain_call = torch.nn.Module.__call__
+        _models, _plain_call = self, self._plain_call
+        _is_compiling = torch.compiler.is_dynamo_compiling
+        self._convolutions.outside = self._look_outside
+        for of_torch in (torch.nn.DataParallel, torch.jit.ScriptModule):
+            self._watch_class_of_torch(of_torch)
+        if "__call__" in vars(torch.jit.RecursiveScriptModule):
+            self._watch_class_of_torch(torch.jit.RecursiveScriptModule)
+        self._watch_compile(torch)
+        when_imported(
+            "torch._dynamo.eval_frame",
+            lambda dynamo: self._watch_class_of_torch(dynamo.OptimizedModule),
+        )
+
+    def call(
+        self,
+        plain_call: Callable[..., Any],
+        module: Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        thread = self._convolutions.local.calls
+        if thread.inside:
+            return plain_call(module, *args, **kwargs)
+        self._ending(max((each.calls for each in self._by_kind.values()), default=0))
+        thread.inside = True
+        try:
+            in_threads = isinstance(module, self._torch.nn.DataParallel)
+            called = self._convolutions.calls if in_threads else lambda: thread.calls
+            before = called()
+            with self._own:
+                shape = _first_shape(self._torch, (*args, *kwargs.values()))
+            output = plain_call(module, *args, **kwargs)
+            with self._own:
+                if not getattr(module, "_is_replica", False):  # of DataParallel, noted itself
+                    self._note(module, shape, called() - before)
+            return output
+        finally:
+            thread.inside = False
+
+    def _watch_class_of_torch(self, class_: type) -> None:
+        plain_call: Callable[..., Any] = class_.__call__
+        compiling = self._torch.compiler.is_dynamo_compiling
+
+        @wraps(plain_call)
+        def __call__(module: Module, *args: Any, **kwargs: Any) -> Any:
+            if compiling():
+                return plain_call(module, *args, **kwargs)
+            return self.call(plain_call, module, args, kwargs)
+
+        class_.__call__ = __call__  # type: ignore[method-assign]
+
+    def _watch_compile(self, torch: ModuleType) -> None:
+        """module.compile() leaves the module's class as it is."""
+        plain_compile = torch.nn.Module.compile
+
+        @wraps(plain_compile)
+        def compile(module: Module, *args: Any, **kwargs: Any) -> None:
+            plain_compile(module, *args, **kwargs)
+            with self._own:
+                self._watch_class(type(module))
+
+        torch.nn.Module.compile = compile
+
+    def _watch_class(self, class_: type) -> bool:
+        """Whether it is watched from now on. One with a `__call__` of its own is left alone."""
+        if class_.__call__ is not self._plain_call:
+            return False
+        class_.__call__ = watched_call  # type: ignore[method-assign]
+        return True
+
+    def _look_outside(self) -> None:
+        """A convolution was called outside of the models that are known."""
+        with self._own:
+            frame: FrameType | None = sys._getframe(1)
+            outermost: FrameType | None = None
+            code = self._torch.nn.Module._call_impl.__code__
+            while frame is not None:
+                if frame.f_code is code:
+                    outermost = frame
+                frame = frame.f_back
+            if outermost is not None:
+                self._begin_with(outermost.f_locals)
+
+    def _begin_with(self, call: Mapping[str, Any]) -> None:
+        """The first call of a class: it is running, and is noted here."""
+        module = call["self"]
+        if isinstance(module, self._torch.nn.modules.conv._ConvNd):
+            return  # alone, or in a model that is not called as one
+        is_new = self._watch_class(type(module))
+        if getattr(module, "_is_replica", False):
+            return  # DataParallel is noted itself
+        if is_new:
+            self._note(
+                module, _first_shape(self._torch, (*call["args"], *call["kwargs"].values())), 1
+            )
+        elif type(module).__call__ is watched_call:
+            self._calls_of(module)[0].convolutions += 1  # of that first call
+
+    def _note(self, module: Module, shape: Sizes | None, convolutions: int) -> None:
+        """A module without any convolution, such as a loss, is no model here."""
+        calls, has_unseen = self._calls_of(module)
+        if convolutions or has_unseen:
+            calls.note(shape, convolutions, self._torch.is_grad_enabled())
+
+    def _calls_of(self, module: Module) -> tuple[ModelCalls, bool]:
+        """Those of its class, and whether this module has convolutions that are not seen."""
+        if module not in self._by_module:
+            unseen = _unseen_in(self._torch, module)
+            made = ModelCalls(module, unseen)
+            calls = self._by_kind.setdefault((made.type, made.name), made)
+            calls.unseen = calls.unseen or unseen
+            self._by_module[module] = calls, unseen is not None
+        return self._by_module[module]
+
+
+def _call_of_any_module(module: Module, *args: Any, **kwargs: Any) -> Any:
+    from torch import nn
+
+    return nn.Module.__call__(module, *args, **kwargs)
+
+
+_models: Models | None = None
+_plain_call: Callable[..., Any] = _call_of_any_module
+_is_compiling: Callable[[], bool] = bool
+
+
+def watched_call(module: Module, *args: Any, **kwargs: Any) -> Any:
+    """Stands in a model's class. Pickled with that class, it calls the module wherever it is read back."""
+    if _is_compiling() or _models is None:
+        return _plain_call(module, *args, **kwargs)
+    return _models.call(_plain_call, module, args, kwargs)
+
+
+def _unseen_in(torch: ModuleType, module: Module) -> Unseen | None:
+    """Whether it holds convolutions that TorchScript or compiled code runs."""
+    for each in module.modules():
+        if isinstance(each, torch.jit.ScriptModule):
+            if any(_is_convolution(torch, part) for part in each.modules()):
+                return "scripted"
+        elif _is_compiled(each) and any(_is_convolution(torch, part) for part in each.modules()):
+            return "compiled"
+    return None
+
+
+def _is_compiled(module: Module) -> bool:
+    """By torch.compile(module), or by module.compile()."""
+    return hasattr(module, "_orig_mod") or module._compiled_call_impl is not None
+
+
+def _is_convolution(torch: ModuleType, module: Module) -> bool:
+    if isinstance(module, torch.jit.ScriptModule):
+        name = getattr(module, "original_name", "")
+        return name.startswith("Conv") and name[-1:] == "d"
+    return isinstance(module, torch.nn.modules.conv._ConvNd)
+
+
+def _unwrapped(module: Module) -> Module:
+    children = dict(module.named_children())
+    inner = next((children[name] for name in WRAPPERS if name in children), None)
+    return _unwrapped(inner) if inner is not None and len(children) == 1 else module
+
+
+def _first_shape(torch: ModuleType, values: Iterable[Any]) -> Sizes | None:
+    """Of tensors among the arguments, or in a dict among them: a list of images has no one shape."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            if value.is_floating_point() and value.dim() >= FEWEST_SIZES:
+                return tuple(value.shape)
+        elif isinstance(value, dict) and (shape := _first_shape(torch, value.values())):
+            return shape
+    return None
+
+
+def _file_of(type_: type) -> str | None:
+    try:
+        return inspect.getsourcefile(type_)
+    except (OSError, TypeError):
+        return None
+
+
+def _required_arguments(type_: type) -> tuple[str, ...]:
+    try:
+        parameters = inspect.signature(type_).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return tuple(
+        each.name for each in parameters if each.kind in named and each.default is each.empty
+    )

@@ -1,0 +1,220 @@
+"""Notes each write of a cuDNN flag, and of an environment variable that belongs to cuDNN."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from threading import Lock
+from types import ModuleType
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from cudnn_sweep.workloads.auditing.findings import Place, Value, Write
+from cudnn_sweep.workloads.auditing.frames import Frames
+from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
+
+PREFIXES = ("TORCH_CUDNN_", "CUDNN_", "CUDA_CACHE_", "CUBLAS_")
+VARIABLES = (
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+)
+FLAGS = {
+    "enabled": ("_get_cudnn_enabled", "_set_cudnn_enabled"),
+    "benchmark": ("_get_cudnn_benchmark", "_set_cudnn_benchmark"),
+    "benchmark_limit": ("_cuda_get_cudnn_benchmark_limit", "_cuda_set_cudnn_benchmark_limit"),
+    "deterministic": ("_get_cudnn_deterministic", "_set_cudnn_deterministic"),
+    "allow_tf32": ("_get_cudnn_allow_tf32", "_set_cudnn_allow_tf32"),
+    "depthwise_kernel": ("_get_cudnn_depthwise_kernel", "_set_cudnn_depthwise_kernel"),
+    "use_deterministic_algorithms": (
+        "_get_deterministic_algorithms",
+        "_set_deterministic_algorithms",
+    ),
+}
+"""Each with its getter and setter in torch._C; a build without CUDA, or an older torch, lacks some."""
+PRECISIONS = {
+    ("generic", "all"): "fp32_precision of torch.backends",
+    ("cuda", "all"): "fp32_precision",
+    ("cuda", "conv"): "conv.fp32_precision",
+    ("cuda", "rnn"): "rnn.fp32_precision",
+}
+"""What torch's setter of precisions calls them. Those of matrix products are not cuDNN's."""
+PRECISION = ("_get_fp32_precision_getter", "_set_fp32_precision_setter")
+
+ALONE = (
+    "enabled",
+    "benchmark",
+    "benchmark_limit",
+    "deterministic",
+    "use_deterministic_algorithms",
+)
+"""Flags that change with no other."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class _What:
+    """One line that sets one thing from one value to another."""
+
+    kind: Literal["flag", "variable"]
+    name: str
+    before: Value
+    after: Value
+    at: Place
+    called_from: Place | None
+
+
+@dataclass(slots=True)
+class _Often:
+    times: int
+    at_call: int
+
+
+class Writes:
+    def __init__(self, own: OwnErrors, frames: Frames, calls: Callable[[], int]) -> None:
+        """`calls`: how many convolutions have been called."""
+        self._own = own
+        self._frames = frames
+        self._calls = calls
+        self._seen: dict[_What, _Often] = {}
+        self._lock = Lock()
+        self._flags: dict[str, Callable[[], Value]] = {}
+        self._known: dict[str, Value] = {}
+        self._from_elsewhere: dict[str, str] = {}
+
+    def writes(self) -> tuple[Write, ...]:
+        with self._lock:
+            return tuple(
+                Write(
+                    kind=what.kind,
+                    name=what.name,
+                    before=what.before,
+                    after=what.after,
+                    at=what.at,
+                    called_from=what.called_from,
+                    times=often.times,
+                    at_call=often.at_call,
+                )
+                for what, often in self._seen.items()
+            )
+
+    def flags(self) -> dict[str, Value]:
+        """What they are now; empty before torch is imported."""
+        return {name: _value_of(get) for name, get in self._flags.items()}
+
+    def from_elsewhere(self) -> list[str]:
+        """Flags that changed and that no line of Python set: C++ code did."""
+        for name in ALONE:
+            if name in self._flags:
+                self._look(name, _value_of(self._flags[name]))
+        return list(self._from_elsewhere.values())
+
+    def _look(self, name: str, value: Value) -> None:
+        before = self._known.get(name, value)
+        if before != value:
+            self._from_elsewhere.setdefault(name, f"{name} went from {before} to {value}")
+        self._known[name] = value
+
+    def watch_variables(self) -> None:
+        """os.environ calls these two."""
+        os.putenv = self._noting_variable(os.putenv)
+        os.unsetenv = self._noting_variable(os.unsetenv)
+
+    def watch_flags(self, torch: ModuleType) -> None:
+        _C = torch._C
+        for name, (getter, setter) in FLAGS.items():
+            get, set_ = getattr(_C, getter, None), getattr(_C, setter, None)
+            if get is not None and set_ is not None:
+                self._flags[name] = get
+                self._known[name] = _value_of(get)
+                self._replace(torch, setter, self._noting_flag(name, get, set_))
+        get, set_ = (getattr(_C, name, None) for name in PRECISION)
+        if get is not None and set_ is not None:
+            for (backend, operation), name in PRECISIONS.items():
+                self._flags[name] = _asking(get, backend, operation)
+            self._replace(torch, PRECISION[1], self._noting_precision(get, set_))
+
+    def _replace(self, torch: ModuleType, name: str, noting: Callable[..., object]) -> None:
+        """In torch._C, and where torch.backends.cudnn keeps it as the setter of an attribute."""
+        before = getattr(torch._C, name)
+        setattr(torch._C, name, noting)
+        for attribute in vars(type(torch.backends.cudnn)).values():
+            if getattr(attribute, "setter", None) is before:
+                attribute.setter = noting
+
+    def _noting_flag(
+        self, name: str, get: Callable[[], Value], set_: Callable[P, R]
+    ) -> Callable[P, R]:
+        @wraps(set_)
+        def setter(*args: P.args, **kwargs: P.kwargs) -> R:
+            before = _value_of(get)
+            if name in ALONE:
+                self._look(name, before)
+            done = set_(*args, **kwargs)
+            self._known[name] = after = _value_of(get)
+            self._note("flag", name, before, after)
+            return done
+
+        return setter
+
+    def _noting_precision(
+        self, get: Callable[[str, str], str], set_: Callable[[str, str, str], R]
+    ) -> Callable[[str, str, str], R]:
+        @wraps(set_)
+        def setter(backend: str, operation: str, value: str) -> R:
+            name = PRECISIONS.get((backend, operation))
+            if name is None:
+                return set_(backend, operation, value)
+            before = get(backend, operation)
+            done = set_(backend, operation, value)
+            self._note("flag", name, before, get(backend, operation))
+            return done
+
+        return setter
+
+    def _noting_variable(self, do: Callable[..., None]) -> Callable[..., None]:
+        @wraps(do)
+        def change(name: Any, *value: Any) -> None:
+            do(name, *value)
+            text = os.fsdecode(name)
+            if text.startswith(PREFIXES) or text in VARIABLES:
+                after = os.fsdecode(value[0]) if value else None
+                self._note("variable", text, os.environ.get(text), after)  # changed after the call
+
+        return change
+
+    def _note(
+        self, kind: Literal["flag", "variable"], name: str, before: Value, after: Value
+    ) -> None:
+        with self._own, self._lock:
+            found = self._frames.writer()
+            if found is None:
+                return
+            what = _What(kind, name, before, after, *found)
+            if what in self._seen:
+                self._seen[what].times += 1
+            else:
+                self._seen[what] = _Often(times=1, at_call=self._calls())
+
+
+def variables_now() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(PREFIXES) or name in VARIABLES
+    }
+
+
+def _asking(get: Callable[[str, str], str], backend: str, operation: str) -> Callable[[], Value]:
+    return lambda: get(backend, operation)
+
+
+def _value_of(get: Callable[[], Value]) -> Value:
+    """Some getters raise once the other of torch's two interfaces to TF32 was used."""
+    try:
+        value = get()
+    except RuntimeError:
+        return None
+    return value if isinstance(value, bool | int | str) else str(value)
