@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from typer.testing import CliRunner
 from cudnn_sweep.analysis.answering.cell_names import cell_name
 from cudnn_sweep.analysis.nightly.history import History, read_history
 from cudnn_sweep.analysis.nightly.outcome import Change, NightOutcome
+from cudnn_sweep.analysis.nightly.reports import as_json, junit, markdown, write
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
@@ -63,6 +65,7 @@ cells:
 }
 A_MODEL = "cudnn_sweep.workloads.nets.darknet:Darknet53"
 RunNight = Callable[..., int]
+PLAIN = [as_json.REPORT, junit.REPORT, markdown.REPORT]
 
 
 @pytest.fixture
@@ -75,12 +78,37 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def night(here: Path) -> RunNight:
-    def run(day: int = 1, console: Console | None = None, **options: Any) -> int:
-        chosen: dict[str, Any] = {"file": Path("cluster.yaml"), "fake": Path("script.yaml")}
-        asked = NightOptions(**(chosen | {"night": date(2026, 11, day)} | options))
+    """`pages`: with those for a browser, which take half of the time."""
+    return _run_night
+
+
+def _run_night(
+    day: int = 1, console: Console | None = None, pages: bool = False, **options: Any
+) -> int:
+    chosen: dict[str, Any] = {"file": Path("cluster.yaml"), "fake": Path("script.yaml")}
+    asked = NightOptions(**(chosen | {"night": date(2026, 11, day)} | options))
+    with pytest.MonkeyPatch.context() as patch:
+        if not pages:
+            patch.setattr(write, "night_reports", lambda: PLAIN)
         return run_night(asked, {}, console or Console(quiet=True))
 
-    return run
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of the first night."""
+    folder = tmp_path_factory.mktemp("measured")
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        _run_night(1)
+    return folder / "results"
+
+
+@pytest.fixture
+def first_night(here: Path, measured: Path) -> None:
+    """It was measured."""
+    shutil.copytree(measured, here / "results")
 
 
 def outcome(here: Path, day: int = 1) -> NightOutcome:
@@ -152,10 +180,10 @@ def test_results_that_cannot_be_written_cannot_tell(
     assert "could not tell: no lock can be made in results: " in said.getvalue()
 
 
+@pytest.mark.usefixtures("first_night")
 def test_a_night_that_is_cut_goes_on_and_nothing_of_it_is_missing(
     here: Path, night: RunNight
 ) -> None:
-    night(1)
     whole = outcome(here, 1)
     assert whole.recorded_trials == whole.planned_trials
     night(2, budget_minutes=0.5)
@@ -212,29 +240,29 @@ def test_a_cut_night_leaves_each_cell_as_many_replicates_but_for_one(
     assert max(replicates) - min(replicates) <= 1 < sum(replicates)
 
 
+@pytest.mark.usefixtures("first_night")
 def test_a_finished_night_is_only_compared_again(here: Path, night: RunNight) -> None:
-    night(1)
     before = sorted(path.name for path in here.glob("results/sweep=*/**/*.parquet"))
     assert night(1) == 0
     assert sorted(path.name for path in here.glob("results/sweep=*/**/*.parquet")) == before
     assert "1 of the 7 nights" in outcome(here).reasons[0]
 
 
+@pytest.mark.usefixtures("first_night")
 def test_launch_files_that_share_results_have_nights_of_their_own(
     here: Path, night: RunNight
 ) -> None:
     (here / "other.yaml").write_text(FILES["cluster.yaml"].replace("lab", "other lab"))
-    night(1)
     night(2, file=Path("other.yaml"))
     assert [each.sweep_id for each in history(1).nights] == ["night-2026-11-01-lab"]
     assert (here / "results" / "nightly" / "other-lab" / "night-2026-11-02-other-lab.json").exists()
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000, b"", b'{"a": 1}'])
+@pytest.mark.usefixtures("first_night")
 def test_a_damaged_diary_ends_no_night_and_is_named(
     here: Path, night: RunNight, content: bytes
 ) -> None:
-    night(1)
     diary = here / "results" / "nightly" / "lab"
     (diary / "night-2026-11-01-lab.json").write_bytes(content)
     (diary / "told.json").write_bytes(content)
@@ -244,19 +272,19 @@ def test_a_damaged_diary_ends_no_night_and_is_named(
     assert outcome(here, 2).recorded_trials > 0
 
 
+@pytest.mark.usefixtures("first_night")
 def test_an_unreadable_pin_is_refused_by_name_and_unpins_nothing(
     here: Path, night: RunNight
 ) -> None:
-    night(1)
     (here / "results" / "nightly" / "lab" / "baseline.json").write_bytes(b"")
     said = io.StringIO()
     assert night(2, console=Console(file=said, width=400)) == 3
     assert "baseline.json is no pinned baseline: ''" in said.getvalue()
 
 
+@pytest.mark.usefixtures("first_night")
 def test_a_night_before_the_pinned_one_says_so(here: Path, night: RunNight) -> None:
-    for day in (1, 2):
-        night(day)
+    night(2)
     pin_baseline(
         NightOptions(file=Path("cluster.yaml"), night=date(2026, 11, 2)), date(2026, 11, 2)
     )
@@ -283,9 +311,10 @@ def _raise_exit(code: int) -> None:
     raise typer.Exit(code)
 
 
+@pytest.mark.usefixtures("first_night")
 def test_a_pinned_night_begins_what_is_compared_with(here: Path, night: RunNight) -> None:
     options = NightOptions(file=Path("cluster.yaml"), night=date(2026, 11, 3))
-    for day in (1, 2, 3):
+    for day in (2, 3):
         night(day)
     with pytest.raises(SpecError, match="no night-2026-12-01-lab; the last nights: .*11-03-lab"):
         pin_baseline(options, date(2026, 12, 1))
@@ -425,7 +454,7 @@ def test_an_accepted_change_is_no_alert_any_more_and_every_report_says_why(
     assert [each.key for each in outcome(here, 3).alerts] == [other.key]
     accept_change(options, other.key.cell_id, "2026-11-02", "as the other")
     printed = io.StringIO()
-    assert night(4, console=Console(file=printed, width=300)) == 0, "too few nights, no alert"
+    assert night(4, Console(file=printed, width=300), pages=True) == 0, "too few nights, no alert"
     assert {each.reason for each in outcome(here, 4).accepted} == {"never <worked>", "as the other"}
     assert "as the other" in printed.getvalue()
     folder = here / "results" / "nightly" / "lab" / "reports" / "latest"
