@@ -63,7 +63,7 @@ class NightRequest:
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
-        return contrasts_of(self.suite.configs)
+        return contrasts_of(self.suite.every_config)
 
     @property
     def reports(self) -> Path:

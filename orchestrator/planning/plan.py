@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
 from typing import TypeVar
@@ -167,15 +167,21 @@ NETWORK_S = 4.3  # the same of a network's process: the mean over the suite `mod
 START_S = 12.0  # Ray's start, and the first import of torch
 
 
-def make_plan(name: str, suite: SuiteSpec, cells: list[Cell]) -> Plan:
+def make_plan(
+    name: str,
+    suite: SuiteSpec,
+    cells: list[Cell],
+    configs: Mapping[str, tuple[CudnnConfig, ...]] | None = None,
+) -> Plan:
     """Rounds of every cell once, each in random order; the same for the same content.
 
     So each cell's replicates are spread over the sweep, and a time budget that cuts it leaves every
     cell as many of them, but for one: the same cells in every night. A block's configs are in an order
-    that is balanced over the blocks of their cell.
+    that is balanced over the blocks of their cell. `configs`: of the cells that have their own, by id.
     """
     replicates = most_replicates(suite.replicates)
-    if fault := too_many_trials(len(cells) * replicates * len(suite.configs)):
+    of_cell = {cell.cell_id: tuple(suite.configs) for cell in cells} | dict(configs or {})
+    if fault := too_many_trials(replicates * sum(map(len, of_cell.values()))):
         raise SpecError(f"suite {name}: {fault}")
     order = random.Random(content_hash([cell.cell_id for cell in cells]))
     blocks = [
@@ -183,7 +189,7 @@ def make_plan(name: str, suite: SuiteSpec, cells: list[Cell]) -> Plan:
         for replicate in range(replicates)
         for cell in order.sample(cells, len(cells))
     ]
-    orders = {cell.cell_id: _BlockOrder(suite, order) for cell in cells}
+    orders = {cell.cell_id: _BlockOrder(of_cell[cell.cell_id], order) for cell in cells}
     trials: list[Trial] = []
     for block, (cell, replicate) in enumerate(blocks):
         has_twin = block % suite.twin_every == 0
@@ -213,8 +219,8 @@ def with_alternate_caches(plan: Plan) -> Plan:
 class _BlockOrder:
     """In which order the blocks of one cell take their configs."""
 
-    def __init__(self, suite: SuiteSpec, order: random.Random) -> None:
-        configs = list(dict.fromkeys(suite.configs))
+    def __init__(self, of_cell: Sequence[CudnnConfig], order: random.Random) -> None:
+        configs = list(dict.fromkeys(of_cell))
         self._paired = configs[0]
         self._start = order.sample(configs, len(configs))
         self._twin_leads = order.random() < 0.5

@@ -31,7 +31,7 @@ from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import Place, RunSession
 from cudnn_sweep.orchestrator.showing.plan_text import print_stopped
 from cudnn_sweep.orchestrator.showing.say import warn
-from cudnn_sweep.workloads.cells.expand import expand_cells
+from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
@@ -111,7 +111,9 @@ def _seconds(request: SweepRequest) -> float | None:
 def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
     where = machine.environment
     cells = expand_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
-    plan = make_plan(name, suite.on(where.device), cells)
+    suite = suite.on(where.device)
+    own = configs_of_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
+    plan = make_plan(name, suite, cells, own)
     if plan.looks and not contrasts_of(plan.configs()):
         raise SpecError(
             f"suite {name}: replicates: until decided: found {len(plan.configs())} configs of which no two "

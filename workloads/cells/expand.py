@@ -8,6 +8,7 @@ from itertools import islice, product
 from typing import TYPE_CHECKING, Literal
 
 from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedChoice, ListedShape
 from cudnn_sweep.workloads.cells.suite import (
     ALL_REGIMES,
@@ -70,15 +71,41 @@ def expand_cells(
 
     Raises WorkloadError for a name or a combination that does not exist.
     """
+    cells = {
+        cell.cell_id: cell
+        for _, found in _entries(suite, facts, device=device, gpu=gpu)
+        for cell in found
+    }
+    return list(cells.values())
+
+
+def configs_of_cells(
+    suite: SuiteSpec,
+    facts: Mapping[str, WorkloadFacts],
+    *,
+    device: Literal["cuda", "cpu"],
+    gpu: str,
+) -> dict[str, tuple[CudnnConfig, ...]]:
+    """The configs of each cell that has its own, by the cell's id."""
+    if all(axes.configs is None for axes in suite.cells):
+        return {}
+    configs: dict[str, list[CudnnConfig]] = {}
+    for axes, found in _entries(suite, facts, device=device, gpu=gpu):
+        for cell in found:
+            configs.setdefault(cell.cell_id, []).extend(axes.configs or suite.configs)
+    return {cell_id: tuple(dict.fromkeys(each)) for cell_id, each in configs.items()}
+
+
+def _entries(
+    suite: SuiteSpec, facts: Mapping[str, WorkloadFacts], *, device: str, gpu: str
+) -> Iterator[tuple[CellAxes, list[Cell]]]:
+    """The cells of each entry. Raises CellsError with the entry's number."""
     own = {name: spec.problem(name) for name, spec in suite.problems.items()}
-    cells: dict[str, Cell] = {}
     for number, axes in enumerate(suite.cells):
         try:
-            found = _combinations(axes, own, facts, device=device, gpu=gpu)
-            cells |= {cell.cell_id: cell for cell in found}
+            yield axes, list(_combinations(axes, own, facts, device=device, gpu=gpu))
         except WorkloadError as error:
             raise CellsError(number, str(error)) from error
-    return list(cells.values())
 
 
 def _combinations(

@@ -207,6 +207,9 @@ class CellAxes(BaseModel):
     """How numbers are stored and multiplied; tf32 is PyTorch's default for float32."""
     layout: str | list[str] = "contiguous"
     """The order of a tensor's elements in memory."""
+    configs: list[CudnnConfig] | None = Field(default=None, min_length=1)
+    """Settings of cuDNN to compare in these cells, instead of the suite's. A cell that several entries
+    contain has the configs of all of them."""
 
     @model_validator(mode="after")
     def _is_no_flood(self) -> "CellAxes":
@@ -314,6 +317,12 @@ class SuiteSpec(BaseModel):
         return self
 
     @property
+    def every_config(self) -> list[CudnnConfig]:
+        """Its own configs, then those of its cells."""
+        of_cells = [config for axes in self.cells for config in axes.configs or ()]
+        return list(dict.fromkeys([*self.configs, *of_cells]))
+
+    @property
     def looks(self) -> tuple[int, ...]:
         """After how many blocks of a cell it is asked whether that is decided; empty: their number is fixed."""
         return self.replicates.looks if isinstance(self.replicates, UntilDecided) else ()
@@ -330,8 +339,8 @@ def too_many(
     cells: Sequence[CellAxes], configs: Sequence[CudnnConfig], replicates: Replicates
 ) -> str | None:
     """Why a plan of so many trials is refused."""
-    named = sum(axes.combinations() for axes in cells)
-    return too_many_trials(named * len(configs) * most_replicates(replicates))
+    pairs = sum(axes.combinations() * len(axes.configs or configs) for axes in cells)
+    return too_many_trials(pairs * most_replicates(replicates))
 
 
 def too_many_trials(trials: int) -> str | None:

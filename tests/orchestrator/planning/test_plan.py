@@ -13,9 +13,10 @@ import pytest
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan, narrow
 from cudnn_sweep.orchestrator.planning.spec import load_suite, suite_names
+from cudnn_sweep.orchestrator.running.run_sweep import plan_of as plan_of_suite
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import expand_cells
-from cudnn_sweep.workloads.cells.suite import workload_names
+from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec, workload_names
 from cudnn_sweep.workloads.hashes import text_hash
 
 if TYPE_CHECKING:
@@ -179,3 +180,18 @@ def test_an_estimate_of_blocks_until_decided_begins_with_the_first_look(plan_of:
     first = replace(fixed, looks=(3, 5)).first_look()
     assert {trial.replicate for trial in first.trials} == {0, 1, 2}
     assert first.estimated_s(1, gpu=True) < fixed.estimated_s(1, gpu=True)
+
+
+def test_cell_with_configs_of_its_own_is_planned_with_these(look: Look) -> None:
+    exact = CudnnConfig(deterministic=True)
+    cells = [CellAxes(workload="noop", batch=2, configs=[exact]), CellAxes(workload="noop")]
+    suite = SuiteSpec(cells=cells, replicates=3)
+    plan = plan_of_suite("own", suite, look(suite))
+    ids = plan.cell_ids()
+    assert len(ids) == 2
+    for cell_id in ids:
+        of_cell = [t for t in plan.trials if t.cell.cell_id == cell_id and not t.twin]
+        configs = {trial.config for trial in of_cell}
+        batch = of_cell[0].cell.input_shape[0]
+        assert configs == ({exact} if batch == 2 else set(suite.configs))
+        assert len(of_cell) == 3 * len(configs)

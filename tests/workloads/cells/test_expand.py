@@ -7,7 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts, configs_of_cells, expand_cells
 from cudnn_sweep.workloads.cells.suite import ALL_REGIMES, CellAxes, ProblemSpec, SuiteSpec
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_regime import regime_types
@@ -174,3 +175,22 @@ def test_what_is_no_input_is_refused_and_makes_no_other_cells(
 ) -> None:
     with pytest.raises(ValidationError, match=re.escape(message)):
         CellAxes.model_validate({"workload": "net.py:Net", "input": given})
+
+
+def test_cells_may_have_configs_of_their_own() -> None:
+    off, on = CudnnConfig(), CudnnConfig(benchmark=True)
+    exact = CudnnConfig(deterministic=True)
+    axes = [
+        {"workload": "conv", "problem": "tutorials/rgb224", "configs": [exact]},
+        {"workload": "conv", "problem": ["tutorials/rgb224", "tutorials/rgb256"]},
+    ]
+    suite = SuiteSpec(cells=[CellAxes.model_validate(each) for each in axes])
+    found = expand_cells(suite, FACTS, device="cpu", gpu="any")
+    configs = configs_of_cells(suite, FACTS, device="cpu", gpu="any")
+    assert [configs[cell.cell_id] for cell in found] == [(exact, off, on), (off, on)]
+    assert suite.every_config == [off, on, exact]
+
+
+def test_cells_without_configs_of_their_own_have_the_suites() -> None:
+    suite = SuiteSpec(cells=[CellAxes(workload="conv", problem="tutorials")])
+    assert configs_of_cells(suite, FACTS, device="cpu", gpu="any") == {}
