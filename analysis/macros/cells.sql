@@ -39,6 +39,21 @@ create or replace macro settings_besides(flag, settings) as array_to_string(
     ', '
 );
 
+-- The settings that are not PyTorch's own, as text.
+create or replace macro unusual_settings(config) as array_to_string(
+    list_sort(
+        list_transform(
+            list_filter(
+                map_entries(setting_texts(config, 0)),
+                lambda entry:
+                    entry.value is distinct from setting_texts(usual_config(), 0)[entry.key]
+            ),
+            lambda entry: entry.key || '=' || coalesce(entry.value, 'null')
+        )
+    ),
+    ', '
+);
+
 -- One row a config: all its settings as text, the value of `flag` among them, and the others.
 -- An unknown flag is an error that names the known ones.
 create or replace macro configs(flag) as table

@@ -1,0 +1,473 @@
+-- What became of the cases that people reported?
+-- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
+-- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: case_id, claim, outcome, because, baseline_value, candidate_value,
+--     value[value_low value_high], cause
+-- none: no trial is recorded
+--
+-- A row a case, GPU, hardware and software; one row where a case was not measured. The cases are
+-- lines of workloads/field/*.csv, the trials those of the suite `field`, or any others of the same
+-- cells under the same settings.
+--
+-- A claim is a bound on one number. Where a case compares two sides, that number is the ratio
+-- candidate / baseline of wall time, device time, peak memory or the first call (cold). Two
+-- settings of one cell are paired block by block, round by round where they took turns; two cells
+-- are compared by Welch's t on the logarithms of their processes. The interval is the 95% one.
+-- Where a case is about one side, the number is the median over its processes, or their share, and
+-- the interval is the range over processes.
+--
+-- still there: the whole interval is where the claim says. gone: it is nowhere there. reversed: the
+-- whole interval lies beyond 1 by $min_effect on the other side. undecided: the interval reaches
+-- over the bound, or there is none. not measured yet: a side has no trial here. not to be run here:
+-- the case says why (it is about another version, or needs what a cell does not have), or each
+-- trial of a side failed.
+--
+-- The cause is of today's difference, not of the one that was reported. It is given where the
+-- number differs from 1 by $min_effect or more, its interval beyond it, and it is the first of:
+-- memory or search, where the claim is about these; route, where PyTorch sends the convolutions
+-- elsewhere; layout conversion, where these kernels make up half of the difference in device time
+-- or more; launch, where wall time differs and device time does not; heuristic, where benchmark
+-- chose other kernels than the heuristic; kernel, where the kernels differ otherwise; else
+-- `not in the record`. A claim about routes has the cause route where it holds.
+--
+-- case_id: the report, by its line in workloads/field/*.csv
+-- address: where it was reported
+-- kind: what it compares: config, precision, layout, sizes, a bound; or version, execution, other
+-- claim: what was claimed
+-- contrast: what differs: the baseline's value → the candidate's; null for a bound
+-- measure: the number that the claim is about
+-- holds: whether the claim puts it above or below the bound, or within 1 / bound and bound
+-- bound: the claim's bound
+-- assumed: what the report did not say
+-- outcome: still there, gone, reversed, undecided, not measured yet, or not to be run here
+-- because: why it is not to be run here
+-- value: the number today
+-- value_low: lower end of its interval
+-- value_high: upper end of its interval
+-- baseline_value: what was measured of the baseline: ms, bytes of memory, or the number itself
+-- candidate_value: what was measured of the candidate
+-- cause: what makes the two sides differ today
+-- baseline_routes: backends that PyTorch selected in the baseline
+-- candidate_routes: those that it selected in the candidate
+-- baseline_conversion_ms: device time of the baseline's layout conversions, median
+-- candidate_conversion_ms: device time of the candidate's
+-- baseline_trials: trials of the baseline
+-- candidate_trials: trials of the candidate
+-- baseline_failures: those among them that failed
+-- candidate_failures: those among them that failed
+-- torch_then: PyTorch, where it was reported
+-- cudnn_then: cuDNN, where it was reported
+-- gpu_then: GPU, where it was reported
+with claims as materialized ( -- noqa: disable=RF02,RF04,ST06,LT02,LT14
+    select *
+    from reported_cases()
+    where exists (select 1 from records where $sweep_id is null or sweep_id = $sweep_id)
+),
+
+wanted as materialized (
+    select
+        case_id,
+        'baseline' as side,
+        baseline_workload as workload,
+        baseline_problem as problem,
+        baseline_direction as direction,
+        baseline_input as input,
+        baseline_regime as regime,
+        baseline_precision as precision,
+        baseline_layout as layout,
+        baseline_settings as settings
+    from claims
+    where baseline_workload is not null
+    union all
+    select
+        case_id,
+        'candidate' as side,
+        candidate_workload as workload,
+        candidate_problem as problem,
+        candidate_direction as direction,
+        candidate_input as input,
+        candidate_regime as regime,
+        candidate_precision as precision,
+        candidate_layout as layout,
+        candidate_settings as settings
+    from claims
+    where candidate_workload is not null
+),
+
+of_interest as materialized (
+    select
+        * exclude (
+            steady_wall_samples_ms, steady_wall_rounds, steady_device_samples_ms,
+            steady_device_rounds, steady_flushed_samples_ms
+        ),
+        unusual_settings(config) as settings,
+        concat_ws('|', gpu, env_hash, software_hash) as place
+    from records
+    where
+        ($sweep_id is null or sweep_id = $sweep_id)
+        and twin = 0
+        and coalesce(state, 'plain') = 'plain'
+        and workload in (select wanted.workload from wanted)
+        and (
+            problem is null
+            or problem in (select wanted.problem from wanted where wanted.problem is not null)
+        )
+),
+
+trials as materialized (
+    select
+        wanted.case_id,
+        wanted.side,
+        wanted.case_id || '|' || trial.place as cell,
+        trial.* exclude (settings),
+        trial.status = 'ok' and not is_doubtful(trial.warnings) as counts,
+        min(trial.steady_iterations) over (
+            partition by wanted.case_id, trial.place, trial.loop_kind
+        ) as steps
+    from of_interest as trial
+    inner join wanted
+        on
+            trial.workload = wanted.workload
+            and trial.problem is not distinct from wanted.problem
+            and trial.direction = wanted.direction
+            and array_to_string(trial.input_shape, 'x') = wanted.input
+            and trial.regime = wanted.regime
+            and trial.precision = wanted.precision
+            and trial.layout = wanted.layout
+            and trial.settings = wanted.settings
+),
+
+-- of open loops only as many steps as every process made: later ones have other shapes
+shortened as (
+    select
+        trials.case_id,
+        records.sweep_id,
+        records.trial_id,
+        list_avg(records.steady_wall_samples_ms[:trials.steps]) as wall_ms
+    from trials
+    inner join records
+        on trials.sweep_id = records.sweep_id and trials.trial_id = records.trial_id
+    where records.loop_kind = 'open'
+),
+
+processes as materialized (
+    select
+        trials.*,
+        coalesce(shortened.wall_ms, trials.steady_wall_ms) as wall_now,
+        steady_device_ms as device_now,
+        greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)::double as memory_now,
+        cold[1].first_ms as cold_ms,
+        cold[1].first_ms / nullif(cold[1].second_ms, 0) as first_over_second
+    from trials
+    left join shortened
+        on
+            trials.case_id = shortened.case_id
+            and trials.sweep_id = shortened.sweep_id
+            and trials.trial_id = shortened.trial_id
+    where trials.counts
+),
+
+sides as materialized (
+    select
+        trials.cell,
+        trials.side,
+        any_value(trials.case_id) as case_id,
+        any_value(trials.gpu) as gpu,
+        any_value(trials.env_hash) as env_hash,
+        any_value(trials.software_hash) as software_hash,
+        count(*) as trials,
+        count(*) filter (where trials.status <> 'ok') as failures,
+        any_value(trials.message) filter (where trials.status <> 'ok') as message,
+        count(*) filter (where trials.counts) as measured,
+        string_agg(distinct array_to_string(list_sort(trials.routes), ' '), ', ')
+            filter (where trials.counts) as routes,
+        avg((not contains(lower(array_to_string(trials.routes, ' ')), 'cudnn'))::int)
+            filter (where trials.counts) as outside_cudnn,
+        avg((not trials.bitwise_repeatable)::int) filter (where trials.counts) as unrepeatable,
+        avg((trials.status <> 'ok')::int) as failed,
+        count(distinct trials.kernels_hash) filter (where trials.counts)::double as choices,
+        mode(trials.kernels_hash order by trials.kernels_hash) filter (where trials.counts)
+            as kernels_hash,
+        median(trials.layout_conversion_ms) filter (where trials.counts) as conversion_ms
+    from trials
+    group by trials.cell, trials.side
+),
+
+numbers as materialized (
+    unpivot (
+        select
+            cell,
+            side,
+            wall_now as wall,
+            device_now as device,
+            memory_now as memory,
+            cold_ms as cold,
+            cold_ms,
+            device_now as device_ms,
+            roofline_share as roofline,
+            first_over_second
+        from processes
+    )
+    on wall, device, memory, cold, cold_ms, device_ms, roofline, first_over_second
+    into name measure value figure
+),
+
+by_side as materialized (
+    select
+        cell,
+        side,
+        measure,
+        count(log_of(figure)) as n,
+        avg(log_of(figure)) as mean,
+        var_samp(log_of(figure)) as var,
+        median(figure) as middle,
+        min(figure) as low,
+        max(figure) as high
+    from numbers
+    group by cell, side, measure
+    union all
+    select
+        cell,
+        side,
+        measure,
+        trials as n,
+        null as mean,
+        null as var,
+        share as middle,
+        share as low,
+        share as high
+    from (
+        unpivot sides
+        on outside_cudnn, unrepeatable, failed, choices
+        into name measure value share
+    )
+),
+
+same_block as (
+    select -- noqa: ST06
+        b.cell,
+        b.sweep_id,
+        b.trial_id as b_trial_id,
+        c.trial_id as c_trial_id,
+        log_ratio(c.wall_now, b.wall_now) as wall,
+        if(
+            b.steady_device_source = c.steady_device_source,
+            log_ratio(c.device_now, b.device_now),
+            null
+        ) as device,
+        log_ratio(c.memory_now, b.memory_now) as memory,
+        log_ratio(c.cold_ms, b.cold_ms) as cold
+    from processes as b
+    inner join processes as c
+        on
+            b.cell = c.cell
+            and b.cell_id = c.cell_id
+            and b.sweep_id = c.sweep_id
+            and b.block = c.block
+            and b.slot = c.slot
+            and b.launch_id = c.launch_id
+    where b.side = 'baseline' and c.side = 'candidate'
+),
+
+in_turns as (
+    select * from logs_in_turns('same_block')
+),
+
+block_logs as (
+    unpivot (
+        select
+            same_block.cell,
+            coalesce(in_turns.wall_log, same_block.wall) as wall,
+            if(same_block.device is null, null, coalesce(in_turns.device_log, same_block.device))
+                as device,
+            same_block.memory,
+            same_block.cold
+        from same_block
+        left join in_turns
+            on
+                same_block.sweep_id = in_turns.sweep_id
+                and same_block.b_trial_id = in_turns.b_trial_id
+                and same_block.c_trial_id = in_turns.c_trial_id
+    )
+    on wall, device, memory, cold
+    into name measure value observed
+),
+
+in_blocks as (
+    select
+        cell,
+        measure,
+        count(observed) as pairs,
+        avg(observed) as mean,
+        standard_error(observed) as se
+    from block_logs
+    group by cell, measure
+    having count(observed) >= 2
+),
+
+estimates as ( -- noqa: ST03
+    select
+        b.cell,
+        b.measure as clock,
+        true as family,
+        coalesce(in_blocks.mean, c.mean - b.mean) as mean,
+        coalesce(in_blocks.se, welch_se(b.var, b.n, c.var, c.n)) as se,
+        coalesce(in_blocks.pairs - 1, welch_df(b.var, b.n, c.var, c.n)) as df
+    from by_side as b
+    inner join by_side as c
+        on
+            b.cell = c.cell and b.measure = c.measure
+            and b.side = 'baseline' and c.side = 'candidate'
+    left join in_blocks on b.cell = in_blocks.cell and b.measure = in_blocks.measure
+    where b.measure in ('wall', 'device', 'memory', 'cold')
+),
+
+verdicts as materialized (
+    select * from judged('estimates', $min_effect, 0)
+),
+
+found as (
+    select -- noqa: ST06
+        claims.*,
+        claims.candidate_workload is not null as has_two,
+        b.gpu,
+        b.env_hash,
+        b.software_hash,
+        coalesce(b.trials, 0) as baseline_trials,
+        coalesce(c.trials, 0) as candidate_trials,
+        coalesce(b.failures, 0) as baseline_failures,
+        coalesce(c.failures, 0) as candidate_failures,
+        coalesce(b.measured, 0) as baseline_measured,
+        coalesce(c.measured, 0) as candidate_measured,
+        coalesce(
+            if(b.measured = 0, b.message, null), if(c.measured = 0, c.message, null)
+        ) as failure,
+        b.routes as baseline_routes,
+        c.routes as candidate_routes,
+        b.conversion_ms as baseline_conversion_ms,
+        c.conversion_ms as candidate_conversion_ms,
+        b.kernels_hash <> c.kernels_hash as other_kernels,
+        b_number.middle as baseline_value,
+        c_number.middle as candidate_value,
+        if(has_two, judged.ratio, b_number.middle) as value,
+        if(has_two, judged.ratio_low, b_number.low) as value_low,
+        if(has_two, judged.ratio_high, b_number.high) as value_high,
+        judged.verdict,
+        wall.verdict as wall_verdict,
+        device.verdict as device_verdict,
+        c_device.middle - b_device.middle as device_difference_ms
+    from claims
+    left join sides as b on claims.case_id = b.case_id and b.side = 'baseline'
+    left join sides as c on b.cell = c.cell and c.side = 'candidate'
+    left join by_side as b_number
+        on
+            b.cell = b_number.cell and b_number.side = 'baseline'
+            and claims.measure = b_number.measure
+    left join by_side as c_number
+        on
+            b.cell = c_number.cell and c_number.side = 'candidate'
+            and claims.measure = c_number.measure
+    left join by_side as b_device
+        on b.cell = b_device.cell and b_device.side = 'baseline' and b_device.measure = 'device'
+    left join by_side as c_device
+        on b.cell = c_device.cell and c_device.side = 'candidate' and c_device.measure = 'device'
+    left join verdicts as judged on b.cell = judged.cell and claims.measure = judged.clock
+    left join verdicts as wall on b.cell = wall.cell and wall.clock = 'wall'
+    left join verdicts as device on b.cell = device.cell and device.clock = 'device'
+),
+
+decided as (
+    select
+        *,
+        -- none is there, or all that did not fail are doubtful
+        not_here is null
+        and (
+            (baseline_measured = 0 and baseline_failures < greatest(baseline_trials, 1))
+            or (
+                has_two and candidate_measured = 0
+                and candidate_failures < greatest(candidate_trials, 1)
+            )
+        ) as is_lacking,
+        not_here is null and not is_lacking and measure <> 'failed'
+        and (baseline_measured = 0 or (has_two and candidate_measured = 0)) as cannot_run,
+        case
+            when not_here is not null or cannot_run then 'not to be run here'
+            when is_lacking then 'not measured yet'
+            when value_low is null or value_high is null then 'undecided'
+            when holds = 'above' and value_low > bound then 'still there'
+            when holds = 'below' and value_high < bound then 'still there'
+            when holds = 'within' and value_low > 1 / bound and value_high < bound
+                then 'still there'
+            when has_two and holds = 'above' and value_high < 1 / (1 + $min_effect) then 'reversed'
+            when has_two and holds = 'below' and value_low > 1 + $min_effect then 'reversed'
+            when holds = 'above' and value_high <= bound then 'gone'
+            when holds = 'below' and value_low >= bound then 'gone'
+            when holds = 'within' and (value_high <= 1 / bound or value_low >= bound) then 'gone'
+            else 'undecided'
+        end as outcome
+    from found
+)
+
+select
+    decided.case_id,
+    decided.address,
+    decided.kind,
+    decided.claim,
+    decided.contrast,
+    decided.baseline_workload as workload,
+    decided.baseline_regime as regime,
+    decided.measure,
+    decided.holds,
+    decided.bound,
+    decided.assumed,
+    decided.outcome,
+    case
+        when decided.not_here is not null then decided.not_here
+        when decided.cannot_run then 'it fails: ' || coalesce(decided.failure, 'no message')
+    end as because,
+    decided.value,
+    decided.value_low,
+    decided.value_high,
+    decided.baseline_value,
+    decided.candidate_value,
+    case
+        when decided.measure = 'outside_cudnn' and decided.value > 0 then 'route'
+        when coalesce(decided.verdict, '') not in ('helps', 'hurts') then null
+        when decided.measure = 'memory' then 'memory'
+        when decided.measure = 'cold' then 'search'
+        when decided.baseline_routes <> decided.candidate_routes then 'route'
+        when
+            decided.device_verdict in ('helps', 'hurts')
+            and abs(decided.candidate_conversion_ms - decided.baseline_conversion_ms)
+            >= 0.5 * abs(decided.device_difference_ms)
+            and sign(decided.candidate_conversion_ms - decided.baseline_conversion_ms)
+            = sign(decided.device_difference_ms)
+            then 'layout conversion'
+        when
+            decided.wall_verdict in ('helps', 'hurts')
+            and decided.device_verdict not in ('helps', 'hurts')
+            then 'launch'
+        when decided.other_kernels and decided.contrast like '%benchmark=%' then 'heuristic'
+        when decided.other_kernels then 'kernel'
+        else 'not in the record'
+    end as cause,
+    decided.baseline_routes,
+    decided.candidate_routes,
+    decided.baseline_conversion_ms,
+    decided.candidate_conversion_ms,
+    decided.baseline_trials,
+    decided.candidate_trials,
+    decided.baseline_failures,
+    decided.candidate_failures,
+    decided.torch_then,
+    decided.cudnn_then,
+    decided.gpu_then,
+    decided.gpu,
+    software.torch,
+    software.cudnn,
+    software.driver,
+    decided.env_hash,
+    decided.software_hash
+from decided
+left join software_labels() as software on decided.software_hash = software.software_hash
+order by decided.case_id, decided.gpu, decided.env_hash, decided.software_hash
