@@ -8,6 +8,7 @@ OrchestratorError
 ├── UnfinishedError    what the launch needs to go on is gone
 ├── ScheduleError      this machine does not take a schedule
 ├── WebhookError       news could not be delivered
+├── ReproError         torch alone cannot reproduce a case or a trial
 └── OutputError        a file that the user named cannot be written
 """
 
@@ -38,6 +39,10 @@ class ScheduleError(OrchestratorError):
 
 class WebhookError(OrchestratorError):
     """Names the host; the rest of the URL is a secret."""
+
+
+class ReproError(OrchestratorError):
+    """Names the case or the trial, and why a script of torch alone cannot reproduce it."""
 
 
 class OutputError(OrchestratorError):

@@ -29,6 +29,7 @@ from cudnn_sweep.orchestrator.cli.nightly import nightly
 from cudnn_sweep.orchestrator.cli.overhead import overhead
 from cudnn_sweep.orchestrator.cli.query import CONTEXT_SETTINGS, query
 from cudnn_sweep.orchestrator.cli.report import report
+from cudnn_sweep.orchestrator.cli.repro import repro
 from cudnn_sweep.orchestrator.cli.scale import scale
 from cudnn_sweep.orchestrator.cli.schedule import schedule
 from cudnn_sweep.orchestrator.cli.schema import schema
@@ -49,6 +50,7 @@ app.command(cls=Command, rich_help_panel=MEASURE, context_settings=auditing.CONT
 app.command(cls=Command, rich_help_panel=READ, context_settings=CONTEXT_SETTINGS)(query)
 app.command(cls=Command, rich_help_panel=READ)(report)
 app.command(cls=Command, rich_help_panel=READ)(compare)
+app.command(cls=Command, rich_help_panel=READ)(repro)
 app.command(cls=Command, rich_help_panel=READ)(suites)
 app.command(cls=Command, rich_help_panel=READ)(workloads)
 app.command(cls=Command, rich_help_panel=READ)(schema)

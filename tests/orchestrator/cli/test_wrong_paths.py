@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.cli.failing import USAGE
 
 TEXTS = ("results", "suite", "question", "model")  # parameters that take a path, among others
 ARGUMENTS = {"compare": ("2.9.0", "2.10.0"), "query": ("sweeps",), "trace": ("torch.nn:Conv2d",)}
-ARGUMENTS |= {"advise": ("noop", "--from-store"), "try": ("noop",)}
+ARGUMENTS |= {"advise": ("noop", "--from-store"), "repro": ("0123",), "try": ("noop",)}
 OPTIONS = {
     # What a command is given besides, so that the path is all that is wrong and the answer is quick.
     "doctor": "--quick --telemetry off",

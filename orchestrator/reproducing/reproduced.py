@@ -1,0 +1,125 @@
+"""What a script reproduces: the sides of a reported case, or one stored trial."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from cudnn_sweep.analysis.asking.database import Database
+from cudnn_sweep.analysis.asking.sql_text import literal
+from cudnn_sweep.orchestrator.errors import ReproError
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.field_case import FieldCase, Side, find_field_case, unusual
+from cudnn_sweep.workloads.problem import ConvProblem, sizes_text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reproduced:
+    """Convolutions that torch alone can time, by what a reader calls them."""
+
+    title: str
+    address: str | None
+    """Where it was reported."""
+    sides: Mapping[str, Side]
+    claim: str | None = None
+    stored: Mapping[str, str] = field(default_factory=dict)
+    """What the store knows: versions, GPU, route, kernels."""
+
+
+def reproduced(name: str, database: Database | None) -> Reproduced:
+    """A case by its id, or a trial of these results by its. Raises ReproError where torch alone cannot
+    do it.
+    """
+    from cudnn_sweep.workloads.cells.field_case import load_field_cases
+
+    if name in load_field_cases():
+        return of_case(find_field_case(name))
+    if database is None:
+        raise ReproError(f"found {name!r}, which is no reported case; for a trial give --results")
+    rows = database.query(
+        f"select * from records where trial_id = {literal(name)} limit 1"
+    ).to_pylist()
+    if not rows:
+        raise ReproError(f"found {name!r}: neither a reported case nor a trial of these results")
+    return of_trial(rows[0])
+
+
+def of_case(case: FieldCase) -> Reproduced:
+    if not case.is_tested:
+        raise ReproError(f"case {case.id} cannot be reproduced here: {case.not_here}")
+    sides = case.sides()
+    names = case.contrast() if len(sides) == 2 else ("this cell",)
+    if case.assumed:
+        claim = f"{case.claim} (assumed: {case.assumed})"
+    else:
+        claim = case.claim
+    return Reproduced(
+        title=f"{case.id}: {case.claim}",
+        address=case.address,
+        claim=claim,
+        sides=_checked(f"case {case.id}", dict(zip(names, sides, strict=True))),
+    )
+
+
+def of_trial(row: Mapping[str, Any]) -> Reproduced:
+    trial = f"trial {row['trial_id']}"
+    if row["out_channels"] is None:
+        raise ReproError(f"{trial} is of {row['workload']}: torch alone has no such workload")
+    if row["state"] not in (None, "plain"):
+        raise ReproError(f"{trial} has state {row['state']}: a script knows none")
+    shape = tuple(row["input_shape"])
+    spatial = len(shape) - 2
+    problem = ConvProblem(
+        name=row["problem"] or "problem",
+        input_shape=shape,
+        out_channels=row["out_channels"],
+        kernel_size=tuple(row["kernel_size"]),
+        stride=tuple(row["stride"]),
+        padding=tuple(row["padding"]),
+        dilation=tuple(row["dilation"]),
+        groups=row["groups"],
+        bias=row["bias"],
+        transposed=bool(row["transposed"]),
+        output_padding=tuple(row["output_padding"] or (0,) * spatial),
+    )
+    side = Side(
+        workload=row["workload"],
+        problem=problem,
+        input_shape=shape,
+        direction=row["direction"],
+        precision=row["precision"],
+        layout=row["layout"],
+        regime=row["regime"],
+        config=CudnnConfig(**{each.name: row[each.name] for each in fields(CudnnConfig)}),
+    )
+    settings = " ".join(f"{key}={value}".lower() for key, value in unusual(side.config).items())
+    label = settings or "PyTorch's own settings"
+    kernels = [each["name"] for each in row["kernels"] or () if each["kind"] != "other"]
+    stored = {
+        "torch": row["torch"],
+        "cuDNN": row["cudnn"],
+        "driver": row["driver"],
+        "GPU": row["gpu"],
+        "route": ", ".join(row["routes"] or ()),
+        "kernels": ", ".join(kernels),
+        "device time": _ms(row["steady_device_ms"]),
+        "wall time": _ms(row["steady_wall_ms"]),
+    }
+    return Reproduced(
+        title=f"{trial}: {problem.name} {side.direction} {sizes_text(shape)} {side.precision}",
+        address=None,
+        sides=_checked(trial, {label: side}),
+        stored={key: str(value) for key, value in stored.items() if value},
+    )
+
+
+def _ms(value: float | None) -> str | None:
+    return None if value is None else f"{value:.6g} ms"
+
+
+def _checked(what: str, sides: dict[str, Side]) -> dict[str, Side]:
+    for side in sides.values():
+        if side.problem is None:
+            raise ReproError(f"{what} is about {side.workload}: torch alone has no such network")
+        if side.regime != "fixed":
+            raise ReproError(f"{what} has inputs of other sizes ({side.regime}): a script has one")
+    return sides

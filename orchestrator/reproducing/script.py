@@ -1,0 +1,177 @@
+"""A script of at most 40 lines that times a reproduced case with torch alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from cudnn_sweep.orchestrator.reproducing.reproduced import Reproduced
+from cudnn_sweep.workloads.cells.config import (
+    COMPUTE_CACHE_DISABLED,
+    HEURISTIC_MODE_B,
+    PLAN_CACHE_LIMIT,
+    CudnnConfig,
+)
+from cudnn_sweep.workloads.cells.field_case import Side
+from cudnn_sweep.workloads.precision import find_precision
+
+MOST_LINES = 40
+FLAGS = ("enabled", "benchmark", "benchmark_limit", "deterministic")
+WIDTH = 140
+OPTIONAL = ("bias", "output", "autocast", "environment", "backward_in_caller")
+GRADIENTS = {
+    "backward_data": "[True, False, False]",
+    "backward_filter": "[False, True, False]",
+}
+
+
+def script(case: Reproduced) -> str:
+    """Python, ending in a line break."""
+    usual = asdict(CudnnConfig())
+    configs = [asdict(side.config) for side in case.sides.values()]
+    flags = [flag for flag in FLAGS if any(each[flag] != usual[flag] for each in configs)]
+    settings = {name: _values(side, flags or ["benchmark"]) for name, side in case.sides.items()}
+    values = list(settings.values())
+    first = {
+        key: value
+        for key, value in values[0].items()
+        if key not in OPTIONAL or any(each[key] for each in values)
+    }
+    changes = {
+        name: {key: value for key, value in each.items() if value != values[0][key]}
+        for name, each in settings.items()
+    }
+    (direction,) = {side.direction for side in case.sides.values()}
+    lines = [
+        f"# {case.title}",
+        f"# {case.address or 'A trial of cudnn-sweep.'} Prints: setting, process, ms a step (CUDA events, median), device.",
+        "import concurrent.futures, itertools, multiprocessing, os, statistics, timeit, torch",
+        *_assigned("CELL", first),
+        *_assigned("SETTINGS", changes),
+        *_step(direction, has_autocast="autocast" in first),
+        *_measure(first),
+        *MAIN,
+    ]
+    assert len(lines) <= MOST_LINES, (case.title, len(lines))
+    return "\n".join(lines) + "\n"
+
+
+def _values(side: Side, flags: Sequence[str]) -> dict[str, Any]:
+    problem = side.problem
+    assert problem is not None
+    precision = find_precision(side.precision)
+    sizes: dict[str, Any] = {"stride": problem.stride, "padding": problem.padding}
+    sizes |= {"dilation": problem.dilation, "groups": problem.groups}
+    if problem.transposed:
+        sizes["output_padding"] = problem.output_padding
+    config = asdict(side.config)
+    limit = side.config.plan_cache_limit
+    environment = {
+        HEURISTIC_MODE_B: "1" if side.config.heuristic_mode_b else None,
+        PLAN_CACHE_LIMIT: None if limit is None else str(limit),
+        COMPUTE_CACHE_DISABLED: "1" if side.config.compute_cache_disabled else None,
+    }
+    spatial = len(problem.kernel_size)
+    is_backward = side.direction in GRADIENTS
+    return {
+        "operation": f"conv_transpose{spatial}d" if problem.transposed else f"conv{spatial}d",
+        "input": side.input_shape,
+        "weight": problem.weight_shape,
+        "bias": (problem.out_channels,) if problem.bias else None,
+        "output": problem.output_shape(side.input_shape) if is_backward else None,
+        "sizes": sizes,
+        "dtype": precision.dtype,
+        "autocast": precision.autocast,
+        "fp32": precision.conv_fp32,
+        "layout": _layout(side),
+        "flags": {name: config[name] for name in flags},
+        "environment": {name: value for name, value in environment.items() if value is not None},
+        "backward_in_caller": side.config.backward_in_caller,
+    }
+
+
+def _layout(side: Side) -> str:
+    if side.layout == "contiguous":
+        return "contiguous_format"
+    return {4: "channels_last", 5: "channels_last_3d"}.get(
+        len(side.input_shape), "contiguous_format"
+    )
+
+
+def _assigned(name: str, values: Mapping[str, Any]) -> list[str]:
+    """A dictionary over few lines."""
+    lines, line = [], f"{name} = {{"
+    for key, value in values.items():
+        word = f"{key!r}: {value!r}, "
+        if len(line) + len(word) > WIDTH and line.strip():
+            lines.append(line.rstrip())
+            line = "    "
+        line += word
+    return [*lines, line.rstrip(", ") + "}"]
+
+
+def _step(direction: str, *, has_autocast: bool) -> list[str]:
+    gradient = "    gradient = random(c['output'], c.get('autocast') or c['dtype'])"
+    if direction in GRADIENTS:
+        return [
+            *RANDOM,
+            gradient,
+            "    s, kind, padding = c['sizes'], gradient.dtype, c['sizes'].get('output_padding')",
+            "    sizes = s['stride'], s['padding'], s['dilation'], bool(padding), padding or [0], s['groups']",
+            "    operands = gradient, images.to(kind), weight.to(kind), None, *sizes",
+            f"    return lambda: torch.ops.aten.convolution_backward(*operands, {GRADIENTS[direction]})",
+        ]
+    call = "return getattr(torch.nn.functional, c['operation'])(images, weight, bias, **c['sizes'])"
+    lines = [*RANDOM, "    def forward():"]
+    if has_autocast:
+        kind = "getattr(torch, c['autocast'] or 'float16'), enabled=bool(c['autocast'])"
+        lines += [f"        with torch.autocast(device, {kind}):", f"            {call}"]
+    else:
+        lines.append(f"        {call}")
+    if direction == "forward":
+        return [*lines, "    return torch.no_grad()(forward)"]
+    leaves = "[each.requires_grad_() for each in (images, weight, bias) if each is not None]"
+    return [
+        *lines,
+        gradient.replace("c['output']", "forward().shape"),
+        f"    return lambda leaves={leaves}: torch.autograd.grad(forward(), leaves, gradient)",
+    ]
+
+
+def _measure(first: Mapping[str, Any]) -> list[str]:
+    read = "    c = CELL | SETTINGS[name]"
+    if "environment" in first:
+        read += "; os.environ.update(c['environment'])"
+    if "backward_in_caller" in first:
+        read += "; torch.autograd.set_multithreading_enabled(not c['backward_in_caller'])"
+    return ["def measure(name):", read, *MEASURE]
+
+
+RANDOM = """\
+def step_of(c, device):
+    def random(shape, dtype):
+        values = torch.randn(shape, device=device, dtype=getattr(torch, c['dtype'])).to(getattr(torch, dtype))
+        return values.contiguous(memory_format=getattr(torch, c['layout'] if len(shape) > 3 else 'contiguous_format'))
+    images, weight, bias = (random(c[key], c['dtype']) if c.get(key) else None for key in ('input', 'weight', 'bias'))
+""".splitlines()
+MEASURE = """\
+    for flag, value in c['flags'].items(): setattr(torch.backends.cudnn, flag, value)
+    torch.backends.cudnn.conv.fp32_precision = c['fp32']
+    step = step_of(c, device := 'cuda' if torch.cuda.is_available() else 'cpu')
+    def loop(run, count):
+        if device == 'cpu': return 1e3 * timeit.timeit(run, number=count) / count
+        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda._sleep(1_000_000), before.record()  # the device waits until the work is queued
+        timeit.timeit(run, number=count), after.record(), after.synchronize()
+        return before.elapsed_time(after) / count
+    count = max(1, min(1000, round(5 / [loop(step, 3), loop(step, 3)][1])))
+    if device == 'cpu': return statistics.median(loop(step, count) for _ in range(20)), 'CPU time, no CUDA'
+    with torch.cuda.stream(torch.cuda.Stream()): step(), torch.cuda.synchronize()
+    with torch.cuda.graph(graph := torch.cuda.CUDAGraph()): timeit.timeit(step, number=count)
+    times = [loop(graph.replay, 1) / count for _ in range(60)]
+    return statistics.median(times[20:]), torch.cuda.get_device_name()
+""".splitlines()
+MAIN = """\
+for number, name in itertools.product(range(5), SETTINGS):  # each a fresh process, forked before it touches CUDA
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context('fork')) as fresh:
+        print(name, number, *fresh.submit(measure, name).result(), sep='\\t', flush=True)
+""".splitlines()
