@@ -58,6 +58,12 @@ def report(
             help="Also write each chart of the first contrast to this folder, as PNG and SVG."
         ),
     ] = None,
+    page: Annotated[
+        str | None,
+        typer.Option(
+            help="Write this page instead: field_cases, what became of cases that people reported."
+        ),
+    ] = None,
 ) -> None:
     r"""Write a report of the stored results: one HTML file that needs no network.
 
@@ -69,6 +75,9 @@ def report(
     from cudnn_sweep.analysis.report.payload import payload
 
     asked = results_asked(results, reference=reference)
+    if page is not None:
+        _write_page(page, asked, sweep_id, ReportFormat.JSON if json else format, output)
+        return
     store = open_results(asked)
     contrasts = (
         [Contrast(field=field, baseline=baseline, candidate=candidate)]
@@ -93,11 +102,36 @@ def _deliver(found: "Payload", format: ReportFormat, output: Path | None) -> Non
         ReportFormat.JSON: as_json,
     }
     text = makers[format](found)
-    if output is None and format is not ReportFormat.HTML:
+    answer = found.nothing or found.contrasts[0].headline
+    _put(text, answer, format, output or DEFAULT_OUTPUT, is_named=output is not None)
+
+
+def _write_page(
+    name: str,
+    results: list[str],
+    sweep_id: str | None,
+    format: ReportFormat,
+    output: Path | None,
+) -> None:
+    from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
+    from cudnn_sweep.analysis.report.pages.page import find_page, show
+
+    page = find_page(name)
+    shown = show(page, open_results(results), results, sweep_id)
+    warn_of(shown.torn_files)
+    makers = {
+        ReportFormat.HTML: as_html,
+        ReportFormat.MARKDOWN: as_markdown,
+        ReportFormat.JSON: as_json,
+    }
+    target = output or Path(f"{name}.html")
+    _put(makers[format](shown), shown.headline(), format, target, is_named=output is not None)
+
+
+def _put(text: str, answer: str, format: ReportFormat, target: Path, *, is_named: bool) -> None:
+    if not is_named and format is not ReportFormat.HTML:
         typer.echo(text, nl=False)
         return
-    target = output or DEFAULT_OUTPUT
     with writing(target):
         target.write_text(text)
-    answer = found.nothing or found.contrasts[0].headline
     typer.echo(f"{target}: {answer}")

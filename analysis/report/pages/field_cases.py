@@ -1,0 +1,104 @@
+"""What became of the cases that people reported."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cudnn_sweep.analysis.report.pages.page import Entry, Page
+
+ABOUT = (
+    "Each case is a claim that somebody published about a convolution, beside a measurement of the "
+    "same cell today. A ratio is candidate / baseline; in brackets its 95% interval, or the range "
+    "over processes where a case is about one side. The cause is of today's difference. What a "
+    "report did not say was assumed, and stands there."
+)
+UNITS = {
+    "wall": "wall time, ms",
+    "device": "device time, ms",
+    "memory": "peak memory reserved, MB",
+    "cold": "first call, ms",
+    "cold_ms": "first call, ms",
+    "device_ms": "device time, ms",
+    "roofline": "share of the roofline",
+    "first_over_second": "first call / second call",
+    "failed": "share of processes that fail",
+    "unrepeatable": "share of processes that differ in a second run",
+    "outside_cudnn": "share of processes outside cuDNN",
+    "choices": "different choices of kernels",
+}
+MB = 1e6
+
+
+def entry(row: Mapping[str, Any]) -> Entry:
+    then = ", ".join(
+        f"{what} {row[column]}"
+        for what, column in (("torch", "torch_then"), ("cuDNN", "cudnn_then"), ("on", "gpu_then"))
+        if row[column] and row[column] != "unstated"
+    )
+    facts = {
+        "compared": row["contrast"],
+        "claim holds": _bound(row),
+        "today": _today(row),
+        "cause": row["cause"],
+        "because": row["because"],
+        "routes": _two(row["baseline_routes"], row["candidate_routes"]),
+        "then": then,
+        "assumed": row["assumed"],
+        "measured on": row["gpu"],
+    }
+    has_script = row["workload"] == "conv" and row["regime"] == "fixed"
+    return Entry(
+        name=row["case_id"],
+        address=row["address"],
+        said=row["claim"],
+        group=row["outcome"],
+        facts={name: text for name, text in facts.items() if text},
+        command=f"sweep repro {row['case_id']}" if has_script else None,
+    )
+
+
+def _bound(row: Mapping[str, Any]) -> str | None:
+    if row["measure"] is None:
+        return None
+    what = UNITS[row["measure"]] if row["kind"] == "bound" else f"ratio of {_clock(row)}"
+    if row["holds"] == "within":
+        return f"{what} within {1 / row['bound']:.3g} and {row['bound']:g}"
+    return f"{what} {row['holds']} {row['bound']:g}"
+
+
+def _clock(row: Mapping[str, Any]) -> str:
+    return UNITS[row["measure"]].partition(",")[0]
+
+
+def _today(row: Mapping[str, Any]) -> str | None:
+    if row["value"] is None:
+        return None
+    known = row["value_low"] is not None
+    interval = f" ({row['value_low']:.3g} to {row['value_high']:.3g})" if known else ""
+    if row["candidate_value"] is None:
+        return f"{row['value']:.3g}{interval}"
+    scale = MB if row["measure"] == "memory" else 1
+    sides = f"{row['baseline_value'] / scale:.3g} → {row['candidate_value'] / scale:.3g}"
+    return f"{UNITS[row['measure']]}: {sides}, ratio {row['value']:.3f}{interval}"
+
+
+def _two(baseline: str | None, candidate: str | None) -> str | None:
+    if candidate is None or baseline == candidate:
+        return baseline
+    return f"{baseline} → {candidate}"
+
+
+FIELD_CASES = Page(
+    name="field_cases",
+    title="What became of reported cases",
+    about=ABOUT,
+    question="field_cases",
+    groups=(
+        ("still there", "hurts"),
+        ("reversed", "helps"),
+        ("gone", "equivalent"),
+        ("undecided", "inconclusive"),
+        ("not to be run here", "no-effect"),
+        ("not measured yet", "no-effect"),
+    ),
+    entry=entry,
+)

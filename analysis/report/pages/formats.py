@@ -1,0 +1,97 @@
+"""A page as HTML without a script, as Markdown, or as JSON."""
+
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+
+from cudnn_sweep.analysis.asking.formats import escaped
+from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, css
+from cudnn_sweep.analysis.report.pages.page import Entry, Shown
+
+ANALYSIS = files("cudnn_sweep.analysis")
+
+
+def as_html(shown: Shown) -> str:
+    """One file that needs no network and runs no script."""
+    sections = [_section(shown, group) for group, count in shown.counts().items() if count]
+    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {css(DARK)} }} }}"
+    looks = "\n".join(_file(name) for name in ("report/report.css", "report/pages/page.css"))
+    return Template(_file("report/pages/page.html")).substitute(
+        title=escape(shown.page.title),
+        style=f":root {{ {css(LIGHT)} }}\n{dark}\n{looks}",
+        measured=escape("; ".join(shown.measured)),
+        headline=escape(shown.headline()),
+        about=escape(shown.page.about),
+        tiles="\n".join(_tile(shown, group, count) for group, count in shown.counts().items()),
+        sections="\n".join(sections),
+        location=escape(shown.location),
+    )
+
+
+def _file(name: str) -> str:
+    return ANALYSIS.joinpath(name).read_text(encoding="utf-8")
+
+
+def _anchor(group: str) -> str:
+    return group.replace(" ", "-")
+
+
+def _tile(shown: Shown, group: str, count: int) -> str:
+    if not count:
+        return ""
+    role = dict(shown.page.groups)[group]
+    link = f'<a href="#{_anchor(group)}">{escape(group)}</a>'
+    return f'<li class="tile {role}"><strong>{count}</strong> {link}</li>'
+
+
+def _section(shown: Shown, group: str) -> str:
+    role, entries = dict(shown.page.groups)[group], shown.of(group)
+    cases = "\n".join(_article(entry, role) for entry in entries)
+    return (
+        f'<section id="{_anchor(group)}"><h2>{escape(group.capitalize())} '
+        f'<span class="quiet">({len(entries)})</span></h2>\n{cases}\n</section>'
+    )
+
+
+def _article(entry: Entry, role: str) -> str:
+    name = escape(entry.name)
+    if entry.address:
+        name = f'<a href="{escape(entry.address)}" rel="noreferrer">{name}</a>'
+    facts = "\n".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in entry.facts.items())
+    command = (
+        f"<dt>see it</dt><dd><code>{escape(entry.command)}</code></dd>" if entry.command else ""
+    )
+    return (
+        f'<article class="{role}"><h3>{name} <span>{escape(entry.said)}</span></h3>\n'
+        f"<dl>{facts}{command}</dl></article>"
+    )
+
+
+def as_markdown(shown: Shown) -> str:
+    """Ends in a line break."""
+    parts = [f"# {shown.page.title}", *map(_words, shown.measured), _words(shown.headline())]
+    parts.append(shown.page.about)
+    for group, count in shown.counts().items():
+        if count:
+            parts += [f"## {group.capitalize()}", "\n".join(_lines(shown.of(group)))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _lines(entries: Sequence[Entry]) -> list[str]:
+    lines = []
+    for entry in entries:
+        name = f"[{entry.name}]({_words(entry.address)})" if entry.address else entry.name
+        lines.append(f"- {name}: {_words(entry.said)}")
+        lines += [f"  - {name}: {_words(text)}" for name, text in entry.facts.items()]
+    return lines
+
+
+def _words(text: str) -> str:
+    return escaped(" ".join(text.split()))
+
+
+def as_json(shown: Shown) -> str:
+    told = {"page": shown.page.name, "counts": shown.counts(), "rows": shown.rows}
+    return json.dumps(told, ensure_ascii=False, allow_nan=False, indent=1) + "\n"

@@ -1,0 +1,100 @@
+"""Page: a question's answer as a document of its own, a paragraph a row. Each page is a file of this folder."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.declared import declared
+from cudnn_sweep.analysis.asking.queries import load_query
+from cudnn_sweep.analysis.errors import ReportError
+from cudnn_sweep.analysis.storing.stored import Stored
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A row in words."""
+
+    name: str
+    address: str | None
+    said: str
+    group: str
+    facts: Mapping[str, str]
+    """By what they are called; without those that are not known."""
+    command: str | None = None
+    """What to type to see it oneself."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """What `sweep report --page NAME` shows."""
+
+    name: str
+    title: str
+    about: str
+    question: str
+    """The question of analysis/sql that it asks; only SQL decides."""
+    groups: tuple[tuple[str, str], ...]
+    """Headings in their order, each with the role of its colour in the palette."""
+    entry: Callable[[Mapping[str, Any]], Entry]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown:
+    """A page over one store."""
+
+    page: Page
+    location: str
+    measured: Sequence[str]
+    """GPUs and versions behind the answer."""
+    entries: Sequence[Entry]
+    rows: Sequence[Mapping[str, Any]]
+    torn_files: tuple[str, ...]
+
+    def counts(self) -> dict[str, int]:
+        """Entries by group, in the page's order."""
+        return {group: len(self.of(group)) for group, _ in self.page.groups}
+
+    def of(self, group: str) -> list[Entry]:
+        return [entry for entry in self.entries if entry.group == group]
+
+    def headline(self) -> str:
+        total = f"{len(self.entries)} cases"
+        counted = ", ".join(f"{count} {group}" for group, count in self.counts().items() if count)
+        return f"{total}: {counted}." if counted else "No trial is stored here."
+
+
+def pages() -> dict[str, Page]:
+    """Every page by its name."""
+    from cudnn_sweep.analysis.report import pages as folder
+
+    return {page.name: page for page in declared(folder, Page)}
+
+
+def find_page(name: str) -> Page:
+    found = pages()
+    if name not in found:
+        raise ReportError(f"there is no page {name!r}; the pages: {', '.join(sorted(found))}")
+    return found[name]
+
+
+def show(page: Page, store: Stored, locations: Sequence[str], sweep_id: str | None) -> Shown:
+    """Ask the page's question."""
+    question = load_query(page.question)
+    with open_database(store) as database:
+        values = question.values({"sweep_id": sweep_id})
+        rows = database.query(question.sql, values).to_pylist()
+        torn = database.torn_files
+    measured = {
+        f"{row['gpu']}, torch {row['torch']}, cuDNN {row['cudnn']}, driver {row['driver']}"
+        for row in rows
+        if row["gpu"] is not None
+    }
+    return Shown(
+        page=page,
+        location=", ".join(locations),
+        measured=sorted(measured),
+        entries=[page.entry(row) for row in rows],
+        rows=rows,
+        torn_files=torn,
+    )
