@@ -93,7 +93,9 @@ def test_every_question_takes_them_together(every_mixed_store: Store) -> None:
         for name in query_names():
             asked = load_query(name)
             ours = database.query(asked.sql, asked.values({}))
-            plain = connection.execute(asked.sql, asked.values({}) or None).to_arrow_table()
+            plain: pa.Table = connection.execute(
+                asked.sql, asked.values({}) or None
+            ).to_arrow_table()
             assert ours.schema.equals(plain.schema), name
             assert ours.num_rows == plain.num_rows, name
 
