@@ -944,7 +944,7 @@ from (
             '1.5',
             '7.6',
             'T4 / V100',
-            null,
+            'one fixed length; the report''s inputs vary',
             null,
             'benchmark=false → benchmark=true',
             'device',
