@@ -79,10 +79,12 @@ class Advice:
     loop_kind: str | None
     in_turns: bool
     launch_bound: bool
+    power_capped: bool
     start: str
     asked: bool
     advice: str
     setting: str
+    settled: bool
     why: str
     sure: float | None
     job_steps: int

@@ -1,4 +1,4 @@
--- What came of a cell's trials under two configs: failures, and results that differ.
+-- What came of a cell's trials under two configs: failures, results that differ, time of a block.
 
 create or replace macro outcomes_of(flag, from_value, to_value, of_sweep) as table
 with outcomes as (
@@ -54,10 +54,28 @@ varying as (
         list_sort(list(tensor)) as candidate_varies_in
     from by_tensor
     group by cell_id, env_hash, software_hash, other_settings
+),
+
+by_block as (
+    select
+        cell_id,
+        epoch(max(ended_at) - min(started_at)) as seconds
+    from records
+    where of_sweep is null or sweep_id = of_sweep
+    group by cell_id, sweep_id, block
+),
+
+paces as (
+    select
+        cell_id,
+        avg(seconds) as block_s
+    from by_block
+    group by cell_id
 )
 
 select
     outcomes.*,
+    paces.block_s,
     varying.candidate_varies_in
 from outcomes
 left join varying
@@ -65,4 +83,5 @@ left join varying
         outcomes.cell_id = varying.cell_id
         and outcomes.env_hash = varying.env_hash
         and outcomes.software_hash = varying.software_hash
-        and outcomes.other_settings = varying.other_settings;
+        and outcomes.other_settings = varying.other_settings
+left join paces on outcomes.cell_id = paces.cell_id;

@@ -3,10 +3,10 @@
 -- Two rows a cell and set of other settings: a start with an empty compute cache, one with a warm
 -- one. `of_steps` or `of_hours` say how long the job is, `of_runs` of how many of them the mean is
 -- predicted, `limit_gib` what memory there is (null: the GPU's); a smaller difference than
--- `difference` is none.
+-- `difference` is none; what is decided is settled if its interval is within `width` of the ratio.
 create or replace macro jobs_weighed(
     flag, from_value, to_value, of_steps, of_hours, of_state, of_runs, limit_gib, difference,
-    of_sweep
+    width, of_sweep
 ) as table
 with blocks as materialized (
     select
@@ -22,23 +22,6 @@ places as (
         any_value(list_transform(listed_shapes, lambda each: each.count::double)) as counts,
         max(gpu_memory_bytes) as gpu_memory_bytes
     from records
-    group by cell_id
-),
-
-by_block as (
-    select
-        cell_id,
-        epoch(max(ended_at) - min(started_at)) as seconds
-    from records
-    where of_sweep is null or sweep_id = of_sweep
-    group by cell_id, sweep_id, block
-),
-
-paces as (
-    select
-        cell_id,
-        avg(seconds) as block_s
-    from by_block
     group by cell_id
 ),
 
@@ -87,6 +70,11 @@ sides as (
             > 0.5 * sum(launch_bound_known) filter (where counted),
             false
         ) as launch_bound,
+        coalesce(
+            count(*) filter (where counted and list_contains(warnings, 'power_capped'))
+            > 0.5 * count(*) filter (where counted),
+            false
+        ) as power_capped,
         count(*) filter (where counted and same_bits) as blocks_with_same_bits,
         any_value(counts) as counts,
         bool_or(is_open) as is_open
@@ -142,12 +130,15 @@ apart as (
     group by cell, compute_cache
 ),
 
+-- Few starts tell their scatter badly: three degrees of freedom of what starts scatter by elsewhere
+-- are added, 11% (551 of them in docs/results/h200-2026-11-22/turns, as much for long starts as for
+-- short ones).
 scattered as (
     select
         cell,
-        sum(starts) - count(*) as df,
-        sum(b_squares) / nullif(df, 0) as b_scatter,
-        sum(c_squares) / nullif(df, 0) as c_scatter
+        sum(starts) - count(*) + 3 as df,
+        (sum(b_squares) + 3 * 0.11 ** 2) / df as b_scatter,
+        (sum(c_squares) + 3 * 0.11 ** 2) / df as c_scatter
     from apart
     group by cell
 ),
@@ -251,7 +242,12 @@ parts as (
             wholes.launch_bound,
             wholes.c_share * abs(ln(wholes.candidate_ms / wholes.baseline_ms)) / sqrt(12),
             0
-        ) as waited
+        ) as waited,
+        if(
+            wholes.power_capped,
+            wholes.c_share * abs(ln(wholes.candidate_ms / wholes.baseline_ms)) / 2 / sqrt(3),
+            0
+        ) as slowed
     from wholes
     inner join scattered on wholes.cell = scattered.cell
     inner join seen on wholes.whole = seen.cell and seen.clock = 'whole'
@@ -261,7 +257,7 @@ parts as (
 summed as (
     select
         *,
-        searched ** 2 + waited ** 2 as uniform,
+        searched ** 2 + waited ** 2 + slowed ** 2 as uniform,
         greatest(steps_low, steps_high) ** 2 as steps_2,
         sqrt(steps_low ** 2 + start_of_mean ** 2 + uniform) as se_low,
         sqrt(steps_high ** 2 + start_of_mean ** 2 + uniform) as se_high,
@@ -373,7 +369,6 @@ judged_rows as (
     select
         weighed.*,
         outcomes.* exclude (cell_id, env_hash, software_hash, other_settings), -- noqa: RF02
-        paces.block_s,
         replace(replace(to_value, 'true', 'on'), 'false', 'off') as to_candidate, -- noqa: RF02
         replace(replace(from_value, 'true', 'on'), 'false', 'off') as to_baseline, -- noqa: RF02
         coalesce(weighed.candidate_first_bytes > weighed.limit_bytes, false) as over_limit,
@@ -400,7 +395,6 @@ judged_rows as (
             and weighed.env_hash = outcomes.env_hash
             and weighed.software_hash = outcomes.software_hash
             and weighed.other_settings = outcomes.other_settings
-    left join paces on weighed.cell_id = paces.cell_id
 ),
 
 advised as (
@@ -475,6 +469,12 @@ levels as (
 
 select
     * exclude (direction, least_gain_ms, most_gain_ms), -- noqa: AM04
+    case
+        when advice in ('on', 'off', 'no difference', to_candidate, to_baseline)
+            and no_effect_reason is null
+            then (ratio_high - ratio_low) / 2 <= width * exp(log)
+        else advice <> 'undecided'
+    end as settled,
     if(direction is null, null, first_calls + extra_start_ms / gain_ms) as break_even_steps,
     first_calls + greatest(direction * extra_start_ms - extra_margin_ms, 0) / most_gain_ms
         as break_even_low,

@@ -8,6 +8,7 @@
 -- $runs BIGINT = 1: the interval holds the ratio of the mean times of so many runs of each setting
 -- $memory_limit_gib DOUBLE = NULL: what needs more does not fit; null: the GPU's memory
 -- $difference DOUBLE = 0.02: a smaller relative difference of the whole time is none
+-- $width DOUBLE = 0.1: decided advice is settled if the interval is no wider than +- this
 -- $sweep_id TEXT = NULL: one sweep; all where null
 -- terminal: cell, start, advice, why, saved_s[saved_s_low saved_s_high],
 --     ratio[ratio_low ratio_high], break_even_steps
@@ -35,6 +36,10 @@
 -- an empty and a warm cache. Where the loop waits for the CPU the ratio may lie anywhere between
 -- the measured one and 1, as her CPUs may be slower than one that does nothing else; the interval
 -- has that as a uniform part.
+-- At the GPU's power limit both configs share a clock in turns, and alone each has its own: the
+-- effect on a step may be half as large, or half as large again, which is uniform too. Scatter of
+-- starts is moderated by what starts scatter by elsewhere: 11%, as if by three more degrees of
+-- freedom.
 --
 -- Advice, by the interval of the mean ratio; a sweep with several looks spends a share of the
 -- error:
@@ -48,8 +53,10 @@
 -- asked: whether that is $state's
 -- advice: what to do, as above
 -- setting: the value to use; the baseline's where it makes no difference or is not decided
+-- settled: whether the advice is decided and its interval narrow, so that measuring may stop
 -- why: in a short phrase
 -- error_share: share of the error that this look may spend; 1 where blocks are a fixed number
+-- power_capped: most of its blocks met the GPU's power limit
 -- launch_bound: most of its loops waited for the CPU
 -- sure: probability that the faster setting is the faster one in the long run, by Student's t
 -- job_steps: steps of the job
@@ -102,7 +109,7 @@ with found as (
         if(asked, 0, 1) as place -- noqa: RF04
     from jobs_weighed(
         $field, $baseline, $candidate, $steps, $hours, $state, $runs, $memory_limit_gib,
-        $difference, $sweep_id
+        $difference, $width, $sweep_id
     )
 )
 
@@ -121,10 +128,12 @@ select -- noqa: ST06
     found.loop_kind,
     found.in_turns,
     found.launch_bound,
+    found.power_capped,
     found.start,
     found.asked,
     found.advice,
     found.setting,
+    found.settled,
     found.why,
     found.sure,
     found.job_steps,

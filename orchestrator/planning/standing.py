@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cudnn_sweep.analysis.answering.advice import UNDECIDED, advices
+from cudnn_sweep.analysis.answering.advice import advices
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.answering.verdicts import ContrastState, contrast_states
 from cudnn_sweep.analysis.storing.store import Store
@@ -98,7 +98,7 @@ def _advised(store: Store, sweep_id: str, job: Job) -> dict[str, Standing]:
             cell_id=row.cell_id,
             contrast=row.contrast,
             other_settings=row.other_settings,
-            state=undecided if row.advice == UNDECIDED else row.advice,
+            state=row.advice if row.settled else undecided,
             recorded_blocks=row.recorded_blocks,
             at_most=row.at_most,
             blocks_needed=row.blocks_needed,

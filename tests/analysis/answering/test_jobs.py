@@ -79,7 +79,7 @@ def test_the_whole_time_is_the_start_and_the_steps_after_the_first(
         (500, "container", "off", "off"),  # 2 s more at the start, 2 ms less a step
         (5000, "container", "on", "on"),
         (500, "warm", "on", "on"),  # 0.2 s more
-        (1002, "container", "no difference", "off"),
+        (1002, "container", "undecided", "off"),  # two starts in each state tell too little
         (20, "warm", "off", "off"),
     ],
 )
