@@ -3,6 +3,7 @@
 The arithmetic is in sql/advice.sql, and so are the columns' meanings.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ from records
 where
     list_contains(string_split($suites, ','), suite)
     and workload = $workload
+    and precision = $precision
+    and layout = $layout
     and ($input_shape is null or array_to_string(input_shape, 'x') = $input_shape)
 group by sweep_id
 order by max(started_at) desc
@@ -162,10 +165,38 @@ def kernel_changes(store: Store, sweep_id: str) -> list[KernelChange]:
 
 
 def newest_sweep(
-    store: Store, suites: Sequence[str], workload: str, input_shape: str | None
+    store: Store,
+    suites: Sequence[str],
+    workload: str,
+    input_shape: str | None,
+    precision: str,
+    layout: str,
 ) -> str | None:
-    """The newest sweep of these suites that measured the workload, at this base input where one is given."""
+    """The newest sweep of these suites that measured the workload so, at this base input where one is given."""
     with open_database(store) as database:
-        values: dict[str, Value] = {"workload": workload, "input_shape": input_shape}
+        values: dict[str, Value] = {
+            "workload": workload,
+            "input_shape": input_shape,
+            "precision": precision,
+            "layout": layout,
+        }
         rows = database.query(NEWEST, {**values, "suites": ",".join(suites)}).to_pylist()
     return rows[0]["sweep_id"] if rows else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alternative:
+    """What another layout or precision does to the time per step, both as `contrast` has them."""
+
+    contrast: str
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    wall_verdict: str
+
+
+def alternatives(store: Store, sweep_id: str, precision: str) -> list[Alternative]:
+    """Of a sweep of one step in several layouts and precisions; what is measured, and no more."""
+    layouts = answer(Alternative, store, sweep_id, "layout_effect", {})
+    precisions = answer(Alternative, store, sweep_id, "precision_cost", {"baseline": precision})
+    return sorted([*layouts, *precisions], key=lambda each: each.ratio or math.inf)

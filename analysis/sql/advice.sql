@@ -34,7 +34,7 @@
 -- processes of one config may choose different kernels, as in helps_or_hurts) and how much one
 -- process differs from another, unpaired. Relative scatter of starts is taken to be the same with
 -- an empty and a warm cache. Where the loop waits for the CPU the ratio may lie anywhere between
--- the measured one and 1, as her CPUs may be slower than one that does nothing else; the interval
+-- the measured one and 1, as a job's CPUs may be slower than one with no other work; the interval
 -- has that as a uniform part.
 -- At the GPU's power limit both configs share a clock in turns, and alone each has its own: the
 -- effect on a step may be half as large, or half as large again, which is uniform too. Scatter of

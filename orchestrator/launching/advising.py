@@ -11,8 +11,8 @@ from cudnn_sweep.analysis.answering.advice import (
     DOES_NOT_FIT,
     FAILS,
     UNDECIDED,
-    Advice,
     advices,
+    alternatives,
     kernel_changes,
     newest_sweep,
 )
@@ -24,13 +24,19 @@ from cudnn_sweep.orchestrator.running.place import Place
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines, advice_markdown
 from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import UntilDecided, WithoutGpu
+from cudnn_sweep.workloads.problem import parse_sizes
+from cudnn_sweep.workloads.survey import Survey
 
-SUITE = "advise"
+SUITE, ELSE_SUITE = "advise", "advise_else"
 UNDECIDED_CODE = 5  # 1 to 4 are those of a launch and a night
 AT_MOST = 20  # blocks
 START_AND_END_S = 10.0  # Ray's start and end, and of the block that runs when time is up
+DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
+ELSE_S = 60.0  # what is left of the minutes, for other layouts and precisions to be measured too
+ELSE_REPLICATES = 3
 LEAST_S = 15.0  # two blocks of a small network
 NO_GPU = "No GPU here. cuDNN's flags have no effect on a CPU: leave them as they are. Only the step's time is measured."
 FORMATS = ("text", "json", "markdown")
@@ -96,7 +102,55 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
         budget_minutes=max(left_s, LEAST_S) / 60,
         job=options.job,
     )
-    return _tell(options, ran.store, ran.choice.sweep_id, out)
+    left_s = options.minutes * 60 - (monotonic() - began) - START_AND_END_S
+    told = _answered(options, ran.store, ran.choice.sweep_id, None)
+    if machine.environment.device == "cuda" and left_s >= ELSE_S and told.times_ms:
+        other = _measure_else(options, told.setting, machine, place, console, left_s)
+        told = _answered(options, ran.store, ran.choice.sweep_id, other)
+    return _tell(options, told, out)
+
+
+def _measure_else(
+    options: AdviseOptions,
+    setting: str,
+    machine: Survey,
+    place: Place,
+    console: Console,
+    left_s: float,
+) -> str:
+    """The step in another layout and in mixed precision, under the setting that is advised; their sweep."""
+    step = options.step
+    measure = MeasureSpec(
+        reference_replicates=0, logged_replicates=0, calibrate=False, device_budget_s=0
+    )
+    suite = suite_of(step, ELSE_REPLICATES, measure)
+    (usual,) = suite.cells
+    others = [{"layout": "channels_last"}, {"precision": "amp_bf16"}]
+    if step.precision == "fp32":
+        others.append({"precision": "tf32"})
+    changed = [
+        usual.model_copy(update=change)
+        for change in others
+        if any(getattr(usual, name) != value for name, value in change.items())
+    ]
+    is_flat = bool(step.input) and len(parse_sizes(step.input[0])) < 4
+    kept = [each for each in changed if not (is_flat and each.layout == "channels_last")]
+    configs = [CudnnConfig(benchmark=setting == "on")]
+    suite = suite.model_copy(update={"cells": [usual, *kept], "configs": configs})
+    say(
+        console,
+        "In the time that is left, another layout and mixed precision are measured.",
+    )
+    ran = measure_step(
+        step,
+        suite,
+        machine,
+        place,
+        console,
+        suite_name=ELSE_SUITE,
+        budget_minutes=left_s / 60,
+    )
+    return ran.choice.sweep_id
 
 
 def _announce(options: AdviseOptions, gpu: str, console: Console) -> None:
@@ -111,21 +165,24 @@ def _from_store(options: AdviseOptions, out: Console) -> int:
     step = options.step
     store = open_store(step.results)
     shape = step.input[0] if step.input else None
-    sweep_id = newest_sweep(store, (SUITE, "try"), step.workload, shape)
+    sweep_id = newest_sweep(
+        store, (SUITE, "try"), step.workload, shape, step.precision, step.layout
+    )
     if sweep_id is None:
         at = f" at {shape}" if shape else ""
         raise SpecError(
             f"--from-store: found no sweep of {step.workload}{at} in {step.results} that `sweep advise` or "
             "`sweep try` measured; without --from-store it is measured now"
         )
-    return _tell(options, store, sweep_id, out)
+    other = newest_sweep(store, (ELSE_SUITE,), step.workload, shape, step.precision, step.layout)
+    return _tell(options, _answered(options, store, sweep_id, other), out)
 
 
-def _tell(options: AdviseOptions, store: Store, sweep_id: str, out: Console) -> int:
-    rows = [*advices(store, sweep_id, **options.job.values())]
-    answered = _answered(options, store, sweep_id, rows)
+def _tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
     if options.format == "json":
-        out.print(json.dumps(as_json(answered), indent=2), soft_wrap=True, highlight=False)
+        out.print(
+            json.dumps(_rounded(as_json(answered)), indent=2), soft_wrap=True, highlight=False
+        )
     elif options.format == "markdown":
         say(out, advice_markdown(answered))
     else:
@@ -133,7 +190,11 @@ def _tell(options: AdviseOptions, store: Store, sweep_id: str, out: Console) -> 
     return code_of(answered)
 
 
-def _answered(options: AdviseOptions, store: Store, sweep_id: str, rows: list[Advice]) -> Answered:
+def _answered(
+    options: AdviseOptions, store: Store, sweep_id: str, else_sweep_id: str | None
+) -> Answered:
+    """`else_sweep_id`: the sweep of other layouts and precisions, where one was measured."""
+    rows = advices(store, sweep_id, **options.job.values())
     asked = [row for row in rows if row.asked]
     other = [row for row in rows if not row.asked]
     most = max(asked, key=lambda row: row.blocks, default=None)
@@ -143,6 +204,9 @@ def _answered(options: AdviseOptions, store: Store, sweep_id: str, rows: list[Ad
         sweep_id=sweep_id,
         advice=most,
         other=beside,
+        alternatives=(
+            alternatives(store, else_sweep_id, options.step.precision) if else_sweep_id else []
+        ),
         kernels=kernel_changes(store, sweep_id) if most else [],
         times_ms=[row["steady_wall_ms"] for row in timed if row["steady_wall_ms"] is not None],
         messages=[row["message"] for row in timed if row["message"]],
@@ -164,11 +228,20 @@ def as_json(answered: Answered) -> dict[str, object]:
         "lines": answered.lines,
         "asked": None if advice is None else asdict(advice),
         "other_start": None if other is None else asdict(other),
+        "alternatives": [asdict(each) for each in answered.alternatives],
         "kernels": [asdict(each) for each in answered.kernels],
         "step_times_ms": answered.times_ms,
         "messages": sorted(set(answered.messages)),
         "again": answered.again,
     }
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def code_of(answered: Answered) -> int:

@@ -163,7 +163,8 @@ def _regime(options: StepOptions, sizes: Sequence[Shape]) -> object:
         try:
             return ListedChoice(listed=ListedSpec(file=options.shapes))
         except ValidationError as error:
-            raise SpecError(f"--shapes: {error.errors()[0]['msg']}") from None
+            told = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise SpecError(f"--shapes: {told}") from None
     if len(sizes) > 1:
         return _listed(sizes)
     if options.regime is None:

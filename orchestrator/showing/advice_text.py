@@ -13,6 +13,7 @@ from cudnn_sweep.analysis.answering.advice import (
     NO_DIFFERENCE,
     UNDECIDED,
     Advice,
+    Alternative,
     KernelChange,
 )
 from cudnn_sweep.analysis.asking.formats import escaped, two_digits
@@ -44,6 +45,8 @@ class Answered:
     """For the start that was asked for; None without a GPU, where nothing is compared."""
     other: Advice | None
     """For the other one."""
+    alternatives: Sequence[Alternative]
+    """Other layouts and precisions, as measured."""
     kernels: Sequence[KernelChange]
     times_ms: Sequence[float]
     """Of a step, each process."""
@@ -157,6 +160,7 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
     yield from _memory(advice)
     yield from _results(advice)
     yield from _why(answered.kernels)
+    yield from _else(answered.alternatives)
 
 
 def _whole(row: Advice) -> str:
@@ -275,6 +279,18 @@ def _why(kernels: Sequence[KernelChange]) -> Iterator[tuple[str, str]]:
         )
     if len(kernels) > KERNELS_SHOWN:
         yield "", f"and {len(kernels) - KERNELS_SHOWN} more that are not the same"
+
+
+def _else(alternatives: Sequence[Alternative]) -> Iterator[tuple[str, str]]:
+    for place, each in enumerate(each for each in alternatives if each.ratio is not None):
+        assert each.ratio is not None
+        yield (
+            "Also" if place == 0 else "",
+            (
+                f"{each.contrast}: a step takes {each.ratio:.3f} of the time"
+                f"{_interval(each.ratio_low, each.ratio_high)}"
+            ),
+        )
 
 
 def _next_lines(answered: Answered) -> Iterator[str]:

@@ -122,6 +122,7 @@ def test_the_json_keeps_its_keys(tmp_path: Path) -> None:
         "lines",
         "asked",
         "other_start",
+        "alternatives",
         "kernels",
         "step_times_ms",
         "messages",
@@ -142,6 +143,20 @@ def test_markdown_has_the_decision_and_the_line_to_paste(tmp_path: Path) -> None
         "**Turn benchmark on.**\n\n```python\ntorch.backends.cudnn.benchmark = True"
     )
     assert "| Because |" in text
+
+
+def test_what_is_left_of_the_minutes_measures_another_layout_and_precision(tmp_path: Path) -> None:
+    mixed = FakeEffect(where={"precision": "amp_bf16"}, time=0.5)
+    options = _options(tmp_path, format="json", minutes=3.0)
+    machine = _machine(_faster(0.3), mixed)
+    code, text = _said(options, machine)
+    told = json.loads(text)["alternatives"]
+    assert {each["contrast"] for each in told} == {
+        "layout: contiguous → channels_last",
+        "precision: tf32 → amp_bf16",
+    }
+    again = _options(tmp_path, format="json", from_store=True)
+    assert _said(again, machine) == (code, text)
 
 
 def test_nothing_stored_says_what_to_do(tmp_path: Path) -> None:
