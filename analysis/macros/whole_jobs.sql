@@ -1,5 +1,9 @@
 -- What a job takes under each config, in starts and steps: see sql/advice.sql.
 
+-- Half the width of an interval: of what was measured, and of parts of a known variance.
+create or replace macro half_width(measured_half, quantile, known_variance) as
+    sqrt(measured_half ** 2 + quantile ** 2 * known_variance);
+
 -- Two rows a cell and set of other settings: a start with an empty compute cache, one with a warm
 -- one. `of_steps` or `of_hours` say how long the job is, `of_runs` of how many of them the mean is
 -- predicted, `limit_gib` what memory there is (null: the GPU's); a smaller difference than
@@ -253,26 +257,25 @@ parts as (
     inner join seen on wholes.whole = seen.cell and seen.clock = 'whole'
 ),
 
--- variances add up; degrees of freedom are Welch's, in whole ones
+-- variances add up; degrees of freedom are Welch's, of what was measured, in whole ones. The uniform
+-- parts stand apart, since known variance among them would narrow the interval of few blocks
 summed as (
     select
         *,
         searched ** 2 + waited ** 2 + slowed ** 2 as uniform,
         greatest(steps_low, steps_high) ** 2 as steps_2,
-        sqrt(steps_low ** 2 + start_of_mean ** 2 + uniform) as se_low,
-        sqrt(steps_high ** 2 + start_of_mean ** 2 + uniform) as se_high,
+        sqrt(steps_low ** 2 + start_of_mean ** 2) as measured_low,
+        sqrt(steps_high ** 2 + start_of_mean ** 2) as measured_high,
         coalesce(
-            (steps_2 + start_of_mean ** 2 + uniform) ** 2
+            (steps_2 + start_of_mean ** 2) ** 2
             / nullif(
                 steps_2 ** 2 / nullif(step_df, 0) + start_of_mean ** 4 / nullif(start_df, 0), 0
             ),
             least(step_df, start_df)
         ) as mean_df,
         (steps_of_run ** 2 + start_of_run ** 2) / of_runs as run_variance,
-        sqrt(se_low ** 2 + run_variance) as run_se_low,
-        sqrt(se_high ** 2 + run_variance) as run_se_high,
         coalesce(
-            (steps_2 + start_of_mean ** 2 + uniform + run_variance) ** 2
+            (steps_2 + start_of_mean ** 2 + run_variance) ** 2
             / nullif(
                 steps_2 ** 2 / nullif(step_df, 0)
                 + (steps_of_run ** 2 / of_runs) ** 2 / nullif(step_df, 0)
@@ -288,13 +291,16 @@ summed as (
 spreads as (
     select
         whole,
-        se_low,
-        se_high,
-        run_se_low,
-        run_se_high,
+        uniform,
+        measured_low,
+        measured_high,
+        sqrt(measured_low ** 2 + uniform) as se_low,
+        sqrt(measured_high ** 2 + uniform) as se_high,
+        sqrt(measured_low ** 2 + run_variance) as run_low,
+        sqrt(measured_high ** 2 + run_variance) as run_high,
         -- what rounding leaves just below a whole one is that one
-        least(floor(1e-9 + mean_df), 1000)::bigint as df,
-        least(floor(1e-9 + run_df), 1000)::bigint as run_df
+        least(greatest(floor(1e-9 + mean_df), 1), 1000)::bigint as df,
+        least(greatest(floor(1e-9 + run_df), 1), 1000)::bigint as run_df
     from summed
     where step_df > 0 and start_df > 0
 ),
@@ -306,18 +312,30 @@ weighed as (
         spreads.se_low,
         spreads.se_high,
         ln(wholes.whole_candidate_ms / wholes.whole_baseline_ms) as log, -- noqa: RF04
-        exp(log - t_95(spreads.run_df) * spreads.run_se_low) as ratio_low,
-        exp(log + t_95(spreads.run_df) * spreads.run_se_high) as ratio_high,
-        exp(log - t_95(spreads.df) * spreads.se_low) as mean_ratio_low,
-        exp(log + t_95(spreads.df) * spreads.se_high) as mean_ratio_high,
-        log - t_half(spreads.df, wholes.error_share) * spreads.se_low as own_low,
-        log + t_half(spreads.df, wholes.error_share) * spreads.se_high as own_high,
+        t_half(spreads.df, wholes.error_share) as own,
+        t_half(1000, wholes.error_share) as own_uniform,
+        exp(log - half_width(t_95(spreads.run_df) * spreads.run_low, t_95(1000), spreads.uniform))
+            as ratio_low,
+        exp(log + half_width(t_95(spreads.run_df) * spreads.run_high, t_95(1000), spreads.uniform))
+            as ratio_high,
+        exp(log - half_width(t_95(spreads.df) * spreads.measured_low, t_95(1000), spreads.uniform))
+            as mean_ratio_low,
+        exp(log + half_width(t_95(spreads.df) * spreads.measured_high, t_95(1000), spreads.uniform))
+            as mean_ratio_high,
+        log - half_width(own * spreads.measured_low, own_uniform, spreads.uniform) as own_low,
+        log + half_width(own * spreads.measured_high, own_uniform, spreads.uniform) as own_high,
         -- 90%, and of it this look's share
         if(
             wholes.error_share = 1, t_90(spreads.df),
             t_exceeded(0.05 * wholes.error_share, spreads.df)
         ) as half,
-        greatest(-log + half * spreads.se_low, log + half * spreads.se_high) as farthest,
+        if(
+            wholes.error_share = 1, t_90(1000), t_exceeded(0.05 * wholes.error_share, 1000)
+        ) as half_uniform,
+        greatest(
+            -log + half_width(half * spreads.measured_low, half_uniform, spreads.uniform),
+            log + half_width(half * spreads.measured_high, half_uniform, spreads.uniform)
+        ) as farthest,
         ln(1 + difference) as least, -- noqa: RF04
         case
             when log < 0 and spreads.se_high = 0 then 1
