@@ -37,6 +37,7 @@ def test_every_command_of_the_first_screen_and_every_next_line_works(
     first_screen = FIRST_SCREEN.findall((ROOT / "README.md").read_text().partition("\n## ")[0])
     assert [command.split()[1] for command in first_screen] == [
         "try",
+        "advise",
         "trace",
         "launch",
         "report",
@@ -61,12 +62,13 @@ def test_every_command_of_the_first_screen_and_every_next_line_works(
         if command == first_screen[0]:
             assert monotonic() - began < LONGEST_TRY_S
         todo += [each for each in NEXT.findall(ran.stdout) if each not in [*told, *todo]]
-    tried, traced, launched, reported, asked = map(told.__getitem__, first_screen)
+    tried, advised, traced, launched, reported, asked = map(told.__getitem__, first_screen)
     assert re.search(
         r"A training step of my_nets.py:Segmenter at 8x3x128x128 takes [\d.]+ ms", tried
     )
     assert f"On a machine with a GPU: {first_screen[0]}\n" in tried
-    assert f"next: {first_screen[2]}\n" in traced
+    assert "There is no GPU here: benchmark makes no difference" in advised
+    assert f"next: {first_screen[3]}\n" in traced
     assert "No cluster.yaml here: the sweep runs on this machine" in launched
     assert len(told) > len(first_screen), "the launch names further commands"
     assert "Segmenter" in reported and "conv3_3x3_32" in asked

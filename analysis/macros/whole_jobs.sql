@@ -257,8 +257,8 @@ parts as (
     inner join seen on wholes.whole = seen.cell and seen.clock = 'whole'
 ),
 
--- variances add up; degrees of freedom are Welch's, of what was measured, in whole ones. The uniform
--- parts stand apart, since known variance among them would narrow the interval of few blocks
+-- variances add up; degrees of freedom are Welch's, of what was measured, in whole ones. Uniform
+-- parts stand apart: a known variance among them would narrow the interval of few blocks
 summed as (
     select
         *,
