@@ -222,8 +222,8 @@ def page() -> str:
             "## Measure them on your GPU",
             "",
             "    pip install '.[vision]'                      # torchvision has six of the networks",
-            "    sweep launch docs/networks.yaml --sweep-id networks --dry-run",
-            "    sweep launch docs/networks.yaml --sweep-id networks",
+            "    sweep launch docs/networks.yaml --dry-run    # what it measures, and how long that takes",
+            "    sweep launch docs/networks.yaml",
             "",
             wrapped(
                 "A launch ends after nine minutes. Launch it again, with the same words, until it ends with exit code 0. "

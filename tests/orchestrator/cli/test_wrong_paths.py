@@ -15,7 +15,13 @@ from cudnn_sweep.orchestrator.cli.failing import USAGE
 
 TEXTS = ("results", "suite", "question", "model")  # parameters that take a path, among others
 ARGUMENTS = {"compare": ("2.9.0", "2.10.0"), "query": ("sweeps",), "trace": ("torch.nn:Conv2d",)}
-ARGUMENTS |= {"advise": ("noop", "--from-store"), "repro": ("0123",), "try": ("noop",)}
+ARGUMENTS |= {
+    "advise": ("noop", "--from-store"),
+    "audit": ("one.py",),
+    "repro": ("0123",),
+    "try": ("noop",),
+}
+NO_PATHS = {("audit", "model")}  # the name of a class
 OPTIONS = {
     # What a command is given besides, so that the path is all that is wrong and the answer is quick.
     "doctor": "--quick --telemetry off",
@@ -54,6 +60,8 @@ def _commands(
 def _path_parameters() -> Iterator[PathParameter]:
     for command, function in _commands(app):
         for name, hint in get_type_hints(function, include_extras=True).items():
+            if (*command, name) in NO_PATHS:
+                continue
             if name in TEXTS or Path in _types(hint):
                 is_argument = any(isinstance(each, ArgumentInfo) for each in get_args(hint))
                 yield PathParameter(" ".join(command), name, is_argument)
@@ -119,7 +127,7 @@ def _fails_in_words(parameter: PathParameter, path: str) -> None:
     given = (
         (path,)
         if parameter.is_argument
-        else (*ARGUMENTS.get(command, ()), f"--{parameter.name}", path)
+        else (f"--{parameter.name}", path, *ARGUMENTS.get(command, ()))
     )
     done = CliRunner().invoke(app, [*others, *given])
     assert isinstance(done.exception, SystemExit) or done.exception is None, done.exception
