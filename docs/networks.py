@@ -88,7 +88,7 @@ def facts() -> tuple[Any, ...]:
 def where() -> str:
     _, torch, driver, gpu, cudnn, _ = facts()
     version = f"{cudnn // 10_000}.{cudnn % 10_000 // 100}.{cudnn % 100}"
-    return f"{gpu} (driver {driver}), torch {torch}, cuDNN {version}"
+    return f"{gpu} GPUs (driver {driver}), torch {torch}, cuDNN {version}"
 
 
 def fixed() -> list[Verdict]:
@@ -168,7 +168,7 @@ def answer() -> str:
             ),
             "",
             wrapped(
-                f"Whole steps on one {where()}. bf16 is autocast with channels_last, but for the two audio networks, "
+                f"Whole steps on {where()}. bf16 is autocast with channels_last, but for the two audio networks, "
                 "which have no channels_last."
             ),
             "",

@@ -41,6 +41,9 @@ MANY_ROWS = (
     3000  # copied before the second: each question saves a third of the second that it takes
 )
 INTERRUPT_S = 5.0  # in which a question ends that is asked to
+INTERRUPTED = (
+    "Query interrupted"  # DuckDB's RuntimeError for a Ctrl-C in the thread that it works in
+)
 # Questions with macros take long to plan and have few rows. DuckDB 2 plans what `sql` is given twice;
 # of what `execute` is given it copies the rows, and warns.
 warnings.filterwarnings(
@@ -81,6 +84,10 @@ class Database:
                 macros = macros_in(sql)
                 self._make_macros(macros)
                 return self._answer(sql, dict(values) if values else None, plans_long=bool(macros))
+            except RuntimeError as error:
+                if str(error) != INTERRUPTED:
+                    raise
+                raise KeyboardInterrupt from None
             except (duckdb.Error, pa.ArrowException) as error:
                 failure = error
             if not self._store.has_lost(self._snapshot) and not self._finds_damage(failure):

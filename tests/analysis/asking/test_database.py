@@ -1,12 +1,15 @@
 import os
+import signal
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from scipy import stats
 
+from cudnn_sweep.analysis.asking import database as asking
 from cudnn_sweep.analysis.asking.database import LOCKED, Database, open_database
 from cudnn_sweep.analysis.asking.prelude import prelude_sql
 from cudnn_sweep.analysis.errors import QueryError
@@ -208,3 +211,20 @@ def _is_refused(database: Database, store: Store, sql: str, message: str) -> Non
 
 def _contents(root: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_ctrl_c_while_the_records_are_shown_is_a_ctrl_c(
+    kept_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is asked in the caller's thread, where DuckDB makes an error of its own of it."""
+    endless = "select count(*) as n from range(1000000000000)"
+    monkeypatch.setattr(asking, "REPEATED_KEYS", endless)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    presses = Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    presses.start()
+    try:
+        with open_database(kept_store) as database, pytest.raises(KeyboardInterrupt):
+            database.query("select count(*) from records")
+    finally:
+        presses.cancel()
+        signal.signal(signal.SIGINT, before)
