@@ -9,7 +9,9 @@ from torch import nn
 
 from cudnn_sweep.workloads.nets.darknet import Darknet53
 from cudnn_sweep.workloads.nets.dcgan import Generator
+from cudnn_sweep.workloads.nets.diffusion import DiffusionUNet
 from cudnn_sweep.workloads.nets.unet import UNet
+from cudnn_sweep.workloads.nets.video_vae import VideoDecoder
 from cudnn_sweep.workloads.nets.wavenet import WaveNet
 from cudnn_sweep.workloads.problem import Shape
 from tests.workloads.made_up_models import build, computed, examined, losses, setting
@@ -55,6 +57,14 @@ NETS = "cudnn_sweep.workloads.nets"
             [(2, 8, 50)],
         ),
         ("dcgan:Generator", {"width": 4}, (2, 100, 1, 1), [(2, 3, 64, 64)]),
+        (
+            "video_vae:VideoDecoder",
+            {"latents": 2, "width": 4, "depth": 1},
+            (1, 2, 2, 2, 2),
+            [(1, 3, 8, 16, 16)],
+        ),
+        ("patch_embedding:PatchEmbedding", {"width": 8}, (3, 3, 2, 14, 14), [(3, 8)]),
+        ("speech:SpeechFeatures", {"width": 8}, (2, 1, 1000), [(2, 8, 2)]),
     ],
 )
 def test_our_networks_train_and_infer(
@@ -76,6 +86,29 @@ def test_our_networks_are_as_large_as_those_published(
 ) -> None:
     with torch.device("meta"):
         assert sum(weight.numel() for weight in make().parameters()) == weights
+
+
+def test_a_diffusion_model_s_u_net_is_as_large_as_in_its_paper_and_keeps_the_shape() -> None:
+    with torch.device("meta"):
+        weights = sum(weight.numel() for weight in DiffusionUNet().parameters())
+    assert round(weights / 1e6, 1) == 35.7  # Ho et al. 2020, appendix B
+    images, times = torch.randn(2, 3, 16, 16), torch.tensor([0, 999])
+    net = DiffusionUNet(width=8).eval()
+    assert net(images, times).shape == images.shape
+    assert not net(images, times).equal(net(images, times.flip(0))), "it knows the time"
+
+
+@torch.no_grad()
+def test_a_video_s_decoder_sees_no_later_frame() -> None:
+    net = VideoDecoder(latents=2, width=4, depth=1).double().eval()
+    norms = [each for each in net.modules() if isinstance(each, nn.GroupNorm)]
+    for norm in norms:  # a group norm looks at all frames; what is tested are the convolutions
+        norm.register_forward_hook(lambda _module, inputs, _output: inputs[0])
+    latents = torch.randn(1, 2, 3, 2, 2, dtype=torch.float64)
+    changed = latents.clone()
+    changed[:, :, 2] += 1
+    differs = (net(latents) != net(changed)).any(dim=(1, 3, 4))[0]
+    assert differs.nonzero().flatten().tolist() == list(range(8, 12)), "four frames a latent"
 
 
 @torch.no_grad()
