@@ -15,11 +15,16 @@ from ruamel.yaml import YAML
 
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, break_evens, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.report.figures.figure import Drawing
 from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, Palette
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.showing.verdict_table import payback_text, ratio_text
+from cudnn_sweep.orchestrator.showing.verdict_table import (
+    SHORT_VERDICTS,
+    payback_text,
+    ratio_text,
+)
 from cudnn_sweep.workloads.hashes import content_hash
 
 DOCS = Path(__file__).resolve().parent
@@ -46,7 +51,6 @@ NETWORKS = {
     "cudnn_sweep.workloads.nets.speech:SpeechFeatures": "speech front end",
     "mnist": "the MNIST tutorial's network",
 }
-SHORT = {"equivalent": "=", "inconclusive": "?"}
 BEGIN, END = "<!-- networks: made by `make docs` -->\n", "<!-- end of networks -->\n"
 GPU = (
     "select count(*) as trials, min(torch), min(driver), min(gpu), "
@@ -87,8 +91,7 @@ def facts() -> tuple[Any, ...]:
 
 def where() -> str:
     _, torch, driver, gpu, cudnn, _ = facts()
-    version = f"{cudnn // 10_000}.{cudnn % 10_000 // 100}.{cudnn % 100}"
-    return f"{gpu} GPUs (driver {driver}), torch {torch}, cuDNN {version}"
+    return f"{gpu} GPUs (driver {driver}), torch {torch}, cuDNN {cudnn_version(cudnn)}"
 
 
 def fixed() -> list[Verdict]:
@@ -102,7 +105,7 @@ def always_new() -> list[Verdict]:
 def short(row: Verdict) -> str:
     ratio = "" if row.ratio is None else f"{row.ratio:.3f}" if row.ratio < 2 else f"{row.ratio:.0f}"
     star = "\\*" if row.launch_bound else ""
-    return f"{ratio}{star} {SHORT.get(row.wall_verdict, f'**{row.wall_verdict}**')}"
+    return f"{ratio}{star} {SHORT_VERDICTS.get(row.wall_verdict, f'**{row.wall_verdict}**')}"
 
 
 def answer() -> str:
@@ -290,9 +293,7 @@ def _sizes(regime: str | dict[str, object] | None) -> str:
 def closed_row(row: Verdict, paid: dict[tuple[str, str], BreakEven]) -> str:
     device = ""
     if row.device_ratio is not None:
-        device = (
-            f"{row.device_ratio:.3f} {SHORT.get(str(row.device_verdict), str(row.device_verdict))}"
-        )
+        device = f"{row.device_ratio:.3f} {SHORT_VERDICTS.get(str(row.device_verdict), str(row.device_verdict))}"
     star = "\\*" if row.launch_bound else ""
     evens = [payback_text(paid.get((row.cell_id, state)), wide=True) for state in ("empty", "warm")]
     parts = [

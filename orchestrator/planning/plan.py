@@ -156,10 +156,9 @@ class Plan:
 
     def first_look(self) -> "Plan":
         """What runs if each cell is decided when it is examined for the first time; all, if none is."""
-        first = self.looks[0] if self.looks else None
-        return replace(
-            self, trials=tuple(t for t in self.trials if first is None or t.replicate < first)
-        )
+        if not self.looks:
+            return self
+        return replace(self, trials=tuple(t for t in self.trials if t.replicate < self.looks[0]))
 
 
 OVERHEAD_S = 0.9  # a process's start and end, cold calls, checks: seen on an H200 and on two cores
