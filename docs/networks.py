@@ -52,6 +52,7 @@ NETWORKS = {
     "mnist": "the MNIST tutorial's network",
 }
 BEGIN, END = "<!-- networks: made by `make docs` -->\n", "<!-- end of networks -->\n"
+SWEEPS = "networks-*"
 GPU = (
     "select count(*) as trials, min(torch), min(driver), min(gpu), "
     "max(cudnn), (select sum(seconds) from (select epoch(max(ended_at)) - epoch(min(started_at)) as "
@@ -79,12 +80,12 @@ def found() -> list[Verdict]:
         is_inference = row.direction == "inference"
         return names.index(network(row)), is_inference, settings.index(setting(row)), row.regime
 
-    return sorted(verdicts(open_store(str(REFERENCE))), key=place)
+    return sorted(verdicts(open_store(str(REFERENCE)), SWEEPS), key=place)
 
 
 @cache
 def facts() -> tuple[Any, ...]:
-    with open_database(open_store(str(REFERENCE))) as database:
+    with open_database(open_store(str(REFERENCE)), SWEEPS) as database:
         (row,) = database.query(GPU).to_pylist()
     return tuple(row.values())
 
@@ -175,8 +176,8 @@ def answer() -> str:
                 "which have no channels_last."
             ),
             "",
-            "    sweep query helps_or_hurts --reference       # each figure, from the rows installed with cudnn-sweep",
-            "    sweep launch docs/networks.yaml              # the same networks on your GPU, in nine minutes a part",
+            "    sweep query helps_or_hurts --reference --sweep-id 'networks-*'    # each figure, from installed rows",
+            "    sweep launch docs/networks.yaml                                 # the same on your GPU, in nine minutes a part",
             "",
         ]
     )
@@ -200,7 +201,8 @@ def page() -> str:
     """docs/networks.md."""
     trials, *_, minutes = facts()
     paid = {
-        (row.cell_id, row.compute_cache): row for row in break_evens(open_store(str(REFERENCE)))
+        (row.cell_id, row.compute_cache): row
+        for row in break_evens(open_store(str(REFERENCE)), SWEEPS)
     }
     measured = {row.cell_id for row in found()}
     return "\n".join(
@@ -213,9 +215,9 @@ def page() -> str:
                 "are installed with cudnn-sweep."
             ),
             "",
-            "    sweep query helps_or_hurts --reference",
-            "    sweep query break_even --reference",
-            "    sweep report --reference",
+            "    sweep query helps_or_hurts --reference --sweep-id 'networks-*'",
+            "    sweep query break_even --reference --sweep-id 'networks-*'",
+            "    sweep report --reference --sweep-id 'networks-*'",
             "",
             wrapped(
                 f"The suite `models` says how each network is made. Measured so far: {so_far()}. Cells with fewer than "

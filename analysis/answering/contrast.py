@@ -12,7 +12,7 @@ from cudnn_sweep.analysis.storing.stored import Stored
 CONFIGS = """
 select setting_texts(config, max(twin)) as texts
 from records
-where $sweep_id is null or sweep_id = $sweep_id
+where $sweep_id is null or sweep_id glob $sweep_id
 group by config
 order by config
 """

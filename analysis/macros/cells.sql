@@ -92,7 +92,7 @@ select
 from records
 inner join configs(flag) as configs
     on records.config = configs.config and records.twin = configs.twin
-where of_sweep is null or records.sweep_id = of_sweep;
+where of_sweep is null or records.sweep_id glob of_sweep;
 
 -- What makes a trial's times doubtful. A power limit and an unsettled clock are of the work itself.
 create or replace macro is_doubtful(warnings) as

@@ -61,7 +61,7 @@ by_block as (
         cell_id,
         epoch(max(ended_at) - min(started_at)) as seconds
     from records
-    where of_sweep is null or sweep_id = of_sweep
+    where of_sweep is null or sweep_id glob of_sweep
     group by cell_id, sweep_id, block
 ),
 

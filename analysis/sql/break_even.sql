@@ -3,7 +3,7 @@
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
 -- $per TEXT = 'regime': regime, or shape for a row of each distinct shape of a regime
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, compute_cache, outcome, break_even_iterations[break_even_low break_even_high],
 --     tuning_ms, gain_ms, no_effect_reason
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`

@@ -1,5 +1,5 @@
 -- Do processes agree on the kernels they choose, and what does it cost where they do not?
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, config, processes, distinct_choices, choice_share, entropy_bits,
 --     slowest_choice_ratio
 -- none: no process told its kernels: they are known of ok trials on a GPU

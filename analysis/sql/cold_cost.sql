@@ -3,7 +3,7 @@
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, compute_cache, baseline_cold_ms, candidate_cold_ms,
 --     cold_ratio[cold_ratio_low cold_ratio_high], cold_verdict, extra_ms
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`

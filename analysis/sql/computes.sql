@@ -1,5 +1,5 @@
 -- Do configs and processes compute the same, and how far from float64?
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, config, processes, distinct_fingerprints, bitwise_repeatable, same_as_default,
 --     relative_l2_error
 -- none: no trial ended well
@@ -32,7 +32,7 @@ with processes as (
     from records
     where
         status = 'ok' and (fingerprint is not null or loss_first is not null)
-        and ($sweep_id is null or sweep_id = $sweep_id)
+        and ($sweep_id is null or sweep_id glob $sweep_id)
     window alike as (partition by cell_id, env_hash, software_hash, workload_hash, fingerprint)
 ),
 

@@ -1,5 +1,5 @@
 -- What is measured of each sweep, how often, and what is missing?
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: sweep_id, cell, blocks, usable_blocks, planned, recorded, ok, failed, missing
 -- none: no trial is recorded
 --

@@ -3,7 +3,7 @@
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
 -- $of_cells BIGINT = 0: cells of the plan, if more than have rows: none is decided by their absence
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, state, blocks, blocks_needed, ratio[ratio_low ratio_high]
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
@@ -31,7 +31,7 @@ by_block as (
         cell_id,
         epoch(max(ended_at) - min(started_at)) as seconds
     from records
-    where $sweep_id is null or sweep_id = $sweep_id
+    where $sweep_id is null or sweep_id glob $sweep_id
     group by cell_id, sweep_id, block
 ),
 

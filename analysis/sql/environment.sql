@@ -1,5 +1,5 @@
 -- On what hardware and software was everything measured, and was it steady?
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: host, gpu, slots, driver, cudnn, torch, trials, sweeps
 -- none: no trial is recorded
 --
@@ -66,6 +66,6 @@ select -- noqa: ST06
     env_hash,
     software_hash
 from records
-where $sweep_id is null or sweep_id = $sweep_id
+where $sweep_id is null or sweep_id glob $sweep_id
 group by host, device, gpu, env_hash, software_hash
 order by first_started_at, host, device, gpu, env_hash, software_hash

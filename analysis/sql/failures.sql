@@ -1,11 +1,11 @@
 -- Which trials did not end well, and what went wrong?
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, config, replicate, status, message, trial_id
 -- none: every recorded trial is ok
 with failed as (
     select * replace (array_to_string(input_shape, 'x') as input_shape)
     from records
-    where status <> 'ok' and ($sweep_id is null or sweep_id = $sweep_id)
+    where status <> 'ok' and ($sweep_id is null or sweep_id glob $sweep_id)
 )
 
 select -- noqa: ST06

@@ -1,6 +1,6 @@
 -- What became of the cases that people reported?
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: case_id, claim, outcome, because, baseline_value, candidate_value,
 --     value[value_low value_high], cause
 -- none: no trial is recorded
@@ -61,7 +61,7 @@
 with claims as materialized ( -- noqa: disable=RF02,RF04,ST06,LT02,LT14
     select *
     from reported_cases()
-    where exists (select 1 from records where $sweep_id is null or sweep_id = $sweep_id)
+    where exists (select 1 from records where $sweep_id is null or sweep_id glob $sweep_id)
 ),
 
 wanted as materialized (
@@ -104,7 +104,7 @@ of_interest as materialized (
         concat_ws('|', gpu, env_hash, software_hash) as place
     from records
     where
-        ($sweep_id is null or sweep_id = $sweep_id)
+        ($sweep_id is null or sweep_id glob $sweep_id)
         and twin = 0
         and coalesce(state, 'plain') = 'plain'
         and workload in (select wanted.workload from wanted)

@@ -5,7 +5,7 @@
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $iterations BIGINT = 1000: iterations over which the net verdict weighs gain against cold cost
 -- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost the net verdict takes
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_verdict,
 --     device_ratio, device_verdict, no_effect_reason
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`

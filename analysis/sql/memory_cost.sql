@@ -3,7 +3,7 @@
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, baseline_peak_reserved_bytes, candidate_peak_reserved_bytes,
 --     memory_ratio[memory_ratio_low memory_ratio_high], memory_verdict, ratio, wall_verdict
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`

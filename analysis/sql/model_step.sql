@@ -2,7 +2,7 @@
 -- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: suite, network, step, convolutions, missing, baseline_ms, candidate_ms,
 --     ratio[ratio_low ratio_high], saved_ms
 -- none: no suite of the results has the convolutions of a network, as `sweep trace` writes one
@@ -47,7 +47,7 @@ cells as (
     from records
     where
         problem is not null
-        and ($sweep_id is null or sweep_id = $sweep_id)
+        and ($sweep_id is null or sweep_id glob $sweep_id)
     group by suite, cell_id
 ),
 

@@ -6,7 +6,7 @@
 -- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost counts
 -- $per TEXT = 'cell': cell, or workload for one row of all its input shapes together
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, input_shape, advice, why, baseline_s, saved_s[saved_s_low saved_s_high]
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --

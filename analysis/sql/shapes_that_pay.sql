@@ -4,7 +4,7 @@
 -- $candidate TEXT = 'true': its value in the candidate
 -- $iterations BIGINT = 10000: iterations that a process makes, over all its shapes together
 -- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost counts
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, outcome, shapes_that_pay, shapes_low, shapes_high, gain_ms, first_shape_ms,
 --     later_shape_ms, shapes_met
 -- none: no cell has two configs that differ in the setting alone, and a block that measured both

@@ -1,7 +1,7 @@
 -- Which GPU is slower than its peers of the same model?
 -- $threshold DOUBLE = 0.05: by what share of the faster one two GPUs must differ to be told apart
 -- $least_trials BIGINT = 3: GPUs with fewer calibrated trials are left out
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: gpu, host, gpu_uuid, measure, finding, ratio, peers, trials
 -- none: no GPU has enough calibrated trials
 --
@@ -28,7 +28,7 @@ with trials as (
     where
         device = 'cuda'
         and not coalesce(list_contains(warnings, 'shared_gpu'), false)
-        and ($sweep_id is null or sweep_id = $sweep_id)
+        and ($sweep_id is null or sweep_id glob $sweep_id)
 ),
 
 speeds as (

@@ -1,6 +1,6 @@
 -- What did another software measure beside this one, block by block?
 -- $software TEXT = 'last_good': what the other one was called
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, settings, block, metric, baseline, candidate, log_ratio
 -- none: no block was measured with two softwares side by side
 --

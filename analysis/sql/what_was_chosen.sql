@@ -2,7 +2,7 @@
 -- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, blocks, other_kernels_share, other_kernels_device_ratio,
 --     same_kernels_device_ratio, baseline_choice_share, candidate_choice_share
 -- none: no pair of processes told its kernels: they are known of ok trials on a GPU

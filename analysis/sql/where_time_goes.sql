@@ -1,5 +1,5 @@
 -- Where does a slot's wall time go?
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: sweep_id, part, measuring, trials, median_s, total_s, share
 -- none: no trial is recorded
 --
@@ -34,7 +34,7 @@ with parts as (
             steady_s, checks_s, exit_s, other_s, log_s, gap_s
         ]) as part_s
     from records
-    where $sweep_id is null or sweep_id = $sweep_id
+    where $sweep_id is null or sweep_id glob $sweep_id
 ),
 
 summed as (

@@ -4,7 +4,7 @@
 -- $candidate TEXT = 'true': its value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $rows BIGINT = 20: how many are listed
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, regression, lost_ms, ratio[ratio_low ratio_high], wall_verdict, device_ratio,
 --     device_verdict
 -- none: no candidate fails or is slower by a verdict

@@ -3,4 +3,4 @@
 from pathlib import Path
 
 REFERENCE = Path(__file__).parents[1] / "reference"
-"""A store of the bundled suite `models` on H200s; docs/networks.md says how it was measured."""
+"""A store of bundled suites on H200s. docs/networks.md and docs/field.md say how they were measured."""

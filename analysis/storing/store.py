@@ -8,6 +8,7 @@ Killing a writer at any moment loses nothing and repeats at most rows that reade
 of several rows for one (sweep_id, trial_id) the highest retry counts, of these the earliest.
 """
 
+import fnmatch
 import re
 import uuid
 from collections import defaultdict
@@ -159,11 +160,14 @@ class Store:
         return {self.folder.full(path) for path in self.files()}
 
     def files(self, sweep_id: str | None = None) -> list[str]:
-        """Paths of the Parquet files, of one sweep or of all.
+        """Paths of the Parquet files: of one sweep, of those that a pattern as `night-*` matches, or of all.
 
         Loose files are listed before parts: what is compacted meanwhile is in a part by then.
         """
-        sweep_ids = self.sweep_ids() if sweep_id is None else [sweep_id]
+        if sweep_id is None or "*" in sweep_id:
+            sweep_ids = fnmatch.filter(self.sweep_ids(), sweep_id or "*")
+        else:
+            sweep_ids = [sweep_id]
         loose = [path for each in sweep_ids for path in self._loose(each)]
         return loose + [path for each in sweep_ids for path in self._parts(each)]
 

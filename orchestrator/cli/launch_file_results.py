@@ -24,7 +24,7 @@ ReferenceOption = Annotated[
     bool,
     typer.Option(
         "--reference",
-        help="Read the results that are installed with cudnn-sweep: networks on an H200.",
+        help="Read the results that are installed with cudnn-sweep: networks and reported cases on H200s.",
     ),
 ]
 

@@ -1,5 +1,6 @@
 """`sweep query`: a named question, a .sql file or SQL text, over the stored results."""
 
+import fnmatch
 import shutil
 import sys
 from collections.abc import Mapping
@@ -235,7 +236,7 @@ def _why_none(
     if database.is_empty:
         return f"no results are stored in {shown(store)}"
     sweep_id = values.get("sweep_id")
-    if sweep_id is not None and sweep_id not in store.sweep_ids():
+    if sweep_id is not None and not fnmatch.filter(store.sweep_ids(), str(sweep_id)):
         newest = ", ".join(store.sweep_ids()[:-6:-1])
         return f"no sweep {sweep_id} is stored in {shown(store)}; the newest: {newest}"
     return asked.none or "nothing that is stored answers this"

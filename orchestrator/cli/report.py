@@ -32,7 +32,10 @@ def report(
     results: ResultsOption = None,
     reference: ReferenceOption = False,
     sweep_id: Annotated[
-        str | None, typer.Option(help="Only this sweep. Default: all sweeps.")
+        str | None,
+        typer.Option(
+            help="Only this sweep, or those that a pattern matches (night-*). Default: all."
+        ),
     ] = None,
     field: Annotated[
         str | None,

@@ -1,5 +1,5 @@
 -- Which cells are stored, and how many trials has each?
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 select
     cell_id,
     env_hash,
@@ -26,7 +26,7 @@ select
     'code ' || workload_hash[:6] as code,
     count(*) as trials
 from records
-where $sweep_id is null or sweep_id = $sweep_id
+where $sweep_id is null or sweep_id glob $sweep_id
 group by cell_id, env_hash, software_hash, workload_hash
 order by
     gpu, workload, problem, direction, input_shape, regime, state, precision, layout, cell_id,

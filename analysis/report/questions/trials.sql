@@ -1,6 +1,6 @@
 -- What did each trial of some cells measure?
 -- $cell_ids TEXT = '': the cells, separated by commas
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 select -- noqa: ST06
     -- noqa: disable=RF03
     cell_id,
@@ -26,5 +26,5 @@ select -- noqa: ST06
 from records
 where
     list_contains(string_split($cell_ids, ','), cell_id)
-    and ($sweep_id is null or sweep_id = $sweep_id)
+    and ($sweep_id is null or sweep_id glob $sweep_id)
 order by cell_id, env_hash, software_hash, started_at, trial_id

@@ -128,6 +128,17 @@ def test_one_sweep_can_be_opened_alone(kept_store: Store) -> None:
     assert found == [{"sweep_id": "night-2"}]
 
 
+@pytest.mark.parametrize(("pattern", "expected"), [("night-*", 15), ("*-2", 6), ("day-*", 0)])
+def test_sweeps_are_picked_by_a_pattern_when_opened_and_when_asked(
+    kept_store: Store, pattern: str, expected: int
+) -> None:
+    with open_database(kept_store, pattern) as database:
+        assert database.query("select * from records").num_rows == expected
+    with open_database(kept_store) as database:
+        asked = database.query(f"select trials from environment(of_sweep_id := '{pattern}')")
+    assert sum(asked.to_pydict()["trials"]) == expected
+
+
 def test_a_question_that_lacks_memory_goes_on_in_a_folder_of_its_own_that_is_gone_afterwards(
     kept_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
