@@ -116,6 +116,8 @@ class TimedStep:
     Called twice, it has the same to compute."""
     accuracy: Callable[[], float] | None = None
     """The share that is right after the steps so far, of what was held back; not timed."""
+    own_times_ms: Callable[[], dict[str, float]] | None = None
+    """Milliseconds that the step's own clock read so far, by name."""
     warnings: set[WarningName] = field(default_factory=set)
     """What is to be told of it, noted while it runs."""
     capturable: bool = True

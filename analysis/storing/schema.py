@@ -22,7 +22,7 @@ from typing import (
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
 Part: TypeAlias = Literal["hardware", "software"]
@@ -266,6 +266,10 @@ class RunRecord:
     loss_last: Annotated[float | None, "loss of the last training step"]
     accuracy: Annotated[
         float | None, "share of held-back examples that are right after the training steps"
+    ]
+    own_times_ms: Annotated[
+        dict[str, float] | None,
+        "by the workload's own clock, in the first call, by name; null where it has none, and before schema 7",
     ]
 
     checks_error: Annotated[

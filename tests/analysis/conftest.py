@@ -133,6 +133,7 @@ RECORD = RunRecord(
     loss_first=None,
     loss_last=None,
     accuracy=None,
+    own_times_ms=None,
     checks_error=None,
     cold_free_bytes=140_000_000_000,
     cold_allocated_bytes_before=500_000,

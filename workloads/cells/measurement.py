@@ -260,6 +260,7 @@ class Measurement:
     loss_first: float | None = None
     loss_last: float | None = None
     accuracy: float | None = None
+    own_times_ms: dict[str, float] | None = None
     checks_error: str | None = None
     memory: MemoryUse = field(default_factory=MemoryUse)
     calibration: Calibration = field(default_factory=Calibration)

@@ -125,6 +125,7 @@ def _measure_cold(
     for call, result in time_cold(step, unseen, device):
         if not measured.cold:
             measured.loss_first = loss_of(result)
+            measured.own_times_ms = step.own_times_ms() if step.own_times_ms else None
         measured.cold.append(call)
         measured.distinct_shapes += 1
         if perf_counter() - began > spec.cold_budget_s:

@@ -1,0 +1,94 @@
+"""How tutorials time `benchmark`: both flags in one process, by `time.time()`, without waiting for the GPU.
+
+A step's first call is the tutorial's script, and its clock is the trial's `own_times_ms`. Each later call is one
+forward pass, in the process as the script left it.
+"""
+
+import time
+
+import torch
+from torch import nn
+from torch.backends import cudnn
+
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
+
+CALLS = 100
+IMAGES: Shape = (64, 3, 256, 256)
+
+
+def make_context(device: torch.device) -> None:
+    """What a script pays before its clock starts: not cuDNN's library, which the first convolution loads."""
+    torch.zeros(1, device=device)
+
+
+@workload(
+    directions=("forward",),
+    varies=("batch",),
+    input_shape=IMAGES,
+    pay_one_time_costs=make_context,
+)
+def tutorial_true_first(setting: Setting) -> TimedStep:
+    """100 calls of Conv2d(3, 64, 3, 1, 1) with benchmark on, then 100 with it off."""
+    return _script(setting, (True, False))
+
+
+@workload(
+    directions=("forward",),
+    varies=("batch",),
+    input_shape=IMAGES,
+    pay_one_time_costs=make_context,
+)
+def tutorial_false_first(setting: Setting) -> TimedStep:
+    """The same script in the other order."""
+    return _script(setting, (False, True))
+
+
+@workload(
+    directions=("forward",),
+    varies=("batch",),
+    input_shape=IMAGES,
+    pay_one_time_costs=make_context,
+)
+def tutorial_synchronised(setting: Setting) -> TimedStep:
+    """As tutorial_true_first, each flag after a call to warm up, and the clock read when the GPU is done."""
+    return _script(setting, (True, False), synchronised=True)
+
+
+def _script(setting: Setting, flags: tuple[bool, bool], *, synchronised: bool = False) -> TimedStep:
+    conv = setting.place(nn.Conv2d(3, 64, 3, 1, 1, bias=False))
+    times_ms: dict[str, float] = {}
+
+    def wait() -> None:
+        if setting.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def time_both(images: torch.Tensor) -> None:
+        for flag in flags:
+            cudnn.benchmark = flag
+            if synchronised:
+                setting.forward(conv, images)
+                wait()
+            began = time.time()
+            for _ in range(CALLS):
+                setting.forward(conv, images)
+            if synchronised:
+                wait()
+            times_ms[f"benchmark_{str(flag).lower()}"] = (time.time() - began) * 1e3
+
+    def run(images: torch.Tensor) -> None:
+        if times_ms:
+            setting.forward(conv, images)
+            return
+        asked = cudnn.benchmark
+        try:
+            time_both(images)
+        finally:
+            cudnn.benchmark = asked
+
+    return TimedStep(
+        prepare=setting.random,
+        run=run,
+        examine=lambda images: {"output": setting.forward(conv, images)},
+        own_times_ms=lambda: dict(times_ms),
+    )

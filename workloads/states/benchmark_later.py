@@ -1,0 +1,34 @@
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.states.benchmark_around_forward import benchmark_off
+from cudnn_sweep.workloads.workload import Setting, State, TimedStep
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkLater(State):
+    """`benchmark` is off in the first `calls` steps, and as the config has it from then on: somebody sets
+    it when training has begun.
+    """
+
+    name = "benchmark_later"
+
+    calls: int = 1
+
+    def __post_init__(self) -> None:
+        if self.calls < 1:
+            raise WorkloadError(f"state {self.name}: calls must be at least 1, found {self.calls}")
+
+    def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
+        left = self.calls
+
+        def run(inputs: Any) -> Any:
+            nonlocal left
+            if left == 0:
+                return step.run(inputs)
+            left -= 1
+            with benchmark_off():
+                return step.run(inputs)
+
+        return replace(step, run=run)
