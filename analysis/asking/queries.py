@@ -104,15 +104,30 @@ def query_names() -> list[str]:
     return sorted(each.name.removesuffix(".sql") for each in folder.iterdir() if each.is_file())
 
 
+def part_names() -> list[str]:
+    """Those in a folder below sql/, as claims/01_fixed_shape: the questions of a page."""
+    folders = [
+        each for each in files("cudnn_sweep.analysis").joinpath("sql").iterdir() if each.is_dir()
+    ]
+    return sorted(
+        f"{folder.name}/{each.name.removesuffix('.sql')}"
+        for folder in folders
+        for each in folder.iterdir()
+        if each.name.endswith(".sql")
+    )
+
+
 def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
     """A question of ours, or of the user's `own`; QueryError, listing the valid names, where neither."""
     names = query_names()
-    if name in names:
-        text = files("cudnn_sweep.analysis").joinpath("sql", f"{name}.sql").read_text()
+    if name in names or name in part_names():
+        text = files("cudnn_sweep.analysis").joinpath("sql", *f"{name}.sql".split("/")).read_text()
         return parse_query(name, text)
     if own and name in own:
         return read_query(name, own[name])
     valid = ", ".join([*names, *(own or ())])
+    if "/" in name:
+        valid = f"{valid}, {', '.join(part_names())}"
     raise QueryError(f"there is no question {name!r}; the questions: {valid}")
 
 

@@ -120,11 +120,12 @@ def _print_questions() -> None:
     from cudnn_sweep.analysis.asking.queries import (
         load_query,
         own_queries,
+        part_names,
         query_names,
         readable_queries,
     )
 
-    for name in query_names():
+    for name in (*query_names(), *part_names()):
         _print_question(load_query(name), name)
     files = own_queries()
     own, faults = readable_queries(files)

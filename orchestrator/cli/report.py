@@ -64,7 +64,8 @@ def report(
     page: Annotated[
         str | None,
         typer.Option(
-            help="Write this page instead: field_cases, what became of cases that people reported."
+            help="Write this page instead: claims, what people say of these settings; or field_cases, what became "
+            "of cases that they reported."
         ),
     ] = None,
 ) -> None:

@@ -91,7 +91,8 @@ FIELD_CASES = Page(
     name="field_cases",
     title="What became of reported cases",
     about=ABOUT,
-    question="field_cases",
+    questions=("field_cases",),
+    subject="cases",
     groups=(
         ("still there", "hurts"),
         ("reversed", "helps"),
@@ -100,5 +101,5 @@ FIELD_CASES = Page(
         ("not to be run here", "no-effect"),
         ("not measured yet", "no-effect"),
     ),
-    entry=entry,
+    entries=lambda rows: [entry(row) for row in rows],
 )

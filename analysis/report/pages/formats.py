@@ -8,7 +8,8 @@ from string import Template
 
 from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, css
-from cudnn_sweep.analysis.report.pages.page import Entry, Shown
+from cudnn_sweep.analysis.report.pages.dots import dots
+from cudnn_sweep.analysis.report.pages.page import Entry, Shown, Table
 
 ANALYSIS = files("cudnn_sweep.analysis")
 
@@ -63,10 +64,31 @@ def _article(entry: Entry, role: str) -> str:
     command = (
         f"<dt>see it</dt><dd><code>{escape(entry.command)}</code></dd>" if entry.command else ""
     )
+    drawn = "\n".join(map(dots, entry.samples))
     return (
         f'<article class="{role}"><h3>{name} <span>{escape(entry.said)}</span></h3>\n'
-        f"<dl>{facts}{command}</dl></article>"
+        f"<dl>{facts}{command}</dl>{drawn}{_table(entry.table)}</article>"
     )
+
+
+def _table(table: Table | None) -> str:
+    """Closed until somebody opens it."""
+    if table is None:
+        return ""
+    head = "".join(f"<th>{escape(name)}</th>" for name in table.header)
+    rows = "\n".join(
+        f"<tr>{''.join(_cell(table, place, text) for place, text in enumerate(row))}</tr>"
+        for row in table.rows
+    )
+    return (
+        f'<details><summary>{len(table.rows)} figures</summary><div class="scrolls">'
+        f"<table><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div></details>"
+    )
+
+
+def _cell(table: Table, place: int, text: str) -> str:
+    number = ' class="number"' if place in table.numbers else ""
+    return f"<td{number}>{escape(text)}</td>"
 
 
 def as_markdown(shown: Shown) -> str:
@@ -85,6 +107,12 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
         name = f"[{entry.name}]({_words(entry.address)})" if entry.address else entry.name
         lines.append(f"- {name}: {_words(entry.said)}")
         lines += [f"  - {name}: {_words(text)}" for name, text in entry.facts.items()]
+        lines += [
+            f"  - {_words(each.title)}, {_words(name)}, {_words(each.unit)}: "
+            + ", ".join(f"{value:.4g}" for value in values)
+            for each in entry.samples
+            for name, values in each.rows
+        ]
     return lines
 
 

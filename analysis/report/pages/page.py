@@ -1,8 +1,8 @@
-"""Page: a question's answer as a document of its own, a paragraph a row. Each page is a file of this folder."""
+"""Page: the answers to questions as a document of its own, in paragraphs. Each page is a file of this folder."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.declared import declared
@@ -10,10 +10,31 @@ from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.storing.stored import Stored
 
+Row: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """Figures below a paragraph, in words; numbers are aligned at the right."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: frozenset[int] = frozenset()
+    """The columns, from 0, that hold numbers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Samples:
+    """What single processes measured, a row a setting."""
+
+    title: str
+    unit: str
+    rows: tuple[tuple[str, tuple[float, ...]], ...]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """A row in words."""
+    """A paragraph."""
 
     name: str
     address: str | None
@@ -23,6 +44,9 @@ class Entry:
     """By what they are called; without those that are not known."""
     command: str | None = None
     """What to type to see it oneself."""
+    samples: tuple[Samples, ...] = ()
+    """Shown as dots."""
+    table: Table | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,11 +56,13 @@ class Page:
     name: str
     title: str
     about: str
-    question: str
-    """The question of analysis/sql that it asks; only SQL decides."""
+    questions: tuple[str, ...]
+    """The questions of analysis/sql that it asks; only SQL decides."""
+    subject: str
+    """What its paragraphs are about, in the plural."""
     groups: tuple[tuple[str, str], ...]
     """Headings in their order, each with the role of its colour in the palette."""
-    entry: Callable[[Mapping[str, Any]], Entry]
+    entries: Callable[[Sequence[Row]], list[Entry]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +74,7 @@ class Shown:
     measured: Sequence[str]
     """GPUs and versions behind the answer."""
     entries: Sequence[Entry]
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Row]
     torn_files: tuple[str, ...]
 
     def counts(self) -> dict[str, int]:
@@ -59,7 +85,7 @@ class Shown:
         return [entry for entry in self.entries if entry.group == group]
 
     def headline(self) -> str:
-        total = f"{len(self.entries)} cases"
+        total = f"{len(self.entries)} {self.page.subject}"
         counted = ", ".join(f"{count} {group}" for group, count in self.counts().items() if count)
         return f"{total}: {counted}." if counted else "No trial is stored here."
 
@@ -79,22 +105,23 @@ def find_page(name: str) -> Page:
 
 
 def show(page: Page, store: Stored, locations: Sequence[str], sweep_id: str | None) -> Shown:
-    """Ask the page's question."""
-    question = load_query(page.question)
+    """Ask the page's questions."""
+    rows: list[Row] = []
     with open_database(store) as database:
-        values = question.values({"sweep_id": sweep_id})
-        rows = database.query(question.sql, values).to_pylist()
+        for question in map(load_query, page.questions):
+            values = question.values({"sweep_id": sweep_id})
+            rows += database.query(question.sql, values).to_pylist()
         torn = database.torn_files
     measured = {
         f"{row['gpu']}, torch {row['torch']}, cuDNN {row['cudnn']}, driver {row['driver']}"
         for row in rows
-        if row["gpu"] is not None
+        if row["gpu"] is not None and row["driver"] is not None
     }
     return Shown(
         page=page,
         location=", ".join(locations),
         measured=sorted(measured),
-        entries=[page.entry(row) for row in rows],
+        entries=page.entries(rows),
         rows=rows,
         torn_files=torn,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cudnn_sweep.analysis.asking.queries import query_names
+from cudnn_sweep.analysis.asking.queries import part_names, query_names
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
 from cudnn_sweep.analysis.report.pages.page import Entry, Shown, find_page, pages, show
@@ -59,12 +59,13 @@ class Elements(HTMLParser):
 
 
 def test_every_page_asks_a_question_that_exists() -> None:
-    assert {page.question for page in pages().values()} <= set(query_names())
+    asked = {question for page in pages().values() for question in page.questions}
+    assert asked <= {*query_names(), *part_names()}
     assert all(page.name == name for name, page in pages().items())
 
 
 def test_unknown_page_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ReportError, match="no page 'nope'; the pages: field_cases"):
+    with pytest.raises(ReportError, match="no page 'nope'; the pages: claims, field_cases"):
         find_page("nope")
 
 

@@ -1,0 +1,89 @@
+-- Are results reproducible with benchmark off, and not with it on?
+-- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
+-- $sweep_id TEXT = NULL: one sweep; all where null
+-- terminal: verdict, cell, condition, baseline_value, candidate_value, outcome
+--
+-- Results are the bits of a step's outputs and gradients from equal inputs, under PyTorch's other
+-- settings. Across processes the value is how many different results they gave; within a process it
+-- is 1 where a process gave other bits when it ran the step again. A cell holds if results differ
+-- with benchmark on and are the same with it off. It takes two processes of each; more may show
+-- what few do not.
+with found as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
+    select
+        cost.*,
+        software.torch,
+        software.cudnn,
+        software.driver
+    from determinism_cost(
+        field := 'benchmark', min_effect := $min_effect, of_sweep_id := $sweep_id
+    ) as cost
+    inner join software_labels() as software on cost.software_hash = software.software_hash
+    where
+        cost.no_effect_reason is distinct from 'no_cuda' and cost.state = 'plain'
+        and cost.other_settings = usual_besides('benchmark', '')
+        and least(cost.baseline_processes, cost.candidate_processes) >= 2
+),
+
+figures as (
+    select
+        'across processes' as condition,
+        if(
+            baseline_distinct_results = 1 and candidate_distinct_results > 1,
+            'holds',
+            'does not hold'
+        ) as outcome,
+        'different results of the processes' as measure,
+        reproducibility as verdict_of_it,
+        baseline_distinct_results as baseline_value,
+        candidate_distinct_results as candidate_value,
+        candidate_distinct_results as value,
+        contrast,
+        baseline_processes + candidate_processes as trials,
+        workload,
+        problem,
+        direction,
+        input_shape,
+        regime,
+        state,
+        precision,
+        layout,
+        gpu,
+        torch,
+        cudnn,
+        driver,
+        cell_id
+    from found
+    union all by name
+    select
+        'within a process' as condition,
+        if(baseline_repeatable and not candidate_repeatable, 'holds', 'does not hold') as outcome,
+        'whether a second run differed in any process' as measure,
+        (not baseline_repeatable)::int as baseline_value,
+        (not candidate_repeatable)::int as candidate_value,
+        (not candidate_repeatable)::int as value,
+        contrast,
+        baseline_processes + candidate_processes as trials,
+        workload,
+        problem,
+        direction,
+        input_shape,
+        regime,
+        state,
+        precision,
+        layout,
+        gpu,
+        torch,
+        cudnn,
+        driver,
+        cell_id
+    from found
+    where baseline_repeatable is not null and candidate_repeatable is not null
+)
+
+select *
+from claimed(
+    'figures',
+    6,
+    'With benchmark=True results are no longer reproducible; with False they are.',
+    'sweep launch --suite claims'
+)
