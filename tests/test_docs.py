@@ -14,7 +14,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from cudnn_sweep.analysis.asking.queries import load_query, query_names
+from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_names
 from cudnn_sweep.orchestrator.cli import app
 
 ROOT = Path(__file__).parent.parent
@@ -48,7 +48,7 @@ def options_of(words: list[str]) -> set[str]:
     for word in words:
         command = getattr(command, "commands", {}).get(word, command)
     options = {name for each in command.params for name in [*each.opts, *each.secondary_opts]}
-    if words[0] == "query" and set(words[1:2]) <= set(query_names()) and words[1:]:
+    if words[0] == "query" and set(words[1:2]) <= {*query_names(), *part_names()} and words[1:]:
         parameters = load_query(words[1]).parameters
         options |= {f"--{parameter.name.replace('_', '-')}" for parameter in parameters}
     return options

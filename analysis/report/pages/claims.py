@@ -1,5 +1,6 @@
 """What people say of torch.backends.cudnn, and what the measurements say."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -38,11 +39,9 @@ def _entry(rows: list[Row]) -> Entry:
     is_measured = first["verdict"] != "not measured"
     figures = rows if is_measured else []
     facts = {
-        "verdict": first["verdict"],
+        "verdict": _verdict(first["verdict"], figures),
         **dict(_conditions(figures)),
-        "trials": str(sum(row["trials"] or 0 for row in figures if row["outcome"]))
-        if figures
-        else "",
+        "trials compared": str(_trials(figures) or ""),
         "measured on": f"{first['gpu']}, torch {first['torch']}" if is_measured else "",
         "measure it": first["measured_by"],
     }
@@ -56,6 +55,26 @@ def _entry(rows: list[Row]) -> Entry:
         samples=tuple(_contradicting(figures)),
         table=_table(figures) if figures else None,
     )
+
+
+def _verdict(verdict: str, figures: Sequence[Row]) -> str:
+    """With the conditions in which some figure holds."""
+    if verdict != "holds only when":
+        return str(verdict)
+    where = sorted({row["condition"] for row in figures if row["outcome"] == "holds"})
+    return f"{verdict}: {', '.join(where)}"
+
+
+def _trials(figures: Sequence[Row]) -> int:
+    """Those of a cell's contrast once, however many measures it has."""
+    by_measure: Counter[tuple[object, object, object]] = Counter()
+    for row in figures:
+        if row["outcome"]:
+            by_measure[row["cell_id"], row["contrast"], row["measure"]] += row["trials"] or 0
+    most: dict[tuple[object, object], int] = {}
+    for (cell_id, contrast, _), trials in by_measure.items():
+        most[cell_id, contrast] = max(trials, most.get((cell_id, contrast), 0))
+    return sum(most.values())
 
 
 def question_of(claim: int) -> str:
@@ -73,7 +92,8 @@ def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
         if counted:
             outcomes = [row["outcome"] for row in counted]
             undecided = outcomes.count("undecided")
-            parts.append(f"holds in {outcomes.count('holds')} of {len(counted) - undecided}")
+            if undecided < len(counted):
+                parts.append(f"holds in {outcomes.count('holds')} of {len(counted) - undecided}")
             parts += [f"{undecided} undecided"] if undecided else []
         parts += [_range(measure, counted or rows) for measure in measures]
         yield name, "; ".join(part for part in parts if part)

@@ -77,7 +77,15 @@ class Browser:
         assert isinstance(result, dict)
         return result.get("value")
 
-    def open(self, file: Path, *, width: int = 1400, height: int = 900, dark: bool = False) -> None:
+    def open(
+        self,
+        file: Path,
+        *,
+        width: int = 1400,
+        height: int = 900,
+        dark: bool = False,
+        drawn: str = "document.body?.dataset.drawn === 'yes'",
+    ) -> None:
         """Show a report and wait until its charts are drawn."""
         theme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=theme)
@@ -85,7 +93,7 @@ class Browser:
         self.complaints.clear()
         self.requests.clear()
         self.call("Page.navigate", url=file.as_uri())
-        self.wait("document.body?.dataset.drawn === 'yes'")
+        self.wait(drawn)
 
     def resize(self, width: int, height: int) -> None:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}

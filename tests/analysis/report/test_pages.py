@@ -18,7 +18,8 @@ from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.storing.stored import open_stored
 
 if TYPE_CHECKING:
-    from tests.makers import MakeRecord
+    from tests.analysis.report.conftest import Browser
+    from tests.makers import MakePair, MakeRecord
 
 FIELD_CASES = find_page("field_cases")
 
@@ -118,3 +119,70 @@ def test_page_over_an_empty_store_says_so(store: Store) -> None:
     empty = show(FIELD_CASES, open_stored([store.location]), ["results"], None)
     assert empty.headline() == "No trial is stored here."
     assert "No trial is stored here." in as_html(empty)
+
+
+@pytest.fixture
+def claims(store: Store, make_pair: MakePair) -> Shown:
+    """On two GPUs: benchmark makes the tutorials' convolution neither faster nor slower on one, faster on the other."""
+    cell = {"problem": "tutorials/rgb256", "input_shape": [64, 3, 256, 256], "precision": "tf32"}
+    for gpu, ratio in (("NVIDIA H200", 1.0), ("NVIDIA B200", 0.5)):
+        for block in range(4):
+            for record in make_pair(
+                block, 10.0 + block / 100, ratio * (10.0 + block / 100), **cell
+            ):
+                name = f"{gpu[7:]}-{record.trial_id}"
+                named = replace(record, trial_id=name, attempt_id=name, cell_id=gpu[7:])
+                store.write(replace(named, gpu=gpu, env_hash=gpu))
+    return show(find_page("claims"), open_stored([store.location]), ["results"], None)
+
+
+def test_each_claim_has_a_paragraph_for_each_gpu_that_measured_it(claims: Shown) -> None:
+    first = [entry for entry in claims.entries if entry.name == "claim 1"]
+    assert {(entry.group, entry.facts["measured on"]) for entry in first} == {
+        ("do not hold", "NVIDIA H200, torch 2.11.0"),
+        ("hold", "NVIDIA B200, torch 2.11.0"),
+    }
+    others = {entry.name: entry for entry in claims.entries if entry.name in ("claim 2", "claim 8")}
+    assert len({entry.name for entry in claims.entries}) == 12
+    assert {entry.group for entry in others.values()} == {"are not measured here"}
+    assert all(entry.facts["measure it"].startswith("sweep launch") for entry in others.values())
+
+
+def test_claim_that_does_not_hold_shows_the_time_of_each_process(claims: Shown) -> None:
+    against, agreeing = sorted(
+        (entry for entry in claims.entries if entry.name == "claim 1"), key=lambda each: each.group
+    )
+    (samples,) = against.samples
+    assert samples.rows == (
+        ("benchmark false", (10.0, 10.01, 10.02, 10.03)),
+        ("benchmark true", (10.0, 10.01, 10.02, 10.03)),
+    )
+    assert not agreeing.samples
+    assert "benchmark true, ms: 10, 10.01, 10.02, 10.03" in as_markdown(claims)
+    page = as_html(claims)
+    assert page.count("<circle") == 8 * sum(len(entry.samples) for entry in claims.entries)
+
+
+def test_figures_of_a_claim_have_their_interval(claims: Shown) -> None:
+    (held,) = [each for each in claims.entries if (each.name, each.group) == ("claim 1", "hold")]
+    assert held.table is not None
+    wall = next(row for row in held.table.rows if row[2] == "wall time, ms")
+    found = dict(zip(held.table.header, wall, strict=True))
+    assert found["value (95%)"] == "0.5 (0.5 to 0.5)"
+    assert (found["trials"], found["says"]) == ("8", "holds")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_claims_page_reads_on_a_phone(
+    browser: Browser, claims: Shown, tmp_path: Path, dark: bool
+) -> None:
+    file = tmp_path / "claims.html"
+    file.write_text(as_html(claims))
+    browser.open(file, width=420, dark=dark, drawn="document.readyState === 'complete'")
+    browser.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    assert browser.evaluate("document.documentElement.scrollWidth") == 420
+    ends = "[...document.querySelectorAll('.dots svg')].map((each) => each.getBoundingClientRect().right)"
+    found = browser.evaluate(ends)
+    assert isinstance(found, list) and found and max(found) <= 420
+    assert browser.complaints == []
+    assert browser.requests == [file.as_uri()]
