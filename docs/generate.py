@@ -14,11 +14,13 @@ from cudnn_sweep.orchestrator.reference.schema import SCHEMAS, schema_text
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "docs/examples/segmenter/launch.yaml"
+FIELD = run_path(str(ROOT / "docs/field.py"))
 NETWORKS = run_path(str(ROOT / "docs/networks.py"))
 CLAIMS = run_path(str(ROOT / "docs/claims.py"))
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "README.md": NETWORKS["readme"],
     "docs/networks.md": NETWORKS["page"],
+    "docs/field.md": FIELD["page"],
     "docs/claims.md": CLAIMS["page"],
     "docs/records.md": data_dictionary,
     "docs/questions.md": questions_dictionary,

@@ -72,13 +72,23 @@ def _clock(row: Mapping[str, Any]) -> str:
 def _today(row: Mapping[str, Any]) -> str | None:
     if row["value"] is None:
         return None
-    known = row["value_low"] is not None
-    interval = f" ({row['value_low']:.3g} to {row['value_high']:.3g})" if known else ""
-    if row["candidate_value"] is None:
-        return f"{row['value']:.3g}{interval}"
+    is_alone = row["candidate_value"] is None
+    known = [row["value_low"], row["value_high"]] if row["value_low"] is not None else []
+    value, *ends = (_figure(each) if is_alone else _ratio(each) for each in [row["value"], *known])
+    interval = f" ({' to '.join(ends)})" if ends else ""
+    if is_alone:
+        return f"{UNITS[row['measure']]}: {value}{interval}"
     scale = MB if row["measure"] == "memory" else 1
-    sides = f"{row['baseline_value'] / scale:.3g} → {row['candidate_value'] / scale:.3g}"
-    return f"{UNITS[row['measure']]}: {sides}, ratio {row['value']:.3f}{interval}"
+    sides = " → ".join(_figure(row[f"{side}_value"] / scale) for side in ("baseline", "candidate"))
+    return f"{UNITS[row['measure']]}: {sides}, ratio {value}{interval}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.3f}" if value < 10 else _figure(value)
 
 
 def _two(baseline: str | None, candidate: str | None) -> str | None:

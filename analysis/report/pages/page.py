@@ -8,6 +8,7 @@ from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.declared import declared
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.errors import ReportError
+from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.storing.stored import Stored
 
 Row: TypeAlias = Mapping[str, Any]
@@ -113,7 +114,7 @@ def show(page: Page, store: Stored, locations: Sequence[str], sweep_id: str | No
             rows += database.query(question.sql, values).to_pylist()
         torn = database.torn_files
     measured = {
-        f"{row['gpu']}, torch {row['torch']}, cuDNN {row['cudnn']}, driver {row['driver']}"
+        f"{row['gpu']}, torch {row['torch']}, cuDNN {cudnn_version(row['cudnn'])}, driver {row['driver']}"
         for row in rows
         if row["gpu"] is not None and row["driver"] is not None
     }
