@@ -1,5 +1,6 @@
 """What became of the cases that people reported."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,8 +31,12 @@ MB = 1e6
 
 def entry(row: Mapping[str, Any]) -> Entry:
     then = ", ".join(
-        f"{what} {row[column]}"
-        for what, column in (("torch", "torch_then"), ("cuDNN", "cudnn_then"), ("on", "gpu_then"))
+        f"{what} {row[column]}".strip()
+        for what, column in (
+            (_framework(row["torch_then"]), "torch_then"),
+            ("cuDNN", "cudnn_then"),
+            ("on", "gpu_then"),
+        )
         if row[column] and row[column] != "unstated"
     )
     facts = {
@@ -54,6 +59,11 @@ def entry(row: Mapping[str, Any]) -> Entry:
         facts={name: text for name, text in facts.items() if text},
         command=f"sweep repro {row['case_id']}" if has_script else None,
     )
+
+
+def _framework(version: str | None) -> str:
+    """Before a version of PyTorch; nothing before a date, or where the text names another framework."""
+    return "torch" if version and re.match(r"(<=? ?)?\d+\.", version) else ""
 
 
 def _bound(row: Mapping[str, Any]) -> str | None:

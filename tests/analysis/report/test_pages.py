@@ -74,7 +74,7 @@ def test_every_row_stands_in_one_group(shown: Shown) -> None:
     assert sum(shown.counts().values()) == len(shown.entries) == len(shown.rows) > 50
     (found,) = [entry for entry in shown.entries if entry.name == "N042"]
     assert found.group == "still there"
-    assert found.facts["today"].startswith("0.6")
+    assert found.facts["today"].startswith("device time, ms: 0.6")
     assert found.facts["claim holds"] == "device time, ms above 0.47"
     assert found.command == "sweep repro N042"
 
