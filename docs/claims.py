@@ -19,7 +19,7 @@ DOCS = Path(__file__).resolve().parent
 SPENT = (
     "select sum(trials)::bigint as trials, sum(seconds) / 60 as minutes from ("
     "select count(*) as trials, epoch(max(ended_at) - min(started_at)) as seconds "
-    "from records group by sweep_id, launch_id, slot)"
+    "from records where suite = 'claims' group by sweep_id, launch_id, slot)"
 )
 MEANS = {
     1: "This is the convolution that most tutorials time. Each process has one setting and one shape.",
@@ -42,7 +42,10 @@ MEANS = {
         "The bits of a step's outputs and gradients, from equal inputs. Results can differ within one process, or only "
         "between processes that chose other kernels."
     ),
-    7: "The same comparison of bits with deterministic on, and what it costs in time.",
+    7: (
+        "The same comparison of bits with deterministic on, and what it costs in time. With benchmark on, processes can "
+        "still choose different ones of the deterministic engines."
+    ),
     8: "Convolutions and networks with cuDNN switched off.",
     9: (
         "enabled is on anyway. The other two contradict each other in part: deterministic leaves fewer engines to choose "
@@ -135,7 +138,7 @@ def _section(entry: Entry) -> Iterator[str]:
         times = "; ".join(
             f"{name}: {', '.join(f'{value:.4g}' for value in values)}" for name, values in each.rows
         )
-        yield wrapped(f"- {each.title}, {each.unit}. {times}")
+        yield wrapped(f"- {', '.join(filter(None, (each.title, each.unit)))}. {times}")
     yield from [
         "",
         f"    sweep query {question_of(number)}",
@@ -146,15 +149,14 @@ def _section(entry: Entry) -> Iterator[str]:
 
 def _spent() -> Iterator[str]:
     """GPU minutes behind the rows of the suite."""
-    ours = stores()[1:]
-    if not ours:
-        return
-    with open_database(open_stored(ours)) as database:
+    with open_database(open_stored(stores())) as database:
         (row,) = database.query(SPENT).to_pylist()
-    spent = (
-        f"The suite `claims` has {row['trials']} trials here, in {row['minutes']:.0f} GPU minutes."
-    )
-    yield from ["", wrapped(spent)]
+    if row["trials"]:
+        minutes = f"{row['minutes']:.0f} GPU minutes"
+        yield from [
+            "",
+            wrapped(f"{row['trials']} of the trials are of the suite `claims`: {minutes}."),
+        ]
 
 
 def wrapped(text: str) -> str:

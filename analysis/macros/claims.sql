@@ -34,6 +34,41 @@ from configured(flag, of_sweep)
 where status = 'ok' and twin = 0
 group by all;
 
+-- Which result each process gave, in the order in which they ran: the results of a cell under one
+-- set of other settings are numbered as they come, under either value of `flag`.
+create or replace macro process_results(flag, of_sweep) as table
+with seen as (
+    select
+        *,
+        min(started_at) over (
+            partition by
+                cell_id, env_hash, software_hash, workload_hash, other_settings, fingerprint
+        ) as first_seen
+    from configured(flag, of_sweep)
+    where status = 'ok' and fingerprint is not null
+),
+
+numbered as (
+    select
+        *,
+        dense_rank() over (
+            partition by cell_id, env_hash, software_hash, workload_hash, other_settings
+            order by first_seen, fingerprint
+        ) as number -- noqa: RF04
+    from seen
+)
+
+select
+    cell_id,
+    env_hash,
+    software_hash,
+    workload_hash,
+    other_settings,
+    list(number::double order by started_at) filter (where setting = 'false') as baseline_samples,
+    list(number::double order by started_at) filter (where setting = 'true') as candidate_samples
+from numbered
+group by cell_id, env_hash, software_hash, workload_hash, other_settings;
+
 -- Figures of rows that `helps_or_hurts` has: wall time, which decides, and device time beside it.
 -- `found` names them, each with a `condition` and the verdict `wanted`; `times` names what
 -- `process_times` has.

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby, islice, zip_longest
+from math import log
 from typing import Any
 
 from cudnn_sweep.analysis.asking.queries import part_names
@@ -62,7 +63,7 @@ def _verdict(verdict: str, figures: Sequence[Row]) -> str:
     if verdict != "holds only when":
         return str(verdict)
     where = sorted({row["condition"] for row in figures if row["outcome"] == "holds"})
-    return f"{verdict}: {', '.join(where)}"
+    return f"{verdict}: {'; '.join(where)}"
 
 
 def _trials(figures: Sequence[Row]) -> int:
@@ -110,7 +111,8 @@ def _range(measure: str, rows: Sequence[Row]) -> str:
     values = [row["value"] for row in of_it if row["value"] is not None]
     if not values:
         return ""
-    return f"{_named(of_it[0])} {_number(min(values))} to {_number(max(values))}"
+    ends = dict.fromkeys(map(_number, (min(values), max(values))))
+    return f"{_named(of_it[0])} {' to '.join(ends)}"
 
 
 def _named(row: Row) -> str:
@@ -180,24 +182,32 @@ def _number(value: float | None) -> str:
 
 
 def _contradicting(figures: Sequence[Row]) -> Iterator[Samples]:
-    """The times of single processes, of figures that say the opposite: those of most processes first."""
-    against = [
-        row
-        for row in figures
-        if row["outcome"] == "does not hold"
-        and row["baseline_samples"]
-        and row["candidate_samples"]
-    ]
-    for row in sorted(against, key=lambda row: -(row["trials"] or 0))[:MOST_SAMPLES]:
+    """What single processes gave, of figures that say the opposite: of each condition the clearest first."""
+    by_condition: dict[str, list[Row]] = {}
+    for row in sorted(figures, key=_clarity, reverse=True):
+        if (
+            row["outcome"] == "does not hold"
+            and row["baseline_samples"]
+            and row["candidate_samples"]
+        ):
+            by_condition.setdefault(row["condition"], []).append(row)
+    in_turns = chain.from_iterable(zip_longest(*by_condition.values()))
+    for row in islice(filter(None, in_turns), MOST_SAMPLES):
         yield _samples(row)
+
+
+def _clarity(row: Row) -> float:
+    """How far its value is from 1, on a logarithmic scale."""
+    return abs(log(row["value"])) if row["value"] and row["value"] > 0 else 0.0
 
 
 def _samples(row: Mapping[str, Any]) -> Samples:
     setting, _, values = str(row["contrast"]).partition(": ")
     before, _, after = values.partition(" → ")
-    what, _, unit = row["measure"].rpartition(", ")
+    what, _, unit = row["measure"].partition(", ")
+    each = f"{what} of each process" if unit else f"{what}, numbered"
     return Samples(
-        title=f"{cell_name(row)}: {what} of each process",
+        title=f"{cell_name(row)}: {each}",
         unit=unit,
         rows=(
             (f"{setting} {before}", tuple(row["baseline_samples"])),

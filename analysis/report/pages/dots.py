@@ -1,5 +1,6 @@
 """What single processes measured, as dots in an SVG that needs no script."""
 
+from collections.abc import Sequence
 from html import escape
 from math import log
 
@@ -7,13 +8,14 @@ from cudnn_sweep.analysis.report.pages.page import Samples
 
 WIDTH, LABEL, RIGHT, ROW = 640, 150, 16, 26
 WIDE = 20.0  # from this ratio of the largest to the smallest on, the axis is logarithmic
+LEAST = 0.2  # of the middle: a narrower axis would make a difference look large that is none
 COLOURS = ("var(--c1)", "var(--c2)", "var(--c3)")
 
 
 def dots(samples: Samples) -> str:
     """A figure: a row a setting, a dot a process; the numbers stand in the caption's row and in a title each."""
     values = [value for _, row in samples.rows for value in row]
-    low, high = min(values), max(values)
+    low, high = _ends(values) if samples.unit else (min(values), max(values))
     is_log = low > 0 and high / low > WIDE
 
     def place(value: float) -> float:
@@ -29,12 +31,12 @@ def dots(samples: Samples) -> str:
         drawn.append(f'<line x1="{LABEL}" x2="{WIDTH - RIGHT}" y1="{y:.0f}" y2="{y:.0f}"/>')
         drawn += [
             f'<circle cx="{place(value):.1f}" cy="{y:.0f}" r="5" fill="{COLOURS[number % len(COLOURS)]}">'
-            f"<title>{value:.4g} {escape(samples.unit)}</title></circle>"
+            f"<title>{_label(value, samples)}</title></circle>"
             for value in row
         ]
     ends = (
         f'<text x="{LABEL}" y="{height - 4}">{low:.4g}</text>'
-        f'<text x="{WIDTH - RIGHT}" y="{height - 4}" text-anchor="end">{high:.4g} {escape(samples.unit)}</text>'
+        f'<text x="{WIDTH - RIGHT}" y="{height - 4}" text-anchor="end">{_label(high, samples)}</text>'
     )
     scale = ", logarithmic axis" if is_log else ""
     spoken = "; ".join(
@@ -45,3 +47,14 @@ def dots(samples: Samples) -> str:
         f'aria-label="{escape(spoken)}">{"".join(drawn)}{ends}</svg>'
         f"<figcaption>{escape(samples.title)}{scale}</figcaption></figure>"
     )
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """Of the axis: where the values are, and at least LEAST apart."""
+    low, high = min(values), max(values)
+    middle = (low + high) / 2
+    return min(low, middle * (1 - LEAST / 2)), max(high, middle * (1 + LEAST / 2))
+
+
+def _label(value: float, samples: Samples) -> str:
+    return f"{value:.4g} {escape(samples.unit)}".strip()

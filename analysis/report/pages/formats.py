@@ -108,7 +108,7 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
         lines.append(f"- {name}: {_words(entry.said)}")
         lines += [f"  - {name}: {_words(text)}" for name, text in entry.facts.items()]
         lines += [
-            f"  - {_words(each.title)}, {_words(name)}, {_words(each.unit)}: "
+            f"  - {_words(', '.join(filter(None, (each.title, name, each.unit))))}: "
             + ", ".join(f"{value:.4g}" for value in values)
             for each in entry.samples
             for name, values in each.rows
@@ -121,5 +121,14 @@ def _words(text: str) -> str:
 
 
 def as_json(shown: Shown) -> str:
-    told = {"page": shown.page.name, "counts": shown.counts(), "rows": shown.rows}
+    entries = [
+        {"name": each.name, "said": each.said, "group": each.group, "facts": dict(each.facts)}
+        for each in shown.entries
+    ]
+    told = {
+        "page": shown.page.name,
+        "counts": shown.counts(),
+        "entries": entries,
+        "rows": shown.rows,
+    }
     return json.dumps(told, ensure_ascii=False, allow_nan=False, indent=1) + "\n"

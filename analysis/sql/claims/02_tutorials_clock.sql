@@ -1,6 +1,6 @@
 -- Does the tutorials' way of timing show what benchmark does?
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: verdict, workload, measure, baseline_value, candidate_value,
 --     value[value_low value_high], verdict_of_it, outcome
 --
@@ -30,7 +30,7 @@ with scripts as ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
     from records
     where
         own_times_ms is not null and status = 'ok' and twin = 0 and device = 'cuda'
-        and ($sweep_id is null or sweep_id = $sweep_id)
+        and ($sweep_id is null or sweep_id glob $sweep_id)
 ),
 
 estimates as materialized (
@@ -103,7 +103,11 @@ by_script as (
 figures as (
     select
         by_script.* exclude (cell),
-        'the script' as condition,
+        case by_script.workload
+            when 'tutorial_true_first' then 'the script'
+            when 'tutorial_false_first' then 'the other order'
+            else 'warmed up, and synchronised'
+        end as condition,
         case
             when by_script.workload <> 'tutorial_true_first' then null
             when
@@ -136,5 +140,5 @@ from claimed(
     2,
     'Timing 100 forward calls by time.time(), first with benchmark on and then off in one '
     || 'process, shows the speed-up.',
-    'sweep launch --suite claims --only workload=tutorial_true_first'
+    'sweep launch --suite claims --only direction=forward'
 )

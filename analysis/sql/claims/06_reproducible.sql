@@ -1,6 +1,6 @@
 -- Are results reproducible with benchmark off, and not with it on?
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: verdict, cell, condition, baseline_value, candidate_value, outcome
 --
 -- Results are the bits of a step's outputs and gradients from equal inputs, under PyTorch's other
@@ -13,11 +13,20 @@ with found as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14
         cost.*,
         software.torch,
         software.cudnn,
-        software.driver
+        software.driver,
+        results.baseline_samples,
+        results.candidate_samples
     from determinism_cost(
         field := 'benchmark', min_effect := $min_effect, of_sweep_id := $sweep_id
     ) as cost
     inner join software_labels() as software on cost.software_hash = software.software_hash
+    left join process_results('benchmark', $sweep_id) as results
+        on
+            cost.cell_id = results.cell_id
+            and cost.env_hash = results.env_hash
+            and cost.software_hash = results.software_hash
+            and cost.workload_hash is not distinct from results.workload_hash
+            and cost.other_settings = results.other_settings
     where
         cost.no_effect_reason is distinct from 'no_cuda' and cost.state = 'plain'
         and cost.other_settings = usual_besides('benchmark', '')
@@ -37,6 +46,8 @@ figures as (
         baseline_distinct_results as baseline_value,
         candidate_distinct_results as candidate_value,
         candidate_distinct_results as value,
+        baseline_samples,
+        candidate_samples,
         contrast,
         baseline_processes + candidate_processes as trials,
         workload,

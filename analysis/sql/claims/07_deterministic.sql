@@ -1,6 +1,6 @@
 -- Does deterministic make every run the same, and what does it cost?
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: verdict, cell, condition, measure, baseline_value, candidate_value,
 --     value[value_low value_high], outcome
 --
@@ -13,12 +13,21 @@ with found as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14
         software.torch,
         software.cudnn,
         software.driver,
+        results.baseline_samples,
+        results.candidate_samples,
         if(contains(cost.other_settings, 'benchmark=true'), 'benchmark on', 'benchmark off')
             as beside,
         'costs speed, ' || beside as condition,
         'hurts' as wanted
     from determinism_cost(min_effect := $min_effect, of_sweep_id := $sweep_id) as cost
     inner join software_labels() as software on cost.software_hash = software.software_hash
+    left join process_results('deterministic', $sweep_id) as results
+        on
+            cost.cell_id = results.cell_id
+            and cost.env_hash = results.env_hash
+            and cost.software_hash = results.software_hash
+            and cost.workload_hash is not distinct from results.workload_hash
+            and cost.other_settings = results.other_settings
     where
         cost.no_effect_reason is distinct from 'no_cuda' and cost.state = 'plain'
         and cost.other_settings in (
@@ -46,6 +55,8 @@ figures as (
         baseline_distinct_results as baseline_value,
         candidate_distinct_results as candidate_value,
         candidate_distinct_results as value,
+        baseline_samples,
+        candidate_samples,
         contrast,
         baseline_processes + candidate_processes as trials,
         workload,

@@ -1,6 +1,6 @@
 -- Does cuDNN speed up pooling, normalisation and activations?
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: verdict, workload, direction, measure, baseline_value, candidate_value,
 --     value[value_low value_high], verdict_of_it, outcome
 --
@@ -33,5 +33,5 @@ from claimed(
     'figures',
     10,
     'cuDNN also speeds up pooling, normalisation and activations.',
-    'sweep launch --suite claims --only workload=batch_norm'
+    'sweep launch --suite claims'
 )

@@ -1,6 +1,6 @@
 -- What does benchmark do that is set later, or around the forward pass alone?
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: verdict, cell, condition, baseline_value, candidate_value,
 --     value[value_low value_high], outcome
 --
@@ -20,7 +20,10 @@ with found as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14
 compared as materialized (
     select
         late.*,
-        late.state as condition,
+        case late.state
+            when 'benchmark_later' then 'after the first step'
+            else 'around the forward pass'
+        end as condition,
         null as wanted,
         case
             when early.wall_verdict = 'inconclusive' or late.ratio_low is null then 'undecided'

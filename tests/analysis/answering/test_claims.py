@@ -245,6 +245,10 @@ def test_results_are_compared_across_processes_and_within_one(
     assert {row["condition"]: row["outcome"] for row in rows} == verdicts
     across = next(row for row in rows if row["condition"] == "across processes")
     assert (across["baseline_value"], across["value"]) == (len(off), len(on))
+    assert len(set(across["baseline_samples"])) == len(off)
+    assert len(set(across["candidate_samples"])) == len(on)
+    together = {*across["baseline_samples"], *across["candidate_samples"]}
+    assert together == set(map(float, range(1, len({*off, *on}) + 1)))
 
 
 def test_process_that_does_not_repeat_its_bits_is_seen(contrast: Contrast, claim: Claim) -> None:
@@ -276,7 +280,7 @@ def test_flag_set_later_is_compared_with_the_flag_set_before(
     rows = claim(11, before + later)
     assert {row["verdict"] for row in rows} == {verdict}
     wall = {row["condition"]: row for row in rows if row["measure"].startswith("wall")}
-    assert wall["benchmark_later"]["outcome"] == outcome
+    assert wall["after the first step"]["outcome"] == outcome
     assert wall["set before the first step"]["value"] == pytest.approx(early_ms / 10)
 
 

@@ -111,7 +111,10 @@ def test_markdown_and_json_say_the_same(shown: Shown) -> None:
         assert (f"\n## {group.capitalize()}\n" in text) == bool(count)
     told = json.loads(as_json(shown))
     assert told["counts"] == shown.counts()
-    assert [row["case_id"] for row in told["rows"]] == [entry.name for entry in shown.entries]
+    names = [entry.name for entry in shown.entries]
+    assert [row["case_id"] for row in told["rows"]] == names
+    assert [entry["name"] for entry in told["entries"]] == names
+    assert told["entries"][0]["facts"] == shown.entries[0].facts
 
 
 def test_page_over_an_empty_store_says_so(store: Store) -> None:
