@@ -1,7 +1,4 @@
-"""What docs/claims.md says of the twelve claims, from the rows installed with the package and those of the suite.
-
-make docs        # writes docs/claims.md from analysis/reference and docs/results/*/claims
-"""
+"""What docs/claims.md says of the twelve claims, from the results installed with the package: `make docs`."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -60,21 +57,15 @@ MEANS = {
 }
 
 
-def stores() -> list[str]:
-    return [str(REFERENCE), *map(str, sorted(DOCS.glob("results/*/claims")))]
-
-
 @cache
 def found() -> Shown:
-    return show(CLAIMS, open_stored(stores()), stores(), None)
+    return show(CLAIMS, open_stored([str(REFERENCE)]), [str(REFERENCE)], None)
 
 
 def page() -> str:
     """docs/claims.md."""
     shown = found()
     entries = sorted(shown.entries, key=_number)
-    named = [Path(each).relative_to(DOCS.parent) for each in stores()]
-    options = " ".join(f"--results {each}" for each in named)
     return "\n".join(
         [
             "# What people say of torch.backends.cudnn",
@@ -84,15 +75,15 @@ def page() -> str:
                 + (f"Measured on {'; '.join(shown.measured)}." if shown.measured else "")
             ),
             "",
-            f"    sweep report --page claims {options}",
-            "    sweep query claims/01_fixed_shape              # one claim, figure by figure",
+            "    sweep report --page claims --reference         # this page, from the installed rows",
+            "    sweep query claims/01_fixed_shape --reference  # one claim, figure by figure",
             "    sweep launch docs/claims/launch.yaml           # measures the suite on your GPU; again until finished",
             "    sweep report --page claims                     # your own page, from ./results",
             "",
             wrapped(
                 "Each claim has a question of its own, a file in [analysis/sql/claims](../analysis/sql/claims/). Its head "
                 "says when a figure holds. A claim holds if all decided figures say so, and at least half of them are "
-                "decided; it holds only when some do. Made by `make docs`."
+                "decided; it holds in part if some do. Made by `make docs`."
             ),
             *_spent(),
             "",
@@ -141,7 +132,7 @@ def _section(entry: Entry) -> Iterator[str]:
         yield wrapped(f"- {', '.join(filter(None, (each.title, each.unit)))}. {times}")
     yield from [
         "",
-        f"    sweep query {question_of(number)}",
+        f"    sweep query {question_of(number)} --reference",
         f"    {entry.facts['measure it']}",
         "",
     ]
@@ -149,7 +140,7 @@ def _section(entry: Entry) -> Iterator[str]:
 
 def _spent() -> Iterator[str]:
     """GPU minutes behind the rows of the suite."""
-    with open_database(open_stored(stores())) as database:
+    with open_database(open_stored([str(REFERENCE)])) as database:
         (row,) = database.query(SPENT).to_pylist()
     if row["trials"]:
         minutes = f"{row['minutes']:.0f} GPU minutes"

@@ -12,14 +12,14 @@ from cudnn_sweep.analysis.report.pages.page import Entry, Page, Row, Samples, Ta
 ABOUT = (
     "Each claim is judged figure by figure, under PyTorch's other settings. A figure holds, does not hold, or is "
     "undecided: its interval leaves both open. A claim holds if all decided figures say so, and at least half of all are "
-    "decided. A ratio is candidate / baseline, with its 95% interval."
+    "decided; it holds in part if some do. A ratio is candidate / baseline, with its 95% interval."
 )
 VERDICTS = {
     "holds": "hold",
-    "holds only when": "hold only when",
+    "holds only when": "hold in part",
     "does not hold": "do not hold",
-    "undecided": "are undecided",
-    "not measured": "are not measured here",
+    "undecided": "undecided",
+    "not measured": "not measured here",
 }
 MOST_SAMPLES = 3  # pictures of a claim
 
@@ -59,11 +59,14 @@ def _entry(rows: list[Row]) -> Entry:
 
 
 def _verdict(verdict: str, figures: Sequence[Row]) -> str:
-    """With the conditions in which some figure holds."""
+    """With the conditions in which some figure holds, and in how many of those that are decided."""
     if verdict != "holds only when":
         return str(verdict)
-    where = sorted({row["condition"] for row in figures if row["outcome"] == "holds"})
-    return f"{verdict}: {'; '.join(where)}"
+    decided = [row for row in figures if row["outcome"] in ("holds", "does not hold")]
+    of = Counter(row["condition"] for row in decided)
+    holds = Counter(row["condition"] for row in decided if row["outcome"] == "holds")
+    where = sorted(holds, key=lambda name: -holds[name] / of[name])
+    return f"{verdict}: {'; '.join(f'{name} ({holds[name]} of {of[name]})' for name in where)}"
 
 
 def _trials(figures: Sequence[Row]) -> int:
@@ -224,10 +227,10 @@ CLAIMS = Page(
     subject="claims",
     groups=(
         ("hold", "helps"),
-        ("hold only when", "inconclusive"),
+        ("hold in part", "inconclusive"),
         ("do not hold", "hurts"),
-        ("are undecided", "no-effect"),
-        ("are not measured here", "no-effect"),
+        ("undecided", "no-effect"),
+        ("not measured here", "no-effect"),
     ),
     entries=entries,
 )

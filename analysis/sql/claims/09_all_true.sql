@@ -10,7 +10,7 @@
 with added as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
     select
         *,
-        'what benchmark adds to deterministic' as condition,
+        'benchmark still helps' as condition,
         'helps' as wanted
     from helps_or_hurts(min_effect := $min_effect, of_sweep_id := $sweep_id)
     where state = 'plain' and other_settings = usual_besides('benchmark', 'deterministic=true')
@@ -19,7 +19,7 @@ with added as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14
 taken as materialized (
     select
         *,
-        'what deterministic takes from benchmark' as condition,
+        'deterministic costs nothing' as condition,
         if(wall_verdict = 'hurts', 'helps', wall_verdict) as wanted
     from helps_or_hurts(
         field := 'deterministic', min_effect := $min_effect, of_sweep_id := $sweep_id
