@@ -15,8 +15,6 @@ from cudnn_sweep.analysis.proving.question_timing import ask_alone
 from cudnn_sweep.analysis.proving.scale import measure_rivals, stored_bytes
 from cudnn_sweep.analysis.storing.store import open_store
 
-pytestmark = pytest.mark.measuring
-
 TRIALS = 5000
 MOST_CPU_S = 4.0  # about 0.2 s
 MOST_BYTES = 1_500_000_000  # about 350 MB, most of it the imports

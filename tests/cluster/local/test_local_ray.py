@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.cluster.local.local_ray import MAX_PARENT_BYTES, LocalRay, local_ray
 from cudnn_sweep.cluster.local.ray_probe import probe_ray
 
-pytestmark = pytest.mark.measuring
+pytestmark = pytest.mark.waiting
 
 SLICES = ["MIG-1", "MIG-2"]
 
@@ -73,12 +74,13 @@ def test_folder_and_token_are_for_this_user_alone(ours: LocalRay) -> None:
 def test_listens_on_the_loopback_alone(ours: LocalRay) -> None:
     import psutil  # type: ignore[import-not-found, import-untyped, unused-ignore]  # Ray brings it
 
-    listening = {
-        connection.laddr.ip
-        for process in psutil.Process().children(recursive=True)
-        for connection in process.net_connections(kind="inet")
-        if connection.status == psutil.CONN_LISTEN
-    }
+    listening = set()
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            connections = process.net_connections(kind="inet")
+            listening |= {
+                each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN
+            }
     assert listening
     assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}
 
