@@ -13,6 +13,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.resources import files
 from itertools import takewhile
 from pathlib import Path
@@ -125,10 +126,10 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
         return parse_query(name, text)
     if own and name in own:
         return read_query(name, own[name])
-    valid = ", ".join([*names, *(own or ())])
-    if "/" in name:
-        valid = f"{valid}, {', '.join(part_names())}"
-    raise QueryError(f"there is no question {name!r}; the questions: {valid}")
+    valid = [*names, *(own or ()), *(part_names() if "/" in name else ())]
+    near = get_close_matches(name, valid, n=1)
+    guess = f" (did you mean {near[0]}?)" if near else ""
+    raise QueryError(f"there is no question {name!r}{guess}; the questions: {', '.join(valid)}")
 
 
 def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:

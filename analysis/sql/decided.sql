@@ -4,7 +4,7 @@
 -- $candidate TEXT = 'true': its value in the candidate
 -- $of_cells BIGINT = 0: cells of the plan, if more than have rows: none is decided by their absence
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: cell, state, blocks, blocks_needed, ratio[ratio_low ratio_high]
+-- terminal: cell, state, blocks, blocks_needed, ratio[ratio_low ratio_high], block_s
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- What `replicates: {until: decided}` asks after each look. A cell's state is the verdict on its

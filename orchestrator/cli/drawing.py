@@ -16,17 +16,17 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from cudnn_sweep.orchestrator.showing.short_texts import short_names, short_sentence
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from cudnn_sweep.analysis.answering.marked import MarkedColumn
 
-ROOM = (
-    38  # columns of a terminal that names get before the last of more than LEAST_SHOWN columns do
-)
+ROOM = 38  # columns that a long text gets before the last of more than LEAST_SHOWN columns do
 LEAST_SHOWN = 5
-LEAST_NAME = 24  # and before any other column does
-LEAST_WORDS = (8, 5)  # characters of a word in a name that are left of it; 5 where 8 are too many
+LEAST_TEXT = 24  # and before any other column does; a shorter text is never cut
+LEAST_ID = 12  # of a long text that is one word, as a GPU's
 GAP = 2  # between two columns
 
 
@@ -48,54 +48,59 @@ def draw(answer: "pa.Table", width: int | None) -> str:
 
 def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
     """Where they do not fit, intervals go first, then heads get more lines, then names of cells become
-    brief, then the last columns go, and what is still too long loses its middle.
+    brief, then the last columns go, and what is still too long is cut.
     """
     if not columns or not columns[0].texts:
         return ""
     for whole in (True, False):
-        needed = sum(_wide(column, whole) + GAP for column in columns)
+        needed = sum(_wide(column, whole) + GAP for column in columns) - GAP
         if width is None or needed <= width:
             return _drawn(columns, whole, needed)
     assert width is not None
-    if sum(map(_narrow, columns)) > width + GAP:  # none behind the last
+    if _room(columns, width) < 0:
         columns = _shortened(columns, width)
     return _drawn(columns, False, width, heads_broken=True)
 
 
 def _shortened(columns: "Sequence[MarkedColumn]", width: int) -> "Sequence[MarkedColumn]":
     columns = [replace(column, texts=column.briefer or column.texts) for column in columns]
-    name = next((index for index, column in enumerate(columns) if column.briefer), 0)
-    longest = max(map(cell_len, columns[name].texts))
-
-    def room() -> int:
-        """For names, as many gaps between as there are other columns."""
-        return width - sum(_narrow(each) for each in columns if each is not columns[name])
-
-    for least_shown, least_room in ((LEAST_SHOWN, ROOM), (name + 1, LEAST_NAME)):
-        while len(columns) > least_shown and room() < min(longest, least_room):
-            columns = columns[:-1]
-    cut = [_cut(text, room()) for text in columns[name].texts]
-    if len(set(cut)) == len(set(columns[name].texts)):  # else names get more lines
-        columns[name] = replace(columns[name], texts=cut)
-    return columns
+    kept = next((index for index, column in enumerate(columns) if column.briefer), 0) + 1
+    for least_shown, least in ((LEAST_SHOWN, ROOM), (kept, LEAST_TEXT)):
+        leasts = [_least(column, least) for column in columns]
+        while len(columns) > least_shown and _room(columns, width, leasts) < 0:
+            columns, leasts = columns[:-1], leasts[:-1]
+    sizes = leasts
+    for most in (ROOM, width):
+        for index, column in enumerate(columns):
+            more = max(0, _room(columns, width, sizes))
+            sizes[index] = max(sizes[index], min(_narrow(column), most, sizes[index] + more))
+    return list(map(_cut, columns, sizes))
 
 
-def _cut(name: str, width: int) -> str:
-    """Its longest words without their middle, the first word last of all."""
-    words = name.split(" ")
-    sizes = [len(word) for word in words]
-    for least in LEAST_WORDS:
-        while sum(sizes) + len(sizes) - 1 > width and max(sizes) > least:
-            later = [index for index in range(1, len(words)) if sizes[index] > least]
-            sizes[max(later or range(len(words)), key=sizes.__getitem__)] -= 1
-    return " ".join(map(_without_middle, words, sizes))
+def _room(
+    columns: "Sequence[MarkedColumn]", width: int, sizes: "Sequence[int] | None" = None
+) -> int:
+    """How much is left beside columns of these sizes, with a gap between two."""
+    sizes = list(map(_narrow, columns)) if sizes is None else sizes
+    return width - sum(sizes) - GAP * (len(columns) - 1)
 
 
-def _without_middle(word: str, size: int) -> str:
-    if len(word) <= size:
-        return word
-    end = (size - 1) // 2
-    return f"{word[: size - 1 - end]}…{word[len(word) - end :]}"
+def _least(column: "MarkedColumn", least: int) -> int:
+    """What a column can be cut to: only long texts can."""
+    needed = _narrow(column)
+    if column.is_number or needed <= LEAST_TEXT:
+        return needed
+    head = max(map(cell_len, column.name.split("_")))
+    is_one_word = not any(" " in text for text in column.texts)
+    return max(head, LEAST_ID if is_one_word and not column.briefer else min(needed, least))
+
+
+def _cut(column: "MarkedColumn", width: int) -> "MarkedColumn":
+    if _narrow(column) <= width:
+        return column
+    if column.briefer or not any(" " in text for text in column.texts):
+        return replace(column, texts=short_names(column.texts, width))
+    return replace(column, texts=[short_sentence(text, width) for text in column.texts])
 
 
 def _wide(column: "MarkedColumn", whole: bool) -> int:
@@ -103,8 +108,8 @@ def _wide(column: "MarkedColumn", whole: bool) -> int:
 
 
 def _narrow(column: "MarkedColumn") -> int:
-    """With its head on several lines, and the gap behind it."""
-    return max(map(cell_len, [*column.name.split("_"), *column.texts])) + GAP
+    """With its head on several lines."""
+    return max(map(cell_len, [*column.name.split("_"), *column.texts]))
 
 
 def _cells(column: "MarkedColumn", whole: bool) -> list[str]:
@@ -117,10 +122,10 @@ def _drawn(
     columns: "Sequence[MarkedColumn]", whole: bool, width: int, *, heads_broken: bool = False
 ) -> str:
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
-    for index, column in enumerate(columns):
+    for column in columns:
         head = column.name.replace("_", "\n") if heads_broken else column.name
         side: Literal["left", "right"] = "right" if column.is_number else "left"
-        table.add_column(Text(head), justify=side, no_wrap=index > 0, vertical="bottom")
+        table.add_column(Text(head), justify=side, no_wrap=not column.briefer, vertical="bottom")
     cells = [_cells(column, whole) for column in columns]
     for row in zip(*cells, strict=True):
         table.add_row(*map(Text, row))

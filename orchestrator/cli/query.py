@@ -42,11 +42,20 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
+def _beginning_with(incomplete: str) -> list[str]:
+    from cudnn_sweep.analysis.asking.queries import own_queries, query_names
+
+    return [name for name in [*query_names(), *own_queries()] if name.startswith(incomplete)]
+
+
 def query(
     context: typer.Context,
     question: Annotated[
         str | None,
-        typer.Argument(help="A named question (see --list), a path ending in .sql, or SQL."),
+        typer.Argument(
+            help="A named question (see --list), a path ending in .sql, or SQL.",
+            autocompletion=_beginning_with,
+        ),
     ] = None,
     results: ResultsOption = None,
     reference: ReferenceOption = False,

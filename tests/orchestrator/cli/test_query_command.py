@@ -1,7 +1,9 @@
 import json
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,8 +11,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cudnn_sweep.analysis.answering.marked import MarkedColumn, marked_columns
-from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.asking.queries import load_query
+from cudnn_sweep.analysis.asking.database import Database, open_database
+from cudnn_sweep.analysis.asking.queries import load_query, query_names
+from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked
@@ -118,25 +121,40 @@ def test_what_a_terminal_shows_is_no_wider_than_it(width: int) -> None:
     assert len(drawn) <= 4
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
-def test_stored_verdicts_have_a_line_each_and_names_that_differ(
-    verdict_columns: list[MarkedColumn], width: int
+@pytest.mark.parametrize("name", query_names())
+def test_a_question_over_stored_rows_has_a_line_a_row_and_names_that_differ(
+    stored_rows: Database, name: str
 ) -> None:
-    lines = draw_marked(verdict_columns, width).splitlines()
-    heads = next(index for index, line in enumerate(lines) if line.startswith("cell")) + 1
-    rows = [line.split("  ")[0] for line in lines[heads:]]
-    assert len(rows) == len(verdict_columns[0].texts) == len(set(rows))
-    assert max(map(len, lines)) <= width
-    for row, whole in zip(rows, verdict_columns[0].texts, strict=True):
-        assert row.split()[-1][-2:] == whole[-2:] and "verdict" in lines[heads - 1]
+    asked = load_query(name)
+    answer = stored_rows.query(asked.sql, asked.values({}))
+    columns = marked_columns(stored_rows, asked, answer)
+    if not answer.num_rows:
+        pytest.skip("these rows do not answer it")
+    for width in (80, 100, 120):
+        lines = draw_marked(columns, width).splitlines()
+        heads = len(lines) - answer.num_rows
+        assert 1 <= heads <= max(len(column.name.split("_")) for column in columns)
+        assert max(map(len, lines)) <= width
+        shown = [column for column in columns if column.name.split("_")[-1] in lines[heads - 1]]
+        assert len(shown) >= min(len(columns), 3)
+        for line in lines[heads:]:
+            assert not re.search(r"(^|  )…", line), "nothing of a column is left"
 
 
-@pytest.fixture(scope="module", params=["quick", "losses"])
-def verdict_columns(request: pytest.FixtureRequest) -> list[MarkedColumn]:
-    (folder,) = (ROOT / "docs" / "results").glob(f"*/{request.param}")
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_stored_verdicts_have_names_that_differ(stored_rows: Database, width: int) -> None:
     asked = load_query("helps_or_hurts")
+    columns = marked_columns(stored_rows, asked, stored_rows.query(asked.sql, asked.values({})))
+    lines = draw_marked(columns, width).splitlines()[-len(columns[0].texts) :]
+    names = [line.split("  ")[0] for line in lines]
+    assert len(set(names)) == len(names)
+
+
+@pytest.fixture(scope="module", params=["quick", "losses", "reference"])
+def stored_rows(request: pytest.FixtureRequest) -> Iterator[Database]:
+    (folder,) = [*(ROOT / "docs" / "results").glob(f"*/{request.param}")] or [REFERENCE]
     with open_database(open_store(str(folder))) as database:
-        return marked_columns(database, asked, database.query(asked.sql, asked.values({})))
+        yield database
 
 
 def test_the_help_of_a_question_explains_its_columns(tmp_path: Path) -> None:
@@ -197,6 +215,7 @@ def test_damaged_files_are_named(results: Path) -> None:
         ([], "the question is missing or not first"),
         (["--min-effect", "0.1", "helps_or_hurts"], "not first: found --min-effect"),
         (["nope"], "there is no question 'nope'; the questions: "),
+        (["slowst_gpus"], "'slowst_gpus' (did you mean slow_gpus?); the questions: "),
         (["nope.sql"], "cannot read nope.sql"),
         (["sweeps", "--x", "1"], "sweeps has no parameter 'x'; its parameters: none"),
         (["failures", "--sweep-id"], "option --sweep-id needs a value"),

@@ -1,0 +1,77 @@
+"""Texts made short enough for a column of a terminal: names stay apart, sentences lose their end."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.cells import cell_len, set_cell_size
+
+LEFT_OUT = "…"
+MILD, HARD, HARDEST = 8, 5, 3  # characters of a word in a name that are left of it
+
+
+def short_names(names: Sequence[str], width: int) -> list[str]:
+    """Each name as the first of these that fits and is no other's: whole; its long words shorter;
+    without words that others have, too; and all its words shorter. Whole where none is.
+    """
+    found: dict[str, str] = {}
+    todo = list(dict.fromkeys(names))
+    for way in _ways(todo, width):
+        texts = {name: way(name) for name in todo}
+        count = Counter([*texts.values(), *found.values()])
+        found |= {
+            name: text
+            for name, text in texts.items()
+            if count[text] == 1 and cell_len(text) <= width
+        }
+        todo = [name for name in todo if name not in found]
+    return [found.get(name, name) for name in names]
+
+
+def short_sentence(text: str, width: int) -> str:
+    """Without its end, where it is too long."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1).rstrip() + LEFT_OUT
+
+
+def _ways(names: Sequence[str], width: int) -> Iterator[Callable[[str], str]]:
+    yield str
+    yield lambda name: _cut(name, width, MILD)
+    words = [set(name.split(" ")) for name in names]
+    yield lambda name: _telling(name, width, words)
+    yield lambda name: _cut(_telling(name, width, words), width, MILD)
+    yield lambda name: _cut(_telling(name, width, words), width, HARD)
+    yield lambda name: _cut(_telling(name, width, words), width, HARDEST)
+
+
+def _telling(name: str, width: int, others: Sequence[set[str]]) -> str:
+    """Without as many of its last words as it needs to fit, but with those that only it has together."""
+    words = name.split(" ")
+    for index in range(len(words) - 1, 0, -1):
+        fewer = words[:index] + words[index + 1 :]
+        if cell_len(" ".join(words)) + 2 > width and sum(set(fewer) <= each for each in others) < 2:
+            words = fewer
+    return name if words == name.split(" ") else f"{' '.join(words)} {LEFT_OUT}"
+
+
+def _cut(name: str, width: int, least: int) -> str:
+    """Its longest words shorter, the first word last of all."""
+    words = name.split(" ")
+    sizes = [len(word) for word in words]
+    while sum(sizes) + len(sizes) - 1 > width and max(sizes) > least:
+        later = [index for index in range(1, len(words)) if sizes[index] > least]
+        sizes[max(later or range(len(words)), key=sizes.__getitem__)] -= 1
+    return " ".join(map(_shorter, words, sizes))
+
+
+def _shorter(word: str, size: int) -> str:
+    """`channels_last` as `ch_la`; a number keeps its end: `amp_bf16` as `am…16`."""
+    parts = word.split("_")
+    if len(word) <= size:
+        return word
+    if len(parts) > 1 and size >= 2 * len(parts) - 1 and re.fullmatch(r"[a-z_]+", word):
+        each, more = divmod(size - len(parts) + 1, len(parts))
+        return "_".join(part[: each + (index < more)] for index, part in enumerate(parts))
+    end = (size - 1) // 2
+    return f"{word[: size - 1 - end]}{LEFT_OUT}{word[len(word) - end :]}"

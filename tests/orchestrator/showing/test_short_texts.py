@@ -1,0 +1,39 @@
+import pytest
+
+from cudnn_sweep.orchestrator.showing.short_texts import short_names, short_sentence
+
+NAMES = [
+    "Darknet53 inference fixed amp_bf16 channels_last",
+    "Darknet53 inference fixed tf32",
+    "Darknet53 training fixed amp_bf16 channels_last",
+    "resnet50_conv4_3x3 forward fixed bf16 channels_last",
+    "resnet50_conv4_3x3 forward_backward fixed bf16 channels_last",
+]
+
+
+@pytest.mark.parametrize("width", [26, 34, 38, 46, 60])
+def test_names_fit_stay_apart_and_begin_as_they_did(width: int) -> None:
+    short = short_names(NAMES * 2, width)
+    assert short[:5] == short[5:] and len(set(short)) == len(NAMES)
+    assert max(map(len, short)) <= width
+    for name, text in zip(NAMES, short, strict=False):
+        assert text == name if len(name) <= width else text[:3] == name[:3]
+
+
+def test_words_that_tell_a_name_are_kept() -> None:
+    assert short_names(NAMES, 38)[:3] == [
+        "Darknet53 inference fixed amp_bf16 …",
+        "Darknet53 inference fixed tf32",
+        "Darknet53 training fixed amp_bf16 …",
+    ]
+    assert short_names(NAMES, 46)[0] == "Darknet53 inference fixed amp_bf16 chann_last"
+
+
+def test_names_that_no_cut_keeps_apart_stay_whole() -> None:
+    names = ["conv_with_a_long_name_1_here", "conv_with_a_long_name_2_here"]
+    assert short_names(names, 9) == names
+
+
+def test_a_sentence_loses_its_end() -> None:
+    assert short_sentence("no block met the warm cache", 13) == "no block met…"
+    assert short_sentence("no block", 8) == "no block"
