@@ -55,7 +55,7 @@ def _night(asked: NightRequest, environment: Mapping[str, str], console: Console
         reasons = why_unfit(asked) or _measure(asked, console)
     compared = not_measured(asked, began, reasons) if reasons else compare(asked, began, console)
     reports = _keep(asked, compared, environment)
-    show(compared.outcome, reports, asked.options.format, console)
+    show(compared.outcome, reports, asked.options.format, console, asked.options.results)
     tell_news(asked, compared.outcome, console)
     return compared.outcome.exit_code
 

@@ -45,7 +45,9 @@ def show(
     reports: Sequence[Path],
     form: Literal["text", "json"],
     console: Console,
+    results: str | None = None,
 ) -> None:
+    """`results` are those that the command line named."""
     if form == "json":
         print(to_json(outcome), end="")
         return
@@ -65,7 +67,8 @@ def show(
         if mine:
             _print_group(console, group, mine)
     if outcome.alerts:
-        say(console, f"\nTo accept a change, from a date on: {how_to_accept(outcome)}")
+        first = how_to_accept(outcome, outcome.alerts[0], results)
+        say(console, f"\nTo accept a change, from a date on (here the first): {first}")
     say(console, f"\nReports: {', '.join(map(str, reports))}")
 
 

@@ -98,7 +98,8 @@ def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> list[str]:
 def _how_to_accept(outcome: NightOutcome) -> list[str]:
     if not outcome.alerts:
         return []
-    return [f"To accept a change, from a date on: {_code(how_to_accept(outcome))}"]
+    first = how_to_accept(outcome, outcome.alerts[0])
+    return [f"To accept a change, from a date on (here the first): {_code(first)}"]
 
 
 def _row(each: FindingText) -> tuple[str, ...]:

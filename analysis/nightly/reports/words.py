@@ -126,9 +126,14 @@ def machine(one: Machine) -> str:
     return printable(f"{said}; of what is usual: {', '.join(measured)}" if measured else said)
 
 
-def how_to_accept(outcome: NightOutcome) -> str:
-    words = ["sweep", "nightly", shlex.quote(outcome.launch_file)]
-    return " ".join([*words, "--accept SERIES --from DATE --reason TEXT"])
+def how_to_accept(
+    outcome: NightOutcome, finding: Finding | None = None, results: str | None = None
+) -> str:
+    """With its series and date, if a finding is given; `results` are those of the command line."""
+    series, since = (finding.key.series_id, finding.since) if finding else ("SERIES", "DATE")
+    words = ["sweep", "nightly", outcome.launch_file]
+    words += ["--results", results] if results is not None else []
+    return shlex.join([*words, "--accept", series, "--from", str(since), "--reason", "TEXT"])
 
 
 def smallest_step(series: Series) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -36,10 +37,13 @@ from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.accepting import accept_change
 from cudnn_sweep.orchestrator.nightly.baseline_pin import pin_baseline
 from cudnn_sweep.orchestrator.nightly.night import run_night
+from cudnn_sweep.orchestrator.nightly.night_news import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.spec import load_suite
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.schedule.schedule import check
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import workload_names
@@ -509,3 +513,38 @@ effects: [{from: 2026-11-08, cause: hardware, time: 1.06}]
     night(11)
     assert outcome(here, 11).alerts == ()
     assert len(outcome(here, 11).accepted) == len([each for each in members if each.is_alert])
+
+
+@pytest.mark.measuring
+def test_each_command_that_a_night_prints_works_when_pasted(here: Path, night: RunNight) -> None:
+    """On the machine that it measured: here the fake one says that it is this one."""
+    with ForkServer() as server:
+        device = survey(server, ["conv"]).environment.gpu
+    script = {
+        "gpu": device,
+        "noise": {"night": 0.002, "process": 0.002},
+        "installed": [{"torch": "2.11.0"}, {"from": "2026-11-09", "torch": "2.12.0"}],
+        "effects": [{"from": "2026-11-09", "time": 1.2}],
+    }
+    (here / "script.yaml").write_text(json.dumps(script))
+    cell = "{workload: conv, problem: tutorials/rgb224, direction: forward}"
+    measure = "{warmup_s: 0, steady_budget_s: 0.02, calibrate: false}"
+    (here / "suite.yaml").write_text(f"replicates: 2\nmeasure: {measure}\ncells: [{cell}]\n")
+    for day in range(1, 10):
+        night(day, results="mine")
+    printed = io.StringIO()
+    assert night(10, Console(file=printed, width=400), results="mine") == 1
+    told = from_json((here / "mine/nightly/lab/reports/2026-11-10/night.json").read_text())
+    where = WhereToLook(folder=here, program="sweep", results="mine", page="night.html")
+    lines = [printed.getvalue(), *news_of(told, told.alerts, where).findings]
+    commands = set(re.findall(r"(?:; |: |&& )(sweep [a-z].*)$", "\n".join(lines), re.MULTILINE))
+    assert {command.split()[1] for command in commands} == {"launch", "nightly", "compare"}
+    for command in sorted(commands):
+        ran = subprocess.run(
+            [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", *shlex.split(command)[1:]],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
+    assert len(open_store("mine").sweep_ids()) == 11 + sum(" launch " in each for each in commands)
