@@ -36,12 +36,12 @@ def measure_questions(location: str, repeats: int, begins: Callable[[str], None]
     return _quickest(location, query_names(), repeats, begins)
 
 
-def measure_rivals(location: str, repeats: int) -> list[Rival]:
-    """None without pandas."""
+def measure_rivals(location: str, repeats: int, begins: Callable[[str], None]) -> list[Rival]:
+    """None without pandas. `begins` is told each name before it is asked."""
     if not find_spec("pandas"):
         return []
     ours = _our_ratios(location)
-    found = _quickest(location, [ALL_COLUMNS, SOME_COLUMNS], repeats, lambda name: None)
+    found = _quickest(location, [ALL_COLUMNS, SOME_COLUMNS], repeats, begins)
     return [Rival(asked=each, difference=_difference(ours, each.ratios or {})) for each in found]
 
 

@@ -15,7 +15,7 @@ def overhead(
         ),
     ] = 8,
 ) -> None:
-    """Measure the overhead of a trial, compared with plain Ray Tune and a shell loop."""
+    """Measure the overhead of a trial, compared with plain Ray Tune and a shell loop (some minutes)."""
     from rich.console import Console
     from rich.table import Table
 

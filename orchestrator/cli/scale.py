@@ -108,15 +108,19 @@ def _measure(folder: Path, trials: int, samples: int, repeats: int) -> None:
     from cudnn_sweep.analysis.storing.store import open_store
     from cudnn_sweep.orchestrator.showing.steps import steps
 
-    store = open_store(str(folder))
+    store, console = open_store(str(folder)), Console()
     if not store.sweep_ids():
-        write_generated(store, trials=trials, samples=samples)
+        with steps(console, total=1) as begins:
+            begins(f"{trials} made-up trials are written")
+            write_generated(store, trials=trials, samples=samples)
     (row,) = open_results(folder).sql("select count(*) as trials from records").arrow().to_pylist()
     trial_bytes = stored_bytes(folder) / row["trials"]
     typer.echo(f"{row['trials']} trials, {trial_bytes:.0f} bytes per trial on disk")
-    with steps(Console(), total=repeats * len(query_names())) as begins:
+    with steps(console, total=repeats * len(query_names())) as begins:
         asked = measure_questions(str(folder), repeats, begins)
-    _print(asked, measure_rivals(str(folder), repeats))
+    with steps(console) as begins:
+        rivals = measure_rivals(str(folder), repeats, begins)
+    _print(asked, rivals)
 
 
 def _print(questions: "list[Asked]", rivals: "list[Rival]") -> None:

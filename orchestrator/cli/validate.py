@@ -86,7 +86,8 @@ def statistics(
     typer.echo(f"Seed {seed}, {cells} cells per line. {table.LEGEND}\n")
     typer.echo(f"{table.head(table.HELD_TO_TARGETS)}\n{table.targets()}")
     every: list[Figures] = []
-    for figures in simulate(cells, blocks, seed):
+    console = Console()
+    for figures in counted(console, simulate(cells, blocks, seed), "kinds of noise"):
         every.append(figures)
         typer.echo(table.row(figures, table.HELD_TO_TARGETS))
     typer.echo(f"\n{table.head(table.OTHERS)}")
@@ -97,11 +98,12 @@ def statistics(
     about = table.UNTIL.format(looks=asked_after, fewer=LEAST_FEWER, cells=fewer_cells)
     columns = table.HELD_TO_TARGETS | table.OTHERS
     typer.echo(f"\n{about}\n{table.head(columns)}       fewer")
-    for figures in simulate_until_decided(fewer_cells, looks, seed):
+    looked = simulate_until_decided(fewer_cells, looks, seed)
+    for figures in counted(console, looked, "kinds of noise, after each look"):
         every.append(figures)
         typer.echo(table.until_row(figures, columns))
     typer.echo(f"\n{table.EMPTY_CACHES}")
-    empty = list(counted(Console(), try_empty_caches(cells, seed), "empty caches"))
+    empty = list(counted(console, try_empty_caches(cells, seed), "empty caches"))
     for row in empty:
         typer.echo(table.empty_caches_row(row))
     typer.echo(f"\n{table.in_words(every, empty)}")

@@ -51,7 +51,9 @@ def test_every_question_is_quick_and_small(location: str) -> None:
 
 
 def test_pandas_finds_the_same_ratios(location: str) -> None:
-    rivals = measure_rivals(location, repeats=1)
+    begun: list[str] = []
+    rivals = measure_rivals(location, repeats=1, begins=begun.append)
+    assert begun == [rival.asked.name for rival in rivals]
     assert [rival.asked.rows for rival in rivals] == [rivals[0].asked.rows] * 2
     assert rivals[0].asked.rows > 100
     assert max(rival.difference for rival in rivals) < 1e-9
