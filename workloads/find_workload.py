@@ -7,7 +7,7 @@ from pkgutil import iter_modules
 import torch
 
 from cudnn_sweep.workloads import catalog
-from cudnn_sweep.workloads.errors import unknown
+from cudnn_sweep.workloads.errors import WorkloadError, unknown
 from cudnn_sweep.workloads.models.steps import model_workload
 from cudnn_sweep.workloads.user_code import import_named
 from cudnn_sweep.workloads.workload import Workload
@@ -30,6 +30,10 @@ def find_workload(name: str) -> Workload:
     A user's code is imported: only in a process that may be thrown away.
     """
     if ":" not in name:
+        if name.endswith(".py"):
+            raise WorkloadError(
+                f"{name}: found no class or function behind it; allowed: {name}:NAME"
+            )
         if name not in bundled_workloads():
             raise unknown("workload", name, [*bundled_workloads(), "FILE.py:NAME", "MODULE:NAME"])
         return bundled_workloads()[name]

@@ -1,6 +1,7 @@
 """Imports what a user named, and nothing else; only ever called in a process that may be thrown away."""
 
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count
@@ -27,15 +28,26 @@ def import_named(reference: str) -> object:
     Raises WorkloadError, which for a package that is not there says how to get it.
     """
     place, _, name = reference.rpartition(":")
+    if place.endswith(".py") and not Path(place).is_file():
+        raise WorkloadError(_no_file(Path(place)))
     try:
         module = _import_file(Path(place)) if place.endswith(".py") else import_module(place)
     except Exception as error:
         raise WorkloadError(f"{place} cannot be imported: {_reason(place, error)}") from error
     if not hasattr(module, name):
-        public = [known for known in vars(module) if not known.startswith("_")]
-        raise unknown(f"name in {place}", name, public)
+        public = {known for known in vars(module) if not known.startswith("_")}
+        packages = {known for known in public if isinstance(vars(module)[known], ModuleType)}
+        raise unknown(f"name in {place}", name, list(public - packages))
     found: object = getattr(module, name)
     return found
+
+
+def _no_file(file: Path) -> str:
+    folder = file.parent
+    there = sorted(each.name for each in folder.glob("*.py")) if folder.is_dir() else []
+    near = get_close_matches(file.name, there, n=1)
+    guess = f" (did you mean {folder / near[0]}?)" if near else ""
+    return f"there is no file {file} in {Path.cwd()}{guess}"
 
 
 def _reason(place: str, error: Exception) -> str:

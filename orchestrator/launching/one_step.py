@@ -23,7 +23,7 @@ from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice, ListedSpec
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import CellAxes, ModelSpec, Replicates, SuiteSpec, WithoutGpu
 from cudnn_sweep.workloads.models.inputs import Inputs
-from cudnn_sweep.workloads.problem import Shape, named_sizes, parse_sizes
+from cudnn_sweep.workloads.problem import Shape, named_sizes, none_empty, parse_sizes
 from cudnn_sweep.workloads.survey import Survey
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
@@ -103,8 +103,14 @@ def suite_of(
             loss=options.loss or MEAN_SQUARE,
         ),
     }
+    try:
+        cell = CellAxes.model_validate(asked)
+    except ValidationError as error:
+        first = error.errors()[0]
+        told = first["msg"].removeprefix("Value error, ")
+        raise SpecError(f"--{first['loc'][0]}: {told}") from None
     return SuiteSpec(
-        cells=[CellAxes.model_validate(asked)],
+        cells=[cell],
         replicates=replicates,
         measure=measure or MeasureSpec(reference_replicates=0, logged_replicates=0),
         without_gpu=WithoutGpu(
@@ -150,7 +156,7 @@ def read_inputs(text: str | None) -> Inputs | None:
 
 def _sizes(text: str) -> Shape:
     try:
-        return parse_sizes(text)
+        return none_empty(parse_sizes(text))
     except ValueError as error:
         raise SpecError(f"--input: {error}") from None
 

@@ -24,7 +24,9 @@ def sweep_lock(location: str, plan_hash: str) -> Iterator[None]:
     In a local results folder the lock lies there; for a URL it holds on this machine alone.
     Raises SweepBusyError, naming the holder; OrchestratorError where no lock can be made.
     """
-    with _held(_folder(location), plan_hash, "this sweep is in progress"):
+    with _held(
+        _folder(location), plan_hash, "this sweep is in progress; launch again when it has ended"
+    ):
         yield
 
 

@@ -20,7 +20,12 @@ class AskedFile:
 
 
 def asked_file(typed: Path | None, suite: str | None, results: str | None) -> AskedFile:
-    """Raises SpecError for two suites, LaunchFileError for a file that is no YAML."""
+    """Raises SpecError for two suites or a Python file, LaunchFileError for a file that is no YAML."""
+    if typed is not None and typed.suffix == ".py":
+        raise SpecError(
+            f"{typed} is Python; allowed: a launch file or a suite, both YAML. For a network in it: "
+            f"sweep try {typed}:NAME --input SIZES"
+        )
     if typed is not None and not _is_suite(typed):
         return AskedFile(file=typed, suite=suite, note=None)
     if typed is not None and suite is not None:

@@ -259,7 +259,7 @@ def narrow(plan: Plan, choices: list[tuple[str, str]], asked_by: str = "--only")
             raise SpecError(f"{asked_by}: unknown field {field!r}; allowed: {', '.join(allowed)}")
         chosen = tuple(trial for trial in kept if trial.has(field, value))
         if not chosen:
-            values = sorted({trial.fields()[field] for trial in kept})
+            values = sorted({trial.fields()[field] or "''" for trial in kept})
             raise SpecError(
                 f"{asked_by} {field}={value} leaves no trial; found: {', '.join(values[:12])}"
             )

@@ -9,6 +9,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
+from types import FrameType
 
 import torch
 
@@ -31,11 +32,13 @@ from cudnn_sweep.workloads.measuring.log_pass import run_log_pass
 from cudnn_sweep.workloads.measuring.model_trace import trace_model
 from cudnn_sweep.workloads.measuring.trial import run_trial
 from cudnn_sweep.workloads.measuring.turns import Said, Turn
+from cudnn_sweep.workloads.models.what_to_try import what_to_try
 from cudnn_sweep.workloads.regime import SpatialRegime
 from cudnn_sweep.workloads.survey import survey_machine
 
 MOST_CHARACTERS = 2000  # of an error, in its record and on the screen
 ABOUT_SIZES = re.compile(r"must match|shape|[Ss]ize")  # what torch says of tensors that do not fit
+NOT_THE_USERS = {"torch", "cudnn_sweep"}  # packages in whose code no mistake is looked for
 CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeError for host memory
 
 
@@ -127,24 +130,32 @@ def _work(request: Request, told: int, reply_to: int, born: float) -> Reply:
 
 
 def _describe(error: BaseException) -> str:
-    """The error, and the line of code that raised it."""
+    """The error, and the line of code that raised it: the user's last one where there is one."""
     text = _storable(f"{type(error).__name__}: {error}".strip())
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = list(traceback.walk_tb(error.__traceback__))
     if not frames:
         return text
-    last = frames[-1]
-    return f"{text} ({os.path.basename(last.filename)}:{last.lineno} in {last.name})"
+    theirs = [(frame, line) for frame, line in frames if _package(frame) not in NOT_THE_USERS]
+    frame, line = (theirs or frames)[-1]
+    file = os.path.basename(frame.f_code.co_filename)
+    return f"{text} ({file}:{line} in {frame.f_code.co_name})"
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _hint(job: object, error: BaseException) -> str:
     """Networks that halve their input and join the halves again take no odd size."""
-    if not isinstance(job, TrialJob) or not ABOUT_SIZES.search(str(error)):
+    if not isinstance(job, TrialJob):
         return ""
     try:
         rule = job.trial.cell.shapes()
     except Exception:  # noqa: BLE001  # a user's own; that is the error, then
         return ""
-    if not isinstance(rule, SpatialRegime) or rule.multiple > 1:
+    if not isinstance(rule, SpatialRegime):
+        return what_to_try(error, job.trial.cell.input_shape)
+    if rule.multiple > 1 or not ABOUT_SIZES.search(str(error)):
         return ""
     return f"; regime {rule.name} makes sizes that the network may not take: try `multiple: 32`"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.user_code import EXTRAS, import_named
 from tests.workloads.made_up_models import here
 
@@ -72,6 +73,19 @@ def test_what_is_installed_and_fails_to_import_shows_its_cause(tmp_path: Path) -
     for _ in range(2):
         with pytest.raises(WorkloadError, match="RuntimeError: operator torchvision::nms does"):
             import_named(f"{file}:Net")
+
+
+def test_a_file_or_name_that_is_not_there_is_told_with_what_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_nets.py").write_text("import sys\n\nclass Segmenter: ...\n")
+    with pytest.raises(WorkloadError, match="there is no file my_net.py in .*mean my_nets.py"):
+        import_named("my_net.py:Segmenter")
+    with pytest.raises(WorkloadError, match="in my_nets.py 'Segmentor'; allowed: Segmenter$"):
+        import_named("my_nets.py:Segmentor")
+    with pytest.raises(WorkloadError, match="my_nets.py: found no class .* my_nets.py:NAME$"):
+        find_workload("my_nets.py")
 
 
 def test_references_to_one_file_share_its_classes() -> None:

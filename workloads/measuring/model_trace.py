@@ -13,11 +13,13 @@ from cudnn_sweep.workloads.hardware.environment import processor
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
 from cudnn_sweep.workloads.models.module import ALLOWED, Source, is_source, make_module
+from cudnn_sweep.workloads.models.what_to_try import MISSING_INPUT, what_to_try
 from cudnn_sweep.workloads.precision import Precision, find_precision
 from cudnn_sweep.workloads.problem import sizes_text
 from cudnn_sweep.workloads.user_code import import_named
 from cudnn_sweep.workloads.workload import Setting, Workload
 
+AGAIN = "; give --input once for each tensor that it takes, in order"
 CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 
 
@@ -100,7 +102,8 @@ def _run(
         raise
     except Exception as error:
         at = f"{request.model} at input {_inputs(request)}"
-        raise WorkloadError(f"{at} fails: {_told(error)}") from error
+        hint = AGAIN if MISSING_INPUT.search(str(error)) else what_to_try(error, request.inputs[0])
+        raise WorkloadError(f"{at} fails: {_told(error)}{hint}") from error
     return watch.seen
 
 

@@ -55,6 +55,19 @@ def _faster(ratio: float) -> FakeEffect:
     return FakeEffect(where={"benchmark": "true"}, time=ratio)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "told"),
+    [
+        ("0x3x8x8", "--input: expected sizes of 1 or more, found '0x3x8x8'"),
+        ("8", "--input: expected an input's sizes such as 8x3x224x224, found 8"),
+        ("8,3,8,8", "--input: expected sizes such as 8x3x224x224, found '8,3,8,8'"),
+    ],
+)
+def test_an_input_that_is_none_is_told(tmp_path: Path, sizes: str, told: str) -> None:
+    with pytest.raises(SpecError, match=told):
+        suite_of(_options(tmp_path, workload="nets.py:Net", input=(sizes,)).step, 5)
+
+
 def test_a_clear_case_is_decided_after_few_blocks_in_both_states(tmp_path: Path) -> None:
     code, text = _said(_options(tmp_path, job=Job(steps=10**6)), _machine(_faster(0.3)))
     assert code == DECIDED

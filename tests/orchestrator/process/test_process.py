@@ -99,6 +99,38 @@ def test_sizes_that_a_network_cannot_take_are_explained(
     assert free.message.endswith("try `multiple: 32`")
     even = run_trial(f"{file}:Joins", input="1x1x96x96", regime={"fresh": {"multiple": 32}})
     assert even.status == "ok", even.message
+    fixed = run_trial(f"{file}:Joins", input="1x1x33x33")
+    assert fixed.message is not None and fixed.message.endswith("try multiples of 32")
+
+
+TAKES = """
+from torch import nn
+
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(9, 2)
+
+    def forward(self, picture):
+        return self.head(picture)
+
+class Two(Wide):
+    def forward(self, a, b):
+        return self.head(a + b)
+"""
+
+
+def test_an_error_names_the_users_line_and_what_else_to_give(
+    run_trial: RunTrial, tmp_path: Path
+) -> None:
+    file = tmp_path / "takes.py"
+    file.write_text(TAKES)
+    two = run_trial(f"{file}:Two", input="1x1x8x8")
+    assert two.status == "error" and two.message is not None
+    assert "missing 1 required positional argument: 'b'" in two.message
+    assert two.message.endswith("`inputs` (sweep try --inputs)")
+    wide = run_trial(f"{file}:Wide", input="1x1x8x8")
+    assert wide.message is not None and wide.message.endswith("(takes.py:10 in forward)")
 
 
 BUCKETS = """

@@ -163,6 +163,11 @@ def test_repeated_convolutions_are_counted_in_order() -> None:
     assert found.share(found.convolutions[0]) == pytest.approx(3 * square / found.flops)
 
 
+def test_an_input_that_is_missing_is_said() -> None:
+    with pytest.raises(WorkloadError, match="missing 1 required .*--input once for each tensor"):
+        trace("TwoInputs", (1, 3, 8, 8))
+
+
 def test_several_inputs_are_given_in_order() -> None:
     found = trace("TwoInputs", (1, 3, 8, 8), (1, 2, 4, 4, 4))
     assert [each.input_shape for each in found.convolutions] == [(1, 3, 8, 8), (1, 2, 4, 4, 4)]
