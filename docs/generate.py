@@ -17,11 +17,14 @@ EXAMPLE = ROOT / "docs/examples/segmenter/launch.yaml"
 FIELD = run_path(str(ROOT / "docs/field.py"))
 NETWORKS = run_path(str(ROOT / "docs/networks.py"))
 CLAIMS = run_path(str(ROOT / "docs/claims.py"))
+RULES = run_path(str(ROOT / "docs/rules.py"))
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "README.md": NETWORKS["readme"],
     "docs/networks.md": NETWORKS["page"],
     "docs/field.md": FIELD["page"],
     "docs/claims.md": CLAIMS["page"],
+    "docs/rules.md": RULES["page"],
+    "analysis/answering/rules.json": RULES["rules_json"],
     "docs/records.md": data_dictionary,
     "docs/questions.md": questions_dictionary,
     "docs/launch-file.md": lambda: launch_file_page(EXAMPLE.read_text(encoding="utf-8")),

@@ -67,7 +67,7 @@ def test_every_command_of_the_first_screen_and_every_next_line_works(
         r"A training step of my_nets.py:Segmenter at 8x3x128x128 takes [\d.]+ ms", tried
     )
     assert f"On a machine with a GPU: {first_screen[0]}\n" in tried
-    assert "There is no GPU here: benchmark makes no difference" in advised
+    assert "Not measured, as there is no GPU here. By a learned rule:" in advised
     assert f"next: {first_screen[3]}\n" in traced
     assert "No cluster.yaml here: the sweep runs on this machine" in launched
     assert len(told) > len(first_screen), "the launch names further commands"

@@ -16,6 +16,8 @@ from cudnn_sweep.analysis.answering.advice import (
     kernel_changes,
     newest_sweep,
 )
+from cudnn_sweep.analysis.answering.rules import RuleAnswer, facts_of, learned_rule
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.one_step import StepOptions, measure_step, suite_of
@@ -38,7 +40,10 @@ DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
 ELSE_S = 60.0  # what is left of the minutes, for other layouts and precisions to be measured too
 ELSE_REPLICATES = 3
 LEAST_S = 15.0  # two blocks of a small network
-NO_GPU = "No GPU here. cuDNN's flags have no effect on a CPU: leave them as they are. Only the step's time is measured."
+NO_GPU = (
+    "No GPU here. cuDNN's flags have no effect on a CPU, so only the step's time is measured. The advice comes from a "
+    "rule that was learned on other networks."
+)
 FORMATS = ("text", "json", "markdown")
 
 
@@ -89,6 +94,11 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     machine = place.look(suite)
     if machine.environment.device != "cuda":
         say(console, NO_GPU)
+        if options.job.hours is not None:
+            say(
+                console,
+                f"How many steps these hours have is not known: the rule is asked for {DEFAULT_STEPS:,}.",
+            )
     else:
         _announce(options, machine.environment.gpu, console)
     left_s = options.minutes * 60 - (monotonic() - began) - START_AND_END_S
@@ -208,6 +218,7 @@ def _answered(
             alternatives(store, else_sweep_id, options.step.precision) if else_sweep_id else []
         ),
         kernels=kernel_changes(store, sweep_id) if most else [],
+        by_rule=_by_rule(store, sweep_id, options.job) if most is None else None,
         times_ms=[row["steady_wall_ms"] for row in timed if row["steady_wall_ms"] is not None],
         messages=[row["message"] for row in timed if row["message"]],
         workload=options.step.workload,
@@ -215,7 +226,15 @@ def _answered(
         again=shlex.join([*shlex.split(options.command()), "--from-store"]),
         where=options.step.where(),
         input=options.step.input[0] if options.step.input else None,
+        steps=options.job.steps,
     )
+
+
+def _by_rule(store: Store, sweep_id: str, job: Job) -> RuleAnswer | None:
+    """Of the step that was timed without a GPU; None where it did not run."""
+    with open_database(store, sweep_id) as database:
+        facts = facts_of(database, job.steps, job.state)
+    return next((learned_rule().ask(each) for each in facts.values()), None)
 
 
 def as_json(answered: Answered) -> dict[str, object]:
@@ -226,6 +245,7 @@ def as_json(answered: Answered) -> dict[str, object]:
         "advice": answered.said,
         "setting": answered.setting,
         "lines": answered.lines,
+        "rule": None if answered.by_rule is None else _rule_json(answered.by_rule),
         "asked": None if advice is None else asdict(advice),
         "other_start": None if other is None else asdict(other),
         "alternatives": [asdict(each) for each in answered.alternatives],
@@ -233,6 +253,19 @@ def as_json(answered: Answered) -> dict[str, object]:
         "step_times_ms": answered.times_ms,
         "messages": sorted(set(answered.messages)),
         "again": answered.again,
+    }
+
+
+def _rule_json(told: RuleAnswer) -> dict[str, object]:
+    rule = told.rule
+    return {
+        "name": rule.name,
+        "gpu": rule.gpu,
+        "conditions": told.conditions,
+        "ratio": told.ratio,
+        "right": rule.right,
+        "of_jobs": rule.of_jobs,
+        "time_lost": rule.lost,
     }
 
 

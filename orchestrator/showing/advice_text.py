@@ -16,6 +16,7 @@ from cudnn_sweep.analysis.answering.advice import (
     Alternative,
     KernelChange,
 )
+from cudnn_sweep.analysis.answering.rules import RuleAnswer
 from cudnn_sweep.analysis.asking.formats import escaped, two_digits
 
 WIDTH = 80
@@ -48,6 +49,8 @@ class Answered:
     alternatives: Sequence[Alternative]
     """Other layouts and precisions, as measured."""
     kernels: Sequence[KernelChange]
+    by_rule: RuleAnswer | None
+    """Without a GPU."""
     times_ms: Sequence[float]
     """Of a step, each process."""
     messages: Sequence[str]
@@ -57,16 +60,20 @@ class Answered:
     """What to type to ask once more without measuring."""
     where: Sequence[str]
     input: str | None
+    steps: int
+    """That the rule is asked for."""
 
     @property
     def said(self) -> str:
         if self.advice is None:
-            return NO_DIFFERENCE if self.times_ms else FAILS
+            return FAILS if self.by_rule is None else self.by_rule.setting
         return self.advice.advice
 
     @property
     def setting(self) -> str:
-        return "off" if self.advice is None else self.advice.setting
+        if self.advice is None:
+            return "off" if self.by_rule is None else self.by_rule.setting
+        return self.advice.setting
 
     @property
     def lines(self) -> list[str]:
@@ -117,7 +124,7 @@ def _headline(answered: Answered) -> str:
     if not answered.times_ms:
         return f"{answered.workload} does not run here."
     if advice is None:
-        return "There is no GPU here: benchmark makes no difference, leave it as it is."
+        return f"Not measured, as there is no GPU here. By a learned rule: {HEADLINES[answered.setting]}"
     if advice.advice == UNDECIDED:
         needs = _minutes(advice.minutes_needed)
         return f"{HEADLINES[UNDECIDED]} {needs}" if needs else HEADLINES[UNDECIDED]
@@ -142,15 +149,20 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
         yield "Try", _remedy(told[0][0] if told else "")
         return
     if advice is None or advice.no_effect_reason == "no_cuda":
+        if answered.by_rule is not None:
+            yield from _rule(answered.by_rule, answered.steps)
         times = answered.times_ms
         yield (
             "A step",
             (
                 f"{_ms(median(times))} on this CPU ({len(times)} processes, {_ms(min(times))} to "
-                f"{_ms(max(times))})"
+                f"{_ms(max(times))}); the rule does not use it"
             ),
         )
-        yield "Then", "run the same command on the machine with the GPU"
+        yield (
+            "Then",
+            "run the same command on the machine with the GPU: it measures instead of using the rule",
+        )
         return
     yield "Because", advice.why
     for row in (advice, other):
@@ -161,6 +173,25 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
     yield from _results(advice)
     yield from _why(answered.kernels)
     yield from _else(answered.alternatives)
+
+
+def _rule(told: RuleAnswer, steps: int) -> Iterator[tuple[str, str]]:
+    rule = told.rule
+    conditions = f", where {', '.join(told.conditions)}" if told.conditions else ""
+    yield (
+        "The rule",
+        (
+            f"for {steps:,} steps{conditions}, it says {told.setting}: jobs it was learned from took {told.ratio:.3g} "
+            "times as long with on"
+        ),
+    )
+    yield (
+        "How sure",
+        (
+            f"the rule was right in {rule.right:.0%} of {rule.of_jobs:,} jobs on {rule.gpu}, of networks that it had not "
+            f"seen; by the rule a job lost {rule.lost:.1%} of its time on average"
+        ),
+    )
 
 
 def _whole(row: Advice) -> str:

@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.answering.advice import advices
+from cudnn_sweep.analysis.answering.rules import learned_rule
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.advising import AdviseOptions, advise
@@ -17,6 +20,7 @@ from cudnn_sweep.orchestrator.launching.one_step import StepOptions, suite_of
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
 from cudnn_sweep.orchestrator.planning.job import Job
+from cudnn_sweep.workloads.hardware.environment import Environment
 
 TODAY = date(2026, 1, 1)
 DECIDED, UNDECIDED, FAILED = 0, 5, 4
@@ -133,6 +137,7 @@ def test_the_json_keeps_its_keys(tmp_path: Path) -> None:
         "advice",
         "setting",
         "lines",
+        "rule",
         "asked",
         "other_start",
         "alternatives",
@@ -176,6 +181,29 @@ def test_nothing_stored_says_what_to_do(tmp_path: Path) -> None:
     options = _options(tmp_path, from_store=True)
     with pytest.raises(SpecError, match="found no sweep of batch_norm .* without --from-store"):
         _said(options, _machine())
+
+
+class NoGpu(FakeMachine):
+    def environment(self) -> Environment:
+        return replace(super().environment(), device="cpu", gpu="a CPU", gpu_uuid=None)
+
+
+def test_without_a_gpu_the_learned_rule_answers_and_each_sentence_says_so(tmp_path: Path) -> None:
+    machine = NoGpu(script=FakeScript(), night=TODAY)
+    code, text = _said(_options(tmp_path, job=Job(steps=10**6)), machine)
+    assert code == DECIDED
+    answer, _, again = text.strip().partition("\n\nWithout measuring again: ")
+    paragraphs = re.sub(r"\n +", " ", answer).split("\n")
+    assert all("rule" in each for each in paragraphs if each and "torch." not in each), answer
+    rule = learned_rule()
+    assert f"right in {rule.right:.0%} of {rule.of_jobs:,} jobs on {rule.gpu}" in " ".join(
+        paragraphs
+    )
+    options = _options(tmp_path, job=Job(steps=10**6), format="json", from_store=True)
+    told = json.loads(_said(options, machine)[1])
+    assert told["advice"] == told["setting"] == ("on" if told["rule"]["ratio"] < 1 else "off")
+    assert told["asked"] is None
+    assert "--from-store" in again
 
 
 def test_several_inputs_come_equally_often(tmp_path: Path) -> None:

@@ -1,0 +1,199 @@
+"""What a rule that was learned on stored rows says of a job, where there is no GPU to measure it on.
+
+docs/rules.py learns it and writes rules.json; docs/rules.md prints it with its scores.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cudnn_sweep.analysis.asking.database import Database
+
+FILE = Path(__file__).with_name("rules.json")
+NEVER_REPEATS = 1e6  # distinct sizes, where each step has a new one
+FACTS = """
+select
+    cell_id,
+    any_value(workload) as workload,
+    any_value(problem) as problem,
+    any_value(direction) as direction,
+    any_value(input_shape) as input_shape,
+    any_value(kernel_size) as kernel_size,
+    any_value(stride) as stride,
+    any_value(groups) as groups,
+    any_value(out_channels) as out_channels,
+    any_value("precision") as "precision",
+    any_value(layout) as layout,
+    max(convolutions) as convolutions,
+    max(convolution_flops) as convolution_flops,
+    max(regime_shapes) as shapes
+from records
+where status = 'ok'
+group by cell_id
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """What is known of a job before it runs on a GPU."""
+
+    workload: str
+    problem: str | None
+    """None: a network. What only a convolution has is None then, too."""
+    direction: str
+    input_shape: tuple[int, ...]
+    kernel_size: tuple[int, ...] | None
+    stride: tuple[int, ...] | None
+    groups: int | None
+    out_channels: int | None
+    precision: str
+    layout: str
+    convolutions: int | None
+    convolution_flops: int | None
+    """Of a step."""
+    shapes: int | None
+    """Distinct ones; None without end."""
+    steps: int
+    start: str
+    """container or warm."""
+
+    def features(self) -> dict[str, float]:
+        """By the names that a rule has for them; 0 for what only a convolution has."""
+        gflop = (self.convolution_flops or 0) / 1e9
+        channels = (
+            0 if self.out_channels is None else math.gcd(self.input_shape[1], self.out_channels)
+        )
+        return {
+            "one convolution": float(self.problem is not None),
+            "dimensions of space": float(len(self.input_shape) - 2),
+            "backward": float(self.direction in ("training", "forward_backward")),
+            "elements of the kernel": float(math.prod(self.kernel_size) if self.kernel_size else 0),
+            "stride": float(max(self.stride, default=0) if self.stride else 0),
+            "groups": float(self.groups or 0),
+            "channels divisible by 8": float(channels % 8 == 0),
+            "IEEE fp32": float(self.precision == "fp32"),
+            "bf16 or fp16": float(self.precision not in ("fp32", "tf32")),
+            "channels_last": float(self.layout == "channels_last"),
+            "GFLOP of a step": gflop,
+            "GFLOP of a convolution": gflop / max(self.convolutions or 1, 1),
+            "distinct sizes": float(self.shapes or NEVER_REPEATS),
+            "steps": float(self.steps),
+            "new container": float(self.start == "container"),
+        }
+
+
+YES_OR_NO = (
+    "one convolution",
+    "backward",
+    "channels divisible by 8",
+    "IEEE fp32",
+    "bf16 or fp16",
+    "channels_last",
+    "new container",
+)
+WHOLE = (
+    "dimensions of space",
+    "elements of the kernel",
+    "stride",
+    "groups",
+    "distinct sizes",
+    "steps",
+)
+
+
+def facts_of(database: Database, steps: int, start: str) -> dict[str, Facts]:
+    """Of each cell that was measured, on whatever device; by its id."""
+    rows: list[dict[str, Any]] = database.query(FACTS).to_pylist()
+    return {row.pop("cell_id"): _facts(row, steps, start) for row in rows}
+
+
+def _facts(row: Mapping[str, Any], steps: int, start: str) -> Facts:
+    known: dict[str, Any] = {
+        name: tuple(each) if isinstance(each, list) else each for name, each in row.items()
+    }
+    return Facts(**known, steps=steps, start=start)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leaf:
+    setting: str
+    """on or off."""
+    ratio: float
+    """Of the jobs it was learned from: whole time with benchmark on / off, their mean."""
+    jobs: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fork:
+    feature: str
+    at: float
+    below: "Fork | Leaf"
+    """Where the feature is not larger."""
+    above: "Fork | Leaf"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LearnedRule:
+    name: str
+    tree: Fork | Leaf
+    right: float
+    """Share of the jobs of networks left out in which the settings differ, and it had the faster one."""
+    of_jobs: int
+    lost: float
+    """Mean of the time lost against the better setting, relative to it."""
+    networks: int
+    gpu: str
+
+    def ask(self, facts: Facts) -> "RuleAnswer":
+        node, features = self.tree, facts.features()
+        path: dict[
+            tuple[str, bool], str
+        ] = {}  # a later condition on the same side is the closer one
+        while isinstance(node, Fork):
+            is_below = features[node.feature] <= node.at
+            path[node.feature, is_below] = condition(node, is_below)
+            node = node.below if is_below else node.above
+        conditions = list(path.values())
+        return RuleAnswer(rule=self, setting=node.setting, ratio=node.ratio, conditions=conditions)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RuleAnswer:
+    rule: LearnedRule
+    setting: str
+    ratio: float
+    conditions: list[str]
+    """What of the job led there."""
+
+
+@cache
+def learned_rule() -> LearnedRule:
+    return LearnedRule(**json.loads(FILE.read_text(encoding="utf-8"), object_hook=_node))
+
+
+def _node(found: Mapping[str, Any]) -> Any:
+    if "feature" in found:
+        return Fork(**found)
+    return Leaf(**found) if "jobs" in found else found
+
+
+def condition(fork: Fork, is_below: bool) -> str:
+    if fork.feature in YES_OR_NO:
+        return f"{'not ' if is_below else ''}{fork.feature}"
+    at = math.floor(fork.at) if fork.feature in WHOLE else fork.at
+    return f"{fork.feature} {'≤' if is_below else '>'} {at:,.4g}"
+
+
+def rule_lines(node: Fork | Leaf, depth: int = 0) -> Iterator[str]:
+    """The rule as text: a condition a line, what holds only with it below it."""
+    indent = "    " * depth
+    if isinstance(node, Leaf):
+        yield f"{indent}{node.setting} (on takes {node.ratio:.3g} times as long)"
+        return
+    for is_below, child in ((True, node.below), (False, node.above)):
+        yield f"{indent}{condition(node, is_below)}"
+        yield from rule_lines(child, depth + 1)

@@ -1,0 +1,379 @@
+"""Learns from stored rows when benchmark should be on, for `sweep advise` on a machine without a GPU.
+
+make docs        # writes docs/rules.md and analysis/answering/rules.json
+
+What is learned is the ratio of a job's whole times, on / off, from what is known before the job runs. A job is a
+cell that was measured on a GPU, a number of steps and a start. The tree is scored on networks that it did not see.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cudnn_sweep.analysis.answering.advice import Advice, advices
+from cudnn_sweep.analysis.answering.rules import (
+    NEVER_REPEATS,
+    Facts,
+    Fork,
+    Leaf,
+    LearnedRule,
+    facts_of,
+    rule_lines,
+)
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.storing.store import Store, open_store
+
+if TYPE_CHECKING:
+    from sklearn.tree import DecisionTreeRegressor
+
+ROOT = Path(__file__).parents[1]
+STORES = (
+    "analysis/reference",
+    "docs/results/h200-2026-11-21/gpus",
+    "docs/results/h200-2026-11-21/losses",
+    "docs/results/h200-2026-11-21/quick",
+    "docs/results/h200-2026-11-21/validation",
+    "docs/results/h200-2026-11-22/turns",
+)
+"""All that hold benchmark off beside on, but for nights in which something was planted."""
+STEPS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000)
+LEAVES = 8
+LEAST_CELLS = (2, 4, 8, 16)
+"""Of how many a leaf holds the jobs at least; chosen without the network that is scored."""
+DIFFERENCE = 0.02  # as in sql/advice.sql: a smaller one is none, and has no right sign
+LOGARITHMIC = {"GFLOP of a step", "GFLOP of a convolution", "distinct sizes", "steps"}
+"""So that the tree splits between two of them at their geometric mean."""
+Weigh = Callable[[Sequence["Case"]], list[float]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """A job, as it was measured."""
+
+    network: str
+    cell_id: str
+    gpu: str
+    facts: Facts
+    row: tuple[float, ...]
+    """Its features, as the tree takes them."""
+    baseline_s: float
+    candidate_s: float
+
+    @property
+    def log_ratio(self) -> float:
+        return math.log(self.candidate_s / self.baseline_s)
+
+    def time_lost(self, on: bool) -> float:
+        """Against the better setting, relative to it."""
+        chosen_s = self.candidate_s if on else self.baseline_s
+        return chosen_s / min(self.candidate_s, self.baseline_s) - 1
+
+
+@cache
+def cases() -> list[Case]:
+    """Of each cell the sweep with most blocks, those in turns first."""
+    best: dict[tuple[str, str], tuple[tuple[bool, int], list[Case]]] = {}
+    for place in STORES:
+        store = open_store(str(ROOT / place))
+        few, many = (_whole_times(store, steps) for steps in (STEPS[0], STEPS[-1]))
+        for key, row in many.items():
+            rank = row.in_turns, row.blocks
+            if key not in best or rank > best[key][0]:
+                best[key] = rank, list(_jobs(store, few[key], row))
+    return [case for key in sorted(best) for case in best[key][1]]
+
+
+def _whole_times(store: Store, steps: int) -> dict[tuple[str, str], Advice]:
+    return {
+        (row.cell_id, row.start): row
+        for row in advices(store, None, steps=steps)
+        if row.ratio is not None and row.no_effect_reason is None
+    }
+
+
+@cache
+def _facts(location: str) -> dict[str, Facts]:
+    with open_database(open_store(location)) as database:
+        return facts_of(database, STEPS[0], "warm")
+
+
+def _jobs(store: Store, few: Advice, many: Advice) -> Iterator[Case]:
+    """A job's time grows by as much with every step."""
+    known = asdict(_facts(store.location)[many.cell_id])
+    for steps in STEPS:
+        share = (steps - few.job_steps) / (many.job_steps - few.job_steps)
+        facts = Facts(**known | {"steps": steps, "start": many.start})
+        assert few.baseline_s and few.candidate_s and many.baseline_s and many.candidate_s
+        yield Case(
+            network=network(facts),
+            cell_id=many.cell_id,
+            gpu=many.gpu,
+            facts=facts,
+            row=tuple(_scaled(*each) for each in facts.features().items()),
+            baseline_s=few.baseline_s + share * (many.baseline_s - few.baseline_s),
+            candidate_s=few.candidate_s + share * (many.candidate_s - few.candidate_s),
+        )
+
+
+def network(facts: Facts) -> str:
+    """Which network a cell is of: none of it is learned from when it is scored."""
+    if facts.problem is None:
+        module, _, name = facts.workload.rpartition(":")
+        found = module.rpartition(".")[2] if ".nets." in module else name
+        return f"{found}3d" if found == "unet" and len(facts.input_shape) == 5 else found
+    problems, _, name = facts.problem.partition("/")
+    if problems not in ("networks", "tutorials"):
+        return problems
+    first = name.partition("_")[0]
+    return {"r3d18": "r3d_18"}.get(first, first)
+
+
+def a_network_each(known: Sequence[Case]) -> list[float]:
+    """Weights with which each network counts as much, however many of its cells were measured."""
+    cases_of = Counter(case.network for case in known)
+    return [1 / cases_of[case.network] for case in known]
+
+
+def a_job_each(known: Sequence[Case]) -> list[float]:
+    return [1.0] * len(known)
+
+
+def fitted(known: Sequence[Case], least_cells: int, weigh: Weigh) -> "DecisionTreeRegressor":
+    from sklearn.tree import DecisionTreeRegressor
+
+    jobs_of_a_cell = len(known) / len({case.cell_id for case in known})
+    tree = DecisionTreeRegressor(
+        max_leaf_nodes=LEAVES, min_samples_leaf=int(least_cells * jobs_of_a_cell), random_state=0
+    )
+    return tree.fit(_matrix(known), [case.log_ratio for case in known], sample_weight=weigh(known))
+
+
+def _matrix(known: Sequence[Case]) -> Any:
+    return np.array([case.row for case in known])
+
+
+def _scaled(name: str, value: float) -> float:
+    return math.log10(max(value, 1 / NEVER_REPEATS)) if name in LOGARITHMIC else value
+
+
+def left_out(known: Sequence[Case], weigh: Weigh, least_cells: int) -> list[tuple[Case, bool]]:
+    """Each case with what a tree says that saw nothing of its network."""
+    judged: list[tuple[Case, bool]] = []
+    for seen, unseen in without_each(known):
+        advised = fitted(seen, least_cells, weigh).predict(_matrix(unseen)) < 0
+        judged += zip(unseen, map(bool, advised), strict=True)
+    return judged
+
+
+def without_each(known: Sequence[Case]) -> Iterator[tuple[list[Case], list[Case]]]:
+    for name in sorted({case.network for case in known}):
+        yield (
+            [case for case in known if case.network != name],
+            [case for case in known if case.network == name],
+        )
+
+
+def best_size(known: Sequence[Case], weigh: Weigh) -> int:
+    """Of LEAST_CELLS, what loses least time on networks left out of these."""
+    weights = dict(zip(map(id, known), weigh(known), strict=True))
+
+    def lost(size: int) -> float:
+        judged = left_out(known, weigh, size)
+        return sum(weights[id(case)] * case.time_lost(on) for case, on in judged)
+
+    return min(LEAST_CELLS, key=lost)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Score:
+    rule: str
+    right: float
+    """Share of the jobs whose times differ."""
+    of_jobs: int
+    lost: float
+    """Mean over all jobs."""
+
+
+def score(rule: str, judged: Sequence[tuple[Case, bool]]) -> Score:
+    differing = [each for each in judged if abs(each[0].log_ratio) > math.log(1 + DIFFERENCE)]
+    return Score(
+        rule=rule,
+        right=sum(on == (case.log_ratio < 0) for case, on in differing) / len(differing),
+        of_jobs=len(differing),
+        lost=sum(case.time_lost(on) for case, on in judged) / len(judged),
+    )
+
+
+def leaf(setting: str, jobs: Sequence[Case]) -> Leaf:
+    """Weighed like the tree."""
+    weights = a_network_each(jobs)
+    pairs = zip(weights, jobs, strict=True)
+    mean = sum(weight * case.log_ratio for weight, case in pairs) / sum(weights)
+    return Leaf(setting=setting, ratio=_rounded(math.exp(mean)), jobs=len(jobs))
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def on_if_fixed(known: Sequence[Case]) -> Fork:
+    fixed = [case for case in known if case.facts.shapes == 1]
+    others = [case for case in known if case.facts.shapes != 1]
+    return Fork(
+        feature="distinct sizes", at=1.0, below=leaf("on", fixed), above=leaf("off", others)
+    )
+
+
+ONE_LINE: dict[str, Callable[[Sequence[Case]], Fork | Leaf]] = {
+    "always on": lambda known: leaf("on", known),
+    "always off": lambda known: leaf("off", known),
+    "fixed sizes: on, else off": on_if_fixed,
+}
+TREE, OTHER_TREE = "the tree", "the tree, if each job counts as much"
+
+
+def learned(known: Sequence[Case], weigh: Weigh) -> Fork | Leaf:
+    """A tree of all of it, in units that people read."""
+    tree = fitted(known, best_size(known, weigh), weigh).tree_
+    names = list(known[0].facts.features())
+
+    def node(index: int, reaching: Sequence[Case]) -> Fork | Leaf:
+        if tree.children_left[index] < 0:
+            return leaf("on" if tree.value[index].item() < 0 else "off", reaching)
+        name, at = names[tree.feature[index]], tree.threshold[index].item()
+        at = _rounded(10**at if name in LOGARITHMIC else at)
+        sides = [
+            node(child, [case for case in reaching if (case.facts.features()[name] > at) == above])
+            for child, above in (
+                (tree.children_left[index], False),
+                (tree.children_right[index], True),
+            )
+        ]
+        below, above = sides
+        leaves = [each for each in sides if isinstance(each, Leaf)]
+        if len(leaves) == 2 and leaves[0].setting == leaves[1].setting:
+            return leaf(leaves[0].setting, reaching)  # two ratios, and the same advice
+        return Fork(feature=name, at=at, below=below, above=above)
+
+    return node(0, known)
+
+
+@cache
+def scores() -> dict[str, Score]:
+    known = cases()
+    found = []
+    for name, weigh in ((TREE, a_network_each), (OTHER_TREE, a_job_each)):
+        judged: list[tuple[Case, bool]] = []
+        for seen, unseen in without_each(known):
+            tree = fitted(seen, best_size(seen, weigh), weigh)
+            judged += zip(unseen, map(bool, tree.predict(_matrix(unseen)) < 0), strict=True)
+        found.append(score(name, judged))
+    for name, make in ONE_LINE.items():
+        rule = shipped_as(name, make(known), found[0])
+        answers = [(case, rule.ask(case.facts).setting == "on") for case in known]
+        found.append(score(name, answers))
+    return {each.rule: each for each in found}
+
+
+def shipped_as(name: str, tree: Fork | Leaf, scored: Score) -> LearnedRule:
+    known = cases()
+    return LearnedRule(
+        name=name,
+        tree=tree,
+        right=_rounded(scored.right),
+        of_jobs=scored.of_jobs,
+        lost=_rounded(scored.lost),
+        networks=len({case.network for case in known}),
+        gpu=", ".join(sorted({case.gpu for case in known})),
+    )
+
+
+def best_name(scored: dict[str, Score]) -> str:
+    """The tree where it beats every rule of one line by both; else the one of these that loses least time."""
+    tree, rivals = scored[TREE], [scored[name] for name in ONE_LINE]
+    if all(tree.right > rival.right and tree.lost < rival.lost for rival in rivals):
+        return TREE
+    return min(rivals, key=lambda rival: rival.lost).rule
+
+
+@cache
+def shipped() -> LearnedRule:
+    known, name = cases(), best_name(scores())
+    tree = learned(known, a_network_each) if name == TREE else ONE_LINE[name](known)
+    return shipped_as(name, tree, scores()[name])
+
+
+def rules_json() -> str:
+    return json.dumps(asdict(shipped()), indent=1) + "\n"
+
+
+def page() -> str:
+    known, rule = cases(), shipped()
+    rows = [f"| {each.rule} | {each.right:.1%} | {each.lost:.1%} |" for each in scores().values()]
+    cells, networks = len({case.cell_id for case in known}), rule.networks
+    sizes = ", ".join(
+        str(each) for each in sorted({c.facts.shapes for c in known if c.facts.shapes})
+    )
+    won = (
+        "The tree has the right sign more often and loses less time than each rule of one line. So it is the rule."
+        if rule.name == TREE
+        else f"The tree does not beat each rule of one line by both. So the rule is: {rule.name}."
+    )
+    return "\n".join(
+        [
+            "<!-- made by `make docs` -->",
+            "# A rule for machines without a GPU",
+            "",
+            "`sweep advise` measures. Where there is no GPU it answers from this rule, and says so:",
+            "",
+            *(f"    {line}" for line in rule_lines(rule.tree)),
+            "",
+            "Read it from the top: take the condition that holds, then what stands below it. The number in brackets is",
+            "the mean of the jobs from which the rule was learned: their whole time with benchmark on, divided by that with",
+            "it off.",
+            "",
+            "## How good it is",
+            "",
+            "| rule | right sign | time lost |",
+            "|---|---:|---:|",
+            *rows,
+            "",
+            f"- **Right sign**: share of the {rule.of_jobs:,} jobs whose two times differ by more than {DIFFERENCE:.0%}.",
+            "- **Time lost**: the mean over all jobs, against the better setting of each.",
+            "- A tree is scored on networks that it did not see: each network is left out once, with its single",
+            "  convolutions, and the tree is learned from the others.",
+            "",
+            won,
+            "",
+            f"These are few networks. The scores hold for jobs like these, on {rule.gpu}. Measure if you can.",
+            "",
+            "## What it is learned from",
+            "",
+            f"- **Jobs**: {len(known):,}. Each is one of {cells} cells of {networks} networks, with {STEPS[0]:,} to",
+            f"  {STEPS[-1]:,} steps, in a new container or on a warm machine. All were measured on {rule.gpu}.",
+            "- **Features**: what is known before a job runs: one convolution or a network, forward or backward, the",
+            "  dimensions of space, kernel, stride, groups, whether channels are divisible by 8, precision, layout, the work",
+            "  of a step and of a convolution, distinct sizes, steps, and the start. Kernel, stride, groups and channels",
+            "  are those of a single convolution; a network has none of its own.",
+            f"- **Distinct sizes**: the jobs have {sizes} or a new one each step. What lies between was not measured.",
+            f"- **The tree** has {LEAVES} leaves at most, each with the jobs of {best_size(known, a_network_each)} cells or",
+            "  more. It predicts the logarithm of the ratio. Each network counts as much. Two leaves side by side that give",
+            "  the same advice are printed as one.",
+            "",
+            "`docs/rules.py` learns it from the stored rows and writes this page and",
+            "[rules.json](../analysis/answering/rules.json).",
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    (ROOT / "docs/rules.md").write_text(page(), encoding="utf-8")
+    (ROOT / "analysis/answering/rules.json").write_text(rules_json(), encoding="utf-8")
