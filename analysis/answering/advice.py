@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cudnn_sweep.analysis.answering.answers import answer
-from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.store import Store
 
@@ -35,16 +35,23 @@ limit 1
 KERNELS = """
 with told as (
     select
+        sweep_id,
         block,
         benchmark,
         kernels
     from records
-    where sweep_id = $sweep_id and status = 'ok' and twin = 0 and kernels is not null
-    qualify count(*) over (partition by block) = 2
+    where
+        ($sweep_id is null or sweep_id = $sweep_id)
+        and ($cell_id is null or cell_id = $cell_id)
+        and status = 'ok' and twin = 0 and kernels is not null
+    qualify
+        count(*) over (partition by sweep_id, block) = 2
+        and count(distinct benchmark) over (partition by sweep_id, block) = 2
 ),
 
 first_block as (
-    select * from told where block = (select min(block) from told)
+    select * from told
+    qualify dense_rank() over (order by sweep_id desc, block) = 1
 ),
 
 launches as (
@@ -160,7 +167,14 @@ class KernelChange:
 def kernel_changes(store: Store, sweep_id: str) -> list[KernelChange]:
     """Between a process of each config, of the first block in which both told their kernels."""
     with open_database(store, sweep_id) as database:
-        rows = database.query(KERNELS, {"sweep_id": sweep_id}).to_pylist()
+        return kernel_changes_of(database, sweep_id, None)
+
+
+def kernel_changes_of(
+    database: Database, sweep_id: str | None, cell_id: str | None
+) -> list[KernelChange]:
+    """As `kernel_changes`, of one sweep or the newest, and of one cell where it is given."""
+    rows = database.query(KERNELS, {"sweep_id": sweep_id, "cell_id": cell_id}).to_pylist()
     return [KernelChange(**row) for row in rows]
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.job_arguments import Start
 from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
 from cudnn_sweep.orchestrator.cli.model_arguments import (
     ArgumentOption,
@@ -18,11 +19,6 @@ from cudnn_sweep.orchestrator.cli.model_arguments import (
     read_arguments,
 )
 from cudnn_sweep.orchestrator.cli.program import program
-
-
-class Start(StrEnum):
-    CONTAINER = "container"
-    WARM = "warm"
 
 
 class Form(StrEnum):

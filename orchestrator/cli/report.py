@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+from cudnn_sweep.orchestrator.cli.job_arguments import Start
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
@@ -64,9 +65,21 @@ def report(
     page: Annotated[
         str | None,
         typer.Option(
-            help="Write this page instead: claims, what people say of these settings; or field_cases, what became "
-            "of cases that they reported."
+            help="Write this page instead: advice, whether benchmark should be on in a job; claims, what people say of "
+            "these settings; or field_cases, what became of cases that they reported."
         ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --page advice: steps of the job.  [default: 10000]"),
+    ] = None,
+    hours: Annotated[
+        float | None,
+        typer.Option(min=0.0001, help="Instead of --steps: how long it runs with it off."),
+    ] = None,
+    state: Annotated[
+        Start | None,
+        typer.Option(help="With --page advice: container or warm, where it starts."),
     ] = None,
 ) -> None:
     r"""Write a report of the stored results: one HTML file that needs no network.
@@ -79,9 +92,15 @@ def report(
     from cudnn_sweep.analysis.report.payload import payload
 
     asked = results_asked(results, reference=reference)
+    job = {"steps": steps, "hours": hours, "state": state and state.value}
+    given = {name: value for name, value in job.items() if value is not None}
     if page is not None:
-        _write_page(page, asked, sweep_id, ReportFormat.JSON if json else format, output)
+        shape = ReportFormat.JSON if json else format
+        _write_page(page, asked, sweep_id, given, shape, output)
         return
+    if given:
+        typed = ", ".join(f"--{name}" for name in given)
+        raise typer.BadParameter(f"found {typed} without --page advice", param_hint="--page")
     store = open_results(asked)
     contrasts = (
         [Contrast(field=field, baseline=baseline, candidate=candidate)]
@@ -114,6 +133,7 @@ def _write_page(
     name: str,
     results: list[str],
     sweep_id: str | None,
+    given: "dict[str, int | float | str]",
     format: ReportFormat,
     output: Path | None,
 ) -> None:
@@ -121,7 +141,7 @@ def _write_page(
     from cudnn_sweep.analysis.report.pages.page import find_page, show
 
     page = find_page(name)
-    shown = show(page, open_results(results), results, sweep_id)
+    shown = show(page, open_results(results), results, sweep_id, given)
     warn_of(shown.torn_files)
     makers = {
         ReportFormat.HTML: as_html,

@@ -224,7 +224,7 @@ CLAIMS = Page(
     title="What people say of torch.backends.cudnn",
     about=ABOUT,
     questions=tuple(name for name in part_names() if name.startswith("claims/")),
-    subject="claims",
+    noun="claim",
     groups=(
         ("hold", "helps"),
         ("hold in part", "inconclusive"),

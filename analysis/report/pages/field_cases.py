@@ -112,7 +112,7 @@ FIELD_CASES = Page(
     title="What became of reported cases",
     about=ABOUT,
     questions=("field_cases",),
-    subject="cases",
+    noun="case",
     groups=(
         ("still there", "hurts"),
         ("reversed", "helps"),

@@ -4,14 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.declared import declared
-from cudnn_sweep.analysis.asking.queries import load_query
+from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.storing.stored import Stored
 
 Row: TypeAlias = Mapping[str, Any]
+Rows: TypeAlias = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,11 +60,13 @@ class Page:
     about: str
     questions: tuple[str, ...]
     """The questions of analysis/sql that it asks; only SQL decides."""
-    subject: str
-    """What its paragraphs are about, in the plural."""
+    noun: str
+    """What its paragraphs are about."""
     groups: tuple[tuple[str, str], ...]
     """Headings in their order, each with the role of its colour in the palette."""
     entries: Callable[[Sequence[Row]], list[Entry]]
+    gather: Callable[[Database, Rows, str | None], Rows] = lambda _, rows, sweep_id: rows
+    """Makes of the questions' rows those that `entries` takes, with what else it asks of this sweep or all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +89,8 @@ class Shown:
         return [entry for entry in self.entries if entry.group == group]
 
     def headline(self) -> str:
-        total = f"{len(self.entries)} {self.page.subject}"
+        count = len(self.entries)
+        total = f"{count} {self.page.noun}{'' if count == 1 else 's'}"
         counted = ", ".join(f"{count} {group}" for group, count in self.counts().items() if count)
         return f"{total}: {counted}." if counted else "No trial is stored here."
 
@@ -105,13 +109,20 @@ def find_page(name: str) -> Page:
     return found[name]
 
 
-def show(page: Page, store: Stored, locations: Sequence[str], sweep_id: str | None) -> Shown:
-    """Ask the page's questions."""
-    rows: list[Row] = []
+def show(
+    page: Page,
+    store: Stored,
+    locations: Sequence[str],
+    sweep_id: str | None,
+    given: Mapping[str, Value] | None = None,
+) -> Shown:
+    """Ask the page's questions, `given` values for their parameters. Raises QueryError for ones that they have not."""
+    rows: Rows = []
     with open_database(store) as database:
         for question in map(load_query, page.questions):
-            values = question.values({"sweep_id": sweep_id})
+            values = question.values({"sweep_id": sweep_id, **(given or {})})
             rows += database.query(question.sql, values).to_pylist()
+        rows = page.gather(database, rows, sweep_id)
         torn = database.torn_files
     measured = {
         f"{row['gpu']}, torch {row['torch']}, cuDNN {cudnn_version(row['cudnn'])}, driver {row['driver']}"

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cudnn_sweep.analysis.asking.queries import part_names, query_names
-from cudnn_sweep.analysis.errors import ReportError
+from cudnn_sweep.analysis.errors import QueryError, ReportError
 from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
 from cudnn_sweep.analysis.report.pages.page import Entry, Shown, find_page, pages, show
+from cudnn_sweep.analysis.storing.schema import Kernel
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.storing.stored import open_stored
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tests.makers import MakePair, MakeRecord
 
 FIELD_CASES = find_page("field_cases")
+CACHES = ("empty", "warm")
 
 
 @pytest.fixture
@@ -66,7 +68,7 @@ def test_every_page_asks_a_question_that_exists() -> None:
 
 
 def test_unknown_page_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ReportError, match="no page 'nope'; the pages: claims, field_cases"):
+    with pytest.raises(ReportError, match="no page 'nope'; the pages: advice, claims, field_cases"):
         find_page("nope")
 
 
@@ -189,3 +191,55 @@ def test_claims_page_reads_on_a_phone(
     assert isinstance(found, list) and found and max(found) <= 420
     assert browser.complaints == []
     assert browser.requests == [file.as_uri()]
+
+
+@pytest.fixture
+def advised(store: Store, make_pair: MakePair) -> Shown:
+    """A cell that gains half of a step and starts 1 s later with on."""
+    return _advised(store, make_pair, steps=10_000)
+
+
+def _advised(store: Store, make_pair: MakePair, **values: int | str) -> Shown:
+    for block in range(6):
+        for record in make_pair(block, 10.0, 5.0 + 0.01 * block, compute_cache=CACHES[block % 2]):
+            name = "fast" if record.benchmark else "slow"
+            kernel = Kernel(
+                name=f"{name}_kernel",
+                operation="convolution",
+                kind="convolution",
+                grid=None,
+                block=None,
+                shared_bytes=None,
+            )
+            store.write(replace(record, in_turns=True, kernels=[kernel]))
+    return show(find_page("advice"), open_stored([store.location]), ["results"], None, values)
+
+
+def test_the_advice_page_has_the_whole_answer_for_the_job_that_was_asked_about(
+    advised: Shown,
+) -> None:
+    (entry,) = advised.entries
+    assert (entry.group, advised.headline()) == ("on", "1 cell: 1 on.")
+    facts = entry.facts
+    assert facts["Because"].startswith("steps take 4")
+    assert facts["Your job"].startswith("10,000 steps in a new container")
+    assert "10,000 steps on a warm machine" in facts["Your job"]
+    assert {"How sure", "A step", "A start", "Kernels"} <= set(facts)
+    assert "convolution: fast_kernel 0 times a step off, 1 times on" in facts["Kernels"]
+    (row,) = json.loads(as_json(advised))["rows"]
+    assert row["asked"]["start"] == "container" and row["other_start"]["start"] == "warm"
+    assert row["kernels"][0]["kernel"] in ("fast_kernel", "slow_kernel")
+
+
+def test_the_advice_page_is_asked_about_another_job(store: Store, make_pair: MakePair) -> None:
+    shown = _advised(store, make_pair, steps=20, state="warm")
+    (entry,) = shown.entries
+    assert entry.facts["Your job"].startswith("20 steps on a warm machine")
+    assert entry.group != "on", "the start is longer than 20 steps gain"
+    with pytest.raises(QueryError, match="field_cases has no parameter 'steps'"):
+        show(FIELD_CASES, open_stored([store.location]), ["results"], None, {"steps": 3})
+
+
+def test_an_empty_store_has_no_advice(store: Store) -> None:
+    shown = show(find_page("advice"), store, ["results"], None)
+    assert (shown.entries, shown.headline()) == ([], "No trial is stored here.")

@@ -1,0 +1,221 @@
+"""Advice in words: what a row of the question `advice` rests on, a fact a paragraph under a word of its own."""
+
+from collections.abc import Iterator, Sequence
+
+from cudnn_sweep.analysis.answering.advice import (
+    DOES_NOT_FIT,
+    FAILS,
+    NO_DIFFERENCE,
+    UNDECIDED,
+    Advice,
+    Alternative,
+    KernelChange,
+)
+from cudnn_sweep.analysis.asking.formats import two_digits
+
+GIB = 2**30
+KERNELS_SHOWN = 3
+TENSORS_SHOWN = 3
+NAME_SHOWN = 46  # characters of a kernel's name
+STARTS = {"container": "in a new container", "warm": "on a warm machine"}
+HEADLINES = {
+    "on": "Turn benchmark on.",
+    "off": "Leave benchmark off.",
+    NO_DIFFERENCE: "It makes no difference: leave benchmark as it is.",
+    DOES_NOT_FIT: "Leave benchmark off: with it the memory does not suffice.",
+    FAILS: "Leave benchmark off: with it processes fail.",
+    UNDECIDED: "Undecided: leave benchmark off until more is measured.",
+}
+
+
+def advice_headline(advice: Advice) -> str:
+    if advice.advice == UNDECIDED:
+        needs = _minutes(advice.minutes_needed)
+        return f"{HEADLINES[UNDECIDED]} {needs}" if needs else HEADLINES[UNDECIDED]
+    if advice.advice == DOES_NOT_FIT and advice.baseline_failed and not advice.blocks:
+        return "It does not fit, with benchmark on or off."
+    if advice.advice == FAILS and advice.setting == "on":
+        return "Turn benchmark on: without it processes fail."
+    return HEADLINES[advice.advice]
+
+
+def advice_facts(
+    advice: Advice,
+    other: Advice | None,
+    kernels: Sequence[KernelChange],
+    alternatives: Sequence[Alternative],
+) -> Iterator[tuple[str, str]]:
+    """`other`: for the other kind of start. An empty label continues the one before."""
+    yield "Because", advice.why
+    for row in (advice, other):
+        if row is not None and row.ratio is not None:
+            yield "Your job" if row is advice else "", _whole(row)
+    yield from _details(advice, other)
+    yield from _memory(advice)
+    yield from _results(advice)
+    yield from _why(kernels)
+    yield from _else(alternatives)
+
+
+def _minutes(needed: float | None) -> str:
+    if needed is None:
+        return ""
+    return f"It needs about {two_digits(max(needed, 0.1))} more minutes (--minutes)."
+
+
+def _whole(row: Advice) -> str:
+    where = STARTS[row.start]
+    if row.baseline_s is None or row.candidate_s is None or row.saved_s is None:
+        return where
+    saved = row.saved_s
+    text = (
+        f"{row.job_steps:,} steps {where}: {_time(row.candidate_s)} on, {_time(row.baseline_s)} off; on "
+        f"{'saves' if saved >= 0 else 'costs'} {_time(abs(saved))}"
+    )
+    if row.saved_s_low is None or row.saved_s_high is None or row.ratio is None:
+        return text
+    low, high = row.saved_s_low, row.saved_s_high
+    if saved < 0:
+        low, high = -high, -low
+    assert row.ratio_low is not None and row.ratio_high is not None
+    return (
+        f"{text} (95%: {_signed(low)} to {_signed(high)}; ratio {row.ratio:.3f}, {row.ratio_low:.3f} to "
+        f"{row.ratio_high:.3f})"
+    )
+
+
+def _details(advice: Advice, other: Advice | None) -> Iterator[tuple[str, str]]:
+    if advice.sure is not None and advice.ratio is not None:
+        faster = "on" if advice.ratio < 1 else "off"
+        yield (
+            "How sure",
+            (
+                f"{min(advice.sure, 0.999):.1%} that {faster} is faster, by {advice.blocks} blocks of a process "
+                f"each way, {advice.start_blocks} of them {STARTS[advice.start]}"
+            ),
+        )
+    if advice.step_ratio is not None and advice.baseline_ms and advice.candidate_ms:
+        waits = "; the loop waits for the CPU" if advice.launch_bound else ""
+        yield (
+            "A step",
+            (
+                f"{milliseconds(advice.baseline_ms)} off, {milliseconds(advice.candidate_ms)} on: {advice.step_ratio:.3f}"
+                f"{_interval(advice.step_ratio_low, advice.step_ratio_high)}{waits}"
+            ),
+        )
+    starts = [row for row in (advice, other) if row is not None and row.extra_start_s is not None]
+    if starts:
+        yield "A start", "; ".join(map(_start, starts))
+    breaks = [row for row in starts if row.break_even_steps is not None]
+    if breaks:
+        yield "Break-even", "; ".join(map(_break_even, breaks))
+    if advice.new_shape_ms is not None and (advice.first_calls or 0) > 1:
+        met = f"{advice.first_calls:,.0f} of them in this job"
+        yield (
+            "New sizes",
+            f"each further one costs {milliseconds(advice.new_shape_ms)} more with on; {met}",
+        )
+    on, off = advice.candidate_cache_saves_s, advice.baseline_cache_saves_s
+    if on is not None and off is not None:
+        yield (
+            "Cache",
+            f"CUDA_CACHE_PATH kept on a volume saves {_signed(on)} a start with on, {_signed(off)} with off",
+        )
+
+
+def _start(row: Advice) -> str:
+    assert row.extra_start_s is not None
+    low, high = row.extra_start_s_low, row.extra_start_s_high
+    interval = "" if low is None or high is None else f" ({_signed(low)} to {_signed(high)})"
+    return f"on takes {_signed(row.extra_start_s)} longer {STARTS[row.start]}{interval}"
+
+
+def _break_even(row: Advice) -> str:
+    assert row.break_even_steps is not None
+    low, high = row.break_even_low, row.break_even_high
+    interval = "" if low is None or high is None else f" ({two_digits(low)} to {two_digits(high)})"
+    return f"{two_digits(row.break_even_steps)} steps{interval} {STARTS[row.start]}"
+
+
+def _memory(advice: Advice) -> Iterator[tuple[str, str]]:
+    pairs = [
+        (advice.baseline_first_bytes, advice.candidate_first_bytes, "at the first steps"),
+        (
+            advice.baseline_steady_reserved_bytes,
+            advice.candidate_steady_reserved_bytes,
+            "later",
+        ),
+    ]
+    told = [
+        f"{on / GIB:.2f} GiB on, {off / GIB:.2f} GiB off {when}"
+        for off, on, when in pairs
+        if on and off
+    ]
+    if told:
+        yield "Memory", "; ".join(told)
+
+
+def _results(advice: Advice) -> Iterator[tuple[str, str]]:
+    if not advice.candidate_results or not advice.baseline_results:
+        return
+    if advice.candidate_results == advice.baseline_results == 1:
+        yield "Results", "every process computes the same bits, with on and with off"
+        return
+    text = (
+        f"{advice.baseline_results} different among the processes with off, {advice.candidate_results} "
+        "with on, from equal weights and inputs"
+    )
+    tensors = list(advice.candidate_varies_in or ())
+    if tensors:
+        more = len(tensors) - TENSORS_SHOWN
+        shown = ", ".join(tensors[:TENSORS_SHOWN])
+        text += f"; with on they differ in {shown}" + (f" and {more} more" if more > 0 else "")
+    yield "Results", text
+
+
+def _why(kernels: Sequence[KernelChange]) -> Iterator[tuple[str, str]]:
+    for place, each in enumerate(kernels[:KERNELS_SHOWN]):
+        name = each.kernel if len(each.kernel) <= NAME_SHOWN else f"{each.kernel[:NAME_SHOWN]}..."
+        yield (
+            "Kernels" if place == 0 else "",
+            f"{each.operation}: {name} {each.baseline} times a step off, {each.candidate} times on",
+        )
+    if len(kernels) > KERNELS_SHOWN:
+        yield "", f"and {len(kernels) - KERNELS_SHOWN} more that are not the same"
+
+
+def _else(alternatives: Sequence[Alternative]) -> Iterator[tuple[str, str]]:
+    for place, each in enumerate(each for each in alternatives if each.ratio is not None):
+        assert each.ratio is not None
+        yield (
+            "Also" if place == 0 else "",
+            (
+                f"{each.contrast}: a step takes {each.ratio:.3f} of the time"
+                f"{_interval(each.ratio_low, each.ratio_high)}"
+            ),
+        )
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
+
+
+def milliseconds(value: float) -> str:
+    return f"{value:.3g} ms" if abs(value) < 1000 else f"{value:,.0f} ms"
+
+
+def _time(seconds: float) -> str:
+    """As a person says it: `4 min 10 s`."""
+    if seconds < 0.1:
+        return f"{1000 * seconds:.2g} ms"
+    if seconds < 100:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 100:
+        return f"{minutes} min {rest:02} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min"
+
+
+def _signed(seconds: float) -> str:
+    return f"-{_time(-seconds)}" if seconds < 0 else _time(seconds)

@@ -1,0 +1,147 @@
+"""Whether benchmark should be on in a job of each stored cell: the whole answer of `sweep advise`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from cudnn_sweep.analysis.answering.advice import (
+    DOES_NOT_FIT,
+    FAILS,
+    NO_DIFFERENCE,
+    UNDECIDED,
+    Advice,
+    Alternative,
+    KernelChange,
+    kernel_changes_of,
+)
+from cudnn_sweep.analysis.answering.advice_words import advice_facts, advice_headline
+from cudnn_sweep.analysis.asking.database import Database
+from cudnn_sweep.analysis.asking.queries import load_query
+from cudnn_sweep.analysis.report.pages.page import Entry, Page, Rows
+
+ABOUT = (
+    "What a job of so many steps takes with torch.backends.cudnn.benchmark on and off, by the trials that are "
+    "stored. --steps, --hours and --state say which job. Intervals are 95%. They hold for this GPU and these versions."
+)
+SOFTWARE = """
+select
+    cell_id,
+    any_value(torch) as torch,
+    any_value(cudnn) as cudnn,
+    any_value(driver) as driver
+from records
+where $sweep_id is null or sweep_id = $sweep_id
+group by cell_id
+"""
+
+
+def gather(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
+    """A row a cell and way to measure it: both starts, and what the store says of its kernels."""
+    software = {
+        row.pop("cell_id"): row
+        for row in database.query(SOFTWARE, {"sweep_id": sweep_id}).to_pylist()
+    }
+    pairs: dict[tuple[object, ...], dict[bool, dict[str, Any]]] = {}
+    for row in rows:
+        key = (row["cell_id"], row["gpu"], row["other_settings"], row["in_turns"])
+        pairs.setdefault(key, {})[row["asked"]] = row
+    others = _others(database, sorted({row["precision"] for row in rows}))
+    return [
+        {
+            **software[found[True]["cell_id"]],
+            "gpu": found[True]["gpu"],
+            "asked": found[True],
+            "other_start": found.get(False),
+            "kernels": [
+                asdict(each)
+                for each in kernel_changes_of(database, sweep_id, found[True]["cell_id"])
+            ],
+            "alternatives": [each for each in others if _is_beside(each, found[True])],
+        }
+        for found in pairs.values()
+        if True in found
+    ]
+
+
+def _others(database: Database, precisions: Iterable[str]) -> Rows:
+    """Every pair of layouts, and of these precisions and others, that is stored."""
+    layouts, costs = load_query("layout_effect"), load_query("precision_cost")
+    found: Rows = database.query(layouts.sql, layouts.values({})).to_pylist()
+    for precision in precisions:
+        values = costs.values({"baseline": precision})
+        found += database.query(costs.sql, values).to_pylist()
+    return found
+
+
+def _is_beside(other: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether it compares the step that was asked about with another layout or precision, as is advised."""
+    same = ("workload", "problem", "direction", "input_shape", "regime", "gpu")
+    before = other["contrast"].partition(": ")[2].partition(" → ")[0]
+    by_layout = other["contrast"].startswith("layout")
+    kept, changed = ("precision", "layout") if by_layout else ("layout", "precision")
+    setting = "true" if asked["setting"] == "on" else "false"
+    return (
+        all(other[name] == asked[name] for name in same)
+        and other[kept] == asked[kept]
+        and before == asked[changed]
+        and f"benchmark={setting}" in other["settings"]
+    )
+
+
+def entry(row: Mapping[str, Any]) -> Entry:
+    advice = _advice(row["asked"])
+    other = None if row["other_start"] is None else _advice(row["other_start"])
+    return Entry(
+        name=f"{row['asked']['problem'] or advice.workload} {advice.direction} {advice.input_shape}",
+        address=None,
+        said=f"{advice_headline(advice)} ({_setting(advice)})",
+        group=advice.advice if advice.advice in dict(GROUPS) else UNDECIDED,
+        facts=_joined(advice_facts(advice, other, *_beside(row))),
+    )
+
+
+def _beside(row: Mapping[str, Any]) -> tuple[list[KernelChange], list[Alternative]]:
+    names = [field.name for field in fields(Alternative)]
+    return (
+        [KernelChange(**each) for each in row["kernels"]],
+        [Alternative(**{name: each[name] for name in names}) for each in row["alternatives"]],
+    )
+
+
+def _advice(row: Mapping[str, Any]) -> Advice:
+    return Advice(**{field.name: row[field.name] for field in fields(Advice)})
+
+
+def _setting(advice: Advice) -> str:
+    alone = "" if advice.in_turns else ", processes not in turns"
+    return f"{advice.regime}, {advice.precision}, {advice.layout}, {advice.gpu}{alone}"
+
+
+def _joined(facts: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """What continues a fact stands with it."""
+    found: dict[str, str] = {}
+    label = ""
+    for name, text in facts:
+        label = name or label
+        found[label] = f"{found[label]}; {text}" if label in found else text
+    return found
+
+
+GROUPS = (
+    ("on", "helps"),
+    ("off", "hurts"),
+    (DOES_NOT_FIT, "hurts"),
+    (FAILS, "hurts"),
+    (NO_DIFFERENCE, "equivalent"),
+    (UNDECIDED, "inconclusive"),
+)
+ADVICE = Page(
+    name="advice",
+    title="Should benchmark be on?",
+    about=ABOUT,
+    questions=("advice",),
+    noun="cell",
+    groups=GROUPS,
+    entries=lambda rows: [entry(row) for row in rows],
+    gather=gather,
+)
