@@ -6,6 +6,7 @@ The arithmetic is in sql/advice.sql, and so are the columns' meanings.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from cudnn_sweep.analysis.answering.answers import answer
 from cudnn_sweep.analysis.asking.database import Database, open_database
@@ -19,18 +20,19 @@ UNDECIDED, NO_DIFFERENCE, DOES_NOT_FIT, FAILS = (
     "fails",
 )
 
-NEWEST = """
-select sweep_id
+STORED = """
+select
+    sweep_id,
+    cell_id,
+    any_value(direction) as direction,
+    any_value(input_shape) as input_shape,
+    any_value(model_arguments is not null) as is_model,
+    any_value(device) as device,
+    any_value(gpu) as gpu
 from records
-where
-    list_contains(string_split($suites, ','), suite)
-    and workload = $workload
-    and precision = $precision
-    and layout = $layout
-    and ($input_shape is null or array_to_string(input_shape, 'x') = $input_shape)
-group by sweep_id
-order by max(started_at) desc
-limit 1
+where list_contains(string_split($suites, ','), suite) and workload = $workload
+group by sweep_id, cell_id
+order by max(started_at) desc, cell_id
 """
 KERNELS = """
 with told as (
@@ -178,24 +180,24 @@ def kernel_changes_of(
     return [KernelChange(**row) for row in rows]
 
 
-def newest_sweep(
-    store: Store,
-    suites: Sequence[str],
-    workload: str,
-    input_shape: str | None,
-    precision: str,
-    layout: str,
-) -> str | None:
-    """The newest sweep of these suites that measured the workload so, at this base input where one is given."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredCell:
+    """A cell that a sweep measured, by what its id cannot be reckoned without."""
+
+    sweep_id: str
+    cell_id: str
+    direction: str
+    input_shape: list[int]
+    is_model: bool
+    device: Literal["cuda", "cpu"]
+    gpu: str
+
+
+def stored_cells(store: Store, suites: Sequence[str], workload: str) -> list[StoredCell]:
+    """Of a workload, in sweeps of these suites; the newest first."""
     with open_database(store) as database:
-        values: dict[str, Value] = {
-            "workload": workload,
-            "input_shape": input_shape,
-            "precision": precision,
-            "layout": layout,
-        }
-        rows = database.query(NEWEST, {**values, "suites": ",".join(suites)}).to_pylist()
-    return rows[0]["sweep_id"] if rows else None
+        values: dict[str, Value] = {"workload": workload, "suites": ",".join(suites)}
+        return [StoredCell(**row) for row in database.query(STORED, values).to_pylist()]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from cudnn_sweep.orchestrator.cli.job_arguments import Start
-from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
 from cudnn_sweep.orchestrator.cli.model_arguments import (
     ArgumentOption,
     DirectionOption,
@@ -16,9 +15,8 @@ from cudnn_sweep.orchestrator.cli.model_arguments import (
     ModelArgument,
     PrecisionOption,
     StepResultsOption,
-    read_arguments,
+    step_options,
 )
-from cudnn_sweep.orchestrator.cli.program import program
 
 
 class Form(StrEnum):
@@ -87,10 +85,6 @@ def advise(
         typer.Option("--from-store", help="Answer from what is stored; measure nothing."),
     ] = False,
     format: Annotated[Form, typer.Option(help="Format of the answer.")] = Form.TEXT,
-    yes: Annotated[
-        bool,
-        typer.Option("--yes", "-y", help="Accepted for scripts; no question is asked anyway."),
-    ] = False,
     results: StepResultsOption = None,
 ) -> None:
     """Decide for your model whether benchmark should be on, and say what that saves in your job.
@@ -110,25 +104,22 @@ def advise(
         stand_by(lost=UNFINISHED)
     from cudnn_sweep.orchestrator.launching.advising import AdviseOptions
     from cudnn_sweep.orchestrator.launching.advising import advise as measure_and_tell
-    from cudnn_sweep.orchestrator.launching.one_step import StepOptions
     from cudnn_sweep.orchestrator.planning.job import DEFAULT_STEPS, Job
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.showing.say import console_here
 
-    step = StepOptions(
-        workload=workload,
-        input=tuple(input or ()),
+    step = step_options(
+        workload,
+        input=input or (),
+        argument=argument,
         inputs=inputs,
-        arguments=read_arguments(argument),
         loss=loss,
-        regime=regime,
-        shapes=shapes,
         precision=precision,
         layout=layout,
         direction=direction,
-        results=results or results_of_the_launch_file(),
-        typed_results=results,
-        program=program(),
+        results=results,
+        regime=regime,
+        shapes=shapes,
     )
     job = Job(
         steps=steps or DEFAULT_STEPS,

@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
+from cudnn_sweep.orchestrator.cli.program import program
+
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+    from cudnn_sweep.orchestrator.launching.one_step import StepOptions
 
 ArgumentOption = Annotated[
     list[str] | None,
@@ -50,6 +55,40 @@ StepResultsOption = Annotated[
     str | None,
     typer.Option("--results", help="Folder or URL; overrides ./cluster.yaml (./results)."),
 ]
+
+
+def step_options(
+    workload: str,
+    *,
+    input: Sequence[str],
+    argument: Sequence[str] | None,
+    inputs: str | None,
+    loss: str | None,
+    precision: str,
+    layout: str,
+    direction: str | None,
+    results: str | None,
+    regime: str | None = None,
+    shapes: str | None = None,
+) -> "StepOptions":
+    """As they were typed."""
+    from cudnn_sweep.orchestrator.launching.one_step import StepOptions
+
+    return StepOptions(
+        workload=workload,
+        input=tuple(input),
+        inputs=inputs,
+        arguments=read_arguments(argument),
+        loss=loss,
+        regime=regime,
+        shapes=shapes,
+        precision=precision,
+        layout=layout,
+        direction=direction,
+        results=results or results_of_the_launch_file(),
+        typed_results=results,
+        program=program(),
+    )
 
 
 def read_arguments(texts: Sequence[str] | None) -> dict[str, "JsonValue"]:

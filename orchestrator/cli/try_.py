@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
 from cudnn_sweep.orchestrator.cli.model_arguments import (
     ArgumentOption,
     DirectionOption,
@@ -14,9 +13,8 @@ from cudnn_sweep.orchestrator.cli.model_arguments import (
     ModelArgument,
     PrecisionOption,
     StepResultsOption,
-    read_arguments,
+    step_options,
 )
-from cudnn_sweep.orchestrator.cli.program import program
 
 
 def try_(
@@ -42,22 +40,19 @@ def try_(
     from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
 
     stand_by(lost=UNFINISHED)
-    from cudnn_sweep.orchestrator.launching.one_step import StepOptions
     from cudnn_sweep.orchestrator.launching.trying import try_step
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.showing.say import console_here
 
-    options = StepOptions(
-        workload=workload,
-        input=() if input is None else (input,),
+    options = step_options(
+        workload,
+        input=[] if input is None else [input],
+        argument=argument,
         inputs=inputs,
-        arguments=read_arguments(argument),
         loss=loss,
         precision=precision,
         layout=layout,
         direction=direction,
-        results=results or results_of_the_launch_file(),
-        typed_results=results,
-        program=program(),
+        results=results,
     )
     leave(try_step(options, console_here(), ThisMachine()))

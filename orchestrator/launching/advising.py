@@ -14,13 +14,18 @@ from cudnn_sweep.analysis.answering.advice import (
     advices,
     alternatives,
     kernel_changes,
-    newest_sweep,
+    stored_cells,
 )
 from cudnn_sweep.analysis.answering.rules import RuleAnswer, facts_of, learned_rule
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.launching.one_step import StepOptions, measure_step, suite_of
+from cudnn_sweep.orchestrator.launching.one_step import (
+    StepOptions,
+    is_cell_of,
+    measure_step,
+    suite_of,
+)
 from cudnn_sweep.orchestrator.planning.job import DEFAULT_STEPS, Job
 from cudnn_sweep.orchestrator.running.place import Place
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
@@ -174,18 +179,20 @@ def _announce(options: AdviseOptions, gpu: str, console: Console) -> None:
 def _from_store(options: AdviseOptions, out: Console) -> int:
     step = options.step
     store = open_store(step.results)
-    shape = step.input[0] if step.input else None
-    sweep_id = newest_sweep(
-        store, (SUITE, "try"), step.workload, shape, step.precision, step.layout
-    )
+    sweep_id = _newest(store, (SUITE, "try"), step)
     if sweep_id is None:
-        at = f" at {shape}" if shape else ""
         raise SpecError(
-            f"--from-store: found no sweep of {step.workload}{at} in {step.results} that `sweep advise` or "
-            "`sweep try` measured; without --from-store it is measured now"
+            f"--from-store: found no sweep of {options.command()} in {step.results} that `sweep advise` or `sweep "
+            "try` measured; without --from-store it is measured now"
         )
-    other = newest_sweep(store, (ELSE_SUITE,), step.workload, shape, step.precision, step.layout)
+    other = _newest(store, (ELSE_SUITE,), step)
     return _tell(options, _answered(options, store, sweep_id, other), out)
+
+
+def _newest(store: Store, suites: tuple[str, ...], step: StepOptions) -> str | None:
+    """The newest sweep that measured this very step: its input, regime, direction, arguments and all."""
+    cells = stored_cells(store, suites, step.workload)
+    return next((cell.sweep_id for cell in cells if is_cell_of(step, cell)), None)
 
 
 def _tell(options: AdviseOptions, answered: Answered, out: Console) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue, ValidationError
 from rich.console import Console
 
+from cudnn_sweep.analysis.answering.advice import StoredCell
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict_text
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.job import Job
@@ -19,12 +20,21 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.place import Place
 from cudnn_sweep.orchestrator.running.run_sweep import Ran, planned_on, run_sweep
 from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice, ListedSpec
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.cells.suite import CellAxes, ModelSpec, Replicates, SuiteSpec, WithoutGpu
+from cudnn_sweep.workloads.cells.suite import (
+    CellAxes,
+    ModelSpec,
+    Replicates,
+    SuiteSpec,
+    WithoutGpu,
+    workload_names,
+)
+from cudnn_sweep.workloads.errors import CellsError
 from cudnn_sweep.workloads.models.inputs import Inputs
 from cudnn_sweep.workloads.problem import Shape, named_sizes, none_empty, parse_sizes
-from cudnn_sweep.workloads.survey import Survey
+from cudnn_sweep.workloads.survey import Survey, workload_facts
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
 REPLICATES_WITHOUT_GPU = 2  # and an A/A twin: three processes show how far times scatter
@@ -117,6 +127,30 @@ def suite_of(
             configs=[CudnnConfig(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU
         ),
     )
+
+
+def is_cell_of(options: StepOptions, stored: StoredCell) -> bool:
+    """Whether a stored cell is the step that these options say, at whatever input where they say none.
+
+    The workload is not imported: what must be known of it is as it was stored.
+    """
+    suite = suite_of(options, 1)
+    if not options.input and stored.is_model:
+        cells = [suite.cells[0].model_copy(update={"input": tuple(stored.input_shape)})]
+        suite = suite.model_copy(update={"cells": cells})
+    known = WorkloadFacts(
+        directions=("training", "inference") if stored.is_model else (stored.direction,),
+        varies=("batch", "space"),
+        input_shape=None if stored.is_model else tuple(stored.input_shape),
+        is_model=stored.is_model,
+    )
+    regimes = [name for name in workload_names(suite) if name != options.workload]
+    facts = {**workload_facts(regimes), options.workload: known}
+    try:
+        cells_of_it = expand_cells(suite, facts, device=stored.device, gpu=stored.gpu)
+    except CellsError:
+        return False
+    return stored.cell_id in {cell.cell_id for cell in cells_of_it}
 
 
 def measure_step(

@@ -179,8 +179,41 @@ def test_what_is_left_of_the_minutes_measures_another_layout_and_precision(tmp_p
 
 def test_nothing_stored_says_what_to_do(tmp_path: Path) -> None:
     options = _options(tmp_path, from_store=True)
-    with pytest.raises(SpecError, match="found no sweep of batch_norm .* without --from-store"):
+    with pytest.raises(SpecError, match="found no sweep of .*batch_norm.* without --from-store"):
         _said(options, _machine())
+
+
+CONV = {"in_channels": 3, "out_channels": 4, "kernel_size": 3}
+MODEL: dict[str, Any] = {
+    "workload": "torch.nn:Conv2d",
+    "input": ("2x3x32x32",),
+    "arguments": CONV,
+    "format": "json",
+}
+
+
+def test_the_store_answers_for_the_very_step_that_was_typed(tmp_path: Path) -> None:
+    machine = _machine(_faster(0.3))
+    ways: list[dict[str, Any]] = [
+        {},
+        {"direction": "inference"},
+        {"regime": "{cycle: {sizes: 3, step: 8}}"},
+        {"regime": "{cycle: {sizes: 2, step: 8}}"},
+        {"arguments": CONV | {"out_channels": 8}},
+        {"loss": "cross_entropy"},
+        {"precision": "bf16"},
+        {"input": ("2x3x32x32", "2x3x40x32")},
+    ]
+    measured = [
+        json.loads(_said(_options(tmp_path, **MODEL | way), machine)[1])["sweep_id"] for way in ways
+    ]
+    assert len(set(measured)) == len(ways)
+    for way, sweep_id in zip(ways, measured, strict=True):
+        told = _said(_options(tmp_path, **MODEL | way, from_store=True), machine)[1]
+        assert json.loads(told)["sweep_id"] == sweep_id, way
+    for way in ({"layout": "channels_last"}, {"arguments": CONV | {"kernel_size": 5}}):
+        with pytest.raises(SpecError, match="--from-store: found no sweep of"):
+            _said(_options(tmp_path, **MODEL | way, from_store=True), machine)
 
 
 class NoGpu(FakeMachine):
