@@ -1,9 +1,10 @@
 """Advice in words: for a terminal of 80 columns, and as Markdown."""
 
+import re
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -19,6 +20,8 @@ from cudnn_sweep.analysis.asking.formats import escaped
 
 WIDTH = 80
 LABEL = 12
+NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "bad_alloc", "sigkill")
+CHANNELS = re.compile(r"to have (\d+) channels")  # as a convolution says what it takes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,7 +121,7 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
     if not answered.times_ms:
         told = Counter(answered.messages).most_common(1)
         yield "Why", told[0][0] if told else "nothing was recorded"
-        yield "Try", _remedy(told[0][0] if told else "")
+        yield "Try", _remedy(told[0][0] if told else "", answered.input)
         return
     if advice is None or advice.no_effect_reason == "no_cuda":
         if answered.by_rule is not None:
@@ -169,10 +172,15 @@ def _next_lines(answered: Answered) -> Iterator[str]:
     yield f"Without measuring again: {answered.again}"
 
 
-def _remedy(message: str) -> str:
+def _remedy(message: str, sizes: str | None) -> str:
+    """What to try next; `sizes`: the input as it was typed."""
     text = message.lower()
-    if "out of memory" in text:
-        return "a smaller batch, a smaller size, or --precision amp_bf16"
+    if any(each in text for each in NO_MEMORY):
+        smaller = _with_size(sizes, 0, lambda batch: batch // 2)
+        return f"a smaller batch{smaller}, a smaller size, or --precision amp_bf16"
+    if channels := CHANNELS.search(text):
+        fitting = _with_size(sizes, 1, lambda _: int(channels[1]))
+        return f"the channels that the model takes: {channels[1]}{fitting}"
     if "size" in text or "shape" in text or "expected" in text:
         return (
             "other sizes with --input; a model that takes more than one float tensor needs --inputs"
@@ -180,3 +188,12 @@ def _remedy(message: str) -> str:
     if "import" in text or "module" in text:
         return "the environment in which the model is trained: sweep has to be installed there"
     return "the model alone, with one random input of this size, in Python"
+
+
+def _with_size(sizes: str | None, place: int, change: Callable[[int], int]) -> str:
+    """The option to type, with one size changed; nothing where that is no size."""
+    parts = (sizes or "").split("x")
+    if len(parts) <= place or not parts[place].isdigit() or change(int(parts[place])) < 1:
+        return ""
+    parts[place] = str(change(int(parts[place])))
+    return f", such as --input {'x'.join(parts)}"
