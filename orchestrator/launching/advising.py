@@ -11,6 +11,7 @@ from cudnn_sweep.analysis.answering.advice import (
     DOES_NOT_FIT,
     FAILS,
     UNDECIDED,
+    Advice,
     advices,
     alternatives,
     kernel_changes,
@@ -44,6 +45,10 @@ START_AND_END_S = 10.0  # Ray's start and end, and of the block that runs when t
 DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
 ELSE_S = 60.0  # what is left of the minutes, for other layouts and precisions to be measured too
 ELSE_REPLICATES = 3
+USUAL_LIMIT, LIMIT = (
+    10,
+    3,
+)  # plans that a search times: PyTorch's number, and the one that is tried beside it
 LEAST_S = 15.0  # two blocks of a small network
 NO_GPU = (
     "No GPU here. cuDNN's flags have no effect on a CPU, so only the step's time is measured. The advice comes from a "
@@ -133,7 +138,9 @@ def _measure_else(
     console: Console,
     left_s: float,
 ) -> str:
-    """The step in another layout and in mixed precision, under the setting that is advised; their sweep."""
+    """The step in another layout and in mixed precision, under the setting that is advised, and with a
+    limit on searches where that is on; their sweep.
+    """
     step = options.step
     measure = MeasureSpec(
         reference_replicates=0, logged_replicates=0, calibrate=False, device_budget_s=0
@@ -151,10 +158,14 @@ def _measure_else(
     is_flat = bool(step.input) and len(parse_sizes(step.input[0])) < 4
     kept = [each for each in changed if not (is_flat and each.layout == "channels_last")]
     configs = [CudnnConfig(benchmark=setting == "on")]
+    if setting == "on":
+        limited = CudnnConfig(benchmark=True, benchmark_limit=LIMIT)
+        usual = usual.model_copy(update={"configs": [*configs, limited]})
     suite = suite.model_copy(update={"cells": [usual, *kept], "configs": configs})
+    limit = ", a limit on searches" if setting == "on" else ""
     say(
         console,
-        "In the time that is left, another layout and mixed precision are measured.",
+        f"In the time that is left, another layout{limit} and mixed precision are measured.",
     )
     ran = measure_step(
         step,
@@ -224,6 +235,7 @@ def _answered(
         alternatives=(
             alternatives(store, else_sweep_id, options.step.precision) if else_sweep_id else []
         ),
+        limit=_limit(store, else_sweep_id, options.job) if else_sweep_id else None,
         kernels=kernel_changes(store, sweep_id) if most else [],
         by_rule=_by_rule(store, sweep_id, options.job) if most is None else None,
         times_ms=[row["steady_wall_ms"] for row in timed if row["steady_wall_ms"] is not None],
@@ -235,6 +247,19 @@ def _answered(
         input=options.step.input[0] if options.step.input else None,
         steps=options.job.steps,
     )
+
+
+def _limit(store: Store, else_sweep_id: str, job: Job) -> Advice | None:
+    """What LIMIT does to the whole job with benchmark on, where that was measured."""
+    rows = advices(
+        store,
+        else_sweep_id,
+        field="benchmark_limit",
+        baseline=str(USUAL_LIMIT),
+        candidate=str(LIMIT),
+        **job.values(),
+    )
+    return next((row for row in rows if row.asked and row.ratio is not None), None)
 
 
 def _by_rule(store: Store, sweep_id: str, job: Job) -> RuleAnswer | None:
@@ -255,6 +280,7 @@ def as_json(answered: Answered) -> dict[str, object]:
         "rule": None if answered.by_rule is None else _rule_json(answered.by_rule),
         "asked": None if advice is None else asdict(advice),
         "other_start": None if other is None else asdict(other),
+        "limit": None if answered.limit is None else asdict(answered.limit),
         "alternatives": [asdict(each) for each in answered.alternatives],
         "kernels": [asdict(each) for each in answered.kernels],
         "step_times_ms": answered.times_ms,

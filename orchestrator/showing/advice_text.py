@@ -20,6 +20,7 @@ from cudnn_sweep.analysis.asking.formats import escaped
 
 WIDTH = 80
 LABEL = 12
+WITH_LIMIT = "on with a limit"
 NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "bad_alloc", "sigkill")
 CHANNELS = re.compile(r"to have (\d+) channels")  # as a convolution says what it takes
 
@@ -36,6 +37,8 @@ class Answered:
     """For the other one."""
     alternatives: Sequence[Alternative]
     """Other layouts and precisions, as measured."""
+    limit: Advice | None
+    """Of benchmark_limit, both with benchmark on: whether a lower one pays in the job. None: not measured."""
     kernels: Sequence[KernelChange]
     by_rule: RuleAnswer | None
     """Without a GPU."""
@@ -55,7 +58,17 @@ class Answered:
     def said(self) -> str:
         if self.advice is None:
             return FAILS if self.by_rule is None else self.by_rule.setting
-        return self.advice.advice
+        return WITH_LIMIT if self.has_limit else self.advice.advice
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether a lower limit is advised: it saves time, and that is decided."""
+        limit = self.limit
+        return (
+            self.setting == "on"
+            and limit is not None
+            and limit.advice == limit.contrast.rpartition(" → ")[2]
+        )
 
     @property
     def setting(self) -> str:
@@ -68,7 +81,10 @@ class Answered:
         """What to paste into a program."""
         if self.setting != "on":
             return []
-        return ["torch.backends.cudnn.benchmark = True"]
+        lines = ["torch.backends.cudnn.benchmark = True"]
+        if self.has_limit and self.limit is not None:
+            lines.append(f"torch.backends.cudnn.benchmark_limit = {self.limit.advice}")
+        return lines
 
 
 def advice_lines(answered: Answered) -> list[str]:
@@ -113,6 +129,8 @@ def _headline(answered: Answered) -> str:
         return f"{answered.workload} does not run here."
     if advice is None:
         return f"Not measured, as there is no GPU here. By a learned rule: {HEADLINES[answered.setting]}"
+    if answered.has_limit:
+        return "Turn benchmark on, with a limit on its searches."
     return advice_headline(advice)
 
 
@@ -140,6 +158,20 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
         )
         return
     yield from advice_facts(advice, other, answered.kernels, answered.alternatives)
+    if answered.limit is not None:
+        yield "A limit", _limit(answered.limit)
+
+
+def _limit(row: Advice) -> str:
+    assert row.ratio is not None
+    usual, limit = row.contrast.rpartition(": ")[2].split(" → ")
+    interval = (
+        "" if row.ratio_low is None else f" (95%: {row.ratio_low:.3f} to {row.ratio_high:.3f})"
+    )
+    return (
+        f"with benchmark_limit {limit} instead of {usual} your job takes {row.ratio:.3f} of the time{interval}, by "
+        f"{row.blocks} blocks: {row.why}"
+    )
 
 
 def _rule(told: RuleAnswer, steps: int) -> Iterator[tuple[str, str]]:

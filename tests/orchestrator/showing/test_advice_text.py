@@ -22,6 +22,7 @@ def _said(message: str, sizes: str | None) -> str:
         advice=None,
         other=None,
         alternatives=[],
+        limit=None,
         kernels=[],
         by_rule=None,
         times_ms=[],
