@@ -94,6 +94,8 @@ def report(
     asked = results_asked(results, reference=reference)
     job = {"steps": steps, "hours": hours, "state": state and state.value}
     given = {name: value for name, value in job.items() if value is not None}
+    if {"steps", "hours"} <= set(given):
+        raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
     if page is not None:
         shape = ReportFormat.JSON if json else format
         _write_page(page, asked, sweep_id, given, shape, output)

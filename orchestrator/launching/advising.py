@@ -45,10 +45,8 @@ START_AND_END_S = 10.0  # Ray's start and end, and of the block that runs when t
 DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
 ELSE_S = 60.0  # what is left of the minutes, for other layouts and precisions to be measured too
 ELSE_REPLICATES = 3
-USUAL_LIMIT, LIMIT = (
-    10,
-    3,
-)  # plans that a search times: PyTorch's number, and the one that is tried beside it
+USUAL_LIMIT = 10  # plans that a search times
+LIMIT = 3  # what is tried beside it
 LEAST_S = 15.0  # two blocks of a small network
 NO_GPU = (
     "No GPU here. cuDNN's flags have no effect on a CPU, so only the step's time is measured. The advice comes from a "

@@ -26,13 +26,25 @@ ABOUT = (
 SOFTWARE = """
 select
     cell_id,
-    any_value(torch) as torch,
-    any_value(cudnn) as cudnn,
-    any_value(driver) as driver
+    string_agg(distinct torch, ', ' order by torch) as torch,
+    string_agg(distinct cudnn::text, ', ' order by cudnn::text) as cudnn,
+    string_agg(distinct driver, ', ' order by driver) as driver
 from records
 where $sweep_id is null or sweep_id = $sweep_id
 group by cell_id
 """
+
+
+ALIKE = (
+    "cell_id",
+    "gpu",
+    "other_settings",
+    "in_turns",
+    "recorded_blocks",
+    "baseline_ms",  # tells apart two softwares or machines, which have rows of their own
+    "candidate_ms",
+)
+"""What both rows of an answer, a start each, have in common."""
 
 
 def gather(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
@@ -43,7 +55,7 @@ def gather(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
     }
     pairs: dict[tuple[object, ...], dict[bool, dict[str, Any]]] = {}
     for row in rows:
-        key = (row["cell_id"], row["gpu"], row["other_settings"], row["in_turns"])
+        key = tuple(row[name] for name in ALIKE)
         pairs.setdefault(key, {})[row["asked"]] = row
     others = _others(database, sorted({row["precision"] for row in rows}))
     return [

@@ -240,6 +240,17 @@ def test_the_advice_page_is_asked_about_another_job(store: Store, make_pair: Mak
         show(FIELD_CASES, open_stored([store.location]), ["results"], None, {"steps": 3})
 
 
+def test_two_versions_of_torch_have_an_answer_each(store: Store, make_pair: MakePair) -> None:
+    for number, (torch, ratio) in enumerate((("2.11.0", 0.5), ("2.13.0", 1.5))):
+        for block in range(6):
+            for record in make_pair(block, 10.0, 10.0 * ratio, compute_cache=CACHES[block % 2]):
+                own = {"torch": torch, "software_hash": torch, "sweep_id": f"sweep-{number}"}
+                store.write(replace(record, in_turns=True, **own))  # type: ignore[arg-type]
+    shown = show(find_page("advice"), store, ["results"], None)
+    assert sorted(entry.group for entry in shown.entries) == ["off", "on"]
+    assert ["torch 2.11.0, 2.13.0" in each for each in shown.measured] == [True]
+
+
 def test_an_empty_store_has_no_advice(store: Store) -> None:
     shown = show(find_page("advice"), store, ["results"], None)
     assert (shown.entries, shown.headline()) == ([], "No trial is stored here.")
