@@ -435,11 +435,11 @@ def loop(asked: argparse.Namespace) -> int:
     """The child that runs: a process for each setting of the plan, forked from this one."""
     die_with_parent()
     end, case = monotonic() + asked.seconds, _named(asked)
+    if asked.cpus:  # before torch counts them
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: asked.cpus])
     for module in (*IMPORTED_BY_TORCH_LATE, case.model.partition(":")[0]):
         with suppress(ModuleNotFoundError):  # not every release of torch has each
             import_module(module)
-    if asked.cpus:
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: asked.cpus])
     at_most_s = TINY_RUN_AT_MOST_S if asked.tiny else RUN_AT_MOST_S
     for setting in asked.plan.split(","):
         if monotonic() + at_most_s > end:
