@@ -17,6 +17,7 @@ from cudnn_sweep.analysis.answering.advice import (
 from cudnn_sweep.analysis.answering.advice_words import advice_facts, advice_headline
 from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import load_query
+from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.report.pages.page import Entry, Page, Rows
 
 ABOUT = (
@@ -27,10 +28,10 @@ SOFTWARE = """
 select
     cell_id,
     string_agg(distinct torch, ', ' order by torch) as torch,
-    string_agg(distinct cudnn::text, ', ' order by cudnn::text) as cudnn,
+    list(distinct cudnn order by cudnn) filter (where cudnn is not null) as cudnn,
     string_agg(distinct driver, ', ' order by driver) as driver
 from records
-where $sweep_id is null or sweep_id = $sweep_id
+where $sweep_id is null or sweep_id glob $sweep_id
 group by cell_id
 """
 
@@ -50,7 +51,7 @@ ALIKE = (
 def gather(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
     """A row a cell and way to measure it: both starts, and what the store says of its kernels."""
     software = {
-        row.pop("cell_id"): row
+        row.pop("cell_id"): row | {"cudnn": ", ".join(map(cudnn_version, row["cudnn"] or []))}
         for row in database.query(SOFTWARE, {"sweep_id": sweep_id}).to_pylist()
     }
     pairs: dict[tuple[object, ...], dict[bool, dict[str, Any]]] = {}

@@ -125,7 +125,7 @@ def show(
         rows = page.gather(database, rows, sweep_id)
         torn = database.torn_files
     measured = {
-        f"{row['gpu']}, torch {row['torch']}, cuDNN {cudnn_version(row['cudnn'])}, driver {row['driver']}"
+        f"{row['gpu']}, torch {row['torch']}, cuDNN {_cudnn(row)}, driver {row['driver']}"
         for row in rows
         if row["gpu"] is not None and row["driver"] is not None
     }
@@ -137,3 +137,9 @@ def show(
         rows=rows,
         torn_files=torn,
     )
+
+
+def _cudnn(row: Row) -> str:
+    """A page that makes rows of several versions has them in words."""
+    found = row["cudnn"]
+    return found if isinstance(found, str) else cudnn_version(found)
