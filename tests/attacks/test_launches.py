@@ -25,8 +25,7 @@ import pytest
 if TYPE_CHECKING:
     from .conftest import Log
 
-# In temporary folders of their own: no launch waits for the locks of those that measure.
-pytestmark = [pytest.mark.waiting, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.measuring, pytest.mark.timeout(300)]
 
 Attempts = Callable[[int, int], int]
 SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]

@@ -63,7 +63,7 @@ def test_a_question_marks_what_a_terminal_shows(ask_empty: Asked, name: str) -> 
     asked, (ours, *_) = load_query(name), ask_empty(name)
     marked = [match for text in asked.terminal if (match := COLUMN.fullmatch(text))]
     assert len(marked) == len(asked.terminal)
-    assert 6 <= len(marked or ours.schema.names) <= 9
+    assert min(6, len(ours.schema.names)) <= len(marked or ours.schema.names) <= 9
     names = {each for match in marked for each in match.groups() if each}
     assert names <= {*ours.schema.names, "cell", "config"}
     assert "cell" not in names or "cell_id" in ours.schema.names

@@ -13,7 +13,7 @@ from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.cluster.local.local_ray import MAX_PARENT_BYTES, LocalRay, local_ray
 from cudnn_sweep.cluster.local.ray_probe import probe_ray
 
-pytestmark = pytest.mark.waiting
+pytestmark = pytest.mark.measuring
 
 SLICES = ["MIG-1", "MIG-2"]
 

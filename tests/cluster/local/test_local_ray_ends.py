@@ -13,7 +13,7 @@ import ray
 from cudnn_sweep.cluster.local import janitor
 from cudnn_sweep.cluster.local.local_ray import ABANDONED_S, TOKEN, _remove_abandoned, local_ray
 
-pytestmark = pytest.mark.waiting
+pytestmark = pytest.mark.measuring
 
 GONE_S = 15.0  # the janitor's two time limits, and some
 

@@ -2,7 +2,7 @@ import pytest
 
 from cudnn_sweep.cluster.local.ray_probe import probe_ray
 
-pytestmark = pytest.mark.waiting
+pytestmark = pytest.mark.measuring
 
 
 def test_a_task_is_run_and_ray_is_gone() -> None:

@@ -130,7 +130,8 @@ def resumed(tmp_path_factory: pytest.TempPathFactory, faulty: str) -> Resumed:
 
 def test_launch_is_refused_while_another_runs_the_same_plan(resumed: Resumed) -> None:
     assert resumed.meanwhile.returncode == 2
-    assert f"in progress: process {resumed.pid} on" in resumed.meanwhile.stderr
+    told = resumed.meanwhile.stderr
+    assert "this sweep is in progress" in told and f"process {resumed.pid} on" in told
 
 
 def test_killed_launch_is_resumed_and_nothing_is_lost_or_doubled(resumed: Resumed) -> None:
@@ -307,7 +308,7 @@ LATE_MISTAKES = {
         "{workload: mnist, regime: fresh}",
         "regime fresh varies space; workload mnist may vary batch",
     ),
-    "file": ("{workload: 'gone.py:x'}", "gone.py cannot be imported"),
+    "file": ("{workload: 'gone.py:x'}", "there is no file gone.py"),
     "no regime": (
         "{workload: mnist, regime: 'torch.nn:Linear'}",
         "regime torch.nn:Linear is no regime: write it under `workload`",
