@@ -458,6 +458,8 @@ advised as (
                 then format('about {} more block{} would decide', lacking, if(lacking = 1, '', 's'))
             when advice = to_baseline and abs(step_log) < least
                 then format('starting takes {:.2g} s longer', extra_start_ms / 1000)
+            when (advice = to_candidate) = (step_log < 0) and exp(step_log) >= 2
+                then format('steps take {:.3g} times as long', exp(step_log))
             when (advice = to_candidate) = (step_log < 0)
                 then format(
                     'steps take {:.1f}% {}', 100 * abs(exp(step_log) - 1),
