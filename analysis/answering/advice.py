@@ -43,7 +43,7 @@ with told as (
         kernels
     from records
     where
-        ($sweep_id is null or sweep_id = $sweep_id)
+        ($sweep_id is null or sweep_id glob $sweep_id)
         and ($cell_id is null or cell_id = $cell_id)
         and status = 'ok' and twin = 0 and kernels is not null
     qualify

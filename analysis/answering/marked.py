@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cudnn_sweep.analysis.answering.cell_names import CELLS, brief_names, names_apart
 from cudnn_sweep.analysis.asking.formats import plain_column, readable
 from cudnn_sweep.analysis.asking.queries import NamedQuery
-from cudnn_sweep.analysis.asking.settings import besides_usual, config_name, texts_in, texts_of
+from cudnn_sweep.analysis.asking.settings import config_name, texts_of, unusual_in
 from cudnn_sweep.analysis.printable import printable
 
 if TYPE_CHECKING:
@@ -62,18 +62,12 @@ def _cell_column(database: "Database", rows: Sequence[Mapping[str, Any]]) -> Mar
     ids = {row["cell_id"] for row in rows}
     cells = [row for row in database.query(CELLS).to_pylist() if row["cell_id"] in ids]
     whole, brief = names_apart(cells), brief_names(cells)
-    settings = [_settings(row) for row in rows]
-    named = [
-        [names[row["cell_id"]] + text for row, text in zip(rows, settings, strict=True)]
+    shared = [unusual_in(row.get("other_settings") or "") for row in rows]
+    long, short = (
+        [" ".join([names[row["cell_id"]], *each]) for row, each in zip(rows, shared, strict=True)]
         for names in (whole, brief)
-    ]
-    return replace(_words(CELL, named[0]), briefer=[printable(each) for each in named[1]])
-
-
-def _settings(row: Mapping[str, Any]) -> str:
-    """What both configs share, where it is not PyTorch's default."""
-    shared = besides_usual(texts_in(row.get("other_settings") or ""))
-    return "".join(f" {name}={text}" for name, text in sorted(shared.items()))
+    )
+    return replace(_words(CELL, long), briefer=[printable(each) for each in short])
 
 
 def _column(

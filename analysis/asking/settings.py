@@ -43,6 +43,11 @@ def texts_in(line: str) -> dict[str, str]:
     return {match["name"]: match["text"] for match in PAIR.finditer(line)}
 
 
+def unusual_in(line: str) -> list[str]:
+    """`name=text` of each setting in a line as questions have it that is not as PyTorch has it."""
+    return sorted(f"{name}={text}" for name, text in besides_usual(texts_in(line)).items())
+
+
 def besides_usual(texts: Mapping[str, str]) -> dict[str, str]:
     """The settings that are not as PyTorch has them, and what is no setting of the config."""
     usual = usual_texts()

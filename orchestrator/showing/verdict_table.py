@@ -7,7 +7,7 @@ from rich.text import Text
 
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
 from cudnn_sweep.analysis.asking.formats import two_digits
-from cudnn_sweep.analysis.asking.settings import besides_usual, texts_in
+from cudnn_sweep.analysis.asking.settings import unusual_in
 
 WIDE = 125
 WIDEST = 100.0  # times its low end: an interval beyond it says no more than that
@@ -25,9 +25,7 @@ def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
     """The cell as `cells` calls it by cell_id, and the settings that both configs share where they are
     not PyTorch's defaults.
     """
-    shared = besides_usual(texts_in(verdict.other_settings))
-    settings = sorted(f"{name}={text}" for name, text in shared.items())
-    return " ".join([cells[verdict.cell_id], *settings])
+    return " ".join([cells[verdict.cell_id], *unusual_in(verdict.other_settings)])
 
 
 def verdict_text(verdict: Verdict) -> str:
