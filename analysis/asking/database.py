@@ -7,10 +7,11 @@ store's folder is not enough: a COPY inside a `with` is a SELECT to its parser, 
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Thread
+from time import monotonic
 
 import duckdb
 import pyarrow as pa
@@ -41,9 +42,7 @@ MANY_ROWS = (
     3000  # copied before the second: each question saves a third of the second that it takes
 )
 INTERRUPT_S = 5.0  # in which a question ends that is asked to
-INTERRUPTED = (
-    "Query interrupted"  # DuckDB's RuntimeError for a Ctrl-C in the thread that it works in
-)
+INTERRUPT_EVERY_S = 0.05  # for it may be between two statements
 # Questions with macros take long to plan and have few rows. DuckDB 2 plans what `sql` is given twice;
 # of what `execute` is given it copies the rows, and warns.
 warnings.filterwarnings(
@@ -80,14 +79,7 @@ class Database:
         for _ in range(LISTINGS):
             try:
                 self._refuse_all_but_select(sql)
-                self._show_records()
-                macros = macros_in(sql)
-                self._make_macros(macros)
-                return self._answer(sql, dict(values) if values else None, plans_long=bool(macros))
-            except RuntimeError as error:
-                if str(error) != INTERRUPTED:
-                    raise
-                raise KeyboardInterrupt from None
+                return self._interruptible(lambda: self._answer(sql, dict(values or {})))
             except (duckdb.Error, pa.ArrowException) as error:
                 failure = error
             if not self._store.has_lost(self._snapshot) and not self._finds_damage(failure):
@@ -96,27 +88,35 @@ class Database:
             self._is_shown = self._is_copied = False
         raise QueryError(f"the query failed: {failure}") from failure
 
-    def _answer(self, sql: str, values: dict[str, Value] | None, *, plans_long: bool) -> pa.Table:
-        """In a thread of its own: this one takes a Ctrl-C, which DuckDB does not while it works."""
-        found: Future[pa.Table] = Future()
-        is_executed = plans_long and hasattr(self._connection, "to_arrow_table")
+    def _answer(self, sql: str, values: dict[str, Value]) -> pa.Table:
+        self._show_records()
+        macros = macros_in(sql)
+        self._make_macros(macros)
+        if macros and hasattr(self._connection, "to_arrow_table"):
+            return self._connection.execute(sql, values or None).to_arrow_table()
+        return self._connection.sql(sql, params=values or None).to_arrow_table()
 
-        def ask() -> None:
+    def _interruptible(self, ask: Callable[[], pa.Table]) -> pa.Table:
+        """In a thread of its own: this one takes a Ctrl-C. In the thread that DuckDB is called in it may take
+        it only after a statement's last row.
+        """
+        found: Future[pa.Table] = Future()
+
+        def answer() -> None:
             try:
-                if is_executed:
-                    found.set_result(self._connection.execute(sql, values).to_arrow_table())
-                else:
-                    found.set_result(self._connection.sql(sql, params=values).to_arrow_table())
+                found.set_result(ask())
             except BaseException as error:  # noqa: BLE001  # raised where the answer is awaited
                 found.set_exception(error)
 
-        thread = Thread(target=ask, daemon=True)
+        thread = Thread(target=answer, daemon=True)
         thread.start()
         try:
             return found.result()
         except KeyboardInterrupt:
-            self._connection.interrupt()
-            thread.join(INTERRUPT_S)
+            ends = monotonic() + INTERRUPT_S
+            while thread.is_alive() and monotonic() < ends:
+                self._connection.interrupt()
+                thread.join(INTERRUPT_EVERY_S)
             raise
 
     def _finds_damage(self, failure: Exception) -> bool:
