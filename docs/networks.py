@@ -99,6 +99,10 @@ def fixed() -> list[Verdict]:
     return [row for row in found() if row.regime == "fixed"]
 
 
+def returning() -> list[Verdict]:
+    return [row for row in found() if row.loop_kind == "closed" and row.regime != "fixed"]
+
+
 def always_new() -> list[Verdict]:
     return [row for row in found() if row.loop_kind == "open"]
 
@@ -111,14 +115,12 @@ def short(row: Verdict) -> str:
 
 def answer() -> str:
     """README's section: picture, five lines, table."""
-    closed, new = fixed(), always_new()
-    of = Counter(row.wall_verdict for row in closed)
+    closed, again, new = fixed(), returning(), always_new()
     gains = sorted(row.ratio or 1 for row in closed if row.wall_verdict == "helps")
     slower = {
         direction: sorted(row.ratio or 1 for row in new if row.direction == direction)
         for direction in ("training", "inference")
     }
-    few = sum(row.blocks < 3 for row in closed)
     waits = sum(bool(row.launch_bound) for row in closed)
     helped = {
         name: [
@@ -133,11 +135,13 @@ def answer() -> str:
     )
     lines = [
         (
-            f"- **Sizes are fixed** ({len(closed)} cells): benchmark helps in {of['helps']}, makes no difference of 3% "
-            f"or more in {of['equivalent']}, hurts in {of['hurts']}. {of['inconclusive']} are inconclusive so far; "
-            f"{few} of them have two blocks only."
+            f"- **Sizes are fixed** ({len(closed)} cells): benchmark {counted(closed)}. Where it helps, a step takes "
+            f"{gains[0]:.3f} to {gains[-1]:.3f} times as long: {by_network}."
         ),
-        f"- **Where it helps**, a step takes {gains[0]:.3f} to {gains[-1]:.3f} times as long: {by_network}.",
+        (
+            f"- **A few sizes come back** ({len(again)} cells): benchmark {counted(again)}. Each size pays for a search "
+            "of its own."
+        ),
         (
             f"- **Every step has a new size** ({len(new)} cells): each step pays for a search. A training step takes "
             f"{slower['training'][0]:.0f} to {slower['training'][-1]:.0f} times as long, inference "
@@ -183,6 +187,14 @@ def answer() -> str:
     )
 
 
+def counted(rows: list[Verdict]) -> str:
+    of = Counter(row.wall_verdict for row in rows)
+    return (
+        f"helps in {of['helps']}, makes no difference of 3% or more in {of['equivalent']}, hurts in {of['hurts']}; "
+        f"{of['inconclusive']} are inconclusive"
+    )
+
+
 def table(closed: list[Verdict]) -> Iterator[str]:
     columns = [
         (direction, precision)
@@ -211,7 +223,7 @@ def page() -> str:
             "",
             wrapped(
                 f"Training and inference steps of {len(NETWORKS)} networks, on {where()}: {trials} trials of "
-                f"{len(measured)} cells so far, in {minutes:.0f} GPU minutes. Made by `make docs` from the results that "
+                f"{len(measured)} cells, in {minutes:.0f} GPU minutes. Made by `make docs` from the results that "
                 "are installed with cudnn-sweep."
             ),
             "",
@@ -220,8 +232,8 @@ def page() -> str:
             "    sweep report --reference --sweep-id 'networks-*'",
             "",
             wrapped(
-                f"The suite `models` says how each network is made. Measured so far: {so_far()}. Cells with fewer than "
-                "three blocks are inconclusive because the measurement stopped there."
+                f"The suite `models` says how each network is made. Measured: {so_far()}. A cell is "
+                "inconclusive where eight blocks would not decide it, or where the measurement stopped before."
             ),
             "",
             "## Measure them on your GPU",
@@ -232,8 +244,8 @@ def page() -> str:
             "",
             wrapped(
                 "A launch ends after nine minutes. Launch it again, with the same words, until it ends with exit code 0. "
-                "These rows are of two parts, `--only regime=fixed` and `--only regime=fresh`, each under a sweep id of its "
-                "own, on hosts with two GPUs."
+                "These rows are of four parts, `--only regime=fixed`, `cycle`, `fresh` and `lengths`, each under a sweep id "
+                "of its own (`networks-fixed`, ...), on hosts with two GPUs."
             ),
             "",
             "## Sizes are fixed",
@@ -249,6 +261,17 @@ def page() -> str:
             *(closed_row(row, paid) for row in fixed()),
             "",
             "`?` under break-even: the interval of the gain includes zero. `*`: the loop waits for the CPU.",
+            "",
+            "## A few sizes come back",
+            "",
+            wrapped(
+                "Three sizes take turns, or lengths in four buckets. A search is made at the first step of each size; "
+                "break-even counts them all."
+            ),
+            "",
+            "| network | step | setting | off | on | ratio (95%) | verdict | device | blocks | break-even, empty | warm |",
+            "|---|---|---|---:|---:|---|---|---|---:|---:|---:|",
+            *(closed_row(row, paid) for row in returning()),
             "",
             "## Every step has a new size",
             "",
