@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tests.makers import Look, MakePlan, RecordOf, RunTrial
 
 OURS = Path(__file__).parents[2]
+SHARED_RAY = ExitStack()
 QUICK = MeasureSpec(
     warmup_s=0.0,
     steady_budget_s=0.05,
@@ -154,20 +155,26 @@ def last_good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "python"
 
 
-@pytest.fixture(scope="package")
-def our_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRay]:
+@pytest.fixture(scope="session")
+def our_ray(tmp_path_factory: pytest.TempPathFactory) -> LocalRay:
     """A Ray of our own with eight logical GPUs and a job server, whose jobs have another home."""
     from cudnn_sweep.cluster.local.local_ray import local_ray
 
-    with ExitStack() as stack:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-            patch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
-            ours = stack.enter_context(local_ray(slots=8, gpus=8, dashboard=True))
-        yield ours
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+        return SHARED_RAY.enter_context(local_ray(slots=8, gpus=8, dashboard=True))
 
 
-@pytest.fixture(scope="package")
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """The shared Ray ends with the tests that share it: idle, it takes a tenth of a core."""
+    yield
+    if nextitem is None or not nextitem.get_closest_marker("clustered"):
+        SHARED_RAY.close()
+
+
+@pytest.fixture(scope="session")
 def ray_here(our_ray: LocalRay, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """It is up; a folder for what Tune stores."""
     return tmp_path_factory.mktemp("tune")
