@@ -4,6 +4,11 @@
 create or replace macro half_width(measured_half, quantile, known_variance) as
     sqrt(measured_half ** 2 + quantile ** 2 * known_variance);
 
+-- The squared standard error of a mean of so many blocks: of what was measured, null where one block
+-- is all, and as if by one more degree of freedom of what a block scatters by elsewhere.
+create or replace macro moderated(standard_error, blocks, prior) as
+    ((blocks - 1) * coalesce(standard_error, 0) ** 2 + prior / blocks) / nullif(blocks, 0);
+
 -- Two rows a cell and set of other settings: a start with an empty compute cache, one with a warm
 -- one. `of_steps` or `of_hours` say how long the job is, `of_runs` of how many of them the mean is
 -- predicted, `limit_gib` what memory there is (null: the GPU's); a smaller difference than
@@ -67,8 +72,8 @@ sides as (
         max(shapes) filter (where counted) as shapes_met,
         exp(avg(log_of(b_ms)) filter (where counted)) as baseline_ms,
         exp(avg(log_of(c_ms)) filter (where counted)) as candidate_ms,
-        var_samp(log_of(b_ms)) filter (where counted) as baseline_scatter,
-        var_samp(log_of(c_ms)) filter (where counted) as candidate_scatter,
+        coalesce(var_pop(log_of(b_ms)) filter (where counted) * blocks, 0) as b_squares,
+        coalesce(var_pop(log_of(c_ms)) filter (where counted) * blocks, 0) as c_squares,
         coalesce(
             sum(launch_bound) filter (where counted)
             > 0.5 * sum(launch_bound_known) filter (where counted),
@@ -87,9 +92,19 @@ sides as (
     having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
 ),
 
+-- Few blocks tell their scatter badly, one none: one degree of freedom of what blocks scatter by
+-- elsewhere is added, of the ratio (in turns) and of a process's time. Loops that wait for the CPU:
+-- 1% and 5%, others 0.3% and 0.3% (142 closed cells in analysis/reference and
+-- docs/results/h200-2026-11-22/turns); open loops: 11% and 8% (10 cells).
 cells as materialized (
     select
-        *,
+        * exclude (b_squares, c_squares),
+        case when is_open then 0.11 when launch_bound then 0.01 else 0.003 end ** 2
+            as pair_prior,
+        case when is_open then 0.08 when launch_bound then 0.05 else 0.003 end ** 2
+            as process_prior,
+        (b_squares + process_prior) / nullif(blocks, 0) as baseline_scatter,
+        (c_squares + process_prior) / nullif(blocks, 0) as candidate_scatter,
         greatest(coalesce((3600000 * of_hours / baseline_ms)::bigint, of_steps), 1) as job_steps,
         case
             when counts is not null
@@ -228,10 +243,12 @@ seen as materialized (
 parts as (
     select
         wholes.whole,
-        greatest(wholes.blocks - 1, 0) as step_df,
+        wholes.blocks as step_df,
         scattered.df::bigint as start_df,
-        seen.se_low as steps_low,
-        seen.se_high as steps_high,
+        wholes.c_share * wholes.b_share * wholes.pair_prior
+        + (wholes.c_share - wholes.b_share) ** 2 * wholes.process_prior as step_prior,
+        sqrt(moderated(seen.se_low, wholes.blocks, step_prior)) as steps_low,
+        sqrt(moderated(seen.se_high, wholes.blocks, step_prior)) as steps_high,
         sqrt(
             wholes.c_start_share ** 2 * scattered.c_scatter
             + wholes.b_start_share ** 2 * scattered.b_scatter
@@ -447,7 +464,7 @@ advised as (
                     planned, to_baseline, baseline_failed
                 )
             when loop_kind = 'mixed' then 'one loop was open, the other closed'
-            when blocks < 2 then 'one block tells no scatter'
+            when blocks < 1 then 'no block has both settings'
             when start_blocks = 0 then format('no process started in this state: {}', start)
             when own_low is null then 'too few starts tell no scatter'
             when advice = 'no difference'

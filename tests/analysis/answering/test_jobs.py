@@ -135,13 +135,16 @@ def test_scatter_decides_nothing_and_says_how_long_it_takes(ask: Ask, make_pair:
     assert row["minutes_needed"] == pytest.approx(row["blocks_needed"] * 12 / 60)
 
 
-def test_one_block_decides_nothing(ask: Ask, make_pair: MakePair) -> None:
-    row = _asked(ask("advice", _blocks(make_pair, FASTER[:1])))
-    assert (row["advice"], row["ratio_low"], row["why"]) == (
-        "undecided",
-        None,
-        "one block tells no scatter",
-    )
+@pytest.mark.parametrize(
+    ("candidate_ms", "advice"), [(8.0, "on"), (9.8, "undecided"), (12.5, "off")]
+)
+def test_one_block_decides_where_settings_differ_much(
+    ask: Ask, make_pair: MakePair, candidate_ms: float, advice: str
+) -> None:
+    """It is taken to scatter as blocks do elsewhere: 0.3%, as if by one degree of freedom."""
+    row = _asked(ask("advice", _blocks(make_pair, ((10.0, candidate_ms),)), steps=100_000))
+    assert row["advice"] == advice
+    assert (row["ratio_low"] + row["ratio_high"]) / 2 == pytest.approx(row["ratio"], rel=0.05)
 
 
 def test_a_candidate_without_memory_does_not_fit(ask: Ask, make_pair: MakePair) -> None:
