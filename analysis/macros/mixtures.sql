@@ -84,7 +84,7 @@ joined as (
         count(*) as choices,
         count(choice) = count(*) as is_known,
         max(blocks) as most_alike,
-        max_by(mean, blocks) as usual,
+        max_by(mean, row(blocks, mean)) as usual,
         min(mean) as fastest,
         max(mean) as slowest,
         list(mean) as means,

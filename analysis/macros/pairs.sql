@@ -69,8 +69,12 @@ where b.in_turns and c.in_turns;
 -- `choice` is what the two ran, null where that is not known of both.
 --
 -- A sweep that looks at its cells after some numbers of blocks spends an equal `share` of the error
--- at each look, and has no verdict `between_looks`. A verdict over several such sweeps has the
--- product of their shares: so each pair of looks has one of its own, and they add up to 1.
+-- at each look, and has no verdict `between_looks`. That holds for contrasts of which it has both
+-- sides. Where another sweep has pairs of the cell too, the blocks after the last look wait
+-- (`waits`). What may be tested then is the others' pairs without its own, or with those of each
+-- look: an equal share each. A verdict over several such sweeps has the product of their shares, so
+-- that those of all combinations of looks add up to 1. If all pairs wait, they are shown, and there
+-- is no verdict.
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep) as table
 with trials as (
     select
@@ -369,22 +373,46 @@ named as (
     from paired
 ),
 
-looked as (
+counted as (
     select
         *,
-        ln(coalesce(len(looks), 1)) / count(*) over (partition by judged_cell, sweep_id) as spent,
-        coalesce(not list_contains(
-            looks,
-            count(*) filter (where present = 'both') over (
-                partition by sweep_id, cell_id, other_settings
-            )
-        ), false) as is_between
+        count(*) filter (where pairing = 'paired') over (partition by judged_cell)
+        > count(*) filter (where pairing = 'paired') over (partition by judged_cell, sweep_id)
+            as beside_others,
+        count(*) filter (where present = 'both') over (
+            partition by sweep_id, cell_id, other_settings
+        ) as recorded,
+        count(*) filter (where present = 'both') over (
+            partition by sweep_id, cell_id, other_settings order by block
+        ) as number -- noqa: RF04
     from named
+),
+
+looked as (
+    select
+        * replace (if(recorded = 0 and beside_others, null, looks) as looks),
+        coalesce(list_max(list_filter(looks, lambda look: look <= recorded)), 0) as last_look,
+        looks is not null and pairing = 'paired' and beside_others and number > last_look
+            as is_past,
+        not beside_others and not coalesce(list_contains(looks, recorded), true) as is_between
+    from counted
+),
+
+shared as (
+    select
+        *,
+        ln(coalesce(len(looks) + beside_others::bigint, 1))
+        / count(*) over (partition by judged_cell, sweep_id) as spent,
+        bool_and(is_past or pairing <> 'paired') over (partition by judged_cell) as none_left
+    from looked
 )
 
 select
-    * exclude (looks, spent, is_between),
+    * exclude (
+        looks, beside_others, recorded, number, last_look, spent, is_past, is_between, none_left
+    ),
     list_max(looks) as at_most,
+    is_past and not none_left as waits,
     exp(-sum(spent) over (partition by judged_cell)) as share,
-    bool_or(is_between) over (partition by judged_cell) as between_looks
-from looked;
+    bool_or(is_between or (is_past and none_left)) over (partition by judged_cell) as between_looks
+from shared;

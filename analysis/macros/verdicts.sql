@@ -15,7 +15,7 @@ with blocks as materialized (
         judged_cell as cell,
         loop_kind = 'closed'
         and compute_cache in (cache_state, 'none', 'disabled') as weighs_cold,
-        pairing = 'paired' as counts
+        pairing = 'paired' and not waits as counts
     from block_pairs(flag, from_value, to_value, of_sweep)
 ),
 

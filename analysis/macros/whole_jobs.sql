@@ -39,7 +39,7 @@ timed as materialized (
     select
         blocks.*,
         places.counts,
-        blocks.pairing = 'paired' as counted,
+        blocks.pairing = 'paired' and not blocks.waits as counted,
         blocks.is_open and places.counts is not null as is_listed_open,
         if(is_listed_open, list_avg(blocks.baseline_second_ms), blocks.baseline_ms) as b_ms,
         if(is_listed_open, list_avg(blocks.candidate_second_ms), blocks.candidate_ms) as c_ms

@@ -20,7 +20,7 @@ from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import Store
 
 if TYPE_CHECKING:
-    from tests.makers import MakePair
+    from tests.makers import Ask, MakePair
 
 
 @pytest.fixture
@@ -199,6 +199,59 @@ def test_sweeps_of_one_environment_are_pooled_and_others_kept_apart(
                 store.write(record)
     assert {each.software_hash: each.blocks for each in verdicts(store)} == {"old": 4, "new": 2}
     assert [each.blocks for each in verdicts(store, "n1")] == [2]
+
+
+UNTIL = [3, 5]
+NOISE = (0.99, 1.0, 1.01)
+
+
+def sweep_of(
+    make_pair: MakePair, sweep_id: str, blocks: int, looks: list[int] | None
+) -> list[RunRecord]:
+    """Blocks in which the candidate takes 20% longer."""
+    pairs = [
+        make_pair(n, 10.0, 12.0 * NOISE[n % 3], sweep_id=sweep_id, looks=looks)
+        for n in range(blocks)
+    ]
+    return list(chain(*pairs))
+
+
+def test_looks_concern_only_a_contrast_of_which_the_sweep_has_both_sides(
+    ask: Ask, make_pair: MakePair
+) -> None:
+    until = sweep_of(make_pair, "until", 2, UNTIL)
+    one_side = [row for row in until if not row.benchmark]
+    (row,) = ask("helps_or_hurts", sweep_of(make_pair, "fixed", 3, None) + one_side)
+    assert (row["wall_verdict"], row["error_share"]) == ("hurts", 1)
+    assert (row["blocks"], row["unpaired_blocks"]) == (3, 2)
+
+
+@pytest.mark.parametrize(("begun", "counted"), [(2, 4), (3, 7), (4, 7), (5, 9)])
+def test_beside_another_sweep_blocks_after_the_last_look_wait_for_the_next(
+    ask: Ask, make_pair: MakePair, begun: int, counted: int
+) -> None:
+    until = sweep_of(make_pair, "until", begun, UNTIL)
+    (row,) = ask("helps_or_hurts", sweep_of(make_pair, "fixed", 4, None) + until)
+    assert (row["wall_verdict"], row["blocks"]) == ("hurts", counted)
+    assert row["error_share"] == pytest.approx(1 / 3), "none of its blocks, or those of a look"
+
+
+def test_blocks_that_all_wait_are_shown_without_a_verdict(ask: Ask, make_pair: MakePair) -> None:
+    sweeps = [sweep_of(make_pair, name, 2, UNTIL) for name in ("one", "other")]
+    (row,) = ask("helps_or_hurts", chain(*sweeps))
+    assert (row["wall_verdict"], row["blocks"]) == ("inconclusive", 4)
+    assert row["ratio"] == pytest.approx(1.2, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("begun", "verdict"), [(2, "inconclusive"), (3, "hurts"), (4, "inconclusive")]
+)
+def test_a_sweep_alone_has_verdicts_at_its_looks(
+    ask: Ask, make_pair: MakePair, begun: int, verdict: str
+) -> None:
+    (row,) = ask("helps_or_hurts", sweep_of(make_pair, "until", begun, UNTIL))
+    assert (row["wall_verdict"], row["blocks"]) == (verdict, begun)
+    assert row["error_share"] == pytest.approx(1 / 2)
 
 
 def test_open_loops_are_compared_over_the_steps_that_both_made(

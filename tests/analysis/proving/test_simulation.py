@@ -1,6 +1,7 @@
 from functools import cache
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import stats
 
@@ -135,6 +136,40 @@ def test_made_up_trials_all_pair(generator: np.random.Generator) -> None:
     assert answer["blocks"].to_pylist() == [5] * 12
     assert set(answer["unpaired_blocks"].to_pylist() + answer["split_blocks"].to_pylist()) == {0}
     assert set(answer["no_effect_reason"].to_pylist()) == {None}
+
+
+def test_looks_beside_a_fixed_sweep_find_no_more_than_one_test_may(
+    generator: np.random.Generator,
+) -> None:
+    """Whenever it is asked, of cells without an effect, and however far the sweep with looks has come."""
+    fixed, looks = 4, [3, 5, 8]
+    rows = made_rows(
+        times_ms := np.exp(log_times(NOISES["device_bound"], np.zeros(CELLS), 12, generator)),
+        times_ms,
+    )
+    own = rows["block"].to_numpy() % 12
+    is_fixed = own < fixed
+    of_sweep = pa.array(np.where(is_fixed, "fixed", "until"))
+    looks_of = pa.array([None if each else looks for each in is_fixed], pa.list_(pa.int64()))
+    rows = rows.set_column(rows.column_names.index("sweep_id"), "sweep_id", of_sweep)
+    rows = rows.append_column("looks", looks_of)
+    question = load_query("helps_or_hurts")
+    sql = f"""
+    select p_of_effect(ln(ratio), ln(ratio_high / ratio) / t_half(blocks - 1, error_share), blocks - 1, 0) as p,
+        p <= 0.05 as found_at_once, p / error_share <= 0.05 as found
+    from ({question.sql}) order by cell_id::bigint
+    """
+    stages = []
+    for begun in (0, 2, 3, 4, 5, 8):
+        with open_rows(rows.filter(own < fixed + begun)) as database:
+            stages.append(database.query(sql, question.values({})))
+    found, uncorrected = (
+        np.any([stage[name].to_numpy(zero_copy_only=False) for stage in stages], axis=0)
+        for name in ("found", "found_at_once")
+    )
+    error = np.sqrt(0.05 * 0.95 / CELLS)
+    assert found.mean() <= 0.05 + 3 * error
+    assert uncorrected.mean() > 0.05 + 3 * error, "the shares are needed"
 
 
 def test_made_up_turns_are_paired_round_by_round(generator: np.random.Generator) -> None:
