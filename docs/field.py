@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from textwrap import fill
 from time import monotonic
 
 import pyarrow as pa
@@ -27,17 +26,13 @@ from cudnn_sweep.analysis.report.pages.field_cases import FIELD_CASES
 from cudnn_sweep.analysis.report.pages.page import show
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.stored import open_stored
+from cudnn_sweep.orchestrator.reference.measured import spent, wrapped
 from cudnn_sweep.orchestrator.reproducing.reproduced import of_case
 from cudnn_sweep.orchestrator.reproducing.script import script
 from cudnn_sweep.workloads.cells.field_case import find_field_case
 
 DOCS = Path(__file__).resolve().parent
 BEGIN, END = "<!-- found: made by `make docs` -->\n", "<!-- end of found -->\n"
-SPENT = (
-    "select sum(trials)::bigint as trials, sum(seconds) / 60 as minutes from ("
-    "select count(*) as trials, epoch(max(ended_at) - min(started_at)) as seconds "
-    "from records group by launch_id, slot)"
-)
 COLUMNS = ("case_id", "setting", "process", "ms", "device")
 SQL = DOCS / "field/agreement.sql"
 CASES = [
@@ -186,20 +181,25 @@ def found() -> Iterator[str]:
     store = open_stored([str(REFERENCE)])
     shown = show(FIELD_CASES, store, [str(REFERENCE)], SWEEP)
     with open_database(store, SWEEP) as database:
-        (spent,) = database.query(SPENT).to_pylist()
+        trials, minutes = spent(database)
     yield wrapped(
-        f"{shown.headline()} Measured on {'; '.join(shown.measured)}: {spent['trials']} trials in "
-        f"{spent['minutes']:.0f} GPU minutes."
+        f"{shown.headline()} Measured on {'; '.join(shown.measured)}: {trials} trials in {minutes:.0f} GPU "
+        "minutes."
     )
     yield ""
     yield wrapped(scripts_text())
-    yield from ("", "| case | claim | outcome | today | cause |", "|---|---|---|---|---|")
+    yield from (
+        "",
+        "| case | claim | outcome | it holds if | today | cause |",
+        "|---|---|---|---|---|---|",
+    )
     for group, _ in FIELD_CASES.groups:
         for entry in shown.of(group):
             cells = (
                 f"[{entry.name}]({entry.address})",
                 escaped(entry.said),
                 group,
+                entry.facts.get("claim holds if", ""),
                 escaped(entry.facts.get("today") or entry.facts.get("because", "")),
                 entry.facts.get("cause", ""),
             )
@@ -219,10 +219,6 @@ def scripts_text() -> str:
         f"The scripts of {len(cases)} cases ran alone on the same host: {len(rows) - len(off)} of {len(rows)} settings "
         f"agree with the trials" + (f" (not {named})." if named else ".")
     )
-
-
-def wrapped(text: str) -> str:
-    return fill(text, 118, break_long_words=False, break_on_hyphens=False)
 
 
 if __name__ == "__main__":

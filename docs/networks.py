@@ -20,6 +20,7 @@ from cudnn_sweep.analysis.report.figures.figure import Drawing
 from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, Palette
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.orchestrator.reference.measured import spent, wrapped
 from cudnn_sweep.orchestrator.showing.verdict_table import (
     SHORT_VERDICTS,
     payback_text,
@@ -53,11 +54,7 @@ NETWORKS = {
 }
 BEGIN, END = "<!-- networks: made by `make docs` -->\n", "<!-- end of networks -->\n"
 SWEEPS = "networks-*"
-GPU = (
-    "select count(*) as trials, min(torch), min(driver), min(gpu), "
-    "max(cudnn), (select sum(seconds) from (select epoch(max(ended_at)) - epoch(min(started_at)) as "
-    "seconds from records group by sweep_id, launch_id, slot)) / 60 as minutes from records"
-)
+GPU = "select min(torch), min(driver), min(gpu), max(cudnn) from records"
 
 PICTURES = {"light": LIGHT, "dark": DARK}
 
@@ -87,11 +84,11 @@ def found() -> list[Verdict]:
 def facts() -> tuple[Any, ...]:
     with open_database(open_store(str(REFERENCE)), SWEEPS) as database:
         (row,) = database.query(GPU).to_pylist()
-    return tuple(row.values())
+        return (*row.values(), *spent(database))
 
 
 def where() -> str:
-    _, torch, driver, gpu, cudnn, _ = facts()
+    torch, driver, gpu, cudnn, *_ = facts()
     return f"{gpu} GPUs (driver {driver}), torch {torch}, cuDNN {cudnn_version(cudnn)}"
 
 
@@ -211,7 +208,7 @@ def table(closed: list[Verdict]) -> Iterator[str]:
 
 def page() -> str:
     """docs/networks.md."""
-    trials, *_, minutes = facts()
+    *_, trials, minutes = facts()
     paid = {
         (row.cell_id, row.compute_cache): row
         for row in break_evens(open_store(str(REFERENCE)), SWEEPS)
@@ -343,13 +340,6 @@ def _named(row: Verdict) -> list[str]:
 
 def _times(row: Verdict) -> Iterable[float]:
     return (each for each in (row.baseline_ms, row.candidate_ms) if each is not None)
-
-
-def wrapped(text: str) -> str:
-    from textwrap import fill
-
-    indent = "  " if text.startswith("- ") else ""
-    return fill(text, 118, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def readme() -> str:

@@ -69,6 +69,32 @@ select
 from numbered
 group by cell_id, env_hash, software_hash, workload_hash, other_settings;
 
+-- How many results processes gave: figures of rows that `determinism_cost` has. `found` names them,
+-- each with a `condition` and an `outcome`.
+create or replace macro result_figures(found, flag, of_sweep) as table
+select
+    found_rows.condition,
+    found_rows.outcome,
+    'different results among processes' as measure,
+    found_rows.reproducibility as verdict_of_it,
+    found_rows.baseline_distinct_results as baseline_value,
+    found_rows.candidate_distinct_results as candidate_value,
+    found_rows.candidate_distinct_results as value,
+    results.baseline_samples,
+    results.candidate_samples,
+    found_rows.contrast,
+    found_rows.baseline_processes + found_rows.candidate_processes as trials,
+    found_rows.cell_id,
+    found_rows.software_hash
+from query_table(found) as found_rows
+left join process_results(flag, of_sweep) as results
+    on
+        found_rows.cell_id = results.cell_id
+        and found_rows.env_hash = results.env_hash
+        and found_rows.software_hash = results.software_hash
+        and found_rows.workload_hash is not distinct from results.workload_hash
+        and found_rows.other_settings = results.other_settings;
+
 -- Figures of rows that `helps_or_hurts` has: wall time, which decides, and device time beside it.
 -- `found` names them, each with a `condition` and the verdict `wanted`; `times` names what
 -- `process_times` has.
@@ -116,19 +142,8 @@ select
     2 * blocks as trials,
     baseline_wall_ms as baseline_samples,
     candidate_wall_ms as candidate_samples,
-    workload,
-    problem,
-    direction,
-    input_shape,
-    regime,
-    state,
-    precision,
-    layout,
-    gpu,
-    torch,
-    cudnn,
-    driver,
-    cell_id
+    cell_id,
+    software_hash
 from rows
 union all
 select
@@ -145,23 +160,14 @@ select
     2 * blocks as trials,
     baseline_device_times_ms as baseline_samples,
     candidate_device_times_ms as candidate_samples,
-    workload,
-    problem,
-    direction,
-    input_shape,
-    regime,
-    state,
-    precision,
-    layout,
-    gpu,
-    torch,
-    cudnn,
-    driver,
-    cell_id
+    cell_id,
+    software_hash
 from rows
 where device_ratio is not null;
 
--- The columns of a claim's figures; where one has no such column it is null.
+-- The columns of a claim's figures; where one has no such column it is null. What its cell and its
+-- software are called follows from `cell_id` and `software_hash`; a figure over several cells has
+-- neither, and says it itself.
 create or replace macro no_figures() as table
 select
     null::text as condition,
@@ -189,21 +195,46 @@ select
     null::text as torch,
     null::bigint as cudnn,
     null::text as driver,
-    null::text as cell_id
+    null::text as cell_id,
+    null::text as software_hash
 where false;
 
 -- A claim's figures with its verdict, which is of one GPU model, PyTorch and cuDNN:
 --     holds            each figure that is decided says so
---     holds only when  some do: `holds_in` counts them by condition
+--     holds only when  some do: `holds_in` counts them by condition, and `in_words` names those
+--                      all of whose decided figures do, then those of which some do
 --     does not hold    none does
 --     undecided        these agree, but they are fewer than half of the figures
 --     not measured     there is no figure; this is a row all the same, whose `command` measures
--- A figure without an outcome stands beside the others and decides nothing.
+-- A figure without an outcome stands beside the others and decides nothing. `rests_on_few` names
+-- the conditions with one or two decided figures, where others have more; `holds_here` counts those
+-- of the row's own condition.
 create or replace macro claimed(figures, number, sentence, command) as table
-with told as (
+with figured as (
     select * from no_figures() -- noqa: AM04
     union all by name
     select * from query_table(figures)
+),
+
+told as (
+    select
+        figured.* exclude (software_hash) replace (
+            coalesce(figured.workload, cell.workload) as workload,
+            coalesce(figured.problem, cell.problem) as problem,
+            coalesce(figured.direction, cell.direction) as direction,
+            coalesce(figured.input_shape, cell.input_shape) as input_shape,
+            coalesce(figured.regime, cell.regime) as regime,
+            coalesce(figured.state, cell.state) as state,
+            coalesce(figured.precision, cell.precision) as precision,
+            coalesce(figured.layout, cell.layout) as layout,
+            coalesce(figured.gpu, cell.gpu) as gpu,
+            coalesce(figured.torch, software.torch) as torch,
+            coalesce(figured.cudnn, software.cudnn) as cudnn,
+            coalesce(figured.driver, software.driver) as driver
+        )
+    from figured
+    left join cell_labels() as cell on figured.cell_id = cell.cell_id
+    left join software_labels() as software on figured.software_hash = software.software_hash
 ),
 
 by_condition as (
@@ -214,7 +245,12 @@ by_condition as (
         condition,
         count(*) filter (where outcome = 'holds') as holding,
         count(*) filter (where outcome <> 'undecided') as decided,
-        count(*) as figures_of_it
+        count(*) as figures_of_it,
+        concat_ws(
+            ', ',
+            if(decided > 0, format('{} of {}', holding, decided), null),
+            if(figures_of_it > decided, format('{} undecided', figures_of_it - decided), null)
+        ) as counted
     from told
     where outcome is not null
     group by gpu, torch, cudnn, condition
@@ -231,18 +267,23 @@ verdicts as (
             when sum(holding) > 0 then 'holds'
             else 'does not hold'
         end as verdict,
+        string_agg(format('{}: {}', condition, counted), '; ' order by condition) as holds_in,
+        string_agg(condition, '; ' order by condition)
+            filter (where holding = decided and holding > 0) as always,
         string_agg(
-            format(
-                '{}: {} of {}{}',
-                condition, holding, decided,
-                if(
-                    figures_of_it > decided,
-                    format(', {} undecided', figures_of_it - decided),
-                    ''
-                )
-            ),
-            '; ' order by condition
-        ) as holds_in
+            format('{} ({} of {})', condition, holding, decided), '; '
+            order by holding / decided desc, condition
+        ) filter (where holding between 1 and decided - 1) as in_part,
+        case
+            when verdict <> 'holds only when' then verdict
+            when always is null then 'holds in part: ' || in_part
+            else concat_ws('; in part: ', 'holds only when: ' || always, in_part)
+        end as in_words,
+        if(
+            max(decided) > 2,
+            string_agg(condition, '; ' order by condition) filter (where decided between 1 and 2),
+            null
+        ) as rests_on_few
     from by_condition
     group by gpu, torch, cudnn
 )
@@ -253,13 +294,20 @@ select
     coalesce(
         verdicts.verdict, if(told.measure is null, 'not measured', 'undecided')
     ) as verdict,
+    coalesce(verdicts.in_words, verdict) as in_words,
     verdicts.holds_in,
+    verdicts.rests_on_few,
+    by_condition.counted as holds_here,
     told.*, -- noqa: AM04
     command as measured_by
 from (select 1 as one) as always
 left join told on true
 left join verdicts
     on told.gpu = verdicts.gpu and told.torch = verdicts.torch and told.cudnn = verdicts.cudnn
+left join by_condition
+    on
+        told.gpu = by_condition.gpu and told.torch = by_condition.torch
+        and told.cudnn = by_condition.cudnn and told.condition = by_condition.condition
 order by
     told.gpu, told.torch, told.cudnn, told.outcome is null, told.condition, told.workload,
     told.problem, told.direction, told.precision, told.layout, told.regime, told.state,

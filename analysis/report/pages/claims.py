@@ -4,15 +4,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, groupby, islice, zip_longest
 from math import log
+from statistics import median
 from typing import Any
 
+from cudnn_sweep.analysis.answering.cell_names import CELLS, COLUMNS, cell_name
+from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import part_names
-from cudnn_sweep.analysis.report.pages.page import Entry, Page, Row, Samples, Table
+from cudnn_sweep.analysis.report.pages.page import Entry, Page, Row, Rows, Samples, Table
 
 ABOUT = (
     "Each claim is judged figure by figure, under PyTorch's other settings. A figure holds, does not hold, or is "
-    "undecided: its interval leaves both open. A claim holds if all decided figures say so, and at least half of all are "
-    "decided; it holds in part if some do. A ratio is candidate / baseline, with its 95% interval."
+    "undecided: its interval leaves both open, or its cell still lacks blocks. A claim holds if all decided figures say so, and at least half of all are "
+    "decided. If only some say so, the verdict names the conditions in which all of them do, then those in which some "
+    "do. A ratio is candidate / baseline, with its 95% interval. Figures are listed below each claim."
 )
 VERDICTS = {
     "holds": "hold",
@@ -22,6 +26,17 @@ VERDICTS = {
     "not measured": "not measured here",
 }
 MOST_SAMPLES = 3  # pictures of a claim
+
+
+def named(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
+    """Each row with the name of its cell; a figure over several cells is named by what these share."""
+    cells = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
+
+    def name(row: Row) -> str:
+        cell = cells.get(row["cell_id"], dict.fromkeys(COLUMNS))
+        return cell_name({**cell, **{key: each for key, each in row.items() if each is not None}})
+
+    return [row | {"cell": name(row) if row["workload"] else None} for row in rows]
 
 
 def entries(rows: Sequence[Row]) -> list[Entry]:
@@ -40,9 +55,10 @@ def _entry(rows: list[Row]) -> Entry:
     is_measured = first["verdict"] != "not measured"
     figures = rows if is_measured else []
     facts = {
-        "verdict": _verdict(first["verdict"], figures),
+        "verdict": first["in_words"],
         **dict(_conditions(figures)),
-        "trials compared": str(_trials(figures) or ""),
+        "one or two figures only": first["rests_on_few"],
+        "trials compared": f"{trials:,}" if (trials := _trials(figures)) else "",
         "measured on": f"{first['gpu']}, torch {first['torch']}" if is_measured else "",
         "measure it": first["measured_by"],
     }
@@ -53,20 +69,10 @@ def _entry(rows: list[Row]) -> Entry:
         group=VERDICTS[first["verdict"]],
         facts={name: text for name, text in facts.items() if text},
         command=f"sweep query {question_of(first['claim'])}",
+        asks_results=True,
         samples=tuple(_contradicting(figures)),
         table=_table(figures) if figures else None,
     )
-
-
-def _verdict(verdict: str, figures: Sequence[Row]) -> str:
-    """With the conditions in which some figure holds, and in how many of those that are decided."""
-    if verdict != "holds only when":
-        return str(verdict)
-    decided = [row for row in figures if row["outcome"] in ("holds", "does not hold")]
-    of = Counter(row["condition"] for row in decided)
-    holds = Counter(row["condition"] for row in decided if row["outcome"] == "holds")
-    where = sorted(holds, key=lambda name: -holds[name] / of[name])
-    return f"{verdict}: {'; '.join(f'{name} ({holds[name]} of {of[name]})' for name in where)}"
 
 
 def _trials(figures: Sequence[Row]) -> int:
@@ -86,65 +92,62 @@ def question_of(claim: int) -> str:
 
 
 def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """What holds where: counted, with the range of the figures."""
-    names = dict.fromkeys(row["condition"] for row in figures)
-    for name in sorted(names, key=lambda name: not _decides(figures, name)):
-        rows = [row for row in figures if row["condition"] == name]
-        counted = [row for row in rows if row["outcome"]]
-        measures = dict.fromkeys(row["measure"] for row in counted or rows)
-        parts = []
-        if counted:
-            outcomes = [row["outcome"] for row in counted]
-            undecided = outcomes.count("undecided")
-            if undecided < len(counted):
-                parts.append(f"holds in {outcomes.count('holds')} of {len(counted) - undecided}")
-            parts += [f"{undecided} undecided"] if undecided else []
-        parts += [_range(measure, counted or rows) for measure in measures]
-        yield name, "; ".join(part for part in parts if part)
+    """What holds where: counted, with the range of the figures. Conditions that decide come first."""
+    decide_first = sorted(figures, key=lambda row: row["holds_here"] is None)
+    for name in dict.fromkeys(row["condition"] for row in decide_first):
+        rows = [row for row in decide_first if row["condition"] == name]
+        counted = rows[0]["holds_here"] or ""
+        measures = dict.fromkeys(row["measure"] for row in sorted(rows, key=_stands_beside))
+        ranges = [_range([row for row in rows if row["measure"] == each]) for each in measures]
+        held = f"holds in {counted}" if " of " in counted else counted
+        yield name, "; ".join(filter(None, [held, *ranges]))
 
 
-def _decides(figures: Sequence[Row], condition: str) -> bool:
-    return any(row["outcome"] for row in figures if row["condition"] == condition)
+def _stands_beside(row: Row) -> bool:
+    return row["outcome"] is None
 
 
-def _range(measure: str, rows: Sequence[Row]) -> str:
-    of_it = [row for row in rows if row["measure"] == measure]
-    if len(of_it) == 1 and of_it[0]["value"] is not None:
-        return f"{_named(of_it[0])} {_with_interval(of_it[0])}"
-    values = [row["value"] for row in of_it if row["value"] is not None]
-    if not values:
+def _range(rows: Sequence[Row]) -> str:
+    """Of one measure: its figure, or the ends and the middle of several; where the ends are, if the measure decides."""
+    known = sorted((row for row in rows if row["value"] is not None), key=lambda row: row["value"])
+    if not known:
         return ""
-    ends = dict.fromkeys(map(_number, (min(values), max(values))))
-    return f"{_named(of_it[0])} {' to '.join(ends)}"
+    least, most = known[0], known[-1]
+    what = _named(least)
+    if len(known) == 1:
+        return f"{what} {_with_interval(least)}"
+    if least["value"] == most["value"]:
+        return f"{what} {_value(least)} each"
+    middle = {**least, "value": median(row["value"] for row in known)}
+    text = f"{what} {_value(least)} to {_value(most)}, median {_value(middle)}"
+    if all(map(_stands_beside, known)) and least["holds_here"]:
+        return text
+    for end, row in (("least", least), ("most", most)):
+        if [other["value"] for other in known].count(row["value"]) == 1:
+            text += f", {end} in {row['cell']}"
+    return text
+
+
+def _is_ratio(row: Row) -> bool:
+    """A time or a memory has two sides, and the value is their ratio."""
+    return ", " in row["measure"] and bool(row["contrast"]) and "extra" not in row["measure"]
 
 
 def _named(row: Row) -> str:
-    """What the value is: a time has two sides, and the value is their ratio."""
-    what, _, unit = row["measure"].partition(", ")
-    is_ratio = unit and row["contrast"] and "extra" not in what
-    return f"ratio of {what}" if is_ratio else row["measure"]
+    return f"ratio of {row['measure'].partition(', ')[0]}" if _is_ratio(row) else row["measure"]
+
+
+def _value(row: Row, column: str = "value") -> str:
+    value = row[column]
+    return f"{value:.3f}" if _is_ratio(row) and value < 10 else _number(value)
 
 
 def _with_interval(row: Row) -> str:
     if row["value"] is None:
         return ""
     if row["value_low"] is None:
-        return _number(row["value"])
-    return f"{_number(row['value'])} ({_number(row['value_low'])} to {_number(row['value_high'])})"
-
-
-def cell_name(row: Row) -> str:
-    """In the words that tell the cells of a page apart."""
-    parts = [
-        row["problem"] or str(row["workload"]).rpartition(":")[2],
-        row["direction"],
-        row["input_shape"],
-        row["precision"],
-        row["layout"] if row["layout"] != "contiguous" else None,
-        row["regime"] if row["regime"] != "fixed" else None,
-        row["state"] if row["state"] not in (None, "plain") else None,
-    ]
-    return " ".join(str(part) for part in parts if part)
+        return _value(row)
+    return f"{_value(row)} ({_value(row, 'value_low')} to {_value(row, 'value_high')})"
 
 
 def _table(figures: Sequence[Row]) -> Table:
@@ -162,7 +165,7 @@ def _table(figures: Sequence[Row]) -> Table:
         ),
         rows=tuple(
             (
-                cell_name(row),
+                row["cell"],
                 row["condition"],
                 row["measure"],
                 row["contrast"] or "",
@@ -181,7 +184,7 @@ def _table(figures: Sequence[Row]) -> Table:
 def _number(value: float | None) -> str:
     if value is None:
         return ""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _contradicting(figures: Sequence[Row]) -> Iterator[Samples]:
@@ -210,7 +213,7 @@ def _samples(row: Mapping[str, Any]) -> Samples:
     what, _, unit = row["measure"].partition(", ")
     each = f"{what} of each process" if unit else f"{what}, numbered"
     return Samples(
-        title=f"{cell_name(row)}: {each}",
+        title=f"{row['cell']}: {each}",
         unit=unit,
         rows=(
             (f"{setting} {before}", tuple(row["baseline_samples"])),
@@ -233,4 +236,5 @@ CLAIMS = Page(
         ("not measured here", "no-effect"),
     ),
     entries=entries,
+    gather=named,
 )

@@ -1,7 +1,8 @@
 """Page: the answers to questions as a document of its own, in paragraphs. Each page is a file of this folder."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Any, TypeAlias
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
@@ -9,6 +10,7 @@ from cudnn_sweep.analysis.asking.declared import declared
 from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.printable import cudnn_version
+from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.stored import Stored
 
 Row: TypeAlias = Mapping[str, Any]
@@ -46,6 +48,8 @@ class Entry:
     """By what they are called; without those that are not known."""
     command: str | None = None
     """What to type to see it oneself."""
+    asks_results: bool = False
+    """Whether that reads the results that the page was made from."""
     samples: tuple[Samples, ...] = ()
     """Shown as dots."""
     table: Table | None = None
@@ -133,10 +137,23 @@ def show(
         page=page,
         location=", ".join(locations),
         measured=sorted(measured),
-        entries=page.entries(rows),
+        entries=[_asking(entry, locations, sweep_id) for entry in page.entries(rows)],
         rows=rows,
         torn_files=torn,
     )
+
+
+def _asking(entry: Entry, locations: Sequence[str], sweep_id: str | None) -> Entry:
+    """With the options that name the results, where its command reads them."""
+    if not entry.asks_results:
+        return entry
+    if list(locations) == [str(REFERENCE)]:
+        options = ["--reference"]
+    else:
+        options = [word for location in locations for word in ("--results", quote(location))]
+    if sweep_id is not None:
+        options += ["--sweep-id", quote(sweep_id)]
+    return replace(entry, command=f"{entry.command} {' '.join(options)}")
 
 
 def _cudnn(row: Row) -> str:

@@ -14,14 +14,9 @@ with scripts as ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
         gpu,
         torch,
         cudnn,
-        driver,
         cell_id,
+        software_hash,
         array_to_string(input_shape, 'x') as input_shape,
-        direction,
-        precision,
-        layout,
-        regime,
-        state,
         concat_ws('|', cell_id, env_hash, software_hash) as cell,
         own_times_ms['benchmark_false'] as off_ms,
         own_times_ms['benchmark_true'] as on_ms,
@@ -59,6 +54,7 @@ fresh as materialized (
         problem = 'tutorials/rgb256' and direction = 'forward' and regime = 'fixed'
         and state = 'plain' and precision = 'tf32'
         and other_settings = usual_besides('benchmark', '')
+        and gpu in (select scripts.gpu from scripts)
 ),
 
 times as materialized (
@@ -83,14 +79,9 @@ by_script as (
         any_value(gpu) as gpu,
         any_value(torch) as torch,
         any_value(cudnn) as cudnn,
-        any_value(driver) as driver,
         any_value(cell_id) as cell_id,
+        any_value(software_hash) as software_hash,
         any_value(input_shape) as input_shape,
-        any_value(direction) as direction,
-        any_value(precision) as precision,
-        any_value(layout) as layout,
-        any_value(regime) as regime,
-        any_value(state) as state,
         median(off_ms) as baseline_value,
         median(on_ms) as candidate_value,
         count(*) as trials,
@@ -131,7 +122,6 @@ figures as (
     union all by name
     select * replace (null as outcome)
     from timed_figures('fresh', 'times', 'false', 'true')
-    where gpu in (select scripts.gpu from scripts)
 )
 
 select *

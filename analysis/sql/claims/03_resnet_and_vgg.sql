@@ -32,5 +32,5 @@ from claimed(
     3,
     'Networks with many convolution layers, such as ResNet and VGG, train faster with '
     || 'benchmark=True.',
-    'sweep launch docs/networks.yaml --only direction=training'
+    'sweep launch --suite models --only direction=training'
 )

@@ -6,8 +6,8 @@
 --
 -- Every cell under PyTorch's other settings. Where sizes stay, a cell holds if its wall time helps;
 -- where they come back or are always new, if it hurts. The crossing stands beside: the iterations
--- at one shape after which its search has paid, of shapes that pay at all. Its baseline and
--- candidate are what the search costs and what an iteration then saves, in ms.
+-- at one shape after which its search has paid, of the shapes at which a step gets faster. Its
+-- baseline and candidate are what the search costs and what an iteration then saves, in ms.
 with found as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
     select
         *,
@@ -31,7 +31,7 @@ figures as (
     where outcome is not null
     union all by name
     select
-        'crossing, compute cache ' || compute_cache as condition,
+        'crossing where it pays, compute cache ' || compute_cache as condition,
         'iterations per distinct shape' as measure,
         outcome as verdict_of_it,
         tuning_ms as baseline_value,
@@ -41,24 +41,12 @@ figures as (
         break_even_high as value_high,
         contrast,
         2 * tuning_blocks as trials,
-        workload,
-        problem,
-        direction,
         shape as input_shape,
-        regime,
-        state,
-        precision,
-        layout,
-        gpu,
-        found_software.torch,
-        found_software.cudnn,
-        found_software.driver,
-        cell_id
-    from break_even(per := 'shape', of_sweep_id := $sweep_id) as paid
-    inner join software_labels() as found_software
-        on paid.software_hash = found_software.software_hash
+        cell_id,
+        software_hash
+    from break_even(per := 'shape', of_sweep_id := $sweep_id)
     where
-        outcome in ('after', 'until', 'at once') and state = 'plain'
+        outcome in ('after', 'at once') and state = 'plain'
         and other_settings = usual_besides('benchmark', '')
 )
 

@@ -9,16 +9,11 @@
 -- before, or disabled. A cell holds if the whole interval lies above 0; one block has no interval.
 -- Where a regime has several shapes, what each further one costs stands beside.
 with found as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
-    select
-        cold.*,
-        software.torch,
-        software.cudnn,
-        software.driver
-    from cold_cost(min_effect := $min_effect, of_sweep_id := $sweep_id) as cold
-    inner join software_labels() as software on cold.software_hash = software.software_hash
+    select *
+    from cold_cost(min_effect := $min_effect, of_sweep_id := $sweep_id)
     where
-        cold.no_effect_reason is distinct from 'no_cuda' and cold.state = 'plain'
-        and cold.other_settings in (
+        no_effect_reason is distinct from 'no_cuda' and state = 'plain'
+        and other_settings in (
             usual_besides('benchmark', ''),
             usual_besides('benchmark', 'compute_cache_disabled=true')
         )
@@ -42,19 +37,8 @@ figures as (
         extra_ms_high as value_high,
         contrast,
         2 * blocks as trials,
-        workload,
-        problem,
-        direction,
-        input_shape,
-        regime,
-        state,
-        precision,
-        layout,
-        gpu,
-        torch,
-        cudnn,
-        driver,
-        cell_id
+        cell_id,
+        software_hash
     from found
     union all by name
     select
@@ -64,19 +48,8 @@ figures as (
         extra_later_shape_ms as value,
         contrast,
         2 * blocks as trials,
-        workload,
-        problem,
-        direction,
-        input_shape,
-        regime,
-        state,
-        precision,
-        layout,
-        gpu,
-        torch,
-        cudnn,
-        driver,
-        cell_id
+        cell_id,
+        software_hash
     from found
     where extra_later_shape_ms is not null
 )

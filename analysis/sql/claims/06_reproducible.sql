@@ -10,83 +10,37 @@
 -- what few do not.
 with found as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
     select
-        cost.*,
-        software.torch,
-        software.cudnn,
-        software.driver,
-        results.baseline_samples,
-        results.candidate_samples
-    from determinism_cost(
-        field := 'benchmark', min_effect := $min_effect, of_sweep_id := $sweep_id
-    ) as cost
-    inner join software_labels() as software on cost.software_hash = software.software_hash
-    left join process_results('benchmark', $sweep_id) as results
-        on
-            cost.cell_id = results.cell_id
-            and cost.env_hash = results.env_hash
-            and cost.software_hash = results.software_hash
-            and cost.workload_hash is not distinct from results.workload_hash
-            and cost.other_settings = results.other_settings
-    where
-        cost.no_effect_reason is distinct from 'no_cuda' and cost.state = 'plain'
-        and cost.other_settings = usual_besides('benchmark', '')
-        and least(cost.baseline_processes, cost.candidate_processes) >= 2
-),
-
-figures as (
-    select
-        'across processes' as condition,
+        *,
+        'across processes, ' || direction as condition,
         if(
             baseline_distinct_results = 1 and candidate_distinct_results > 1,
             'holds',
             'does not hold'
-        ) as outcome,
-        'different results of the processes' as measure,
-        reproducibility as verdict_of_it,
-        baseline_distinct_results as baseline_value,
-        candidate_distinct_results as candidate_value,
-        candidate_distinct_results as value,
-        baseline_samples,
-        candidate_samples,
-        contrast,
-        baseline_processes + candidate_processes as trials,
-        workload,
-        problem,
-        direction,
-        input_shape,
-        regime,
-        state,
-        precision,
-        layout,
-        gpu,
-        torch,
-        cudnn,
-        driver,
-        cell_id
-    from found
+        ) as outcome
+    from determinism_cost(
+        field := 'benchmark', min_effect := $min_effect, of_sweep_id := $sweep_id
+    )
+    where
+        no_effect_reason is distinct from 'no_cuda' and state = 'plain'
+        and other_settings = usual_besides('benchmark', '')
+        and least(baseline_processes, candidate_processes) >= 2
+),
+
+figures as (
+    select *
+    from result_figures('found', 'benchmark', $sweep_id)
     union all by name
     select
         'within a process' as condition,
         if(baseline_repeatable and not candidate_repeatable, 'holds', 'does not hold') as outcome,
-        'whether a second run differed in any process' as measure,
+        'second run differed (1: yes)' as measure,
         (not baseline_repeatable)::int as baseline_value,
         (not candidate_repeatable)::int as candidate_value,
         (not candidate_repeatable)::int as value,
         contrast,
         baseline_processes + candidate_processes as trials,
-        workload,
-        problem,
-        direction,
-        input_shape,
-        regime,
-        state,
-        precision,
-        layout,
-        gpu,
-        torch,
-        cudnn,
-        driver,
-        cell_id
+        cell_id,
+        software_hash
     from found
     where baseline_repeatable is not null and candidate_repeatable is not null
 )

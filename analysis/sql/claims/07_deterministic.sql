@@ -9,30 +9,29 @@
 -- hurts by $min_effect or more.
 with found as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
     select
-        cost.*,
-        software.torch,
-        software.cudnn,
-        software.driver,
-        results.baseline_samples,
-        results.candidate_samples,
-        if(contains(cost.other_settings, 'benchmark=true'), 'benchmark on', 'benchmark off')
+        *,
+        if(contains(other_settings, 'benchmark=true'), 'benchmark on', 'benchmark off')
             as beside,
         'costs speed, ' || beside as condition,
         'hurts' as wanted
-    from determinism_cost(min_effect := $min_effect, of_sweep_id := $sweep_id) as cost
-    inner join software_labels() as software on cost.software_hash = software.software_hash
-    left join process_results('deterministic', $sweep_id) as results
-        on
-            cost.cell_id = results.cell_id
-            and cost.env_hash = results.env_hash
-            and cost.software_hash = results.software_hash
-            and cost.workload_hash is not distinct from results.workload_hash
-            and cost.other_settings = results.other_settings
+    from determinism_cost(min_effect := $min_effect, of_sweep_id := $sweep_id)
     where
-        cost.no_effect_reason is distinct from 'no_cuda' and cost.state = 'plain'
-        and cost.other_settings in (
+        no_effect_reason is distinct from 'no_cuda' and state = 'plain'
+        and other_settings in (
             usual_besides('deterministic', ''), usual_besides('deterministic', 'benchmark=true')
         )
+),
+
+alike as materialized (
+    select
+        * replace ('the same bits, ' || beside as condition),
+        if(
+            candidate_distinct_results = 1 and coalesce(candidate_repeatable, true),
+            'holds',
+            'does not hold'
+        ) as outcome
+    from found
+    where candidate_processes >= 2
 ),
 
 times as materialized (
@@ -43,37 +42,8 @@ figures as (
     select *
     from timed_figures('found', 'times', 'false', 'true')
     union all by name
-    select
-        'the same bits, ' || beside as condition,
-        if(
-            candidate_distinct_results = 1 and coalesce(candidate_repeatable, true),
-            'holds',
-            'does not hold'
-        ) as outcome,
-        'different results of the processes' as measure,
-        reproducibility as verdict_of_it,
-        baseline_distinct_results as baseline_value,
-        candidate_distinct_results as candidate_value,
-        candidate_distinct_results as value,
-        baseline_samples,
-        candidate_samples,
-        contrast,
-        baseline_processes + candidate_processes as trials,
-        workload,
-        problem,
-        direction,
-        input_shape,
-        regime,
-        state,
-        precision,
-        layout,
-        gpu,
-        torch,
-        cudnn,
-        driver,
-        cell_id
-    from found
-    where candidate_processes >= 2
+    select *
+    from result_figures('alike', 'deterministic', $sweep_id)
 )
 
 select *

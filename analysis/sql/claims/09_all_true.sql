@@ -20,7 +20,7 @@ taken as materialized (
     select
         *,
         'deterministic costs nothing' as condition,
-        if(wall_verdict = 'hurts', 'helps', wall_verdict) as wanted
+        if(wall_verdict in ('hurts', 'fails'), 'equivalent', wall_verdict) as wanted
     from helps_or_hurts(
         field := 'deterministic', min_effect := $min_effect, of_sweep_id := $sweep_id
     )

@@ -20,6 +20,7 @@ with found as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14
 compared as materialized (
     select
         late.*,
+        early.cell_id as early_cell_id,
         case late.state
             when 'benchmark_later' then 'after the first step'
             else 'around the forward pass'
@@ -56,17 +57,7 @@ set_before as materialized (
     from found
     where
         state = 'plain'
-        and exists (
-            select 1
-            from compared
-            where
-                found.workload = compared.workload
-                and found.problem is not distinct from compared.problem
-                and found.direction = compared.direction
-                and found.regime = compared.regime
-                and found.precision = compared.precision
-                and found.layout = compared.layout
-        )
+        and cell_id in (select compared.early_cell_id from compared)
 ),
 
 times as materialized (

@@ -5,7 +5,7 @@
 --     value[value_low value_high], outcome
 --
 -- Every cell under PyTorch's other settings, by what it shows:
---     memory      the peak of reserved memory is larger by $min_effect or more, in bytes
+--     memory      the peak of reserved memory is larger by $min_effect or more
 --     launches    the loop waits for the CPU, and what changes on the GPU does not reach it
 --     choices     processes with benchmark on run different kernels
 --     precision   another precision of the same step has another verdict
@@ -16,8 +16,7 @@ with benchmarked as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT0
         found.*,
         labels.* exclude (cell_id),
         software.torch,
-        software.cudnn,
-        software.driver
+        software.cudnn
     from contrast_verdicts('benchmark', 'false', 'true', $min_effect, 1000, 'warm', $sweep_id, 0)
         as found
     inner join cell_labels() as labels on found.cell_id = labels.cell_id
@@ -44,16 +43,11 @@ limited_times as materialized (
 ),
 
 chosen as materialized (
-    select
-        choices.*,
-        software.torch as torch_,
-        software.cudnn as cudnn_,
-        software.driver as driver_
-    from choice_stability(of_sweep_id := $sweep_id) as choices
-    inner join software_labels() as software on choices.software_hash = software.software_hash
+    select *
+    from choice_stability(of_sweep_id := $sweep_id)
     where
-        choices.benchmark and choices.processes >= 2 and choices.state = 'plain'
-        and choices.benchmark_limit = 10 and not choices.deterministic and choices.enabled
+        benchmark and processes >= 2 and state = 'plain' and benchmark_limit = 10
+        and not deterministic and enabled
 ),
 
 verdicts as (
@@ -110,28 +104,17 @@ figures as (
     select
         'memory' as condition,
         claim_outcome(memory_verdict, 'hurts') as outcome,
-        'peak of reserved memory, bytes' as measure,
+        'peak of reserved memory, MB' as measure,
         memory_verdict as verdict_of_it,
-        baseline_peak_reserved_bytes as baseline_value,
-        candidate_peak_reserved_bytes as candidate_value,
+        baseline_peak_reserved_bytes / 1e6 as baseline_value,
+        candidate_peak_reserved_bytes / 1e6 as candidate_value,
         memory_ratio as value,
         memory_ratio_low as value_low,
         memory_ratio_high as value_high,
         contrast,
         2 * blocks as trials,
-        workload,
-        problem,
-        direction,
-        input_shape,
-        regime,
-        state,
-        precision,
-        layout,
-        gpu,
-        torch,
-        cudnn,
-        driver,
-        cell_id
+        cell_id,
+        software_hash
     from benchmarked
     where memory_ratio is not null
     union all by name
@@ -151,19 +134,8 @@ figures as (
         ratio_high as value_high,
         contrast,
         2 * blocks as trials,
-        workload,
-        problem,
-        direction,
-        input_shape,
-        regime,
-        state,
-        precision,
-        layout,
-        gpu,
-        torch,
-        cudnn,
-        driver,
-        cell_id
+        cell_id,
+        software_hash
     from benchmarked
     where launch_bound and device_verdict in ('helps', 'hurts')
     union all by name
@@ -175,31 +147,20 @@ figures as (
             as verdict_of_it,
         distinct_choices as value,
         processes as trials,
-        workload,
-        problem,
-        direction,
-        input_shape,
-        regime,
-        state,
-        precision,
-        layout,
-        gpu,
-        torch_ as torch,
-        cudnn_ as cudnn,
-        driver_ as driver,
-        cell_id
+        cell_id,
+        software_hash
     from chosen
     union all by name
     select * exclude (ways, verdicts, said), 'precision' as condition,
         if(verdicts > 1, 'holds', 'does not hold') as outcome,
-        'different verdicts' as measure,
+        'different verdicts of the precisions' as measure,
         said as verdict_of_it,
         verdicts as value
     from precisions
     union all by name
     select * exclude (ways, verdicts, said), 'layout' as condition,
         if(verdicts > 1, 'holds', 'does not hold') as outcome,
-        'different verdicts' as measure,
+        'different verdicts of the layouts' as measure,
         said as verdict_of_it,
         verdicts as value
     from layouts

@@ -126,6 +126,7 @@ RGB256 = {
     "precision": "tf32",
 }
 RESNET = {"workload": "torchvision.models:resnet50", "problem": None, "direction": "training"}
+ACROSS = "across processes, forward_backward"
 FRESH = {"regime": "fresh", "loop_kind": "open", "steady_iterations": 8}
 
 
@@ -177,6 +178,13 @@ def test_claim_meets_one_cell(
         assert all(row["trials"] == 2 * BLOCKS for row in deciding)
 
 
+def test_setting_that_makes_a_step_fail_does_not_cost_nothing(
+    contrast: Contrast, claim: Claim
+) -> None:
+    crashes = contrast("cell", "deterministic", {}, {"status": "crash"}, benchmark=True)
+    assert {row["verdict"] for row in claim(9, crashes)} == {"does not hold"}
+
+
 def test_ratio_of_a_figure_and_the_times_of_its_processes_are_the_planted_ones(
     contrast: Contrast, claim: Claim
 ) -> None:
@@ -212,6 +220,7 @@ def test_claim_most_of_whose_figures_are_undecided_is_undecided(
     rows = claim(1, decided + wide)
     assert {row["verdict"] for row in rows} == {"undecided"}
     assert {row["holds_in"] for row in rows} == {"forward, tf32: 1 of 1, 2 undecided"}
+    assert {row["holds_here"] for row in rows} == {"1 of 1, 2 undecided"}
 
 
 def test_sizes_that_stay_and_sizes_that_are_new_are_two_conditions(
@@ -225,6 +234,7 @@ def test_sizes_that_stay_and_sizes_that_are_new_are_two_conditions(
     rows = claim(4, stays + pays + new)
     assert rows[0]["verdict"] == "holds only when"
     assert rows[0]["holds_in"] == "always new: 1 of 1; sizes stay: 1 of 2"
+    assert rows[0]["in_words"] == "holds only when: always new; in part: sizes stay (1 of 2)"
     crossing = [row for row in rows if row["condition"].startswith("crossing")]
     assert [row["value"] for row in crossing] == [pytest.approx(100, rel=0.01)]
     assert crossing[0]["outcome"] is None
@@ -233,9 +243,9 @@ def test_sizes_that_stay_and_sizes_that_are_new_are_two_conditions(
 @pytest.mark.parametrize(
     ("off", "on", "verdicts"),
     [
-        ("a", "ab", {"across processes": "holds", "within a process": "does not hold"}),
-        ("a", "a", {"across processes": "does not hold", "within a process": "does not hold"}),
-        ("ab", "ab", {"across processes": "does not hold", "within a process": "does not hold"}),
+        ("a", "ab", {ACROSS: "holds", "within a process": "does not hold"}),
+        ("a", "a", {ACROSS: "does not hold", "within a process": "does not hold"}),
+        ("ab", "ab", {ACROSS: "does not hold", "within a process": "does not hold"}),
     ],
 )
 def test_results_are_compared_across_processes_and_within_one(
@@ -243,7 +253,7 @@ def test_results_are_compared_across_processes_and_within_one(
 ) -> None:
     rows = claim(6, contrast("cell", "benchmark", {"fingerprints": off}, {"fingerprints": on}))
     assert {row["condition"]: row["outcome"] for row in rows} == verdicts
-    across = next(row for row in rows if row["condition"] == "across processes")
+    across = next(row for row in rows if row["condition"] == ACROSS)
     assert (across["baseline_value"], across["value"]) == (len(off), len(on))
     assert len(set(across["baseline_samples"])) == len(off)
     assert len(set(across["candidate_samples"])) == len(on)

@@ -14,6 +14,7 @@ from cudnn_sweep.analysis.asking.queries import part_names, query_names
 from cudnn_sweep.analysis.errors import QueryError, ReportError
 from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
 from cudnn_sweep.analysis.report.pages.page import Entry, Shown, find_page, pages, show
+from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.schema import Kernel
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.storing.stored import open_stored
@@ -77,7 +78,7 @@ def test_every_row_stands_in_one_group(shown: Shown) -> None:
     (found,) = [entry for entry in shown.entries if entry.name == "N042"]
     assert found.group == "still there"
     assert found.facts["today"].startswith("device time, ms: 0.6")
-    assert found.facts["claim holds"] == "device time, ms above 0.47"
+    assert found.facts["claim holds if"] == "device time, ms above 0.47"
     assert found.command == "sweep repro N042"
 
 
@@ -147,6 +148,9 @@ def test_each_claim_has_a_paragraph_for_each_gpu_that_measured_it(claims: Shown)
         ("do not hold", "NVIDIA H200, torch 2.11.0"),
         ("hold", "NVIDIA B200, torch 2.11.0"),
     }
+    assert {entry.command for entry in first} == {
+        "sweep query claims/01_fixed_shape --results results"
+    }
     others = {entry.name: entry for entry in claims.entries if entry.name in ("claim 2", "claim 8")}
     assert len({entry.name for entry in claims.entries}) == 12
     assert {entry.group for entry in others.values()} == {"not measured here"}
@@ -168,12 +172,30 @@ def test_claim_that_does_not_hold_shows_the_time_of_each_process(claims: Shown) 
     assert page.count("<circle") == 8 * sum(len(entry.samples) for entry in claims.entries)
 
 
+@pytest.mark.parametrize(
+    ("locations", "sweep_id", "options"),
+    [
+        ([str(REFERENCE)], None, "--reference"),
+        ([str(REFERENCE)], "night-*", "--reference --sweep-id 'night-*'"),
+        (["a b", "s3://c"], None, "--results 'a b' --results s3://c"),
+    ],
+)
+def test_command_of_a_claim_asks_the_results_of_its_page(
+    store: Store, make_pair: MakePair, locations: list[str], sweep_id: str | None, options: str
+) -> None:
+    store.write(*make_pair(0, 10.0, 10.0))
+    shown = show(find_page("claims"), open_stored([store.location]), locations, sweep_id)
+    assert {entry.command for entry in shown.entries if entry.name == "claim 8"} == {
+        f"sweep query claims/08_disabled {options}"
+    }
+
+
 def test_figures_of_a_claim_have_their_interval(claims: Shown) -> None:
     (held,) = [each for each in claims.entries if (each.name, each.group) == ("claim 1", "hold")]
     assert held.table is not None
     wall = next(row for row in held.table.rows if row[2] == "wall time, ms")
     found = dict(zip(held.table.header, wall, strict=True))
-    assert found["value (95%)"] == "0.5 (0.5 to 0.5)"
+    assert found["value (95%)"] == "0.500 (0.500 to 0.500)"
     assert (found["trials"], found["says"]) == ("8", "holds")
 
 
