@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.answering.advice import Advice, advices
+from cudnn_sweep.analysis.answering.advice import Advice
+from cudnn_sweep.analysis.answering.answers import answer_of
 from cudnn_sweep.analysis.answering.rules import (
     NEVER_REPEATS,
     Facts,
@@ -27,8 +28,8 @@ from cudnn_sweep.analysis.answering.rules import (
     facts_of,
     rule_lines,
 )
-from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.asking.database import Database, open_database
+from cudnn_sweep.analysis.storing.store import open_store
 
 if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeRegressor
@@ -50,7 +51,9 @@ LEAST_CELLS = (2, 4, 8, 16)
 DIFFERENCE = 0.02  # as in sql/advice.sql: a smaller one is none, and has no right sign
 LOGARITHMIC = {"GFLOP of a step", "GFLOP of a convolution", "distinct sizes", "steps"}
 """So that the tree splits between two of them at their geometric mean."""
+NONE: frozenset[str] = frozenset()
 Weigh = Callable[[Sequence["Case"]], list[float]]
+Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,32 +84,27 @@ def cases() -> list[Case]:
     """Of each cell the sweep with most blocks, those in turns first."""
     best: dict[tuple[str, str], tuple[tuple[bool, int], list[Case]]] = {}
     for place in STORES:
-        store = open_store(str(ROOT / place))
-        few, many = (_whole_times(store, steps) for steps in (STEPS[0], STEPS[-1]))
+        with open_database(open_store(str(ROOT / place))) as database:
+            facts = facts_of(database, STEPS[0], "warm")
+            few, many = (_whole_times(database, steps) for steps in (STEPS[0], STEPS[-1]))
         for key, row in many.items():
             rank = row.in_turns, row.blocks
             if key not in best or rank > best[key][0]:
-                best[key] = rank, list(_jobs(store, few[key], row))
+                best[key] = rank, list(_jobs(facts[row.cell_id], few[key], row))
     return [case for key in sorted(best) for case in best[key][1]]
 
 
-def _whole_times(store: Store, steps: int) -> dict[tuple[str, str], Advice]:
+def _whole_times(database: Database, steps: int) -> dict[tuple[str, str], Advice]:
     return {
         (row.cell_id, row.start): row
-        for row in advices(store, None, steps=steps)
+        for row in answer_of(Advice, database, "advice", {"steps": steps})
         if row.ratio is not None and row.no_effect_reason is None
     }
 
 
-@cache
-def _facts(location: str) -> dict[str, Facts]:
-    with open_database(open_store(location)) as database:
-        return facts_of(database, STEPS[0], "warm")
-
-
-def _jobs(store: Store, few: Advice, many: Advice) -> Iterator[Case]:
+def _jobs(cell: Facts, few: Advice, many: Advice) -> Iterator[Case]:
     """A job's time grows by as much with every step."""
-    known = asdict(_facts(store.location)[many.cell_id])
+    known = asdict(cell)
     for steps in STEPS:
         share = (steps - few.job_steps) / (many.job_steps - few.job_steps)
         facts = Facts(**known | {"steps": steps, "start": many.start})
@@ -145,50 +143,75 @@ def a_job_each(known: Sequence[Case]) -> list[float]:
     return [1.0] * len(known)
 
 
-def fitted(known: Sequence[Case], least_cells: int, weigh: Weigh) -> "DecisionTreeRegressor":
-    from sklearn.tree import DecisionTreeRegressor
+class Jobs:
+    """Cases as arrays. Trees are learned from those of all networks but some, each tree once."""
 
-    jobs_of_a_cell = len(known) / len({case.cell_id for case in known})
-    tree = DecisionTreeRegressor(
-        max_leaf_nodes=LEAVES, min_samples_leaf=int(least_cells * jobs_of_a_cell), random_state=0
-    )
-    return tree.fit(_matrix(known), [case.log_ratio for case in known], sample_weight=weigh(known))
+    def __init__(self, known: Sequence[Case], weigh: Weigh) -> None:
+        """A weight must not depend on which other networks there are."""
+        self.known = known
+        self._rows = np.array([case.row for case in known], np.float32)
+        self._logs = np.array([case.log_ratio for case in known])
+        self._lost = {on: np.array([case.time_lost(on) for case in known]) for on in (False, True)}
+        self._weights = np.array(weigh(known))
+        self.networks = sorted({case.network for case in known})
+        networks = np.array([case.network for case in known])
+        self._of = {name: networks == name for name in self.networks}
+        cells = {(case.network, case.cell_id) for case in known}
+        self._cells_of = Counter(network for network, _ in cells)
+        self._trees: dict[tuple[frozenset[str], int], DecisionTreeRegressor] = {}
 
+    def tree(self, least_cells: int, unseen: frozenset[str] = NONE) -> "DecisionTreeRegressor":
+        """With so many cells a leaf at least, of which none is of these networks."""
+        if (unseen, least_cells) not in self._trees:
+            self._trees[unseen, least_cells] = self._fitted(least_cells, unseen)
+        return self._trees[unseen, least_cells]
 
-def _matrix(known: Sequence[Case]) -> Any:
-    return np.array([case.row for case in known])
+    def _fitted(self, least_cells: int, unseen: frozenset[str]) -> "DecisionTreeRegressor":
+        from sklearn.tree import DecisionTreeRegressor
+
+        names = [name for name in self.networks if name not in unseen]
+        seen = np.any([self._of[name] for name in names], axis=0)
+        jobs_of_a_cell = seen.sum() / sum(self._cells_of[name] for name in names)
+        tree = DecisionTreeRegressor(
+            max_leaf_nodes=LEAVES,
+            min_samples_leaf=int(least_cells * jobs_of_a_cell),
+            random_state=0,
+        )
+        return tree.fit(self._rows[seen], self._logs[seen], self._weights[seen], check_input=False)
+
+    def advised(self, name: str, least_cells: int, unseen: frozenset[str] = NONE) -> "Flags":
+        """For each case of a network, on or not, by a tree that saw neither it nor `unseen`."""
+        tree = self.tree(least_cells, unseen | {name})
+        on: Flags = tree.predict(self._rows[self._of[name]], check_input=False) < 0
+        return on
+
+    def judged(self, name: str, least_cells: int) -> Iterator[tuple[Case, bool]]:
+        cases = (case for case in self.known if case.network == name)
+        return zip(cases, map(bool, self.advised(name, least_cells)), strict=True)
+
+    def best_size(self, unseen: frozenset[str] = NONE) -> int:
+        """Of LEAST_CELLS, what loses least time on networks left out of the others."""
+
+        def lost(size: int) -> float:
+            total = 0.0
+            for name in self.networks:
+                if name not in unseen:
+                    mine = self._of[name]
+                    on = self.advised(name, size, unseen)
+                    times = np.where(on, self._lost[True][mine], self._lost[False][mine])
+                    total += float(self._weights[mine] @ times)
+            return total
+
+        return min(LEAST_CELLS, key=lost)
 
 
 def _scaled(name: str, value: float) -> float:
     return math.log10(max(value, 1 / NEVER_REPEATS)) if name in LOGARITHMIC else value
 
 
-def left_out(known: Sequence[Case], weigh: Weigh, least_cells: int) -> list[tuple[Case, bool]]:
-    """Each case with what a tree says that saw nothing of its network."""
-    judged: list[tuple[Case, bool]] = []
-    for seen, unseen in without_each(known):
-        advised = fitted(seen, least_cells, weigh).predict(_matrix(unseen)) < 0
-        judged += zip(unseen, map(bool, advised), strict=True)
-    return judged
-
-
-def without_each(known: Sequence[Case]) -> Iterator[tuple[list[Case], list[Case]]]:
-    for name in sorted({case.network for case in known}):
-        yield (
-            [case for case in known if case.network != name],
-            [case for case in known if case.network == name],
-        )
-
-
-def best_size(known: Sequence[Case], weigh: Weigh) -> int:
-    """Of LEAST_CELLS, what loses least time on networks left out of these."""
-    weights = dict(zip(map(id, known), weigh(known), strict=True))
-
-    def lost(size: int) -> float:
-        judged = left_out(known, weigh, size)
-        return sum(weights[id(case)] * case.time_lost(on) for case, on in judged)
-
-    return min(LEAST_CELLS, key=lost)
+@cache
+def jobs_of_cases(weigh: Weigh) -> Jobs:
+    return Jobs(cases(), weigh)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -239,10 +262,10 @@ ONE_LINE: dict[str, Callable[[Sequence[Case]], Fork | Leaf]] = {
 TREE, OTHER_TREE = "the tree", "the tree, if each job counts as much"
 
 
-def learned(known: Sequence[Case], weigh: Weigh) -> Fork | Leaf:
-    """A tree of all of it, in units that people read."""
-    tree = fitted(known, best_size(known, weigh), weigh).tree_
-    names = list(known[0].facts.features())
+def learned(jobs: Jobs) -> Fork | Leaf:
+    """A tree of all of them, in units that people read."""
+    tree = jobs.tree(jobs.best_size()).tree_
+    names = list(jobs.known[0].facts.features())
 
     def node(index: int, reaching: Sequence[Case]) -> Fork | Leaf:
         if tree.children_left[index] < 0:
@@ -262,7 +285,7 @@ def learned(known: Sequence[Case], weigh: Weigh) -> Fork | Leaf:
             return leaf(leaves[0].setting, reaching)  # two ratios, and the same advice
         return Fork(feature=name, at=at, below=below, above=above)
 
-    return node(0, known)
+    return node(0, jobs.known)
 
 
 @cache
@@ -270,10 +293,9 @@ def scores() -> dict[str, Score]:
     known = cases()
     found = []
     for name, weigh in ((TREE, a_network_each), (OTHER_TREE, a_job_each)):
-        judged: list[tuple[Case, bool]] = []
-        for seen, unseen in without_each(known):
-            tree = fitted(seen, best_size(seen, weigh), weigh)
-            judged += zip(unseen, map(bool, tree.predict(_matrix(unseen)) < 0), strict=True)
+        jobs = jobs_of_cases(weigh)
+        sizes = {each: jobs.best_size(frozenset([each])) for each in jobs.networks}
+        judged = [pair for each, size in sizes.items() for pair in jobs.judged(each, size)]
         found.append(score(name, judged))
     for name, make in ONE_LINE.items():
         rule = shipped_as(name, make(known), found[0])
@@ -306,7 +328,7 @@ def best_name(scored: dict[str, Score]) -> str:
 @cache
 def shipped() -> LearnedRule:
     known, name = cases(), best_name(scores())
-    tree = learned(known, a_network_each) if name == TREE else ONE_LINE[name](known)
+    tree = learned(jobs_of_cases(a_network_each)) if name == TREE else ONE_LINE[name](known)
     return shipped_as(name, tree, scores()[name])
 
 
@@ -370,7 +392,7 @@ def page() -> str:
             "  of a step and of a convolution, distinct sizes, steps, and the start. Kernel, stride, groups and channels",
             "  are those of a single convolution; a network has none of its own.",
             f"- **Distinct sizes**: the jobs have {sizes} or a new one each step. What lies between was not measured.",
-            f"- **The tree** has {LEAVES} leaves at most, each with the jobs of {best_size(known, a_network_each)} cells or",
+            f"- **The tree** has {LEAVES} leaves at most, each with the jobs of {jobs_of_cases(a_network_each).best_size()} cells or",
             "  more. It predicts the logarithm of the ratio. Each network counts as much. Two leaves side by side that give",
             "  the same advice are printed as one.",
             "",

@@ -61,7 +61,7 @@ def known(script: Any) -> list[Any]:
 def test_a_tree_finds_what_decides_and_says_it_in_steps_and_words(
     script: Any, known: list[Any]
 ) -> None:
-    lines = list(rule_lines(script.learned(known, script.a_network_each)))
+    lines = list(rule_lines(script.learned(script.Jobs(known, script.a_network_each))))
     assert [line.strip() for line in lines if line.strip().startswith("on ")] == [
         "on (on takes 0.6 times as long)"
     ]
@@ -77,10 +77,10 @@ def test_a_network_is_judged_by_a_tree_that_saw_nothing_of_it(
         for number in range(2)
         for steps in (100, 1000)
     ]
-    judged = script.left_out([*known, *odd], script.a_network_each, 2)
-    assert len(judged) == len(known) + len(odd)
-    mine = [on for case, on in judged if case.network == "odd"]
-    assert mine == [False] * 4, "only its own jobs say that inference is faster with on"
+    jobs = script.Jobs([*known, *odd], script.a_network_each)
+    judged = list(jobs.judged("odd", 2))
+    assert [case for case, _ in judged] == odd
+    assert not any(on for _, on in judged), "only its own jobs say that inference is faster with on"
 
 
 def test_time_lost_is_against_the_better_setting_and_small_differences_have_no_sign(

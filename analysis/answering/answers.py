@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, TypeVar
 
-from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.storing.stored import Stored
 
@@ -20,8 +20,15 @@ def answer(
     row_type: type[Row], store: Stored, sweep_id: str | None, name: str, values: Mapping[str, Value]
 ) -> list[Row]:
     """The columns that `row_type` has of a question's answer, over one sweep or all."""
-    question = load_query(name)
     with open_database(store, sweep_id) as database:
-        table = database.query(question.sql, question.values(values))
+        return answer_of(row_type, database, name, values)
+
+
+def answer_of(
+    row_type: type[Row], database: Database, name: str, values: Mapping[str, Value]
+) -> list[Row]:
+    """The same over rows that are open already."""
+    question = load_query(name)
+    table = database.query(question.sql, question.values(values))
     columns = [field.name for field in fields(row_type)]
     return [row_type(**row) for row in table.select(columns).to_pylist()]
