@@ -18,7 +18,21 @@ CellKey: TypeAlias = tuple[str, str, str, str | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class OfCell:
+    """A row about one cell."""
+
+    cell_id: str
+    env_hash: str
+    software_hash: str
+    workload_hash: str | None
+
+    @property
+    def key(self) -> CellKey:
+        return self.cell_id, self.env_hash, self.software_hash, self.workload_hash
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict(OfCell):
     """One cell and contrast; `no_effect` is shown where the setting cannot have mattered, `fails` where the
     candidate failed in more blocks than its baseline.
     """
@@ -73,18 +87,10 @@ class Verdict:
     device_statistical_verdict: str | None
     baseline_peak_reserved_bytes: int | None
     candidate_peak_reserved_bytes: int | None
-    cell_id: str
-    env_hash: str
-    software_hash: str
-    workload_hash: str | None
-
-    @property
-    def key(self) -> CellKey:
-        return self.cell_id, self.env_hash, self.software_hash, self.workload_hash
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BreakEven:
+class BreakEven(OfCell):
     """When one cell's extra cold cost has paid for itself, for one state of the compute cache."""
 
     workload: str
@@ -113,14 +119,6 @@ class BreakEven:
     gain_ms_low: float | None
     gain_ms_high: float | None
     no_effect_reason: str | None
-    cell_id: str
-    env_hash: str
-    software_hash: str
-    workload_hash: str | None
-
-    @property
-    def key(self) -> CellKey:
-        return self.cell_id, self.env_hash, self.software_hash, self.workload_hash
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from cudnn_sweep.analysis.answering.cell_names import ID_CHARACTERS, Words, words_apart
-from cudnn_sweep.analysis.answering.verdicts import CellKey
+from cudnn_sweep.analysis.answering.verdicts import OfCell
 from cudnn_sweep.analysis.printable import cudnn_version
 
 GROUPED = ("direction", "precision", "layout")
@@ -16,13 +16,9 @@ ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StoredCell:
+class StoredCell(OfCell):
     """A row of questions/cells.sql."""
 
-    cell_id: str
-    env_hash: str
-    software_hash: str
-    workload_hash: str | None
     workload: str
     problem: str | None
     model_arguments: Any
@@ -54,10 +50,6 @@ class StoredCell:
     def size(self) -> str:
         """All but the batch."""
         return self.input_shape.partition("x")[2]
-
-    @property
-    def key(self) -> CellKey:
-        return self.cell_id, self.env_hash, self.software_hash, self.workload_hash
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
