@@ -34,8 +34,8 @@
 -- Where a sweep asked for blocks until a cell was decided (`until: decided`), each of its looks may
 -- spend an equal share of the error: the verdict is tested, and the interval drawn, at that share
 -- of 5%. Between two looks a cell is inconclusive. Beside other sweeps of the same contrast its
--- blocks count up to its last look, and none of them is one look more. Of several such sweeps the
--- shares multiply.
+-- blocks count up to its last look, and the answer without them is one look more. Of several such
+-- sweeps the shares multiply.
 --
 -- Processes of one config may choose different kernels. Where a cell's blocks show several choices,
 -- its intervals are those of a mixture: times by choice, whose shares are not known (Clopper and
