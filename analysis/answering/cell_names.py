@@ -50,6 +50,14 @@ def cell_name(row: CellRow) -> str:
     return " ".join(cell_words(row).values())
 
 
+def name_of_some(row: CellRow) -> str:
+    """`cell_name` of a row that knows only some of the words, as a figure over several cells does; empty where it
+    knows no workload.
+    """
+    known = {name: row.get(name) for name in (*COLUMNS, "input_shape")}
+    return cell_name(known) if known["workload"] else ""
+
+
 def whole_names(rows: Iterable[CellRow]) -> dict[str, str]:
     """`cell_name` of each by its cell_id, which is added where two cells of one GPU have one name."""
     cells = list({row["cell_id"]: row for row in rows}.values())

@@ -11,7 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cudnn_sweep.analysis.answering.cell_names import CELLS, brief_names, names_apart
+from cudnn_sweep.analysis.answering.cell_names import (
+    CELLS,
+    brief_names,
+    name_of_some,
+    names_apart,
+)
 from cudnn_sweep.analysis.asking.formats import plain_column, readable
 from cudnn_sweep.analysis.asking.queries import NamedQuery
 from cudnn_sweep.analysis.asking.settings import config_name, texts_of, unusual_in
@@ -64,7 +69,10 @@ def _cell_column(database: "Database", rows: Sequence[Mapping[str, Any]]) -> Mar
     whole, brief = names_apart(cells), brief_names(cells)
     shared = [unusual_in(row.get("other_settings") or "") for row in rows]
     long, short = (
-        [" ".join([names[row["cell_id"]], *each]) for row, each in zip(rows, shared, strict=True)]
+        [
+            " ".join([names.get(row["cell_id"]) or name_of_some(row), *each])
+            for row, each in zip(rows, shared, strict=True)
+        ]
         for names in (whole, brief)
     )
     return replace(_words(CELL, long), briefer=[printable(each) for each in short])

@@ -7,7 +7,7 @@ from math import log
 from statistics import median
 from typing import Any
 
-from cudnn_sweep.analysis.answering.cell_names import CELLS, COLUMNS, cell_name
+from cudnn_sweep.analysis.answering.cell_names import CELLS, name_of_some
 from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import part_names
 from cudnn_sweep.analysis.report.pages.page import Entry, Page, Row, Rows, Samples, Table
@@ -33,10 +33,10 @@ def named(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
     cells = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
 
     def name(row: Row) -> str:
-        cell = cells.get(row["cell_id"], dict.fromkeys(COLUMNS))
-        return cell_name({**cell, **{key: each for key, each in row.items() if each is not None}})
+        known = {key: each for key, each in row.items() if each is not None}
+        return name_of_some({**cells.get(row["cell_id"], {}), **known})
 
-    return [row | {"cell": name(row) if row["workload"] else None} for row in rows]
+    return [row | {"cell": name(row)} for row in rows]
 
 
 def entries(rows: Sequence[Row]) -> list[Entry]:

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.analysis.answering.cell_names import cell_name, stored_names, whole_names
+from cudnn_sweep.analysis.answering.cell_names import (
+    cell_name,
+    name_of_some,
+    stored_names,
+    whole_names,
+)
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.showing.labels import as_row, cell_labels
@@ -99,6 +104,14 @@ def test_a_name_says_numbers_only_where_they_tell_two_cells_apart() -> None:
         "vgg/conv3_2 forward 2x256x56x56 cycle(sizes=2) tf32",
     ]
     assert cell_name(as_row(CELL)) == "vgg/conv3_2 forward 64x256x56x56 cycle(sizes=4,step=16) tf32"
+
+
+def test_a_row_about_several_cells_is_named_by_what_it_knows() -> None:
+    shared = {**as_row(CELL), "cell_id": None, "precision": None}
+    assert name_of_some(shared) == "vgg/conv3_2 forward 64x256x56x56 cycle(sizes=4,step=16)"
+    few = {"workload": "nets.unet:UNet", "direction": "training", "cell_id": None}
+    assert name_of_some(few) == "nets.unet:UNet training"
+    assert name_of_some({"cell_id": None, "workload": None}) == ""
 
 
 def test_cells_that_no_word_tells_apart_show_their_gpu_or_their_id() -> None:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from cudnn_sweep.analysis.answering.marked import MarkedColumn, marked_columns
 from cudnn_sweep.analysis.asking.database import Database, open_database
-from cudnn_sweep.analysis.asking.queries import load_query, query_names
+from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_names
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
@@ -49,6 +49,13 @@ def test_a_named_question_is_answered_in_full_width(results: Path) -> None:
     assert head.split()[:3] == ["sweep_id", "suite", "first_started_at"]
     assert row.split()[:2] == ["night-1", "quick"]
     assert found.exit_code == 0
+
+
+@pytest.mark.parametrize("name", [name for name in part_names() if name.startswith("claims/")])
+def test_a_claim_that_no_trial_is_about_is_not_measured(results: Path, name: str) -> None:
+    found = _query(name, results)
+    assert (found.exit_code, found.exception) == (0, None)
+    assert found.stdout.splitlines()[1:] == ["not measured"]
 
 
 def test_an_empty_store_is_answered_and_said_so(tmp_path: Path) -> None:
