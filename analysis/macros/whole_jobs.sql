@@ -4,10 +4,10 @@
 create or replace macro half_width(measured_half, quantile, known_variance) as
     sqrt(measured_half ** 2 + quantile ** 2 * known_variance);
 
--- The squared standard error of a mean of so many blocks: of what was measured, null where one block
--- is all, and as if by one more degree of freedom of what a block scatters by elsewhere.
-create or replace macro moderated(standard_error, blocks, prior) as
-    ((blocks - 1) * coalesce(standard_error, 0) ** 2 + prior / blocks) / nullif(blocks, 0);
+-- The squared standard error of a mean of so many blocks: of the one that was measured, null where
+-- one block is all, and as if by one more degree of freedom of what a block scatters by elsewhere.
+create or replace macro moderated(measured, blocks, prior) as
+    (prior / blocks + (blocks - 1) * pow(coalesce(measured, 0), 2)) / nullif(blocks, 0);
 
 -- Two rows a cell and set of other settings: a start with an empty compute cache, one with a warm
 -- one. `of_steps` or `of_hours` say how long the job is, `of_runs` of how many of them the mean is

@@ -10,7 +10,8 @@ import stat
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ DELAYED_OPEN = "allow_delayed_open"  # pyarrow's name for sending a small object
 STALE_TEMPORARY_S = (
     3600  # no write takes an hour: older temporary files were left by a killed writer
 )
+UNLOCKED_S = 5.0  # so are those that nobody holds: a writer locks its file as soon as it is there
 
 
 class Folder:
@@ -121,8 +123,12 @@ class LocalFolder(Folder):
         with naming(f"write {target}"):
             _make_folder(target.parent)
             try:
-                _write_through(temporary, content)
-                temporary.replace(target)
+                with temporary.open("xb") as file:
+                    _is_locked(file.fileno())
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                    temporary.replace(target)
             except BaseException:
                 temporary.unlink(missing_ok=True)
                 raise
@@ -164,12 +170,11 @@ class LocalFolder(Folder):
         return not path or not os.path.exists(self.full(path)) or self.is_folder(path)
 
     def remove_stale_temporaries(self, path: str) -> None:
-        oldest_s = time.time() - STALE_TEMPORARY_S
         for name in self.names(path, TEMPORARY_SUFFIX):
             temporary = Path(self.full(path), name)
-            with naming(f"remove {temporary}"):
-                if temporary.stat().st_mtime < oldest_s:
-                    temporary.unlink(missing_ok=True)
+            with naming(f"remove {temporary}"), suppress(FileNotFoundError):
+                if _is_stale(temporary):
+                    temporary.unlink()
 
 
 def open_folder(location: str) -> Folder:
@@ -219,11 +224,24 @@ def _literal(path: str) -> str:
     return re.sub(r"([*?[])", r"[\1]", path)
 
 
-def _write_through(path: Path, content: pa.Buffer) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+def _is_stale(temporary: Path) -> bool:
+    age_s = time.time() - temporary.stat().st_mtime
+    if not UNLOCKED_S < age_s < STALE_TEMPORARY_S:
+        return age_s >= STALE_TEMPORARY_S
+    try:
+        with temporary.open("r+b") as file:
+            return _is_locked(file.fileno())
+    except PermissionError:  # another user's
+        return False
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Whether we hold the file now: no other process does. False too where the file system has no locks."""
+    try:
+        flock(descriptor, LOCK_EX | LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _make_folder(folder: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import stat
@@ -225,13 +226,15 @@ def test_only_stale_temporary_files_are_removed(
 ) -> None:
     store.write(make_record())
     folder = tmp_path / "results/sweep=night-1/trials"
-    live, stale = folder / ".a.parquet.1.tmp", folder / ".b.parquet.2.tmp"
-    for temporary in (live, stale):
+    young, live, left, old = (folder / f".{name}.parquet.1.tmp" for name in "abcd")
+    for temporary, age_s in ((young, 1), (live, 60), (left, 60), (old, 86_400)):
         temporary.write_bytes(b"half")
-    yesterday = time.time() - 86_400
-    os.utime(stale, (yesterday, yesterday))
-    store.compact("night-1")
-    assert live.exists() and not stale.exists()
+        os.utime(temporary, (time.time() - age_s,) * 2)
+    with live.open("r+b") as writing:
+        fcntl.flock(writing, fcntl.LOCK_EX)
+        store.compact("night-1")
+    assert young.exists() and live.exists()
+    assert not left.exists() and not old.exists()
     assert len(store.stored_trials("night-1")) == 1
 
 
