@@ -6,8 +6,8 @@ create or replace macro half_width(measured_half, quantile, known_variance) as
 
 -- The squared standard error of a mean of so many blocks: of the one that was measured, null where
 -- one block is all, and as if by one more degree of freedom of what a block scatters by elsewhere.
-create or replace macro moderated(measured, blocks, prior) as
-    (prior / blocks + (blocks - 1) * pow(coalesce(measured, 0), 2)) / nullif(blocks, 0);
+create or replace macro moderated(measured, blocks, elsewhere) as
+    (elsewhere / blocks + (blocks - 1) * coalesce(measured, 0) ** 2) / nullif(blocks, 0);
 
 -- Two rows a cell and set of other settings: a start with an empty compute cache, one with a warm
 -- one. `of_steps` or `of_hours` say how long the job is, `of_runs` of how many of them the mean is
