@@ -30,7 +30,7 @@ def launch(
         str | None,
         typer.Option(
             metavar="N|decided[:MOST]",
-            help="Blocks per cell: a number, or as many as it takes to decide, at most 20.",
+            help="Blocks per cell: a number, or until it is decided, at most 20 (the default).",
         ),
     ] = None,
     dry_run: Annotated[

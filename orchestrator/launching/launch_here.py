@@ -70,5 +70,5 @@ def tell_without_gpu(planned: Planned, console: Console) -> None:
     short = suite.on("cpu")
     few, usual = most_replicates(short.replicates), most_replicates(suite.replicates)
     line = "No GPU here: cuDNN's flags have no effect, so this only shows what a sweep does"
-    more = f", in {few} replicates instead of {usual}" if few < usual else ""
+    more = f", in {few} blocks per cell instead of {usual}" if few < usual else ""
     say(console, f"{line}{more}.")

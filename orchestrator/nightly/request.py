@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -25,7 +25,7 @@ from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.place import NightPlace
-from cudnn_sweep.workloads.cells.suite import SuiteSpec
+from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, SuiteSpec
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,6 +110,8 @@ def read_asked(
             program=options.program,
         ),
     )
+    # each night as many: what a series is compared with stays
+    request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS))
     destination = destination_of(file)
     if options.measure and options.fake is None and keys.last_good is not None:
         destination.check_python(keys.last_good)

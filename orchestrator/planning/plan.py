@@ -215,6 +215,12 @@ def with_alternate_caches(plan: Plan) -> Plan:
     return replace(plan, trials=trials)
 
 
+def first_blocks(plan: Plan, most: int) -> Plan:
+    """Without the blocks of a cell past so many; the same where nothing else was chosen."""
+    kept = tuple(trial for trial in plan.trials if trial.replicate < most)
+    return replace(plan, trials=kept or plan.trials)
+
+
 class _BlockOrder:
     """In which order the blocks of one cell take their configs."""
 

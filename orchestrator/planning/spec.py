@@ -81,8 +81,7 @@ class SweepSpec(BaseModel):
             raise ValueError("give `suite` or `cells`, not both")
         if self.cells is not None:
             usual = SuiteSpec(cells=[CellAxes(workload="noop")])
-            configs, replicates = self.configs or usual.configs, self.replicates or usual.replicates
-            if fault := too_many(self.cells, configs, replicates):
+            if fault := too_many(self.cells, self.configs or usual.configs, self.replicates):
                 raise ValueError(fault)
         return self
 

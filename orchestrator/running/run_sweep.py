@@ -6,6 +6,7 @@ import math
 import secrets
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,13 @@ from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.asked_file import LAUNCH_FILE
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
-from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan, narrow, with_alternate_caches
+from cudnn_sweep.orchestrator.planning.plan import (
+    Plan,
+    first_blocks,
+    make_plan,
+    narrow,
+    with_alternate_caches,
+)
 from cudnn_sweep.orchestrator.planning.repeats import repeats_of, repeats_text
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -32,7 +39,7 @@ from cudnn_sweep.orchestrator.running.place import Place, RunSession
 from cudnn_sweep.orchestrator.showing.plan_text import print_stopped
 from cudnn_sweep.orchestrator.showing.say import warn
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells
-from cudnn_sweep.workloads.cells.suite import SuiteSpec
+from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
 DONE, UNFINISHED, CELL_FAILED = 0, 1, 4  # exit codes; a night's 3 is its own
@@ -49,6 +56,8 @@ class Planned:
     whole: Plan
     chosen: Plan
     """What `--only` left of it."""
+    former: str | None = None
+    """The plan_hash that it had when five blocks were the default."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,13 +79,27 @@ def plan_sweep(request: SweepRequest, place: Place) -> Planned:
 
 def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] = ()) -> Planned:
     """Raises SpecError for a mistake in what its cells mean."""
+    suite, only = request.suite, list(request.options.only)
     with cells_named(request.options.file or LAUNCH_FILE, request.suite_name):
-        whole = plan_of(request.suite_name, request.suite, machine)
+        whole = plan_of(request.suite_name, suite, machine)
     if request.job is not None:
         whole = with_alternate_caches(whole)
-    only = list(request.options.only)
     chosen = narrow(whole, only) if only else whole
-    return Planned(request=request, machine=machine, preload=preload, whole=whole, chosen=chosen)
+    former = None
+    if suite.replicates is None:
+        if whole.looks and not chosen.looks:
+            chosen = first_blocks(chosen, FIXED_BLOCKS)
+        fixed = plan_of(request.suite_name, suite.with_blocks(FIXED_BLOCKS), machine)
+        with suppress(SpecError):  # --only names a block that it lacks
+            former = narrow(fixed, only).plan_hash
+    return Planned(
+        request=request,
+        machine=machine,
+        preload=preload,
+        whole=whole,
+        chosen=chosen,
+        former=former,
+    )
 
 
 def run_sweep(planned: Planned, place: Place, console: Console) -> Ran:
@@ -86,7 +109,9 @@ def run_sweep(planned: Planned, place: Place, console: Console) -> Ran:
 
     def choose() -> SweepChoice:
         selection = request.options.selection
-        return choose_sweep(store, whole, planned.chosen, machine.environment, selection)
+        return choose_sweep(
+            store, whole, planned.chosen, machine.environment, selection, former=planned.former
+        )
 
     with sweep_lock(store.location, choose().lock_name):
         choice = choose()  # again, under the lock: another launch may just have ended
@@ -113,7 +138,9 @@ def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
     cells = expand_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
     suite = suite.on(where.device)
     own = configs_of_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
-    plan = make_plan(name, suite, cells, own)
+    configs = {each for cell in cells for each in own.get(cell.cell_id, suite.configs)}
+    default = BY_DEFAULT if contrasts_of(configs) else FIXED_BLOCKS
+    plan = make_plan(name, suite.with_blocks(default), cells, own)
     if plan.looks and not contrasts_of(plan.configs()):
         raise SpecError(
             f"suite {name}: replicates: until decided: found {len(plan.configs())} configs of which no two "

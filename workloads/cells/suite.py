@@ -259,9 +259,14 @@ class UntilDecided(BaseModel):
 
 Replicates = PositiveInt | UntilDecided
 
+BY_DEFAULT = UntilDecided(until="decided")
+FIXED_BLOCKS = 5  # by default, of a night and where no two configs can be compared
+BLOCKS_WITHOUT_GPU = 2  # by default: where settings have no effect, a cell is decided after two
 
-def most_replicates(replicates: Replicates) -> int:
-    return replicates.at_most if isinstance(replicates, UntilDecided) else replicates
+
+def most_replicates(replicates: Replicates | None) -> int:
+    found = replicates or BY_DEFAULT
+    return found.at_most if isinstance(found, UntilDecided) else found
 
 
 class WithoutGpu(BaseModel):
@@ -292,8 +297,9 @@ class SuiteSpec(BaseModel):
         default=[CudnnConfig(benchmark=False), CudnnConfig(benchmark=True)], min_length=1
     )
     """Settings of cuDNN to compare. Default: `benchmark` off and on."""
-    replicates: Replicates = 5
-    """Blocks per cell, each with one process per config: a number, or `{until: decided, at_most: 20}`."""
+    replicates: Replicates | None = None
+    """Blocks per cell, each with one process per config: a number, or `{until: decided, at_most: 20}`. Default:
+    until decided; 2 without a GPU, 5 in nights and where no two configs differ in one setting."""
     new_compute_caches: PositiveInt = 1
     """How many of a cell's replicates start with an empty cache of compiled kernels."""
     twin_every: Annotated[int, Field(ge=1, le=20)] = 20
@@ -332,11 +338,17 @@ class SuiteSpec(BaseModel):
         if device == "cuda":
             return self
         other = {key: value for key, value in self.without_gpu if value is not None}
+        if self.replicates is None:
+            other.setdefault("replicates", BLOCKS_WITHOUT_GPU)
         return self.model_copy(update=other)
+
+    def with_blocks(self, default: Replicates) -> "SuiteSpec":
+        """With so many blocks per cell where it says nothing of them."""
+        return self if self.replicates else self.model_copy(update={"replicates": default})
 
 
 def too_many(
-    cells: Sequence[CellAxes], configs: Sequence[CudnnConfig], replicates: Replicates
+    cells: Sequence[CellAxes], configs: Sequence[CudnnConfig], replicates: Replicates | None
 ) -> str | None:
     """Why a plan of so many trials is refused."""
     pairs = sum(axes.combinations() * len(axes.configs or configs) for axes in cells)
