@@ -1,5 +1,6 @@
 -- Comparisons between cells: of two precisions, layouts, GPUs or softwares. Their processes ran in
 -- different blocks, so that nothing pairs them: Welch's t compares the means of their logarithms.
+-- What the processes chose is told apart (`over_sides`).
 
 -- One row a cell, software, config, kind of loop, and whether processes took turns: what its
 -- processes measured. Left out are the second trials of A/A pairs, and processes whose GPU was
@@ -65,18 +66,17 @@ grouped as (
         any_value(gpu) as gpu,
         count(*) filter (where counts) as processes,
         count(*) filter (where not counts) as doubtful_processes,
-        count(log_of(steady_wall_ms)) filter (where counts) as wall_n,
-        avg(log_of(steady_wall_ms)) filter (where counts) as wall_mean,
-        var_samp(log_of(steady_wall_ms)) filter (where counts) as wall_var,
+        list(struct_pack(
+            sweep_id := sweep_id,
+            trial_id := trial_id,
+            choice := kernels_source || kernels_hash,
+            wall_ms := steady_wall_ms,
+            device_ms := steady_device_ms
+        )) filter (where counts) as trials,
         median(steady_wall_ms) filter (where counts) as wall_ms,
-        count(log_of(steady_device_ms)) filter (where counts) as device_n,
-        avg(log_of(steady_device_ms)) filter (where counts) as device_mean,
-        var_samp(log_of(steady_device_ms)) filter (where counts) as device_var,
         median(steady_device_ms) filter (where counts) as device_ms,
         min(steady_iterations) filter (where counts) as fewest_steps,
         max(steady_iterations) filter (where counts) as most_steps,
-        list(struct_pack(sweep_id := sweep_id, trial_id := trial_id))
-            filter (where counts and loop_kind = 'open') as open_trials,
         min(steady_device_source) as device_source,
         coalesce(min(steady_device_source) <> max(steady_device_source), false) as mixes_sources,
         max(greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)) as peak_reserved_bytes,
@@ -117,94 +117,84 @@ with named as (
     from query_table(pairs)
 ),
 
-uneven as (
+trials as (
     select
         cell,
+        is_uneven,
+        same_source,
         steps,
         'b' as side,
-        unnest(b.open_trials) as trial
+        b.settings as pool,
+        unnest(b.trials) as trial
     from named
-    where is_uneven
     union all
     select
         cell,
+        is_uneven,
+        same_source,
         steps,
         'c' as side,
-        unnest(c.open_trials) as trial
+        c.settings as pool,
+        unnest(c.trials) as trial
     from named
-    where is_uneven
 ),
 
 shortened as (
     select
-        uneven.cell,
-        uneven.side,
-        list_avg(records.steady_wall_samples_ms[:uneven.steps]) as wall_ms
-    from uneven
+        trials.cell,
+        trials.side,
+        trials.trial,
+        list_avg(records.steady_wall_samples_ms[:trials.steps]) as wall_ms
+    from trials
     inner join records
-        on uneven.trial.sweep_id = records.sweep_id and uneven.trial.trial_id = records.trial_id
-    where records.loop_kind = 'open'
+        on trials.trial.sweep_id = records.sweep_id and trials.trial.trial_id = records.trial_id
+    where trials.is_uneven and records.loop_kind = 'open'
 ),
 
-short_walls as materialized (
+processes as materialized (
     select
-        cell,
-        struct_pack(
-            n := count(log_of(wall_ms)) filter (where side = 'b'),
-            mean := avg(log_of(wall_ms)) filter (where side = 'b'),
-            var := var_samp(log_of(wall_ms)) filter (where side = 'b'),
-            ms := median(wall_ms) filter (where side = 'b')
-        ) as b,
-        struct_pack(
-            n := count(log_of(wall_ms)) filter (where side = 'c'),
-            mean := avg(log_of(wall_ms)) filter (where side = 'c'),
-            var := var_samp(log_of(wall_ms)) filter (where side = 'c'),
-            ms := median(wall_ms) filter (where side = 'c')
-        ) as c
-    from shortened
-    group by cell
+        trials.cell,
+        trials.side,
+        trials.pool,
+        trials.trial.choice,
+        if(trials.is_uneven, shortened.wall_ms, trials.trial.wall_ms) as wall_ms,
+        if(trials.same_source, trials.trial.device_ms, null) as device_ms
+    from trials
+    left join shortened
+        on
+            trials.cell = shortened.cell
+            and trials.side = shortened.side
+            and trials.trial = shortened.trial
 ),
 
 walls as materialized (
     select
-        named.cell,
-        coalesce(
-            short_walls.b,
-            struct_pack(
-                n := named.b.wall_n, mean := named.b.wall_mean,
-                var := named.b.wall_var, ms := named.b.wall_ms
-            )
-        ) as b,
-        coalesce(
-            short_walls.c,
-            struct_pack(
-                n := named.c.wall_n, mean := named.c.wall_mean,
-                var := named.c.wall_var, ms := named.c.wall_ms
-            )
-        ) as c
-    from named
-    left join short_walls on named.cell = short_walls.cell
+        cell,
+        median(wall_ms) filter (where side = 'b') as baseline_ms,
+        median(wall_ms) filter (where side = 'c') as candidate_ms
+    from processes
+    group by cell
 ),
 
-estimates as (
+logs as (
     select
-        cell,
+        *,
         'wall' as clock,
-        true as family,
-        c.mean - b.mean as mean,
-        welch_se(b.var, b.n, c.var, c.n) as se,
-        welch_df(b.var, b.n, c.var, c.n) as df
-    from walls
+        log_of(wall_ms) as observed
+    from processes
     union all
     select
-        cell,
+        *,
         'device' as clock,
-        true as family,
-        c.device_mean - b.device_mean as mean,
-        welch_se(b.device_var, b.device_n, c.device_var, c.device_n) as se,
-        welch_df(b.device_var, b.device_n, c.device_var, c.device_n) as df
-    from named
-    where same_source
+        log_of(device_ms) as observed
+    from processes
+),
+
+estimates as materialized (
+    select
+        *,
+        true as family
+    from over_sides('logs', ln(1 + min_effect))
 ),
 
 verdicts as materialized (
@@ -219,12 +209,15 @@ select
     named.b.processes as baseline_processes,
     named.c.processes as candidate_processes,
     named.b.doubtful_processes + named.c.doubtful_processes as doubtful_processes,
-    walls.b.ms as baseline_ms,
-    walls.c.ms as candidate_ms,
+    walls.baseline_ms,
+    walls.candidate_ms,
     wall.ratio,
     wall.ratio_low,
     wall.ratio_high,
     coalesce(wall.verdict, 'inconclusive') as wall_verdict,
+    nullif(
+        concat_ws('; ', 'baseline ' || chosen.b_choice, 'candidate ' || chosen.c_choice), ''
+    ) as by_choice,
     if(named.same_source, named.b.device_ms, null) as baseline_device_ms,
     if(named.same_source, named.c.device_ms, null) as candidate_device_ms,
     device.ratio as device_ratio,
@@ -236,5 +229,6 @@ select
 from named
 inner join cell_labels() as labels on named.c.cell_id = labels.cell_id
 inner join walls on named.cell = walls.cell
+left join estimates as chosen on named.cell = chosen.cell and chosen.clock = 'wall'
 left join verdicts as wall on named.cell = wall.cell and wall.clock = 'wall'
 left join verdicts as device on named.cell = device.cell and device.clock = 'device';

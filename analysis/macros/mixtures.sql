@@ -257,3 +257,79 @@ create or replace macro in_unseen(blocks, most_unseen, unseen_low, unseen_high) 
             if(unseen_high >= unseen_low, 'slower', 'faster')
         )
 end;
+
+-- Two sides that share no blocks. `logs` names a table as `over_choices` has it, without share, one
+-- row a process; its `side` is b (baseline) or c. One row a cell and clock, for `judged`.
+--
+-- Where neither side's end of the interval is about choices, it is Welch's. Else the distances from
+-- each side's mean to its end are added in squares (Zou and Donner's method of variance estimates
+-- recovery). `b_choice` and `c_choice` say of each side what its processes chose: times over its
+-- usual one.
+create or replace macro over_sides(logs, small) as table
+with sided as (
+    select -- noqa: ST06
+        struct_pack(of := cell, side := side) as cell,
+        clock,
+        observed,
+        choice,
+        concat_ws('|', pool, side) as pool,
+        1 as share -- noqa: RF04
+    from query_table(logs)
+    where observed is not null
+),
+
+told as materialized (
+    select
+        cell,
+        clock,
+        blocks,
+        df,
+        mean,
+        se,
+        se_low,
+        se_high,
+        t_95(df) * se_low as to_low,
+        t_95(df) * se_high as to_high,
+        coalesce(
+            in_choices(
+                choices, blocks, most_alike, 0.0,
+                list_transform(others, lambda each: each - usual), small
+            ),
+            in_unseen(blocks, most_unseen, unseen_low, unseen_high)
+        ) as by_choice
+    from over_choices('sided')
+),
+
+joined as (
+    select
+        b.cell.of as cell,
+        b.clock,
+        c.mean - b.mean as mean,
+        sqrt(b.se ** 2 + c.se ** 2) as welch,
+        welch_df(b.se ** 2 * b.blocks, b.blocks, c.se ** 2 * c.blocks, c.blocks) as df,
+        c.se_low = c.se and b.se_high = b.se as is_plain_low,
+        c.se_high = c.se and b.se_low = b.se as is_plain_high,
+        sqrt(c.to_low ** 2 + b.to_high ** 2) as to_low,
+        sqrt(c.to_high ** 2 + b.to_low ** 2) as to_high,
+        b.by_choice as b_choice,
+        c.by_choice as c_choice
+    from told as b
+    inner join told as c
+        on
+            b.cell.of = c.cell.of
+            and b.clock = c.clock
+            and b.cell.side = 'b'
+            and c.cell.side = 'c'
+)
+
+select
+    cell,
+    clock,
+    mean,
+    welch as se,
+    df,
+    if(is_plain_low, welch, to_low / t_95(df)) as se_low,
+    if(is_plain_high, welch, to_high / t_95(df)) as se_high,
+    b_choice,
+    c_choice
+from joined;

@@ -45,9 +45,10 @@ where
 -- One row a cell and config that both sides measured. Where the two have a hardware in common only
 -- trials on the same one compare, and likewise with software. `method` is pairs where they ran in
 -- blocks together, two or more (round by round where they took turns; trials that did and that did
--- not never compare); else it is welch, of the processes' logarithms. The device columns are null
--- where a side has no device time, or the two have it from different sources. Of open loops only as
--- many steps count as every process made: later ones have other shapes.
+-- not never compare); else it is welch, of the processes' logarithms. Both tell choices apart
+-- (`by_choice`). The device columns are null where a side has no device time, or the two have it
+-- from different sources. Of open loops only as many steps count as every process made: later ones
+-- have other shapes.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
 with tasks as materialized (
     select distinct
@@ -178,6 +179,8 @@ processes as materialized (
         counted.launch_id,
         counted.block,
         counted.slot,
+        counted.settings,
+        counted.kernels_source || counted.kernels_hash as choice,
         coalesce(shortened.wall_ms, counted.steady_wall_ms) as wall_ms,
         if(members.same_source, counted.steady_device_ms, null) as device_ms
     from members
@@ -194,12 +197,7 @@ sides as materialized (
         cell,
         side,
         count(log_of(wall_ms)) as n,
-        avg(log_of(wall_ms)) as mean,
-        var_samp(log_of(wall_ms)) as var,
         median(wall_ms) as ms,
-        count(log_of(device_ms)) as device_n,
-        avg(log_of(device_ms)) as device_mean,
-        var_samp(log_of(device_ms)) as device_var,
         median(device_ms) as device_ms
     from processes
     group by cell, side
@@ -208,6 +206,8 @@ sides as materialized (
 same_block as (
     select
         x.cell,
+        x.settings,
+        x.choice || ' ' || y.choice as choice,
         x.sweep_id,
         x.trial_id as b_trial_id,
         y.trial_id as c_trial_id,
@@ -231,6 +231,9 @@ in_turns as (
 block_logs as (
     select
         same_block.cell,
+        same_block.settings as pool,
+        same_block.choice,
+        1 as share, -- noqa: RF04
         coalesce(in_turns.wall_log, same_block.wall) as wall,
         if(same_block.device is null, null, coalesce(in_turns.device_log, same_block.device))
             as device
@@ -242,47 +245,57 @@ block_logs as (
             and same_block.c_trial_id = in_turns.c_trial_id
 ),
 
-in_blocks as (
-    select
-        cell,
-        count(wall) as pairs,
-        avg(wall) as mean,
-        standard_error(wall) as se,
-        count(device) as device_pairs,
-        avg(device) as device_mean,
-        standard_error(device) as device_se
-    from block_logs
-    group by cell
-    having pairs >= 2
+by_clock as (
+    unpivot block_logs
+    on wall, device
+    into name clock value observed
 ),
 
-estimates as (
+in_blocks as materialized (
     select
-        a.cell,
+        * exclude (usual, others),
+        in_choices(choices, blocks, most_alike, usual, others, ln(1 + min_effect)) as by_choice
+    from over_choices('by_clock')
+    where blocks >= 2
+),
+
+apart_logs as (
+    select
+        cell,
+        if(side = 'a', 'b', 'c') as side, -- noqa: RF04
+        settings as pool,
+        choice,
         'wall' as clock,
-        true as family,
-        coalesce(in_blocks.mean, b.mean - a.mean) as mean,
-        coalesce(in_blocks.se, welch_se(a.var, a.n, b.var, b.n)) as se,
-        coalesce(in_blocks.pairs - 1, welch_df(a.var, a.n, b.var, b.n)) as df
-    from sides as a
-    inner join sides as b on a.cell = b.cell and a.side = 'a' and b.side = 'b'
-    left join in_blocks on a.cell = in_blocks.cell
+        log_of(wall_ms) as observed
+    from processes
     union all
     select
-        a.cell,
+        cell,
+        if(side = 'a', 'b', 'c') as side, -- noqa: RF04
+        settings as pool,
+        choice,
         'device' as clock,
+        log_of(device_ms) as observed
+    from processes
+),
+
+estimates as materialized (
+    select
+        apart.cell,
+        apart.clock,
         true as family,
-        coalesce(paired.device_mean, b.device_mean - a.device_mean) as mean,
-        coalesce(
-            paired.device_se, welch_se(a.device_var, a.device_n, b.device_var, b.device_n)
-        ) as se,
-        coalesce(
-            paired.device_pairs - 1,
-            welch_df(a.device_var, a.device_n, b.device_var, b.device_n)
-        ) as df
-    from sides as a
-    inner join sides as b on a.cell = b.cell and a.side = 'a' and b.side = 'b'
-    left join in_blocks as paired on a.cell = paired.cell and paired.device_pairs >= 2
+        if(in_blocks.cell is null, apart.mean, in_blocks.mean) as mean,
+        if(in_blocks.cell is null, apart.se, in_blocks.se) as se,
+        if(in_blocks.cell is null, apart.df, in_blocks.df) as df,
+        if(in_blocks.cell is null, apart.se_low, in_blocks.se_low) as se_low,
+        if(in_blocks.cell is null, apart.se_high, in_blocks.se_high) as se_high,
+        if(
+            in_blocks.cell is null,
+            nullif(concat_ws('; ', 'A ' || apart.b_choice, 'B ' || apart.c_choice), ''),
+            in_blocks.by_choice
+        ) as by_choice
+    from over_sides('apart_logs', ln(1 + min_effect)) as apart
+    left join in_blocks on apart.cell = in_blocks.cell and apart.clock = in_blocks.clock
 ),
 
 verdicts as materialized (
@@ -312,7 +325,8 @@ select
     side_b.device_ms as b_device_ms,
     side_a.n as a_processes,
     side_b.n as b_processes,
-    if(in_blocks.pairs is null, 'welch', 'pairs') as method,
+    if(in_blocks.cell is null, 'welch', 'pairs') as method,
+    chosen.by_choice,
     labels.gpu,
     matched.b.cell_id,
     matched.a.software_hash as a_software_hash,
@@ -320,7 +334,8 @@ select
 from matched
 inner join sides as side_a on matched.cell = side_a.cell and side_a.side = 'a'
 inner join sides as side_b on matched.cell = side_b.cell and side_b.side = 'b'
-left join in_blocks on matched.cell = in_blocks.cell
+left join in_blocks on matched.cell = in_blocks.cell and in_blocks.clock = 'wall'
+left join estimates as chosen on matched.cell = chosen.cell and chosen.clock = 'wall'
 left join verdicts as wall on matched.cell = wall.cell and wall.clock = 'wall'
 left join verdicts as device on matched.cell = device.cell and device.clock = 'device'
 inner join cell_labels() as labels on matched.b.cell_id = labels.cell_id

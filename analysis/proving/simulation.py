@@ -1,6 +1,6 @@
 """The verdicts tried on made-up sweeps whose truth is known, judged by the SQL that judges real ones."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
@@ -85,6 +86,15 @@ order by cell_id::bigint
 
 STATES = """
 select state
+from ({question})
+order by cell_id::bigint
+"""
+
+UNPAIRED = """
+select
+    ln(ratio_low) as low,
+    ln(ratio_high) as high,
+    wall_verdict as verdict
 from ({question})
 order by cell_id::bigint
 """
@@ -192,6 +202,28 @@ class Figures:
         return found
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnpairedFigures:
+    """How often the verdicts on two softwares were right, whose processes share no blocks."""
+
+    noise: Noise
+    blocks: int
+    coverage: Share
+    """As `Figures` has them."""
+    null_found: Share
+    found_wrongly: Share
+    found_8: Share
+
+    def missed(self) -> list[str]:
+        """The names of the targets that are missed."""
+        shares = {
+            "coverage": self.coverage,
+            "null_found": self.null_found,
+            "found_wrongly": self.found_wrongly,
+        }
+        return [name for name, share in shares.items() if share.misses(*WIDE_TARGETS[name])]
+
+
 TARGETS = {
     "coverage": (0.93, 0.97),
     "break_even_coverage": (0.93, 1.0),  # two intervals' corners: wider than need be
@@ -242,6 +274,31 @@ def try_until_decided(noise: Noise, cells: int, looks: Sequence[int], seed: int)
             is_open = _asked(database, "decided", STATES)["state"] == "open"
             if not is_open.any():
                 return _figures(noise, effects, database, looks[-1], float(asked.mean()), True)
+
+
+def try_unpaired(noise: Noise, cells: int, blocks: int, seed: int) -> UnpairedFigures:
+    """The same cells, of each config the processes of a software of its own, in sweeps of their own."""
+    effects, rows = _made_up(noise, cells, blocks, seed)
+    software = pc.cast(rows["benchmark"], pa.string())
+    columns = {name: rows[name] for name in rows.column_names}
+    columns |= {"benchmark": pa.repeat(False, len(rows))}
+    columns |= {name: software for name in ("torch", "software_hash", "sweep_id")}
+    with open_rows(pa.table(columns)) as database:
+        found = _asked(
+            database, "compare_software", UNPAIRED, {"baseline": "false", "candidate": "true"}
+        )
+    null, _, five, eight = (np.isclose(abs(effects), each) for each in np.unique(EFFECTS))
+    matters = np.isin(found["verdict"], ["helps", "hurts"])
+    direction = np.where(effects < 0, "helps", "hurts")
+    right = (found["verdict"] == direction) & (five | eight)
+    return UnpairedFigures(
+        noise=noise,
+        blocks=blocks,
+        coverage=_share(_within(effects, found), np.ones(cells, bool)),
+        null_found=_share(matters, null),
+        found_wrongly=_share(~right, matters),
+        found_8=_share(right, eight),
+    )
 
 
 def _made_up(noise: Noise, cells: int, blocks: int, seed: int) -> tuple[Array, pa.Table]:
@@ -342,10 +399,12 @@ def _one_shape(first_ms: Array) -> pa.StructArray:
     )
 
 
-def _asked(database: Database, name: str, sql: str) -> dict[str, NDArray[Any]]:
+def _asked(
+    database: Database, name: str, sql: str, values: Mapping[str, str] | None = None
+) -> dict[str, NDArray[Any]]:
     """The columns of a question's answer, a value a cell."""
     question = load_query(name)
-    answer = database.query(sql.format(question=question.sql), question.values({}))
+    answer = database.query(sql.format(question=question.sql), question.values(values or {}))
     return {column: answer[column].to_numpy() for column in answer.column_names}
 
 

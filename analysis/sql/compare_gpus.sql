@@ -15,6 +15,8 @@
 -- rounded down; 5% of the verdicts that help or hurt may be wrong (Benjamini-Hochberg over the
 -- rows). Drift between blocks is in the intervals only as far as processes show it.
 --
+-- by_choice: of each side what its processes chose, as times over its usual one, where min_effect
+--     or more lies between; or what may not have been seen
 -- gpu: model of the candidate
 -- baseline_gpu: model of the baseline
 -- matmul_ratio: the calibration's matrix product, candidate / baseline: above 1 is faster

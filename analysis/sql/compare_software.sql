@@ -15,6 +15,8 @@
 -- help or hurt may be wrong (Benjamini-Hochberg over the rows). Drift between blocks is in the
 -- intervals only as far as processes show it.
 --
+-- by_choice: of each side what its processes chose, as times over its usual one, where min_effect
+--     or more lies between; or what may not have been seen
 -- contrast: what differs of torch, cuDNN, the driver and this program; else the hashes
 -- other_kernels: whether the most common choice of kernels is another
 -- same_bits: whether the most common result of a step has the same bits

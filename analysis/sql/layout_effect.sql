@@ -14,6 +14,8 @@
 -- wrong (Benjamini-Hochberg over the rows). Drift between blocks is in the intervals only as far as
 -- processes show it.
 --
+-- by_choice: of each side what its processes chose, as times over its usual one, where min_effect
+--     or more lies between; or what may not have been seen
 -- layout: that of the candidate
 -- baseline_layout_conversions: most layout conversions that a step of the baseline launched
 -- layout_conversions: most that a step of the candidate launched

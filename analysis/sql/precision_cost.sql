@@ -14,6 +14,8 @@
 -- wrong (Benjamini-Hochberg over the rows). Drift between blocks is in the intervals only as far as
 -- processes show it.
 --
+-- by_choice: of each side what its processes chose, as times over its usual one, where min_effect
+--     or more lies between; or what may not have been seen
 -- precision: that of the candidate
 -- baseline_relative_l2_error: largest error of a baseline's process against float64
 -- relative_l2_error: largest error of a candidate's process against float64

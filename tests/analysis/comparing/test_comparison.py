@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import pytest
+from scipy import stats
 
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.comparing.bisection import next_to_try, read_candidates
@@ -271,3 +272,26 @@ def test_a_candidate_that_is_no_version_is_refused() -> None:
     assert read_candidates(" 2.10.0, 2.11.0a1,") == ["2.10.0", "2.11.0a1"]
     with pytest.raises(QueryError, match="found 'newest', allowed are versions as 2.10.0"):
         read_candidates("2.10.0,newest")
+
+
+@pytest.mark.parametrize("in_blocks", [True, False])
+def test_what_the_processes_of_a_side_chose_is_told_apart(sides: Compare, in_blocks: bool) -> None:
+    """One of five took a kernel that is half as fast: its share may be anything up to two thirds."""
+    old = {"torch": "2.10.0", "software_hash": "old", "software": "last_good"}
+    usual, other = {"kernels_hash": "usual"}, {"kernels_hash": "other", "block": 4}
+    if not in_blocks:
+        old |= {"sweep_id": "monday"}
+    found = sides(
+        "2.10.0",
+        "2.11.0",
+        ([10.0, 10.1, 10.0, 9.9, 10.0], old | usual),
+        ([10.0, 9.9, 10.0, 10.1], usual),
+        ([20.0], other),
+    )
+    (row,) = found.rows.to_pylist()
+    side = "" if in_blocks else "B "
+    assert row["by_choice"] == f"{side}usually 1.00; in 1 of 5 processes 2.00"
+    assert row["method"] == ("pairs" if in_blocks else "welch")
+    most = stats.binomtest(1, 5).proportion_ci(method="exact").high
+    assert row["ratio_high"] == pytest.approx(2**most, rel=0.03)
+    assert row["verdict"] == "inconclusive"

@@ -22,6 +22,7 @@ from cudnn_sweep.analysis.proving.simulation import (
     made_rows,
     open_rows,
     try_empty_caches,
+    try_unpaired,
     try_verdicts,
 )
 
@@ -46,6 +47,16 @@ def test_what_is_promised_holds(noise: Noise, blocks: int) -> None:
     figures = tried(noise.name, blocks)
     assert figures.missed() == []
     assert figures.null_found.hits <= 15, "5% of 300 cells"
+
+
+@pytest.mark.parametrize("blocks", [5, 8, 12])
+@pytest.mark.parametrize("name", ["device_bound", "other_choices"])
+def test_what_is_promised_holds_without_pairs(name: str, blocks: int) -> None:
+    """An interval around a mean held the truth in 66% of cells with 5 blocks of other choices."""
+    figures = try_unpaired(NOISES[name], CELLS, blocks, seed=1)
+    assert figures.missed() == []
+    least = {"device_bound": 0.95, "other_choices": 0.25}[name]
+    assert figures.found_8.value > least
 
 
 def test_payback_with_an_empty_compute_cache_is_covered_at_every_scatter() -> None:
