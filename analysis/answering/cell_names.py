@@ -145,10 +145,11 @@ def _added(names: Sequence[str], words: Sequence[str]) -> list[str]:
     return [name if count[name] == 1 else f"{name} {word}".strip() for name, word in pairs]
 
 
-def stored_names(store: Stored, sweep_id: str | None) -> dict[str, str]:
-    """`names_apart` of the cells of one sweep, or of all."""
+def stored_names(store: Stored, sweep_id: str | None) -> tuple[dict[str, str], dict[str, str]]:
+    """`names_apart` and `brief_names` of the cells of one sweep, or of all."""
     with open_database(store, sweep_id) as database:
-        return names_apart(database.query(CELLS).to_pylist())
+        cells = database.query(CELLS).to_pylist()
+    return names_apart(cells), brief_names(cells)
 
 
 def _with(name: str | None, numbers: CellRow | Iterable[tuple[str, Any]] | None) -> str | None:

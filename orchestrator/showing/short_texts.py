@@ -2,17 +2,19 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
 LEFT_OUT = "…"
+PARAMETERS = re.compile(r"([^()]+)\(([^()]+)\)")
 MILD, HARD, HARDEST = 8, 5, 3  # characters of a word in a name that are left of it
 
 
 def short_names(names: Sequence[str], width: int) -> list[str]:
-    """Each name as the first of these that fits and is no other's: whole; its long words shorter;
-    without words that others have, too; and all its words shorter. Whole where none is.
+    """Each name as the first of these that fits and is no other's: whole; with as few parameters as tell
+    them apart, as `lengths(buckets=4)`; its long words shorter; without words that others have, too; and
+    all its words shorter. Whole where none is.
     """
     found: dict[str, str] = {}
     todo = list(dict.fromkeys(names))
@@ -37,12 +39,37 @@ def short_sentence(text: str, width: int) -> str:
 
 def _ways(names: Sequence[str], width: int) -> Iterator[Callable[[str], str]]:
     yield str
-    yield lambda name: _cut(name, width, MILD)
-    words = [set(name.split(" ")) for name in names]
-    yield lambda name: _telling(name, width, words)
-    yield lambda name: _cut(_telling(name, width, words), width, MILD)
-    yield lambda name: _cut(_telling(name, width, words), width, HARD)
-    yield lambda name: _cut(_telling(name, width, words), width, HARDEST)
+    plain = _without_parameters(names)
+    yield plain.__getitem__
+    yield lambda name: _cut(plain[name], width, MILD)
+    words = [set(name.split(" ")) for name in plain.values()]
+    yield lambda name: _telling(plain[name], width, words)
+    yield lambda name: _cut(_telling(plain[name], width, words), width, MILD)
+    yield lambda name: _cut(_telling(plain[name], width, words), width, HARD)
+    yield lambda name: _cut(_telling(plain[name], width, words), width, HARDEST)
+
+
+def _without_parameters(names: Sequence[str]) -> dict[str, str]:
+    """Each with as few of its words' parameters as tell these words apart in all names."""
+    words = {word for name in names for word in name.split(" ")}
+    found: dict[str, dict[str, list[str]]] = {}
+    for parts in filter(None, map(PARAMETERS.fullmatch, words)):
+        found.setdefault(parts[1], {})[parts[0]] = parts[2].split(",")
+    shorter: dict[str, str] = {}
+    for stem, each in found.items():
+        kept: list[str] = []
+        for name in dict.fromkeys(text.partition("=")[0] for of in each.values() for text in of):
+            if len(set(told := _told(stem, each, kept))) == len(each):
+                break
+            if len(set(_told(stem, each, [*kept, name]))) > len(set(told)):
+                kept.append(name)
+        shorter |= zip(each, _told(stem, each, kept), strict=True)
+    return {name: " ".join(shorter.get(word, word) for word in name.split(" ")) for name in names}
+
+
+def _told(stem: str, words: Mapping[str, Sequence[str]], kept: Sequence[str]) -> list[str]:
+    parts = [[text for text in word if text.partition("=")[0] in kept] for word in words.values()]
+    return [f"{stem}({','.join(part)})" if part else stem for part in parts]
 
 
 def _telling(name: str, width: int, others: Sequence[set[str]]) -> str:
@@ -66,10 +93,11 @@ def _cut(name: str, width: int, least: int) -> str:
 
 
 def _shorter(word: str, size: int) -> str:
-    """`channels_last` as `ch_la`; a number keeps its end: `amp_bf16` as `am…16`."""
+    """`channels_last` as `ch_la`; a number keeps its end: `amp_bf16` as `am…16`, `cycle(sizes=4)` as `cy…4`."""
     parts = word.split("_")
     if len(word) <= size:
         return word
+    word = word.removesuffix(")")
     if len(parts) > 1 and size >= 2 * len(parts) - 1 and re.fullmatch(r"[a-z_]+", word):
         each, more = divmod(size - len(parts) + 1, len(parts))
         return "_".join(part[: each + (index < more)] for index, part in enumerate(parts))

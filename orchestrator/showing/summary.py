@@ -60,6 +60,8 @@ class Summary:
     break_evens: list[BreakEven]
     cells: Mapping[str, str]
     """The cells' names by cell_id."""
+    brief: Mapping[str, str]
+    """Shorter ones."""
     time_shares: Sequence[TimeShare]
     warnings: Mapping[WarningName, int]
     """Trials with each warning, the most frequent first."""
@@ -76,6 +78,7 @@ class Summary:
         stored = store.stored_trials(sweep_id).values()
         there = planned(stored)
         lists = store.snapshot(sweep_id).table(["warnings"])["warnings"].to_pylist()
+        cells, brief = stored_names(store, sweep_id)
         return cls(
             sweep_id=sweep_id,
             plan_trials=session.plan_trials,
@@ -96,7 +99,8 @@ class Summary:
             completeness=[*shard_lines(choice, there), *split_lines(stored)],
             verdicts=verdicts_of(store, sweep_id, session.contrasts),
             break_evens=break_evens_of(store, sweep_id, session.contrasts),
-            cells=stored_names(store, sweep_id),
+            cells=cells,
+            brief=brief,
             time_shares=time_shares(store, sweep_id),
             warnings=dict(Counter(name for names in lists for name in names or ()).most_common()),
             trials=len(lists),
@@ -170,7 +174,7 @@ def print_summary(
     """`location` is the results' place as it was typed."""
     console.print()
     if summary.verdicts:
-        shown = (summary.verdicts, summary.break_evens, summary.cells)
+        shown = (summary.verdicts, summary.break_evens, summary.cells, summary.brief)
         console.print(verdict_table(*shown, console.width))
     if any(verdict.launch_bound for verdict in summary.verdicts):
         say(console, LAUNCH_BOUND_NOTE)

@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
 from cudnn_sweep.analysis.asking.formats import two_digits
 from cudnn_sweep.analysis.asking.settings import unusual_in
+from cudnn_sweep.orchestrator.showing.short_texts import short_names
 
 WIDE = 125
+GAP = 2
+LEAST_NAME = 36  # where there is less room it takes two lines
 WIDEST = 100.0  # times its low end: an interval beyond it says no more than that
 NOT_MEASURED = "not_measured"
 SHORT_VERDICTS = {"equivalent": "=", "inconclusive": "?", "no_effect": ""}
@@ -56,10 +60,14 @@ def ratio_text(verdict: Verdict) -> str:
 
 
 def verdict_table(
-    verdicts: list[Verdict], break_evens: list[BreakEven], cells: Mapping[str, str], width: int
+    verdicts: list[Verdict],
+    break_evens: list[BreakEven],
+    cells: Mapping[str, str],
+    brief: Mapping[str, str],
+    width: int,
 ) -> Table:
     """A row a cell and contrast. Times are medians over blocks, wall time per iteration. `cells` are
-    the cells' names by cell_id.
+    the cells' names by cell_id, `brief` those where there is no room for them.
 
     A terminal of less than WIDE columns has no room for the intervals.
     """
@@ -67,7 +75,22 @@ def verdict_table(
     contrasts = {verdict.contrast for verdict in verdicts}
     both = len({verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}) > 1
     states = sorted({row.compute_cache for row in break_evens if row.outcome != "no_effect"})
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
+    on_device = any(verdict.device_ratio is not None for verdict in verdicts)
+    rows: list[list[str | Text]] = []
+    for verdict in verdicts:
+        mine = {row.compute_cache: row for row in break_evens if _same(row, verdict)}
+        rows.append(
+            [
+                *([verdict.contrast] if len(contrasts) > 1 else []),
+                _milliseconds(verdict.baseline_ms),
+                _milliseconds(verdict.candidate_ms),
+                ratio_text(verdict) if wide else _ratio(verdict.ratio),
+                Text(verdict_text(verdict), style=VERDICT_STYLES.get(verdict.wall_verdict, "")),
+                *([device_text(verdict)] if on_device else []),
+                *(payback_text(mine.get(state), wide=wide) for state in states),
+            ]
+        )
+    table = Table(box=None, padding=(0, GAP, 0, 0), header_style="bold", title_justify="left")
     gpus = ", ".join(sorted({verdict.gpu for verdict in verdicts}))
     table.title = f"{gpus}, {', '.join(sorted(contrasts))}; milliseconds an iteration"
     table.add_column("cell", min_width=20)
@@ -77,26 +100,29 @@ def verdict_table(
     table.add_column("candidate", justify="right", no_wrap=True)
     table.add_column("ratio (95%)" if wide else "ratio", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    on_device = any(verdict.device_ratio is not None for verdict in verdicts)
     if on_device:
         table.add_column("device", no_wrap=True)
     for state in states:
         table.add_column(
             f"break-even,\n{state} cache" if wide else f"break-even,\n{state}", justify="right"
         )
-    for verdict in verdicts:
-        mine = {row.compute_cache: row for row in break_evens if _same(row, verdict)}
-        table.add_row(
-            verdict_label(verdict, cells) + (" in turns" if both and verdict.in_turns else ""),
-            *([verdict.contrast] if len(contrasts) > 1 else []),
-            _milliseconds(verdict.baseline_ms),
-            _milliseconds(verdict.candidate_ms),
-            ratio_text(verdict) if wide else _ratio(verdict.ratio),
-            Text(verdict_text(verdict), style=VERDICT_STYLES.get(verdict.wall_verdict, "")),
-            *([device_text(verdict)] if on_device else []),
-            *(payback_text(mine.get(state), wide=wide) for state in states),
-        )
+    heads = [str(column.header) for column in table.columns[1:]]
+    taken = sum(max(map(_wide, column)) + GAP for column in zip(heads, *rows, strict=True))
+    room = max(LEAST_NAME, width - taken - GAP)
+    for called in (cells, brief):
+        names = [
+            verdict_label(verdict, called) + (" in turns" if both and verdict.in_turns else "")
+            for verdict in verdicts
+        ]
+        if max(map(cell_len, names)) <= room:
+            break
+    for name, row in zip(short_names(names, room), rows, strict=True):
+        table.add_row(name, *row)
     return table
+
+
+def _wide(cell: str | Text) -> int:
+    return max(map(cell_len, str(cell).splitlines()), default=0)
 
 
 def _ratio(value: float | None) -> str:

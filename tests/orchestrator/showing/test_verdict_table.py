@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cudnn_sweep.analysis.answering.cell_names import stored_names
+from cudnn_sweep.analysis.answering.verdicts import break_evens, verdicts
+from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.orchestrator.showing.verdict_table import verdict_table
+
+REFERENCE = Path(__file__).parents[3] / "analysis/reference"
+
+
+@pytest.mark.parametrize("sweep_id", ["networks-cycle", "networks-lengths"])
+def test_a_cell_of_a_network_takes_two_lines_and_its_name_is_its_alone(sweep_id: str) -> None:
+    store = open_store(str(REFERENCE))
+    found, paid = verdicts(store, sweep_id), break_evens(store, sweep_id)
+    for width in (80, 100, 120, 160):
+        table = verdict_table(found, paid, *stored_names(store, sweep_id), width)
+        names = list(table.columns[0].cells)
+        assert len(set(names)) == len(found)
+        console = Console(width=width)
+        with console.capture() as drawn:
+            console.print(table)
+        lines = drawn.get().splitlines()
+        heads = next(index for index, line in enumerate(lines) if line.startswith("cell")) + 1
+        assert len(lines) - heads <= 2 * len(found)
+        assert max(map(len, lines)) <= width
