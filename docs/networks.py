@@ -253,9 +253,7 @@ def page() -> str:
                 "the search has paid, where CUDA's cache of compiled kernels was empty, as in a new container, or warm."
             ),
             "",
-            "| network | step | setting | off | on | ratio (95%) | verdict | device | blocks | break-even, empty | warm |",
-            "|---|---|---|---:|---:|---|---|---|---:|---:|---:|",
-            *(closed_row(row, paid) for row in fixed()),
+            *closed_table(fixed(), paid),
             "",
             "`?` under break-even: the interval of the gain includes zero. `*`: the loop waits for the CPU.",
             "",
@@ -266,9 +264,7 @@ def page() -> str:
                 "break-even counts them all."
             ),
             "",
-            "| network | step | setting | off | on | ratio (95%) | verdict | device | blocks | break-even, empty | warm |",
-            "|---|---|---|---:|---:|---|---|---|---:|---:|---:|",
-            *(closed_row(row, paid) for row in returning()),
+            *closed_table(returning(), paid),
             "",
             "## Every step has a new size",
             "",
@@ -310,6 +306,13 @@ def so_far() -> str:
 
 def _sizes(regime: str | dict[str, object] | None) -> str:
     return "fixed" if regime is None else "new" if isinstance(regime, str) else "returning"
+
+
+def closed_table(rows: Iterable[Verdict], paid: dict[tuple[str, str], BreakEven]) -> Iterator[str]:
+    yield "| network | step | setting | off | on | ratio (95%) | verdict | device | blocks | break-even, empty | warm |"
+    yield "|---|---|---|---:|---:|---|---|---|---:|---:|---:|"
+    for row in rows:
+        yield closed_row(row, paid)
 
 
 def closed_row(row: Verdict, paid: dict[tuple[str, str], BreakEven]) -> str:

@@ -124,7 +124,7 @@ class LocalFolder(Folder):
             _make_folder(target.parent)
             try:
                 with temporary.open("xb") as file:
-                    _is_locked(file.fileno())
+                    _lock(file.fileno())
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
@@ -230,13 +230,13 @@ def _is_stale(temporary: Path) -> bool:
         return age_s >= STALE_TEMPORARY_S
     try:
         with temporary.open("r+b") as file:
-            return _is_locked(file.fileno())
+            return _lock(file.fileno())
     except PermissionError:  # another user's
         return False
 
 
-def _is_locked(descriptor: int) -> bool:
-    """Whether we hold the file now: no other process does. False too where the file system has no locks."""
+def _lock(descriptor: int) -> bool:
+    """Hold the file until it is closed. False where another process does, or the file system has no locks."""
     try:
         flock(descriptor, LOCK_EX | LOCK_NB)
     except OSError:
