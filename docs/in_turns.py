@@ -6,8 +6,6 @@
     planted   5% and 8% planted on the CPU: five blocks, and for 5% up to twenty until it is found
     order     in turns and one after another: of each cell as many blocks as decide it in turns. Cells
               that lack their first look come first, then open ones, cheapest first, then hopeless ones
-    decided   the cells of `order` in turns alone, each until it is decided, at most 20 blocks; then ask
-              sweep query docs/turns/decided.sql --results DIR --sweep-id decided
     cold      cold costs and choices of a block's second process, where all get ready together or one
               after another, and of processes alone
     capped    cells at the power limit, in turns and alone
@@ -40,7 +38,7 @@ from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of
 from cudnn_sweep.orchestrator.slots.next_block import FIRST_BLOCKS
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
-from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, LOOKS, SuiteSpec, workload_names
+from cudnn_sweep.workloads.cells.suite import LOOKS, SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
 DOCS = Path(__file__).resolve().parent
@@ -97,9 +95,6 @@ def part_named(name: str, cpus: list[str]) -> Part:
     if name == "order":
         changes = {"order-in-turns": {}, "order-one-after-another": {"in_turns": False}}
         return Part(suite=load_suite("validation_order"), changes=changes)
-    if name == "decided":
-        suite = load_suite("validation_order").model_copy(update={"replicates": BY_DEFAULT})
-        return Part(suite=suite, changes={"decided": {}})
     both: dict[str, dict[str, object]] = {
         f"{name}-in-turns": {},
         f"{name}-alone": {"in_turns": False},
@@ -225,7 +220,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    names = ("aa", "planted", "order", "decided", "cold", "capped", "speeds")
+    names = ("aa", "planted", "order", "cold", "capped", "speeds")
     parser.add_argument("parts", choices=names, nargs="+", metavar="PART")
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--cpus", action="append")
