@@ -143,12 +143,6 @@ create or replace macro blocks_to_decide(
         ) - (df + 1), 1), 1001), 1001)::bigint
 end;
 
--- A mean moved by `step` away from the nearest of -bound and bound: outwards from without, from within to
--- no less than 0.
-create or replace macro further_from(bound, mean, step) as sign(mean) * if(
-    abs(mean) > bound, abs(mean) + step, greatest(abs(mean) - step, 0)
-);
-
 -- The 20% trimmed mean of `logs`, a sorted list, with Yuen's standard error and its degrees of
 -- freedom: of the typical process, whatever a few odd ones do. Null below five values.
 create or replace macro typical_of(logs) as case
@@ -192,9 +186,8 @@ end;
 -- sides of an interval differ a row has se_low and se_high (`over_choices`), and how much of the ends is
 -- what was not seen. Of the p
 -- values of each clock and family those count that pass Benjamini and Hochberg's procedure over its
--- rows. `blocks_needed` is null where the verdict is not inconclusive, and so is `blocks_at_best`: as
--- many as it lacks if asked alone, so that no other cell moves it, and if its true mean lies a standard
--- error further from the minimum effect.
+-- rows. `blocks_needed` is null where the verdict is not inconclusive, and so is `blocks_alone`:
+-- as many as it lacks if asked alone, so that no other cell moves it.
 --
 -- Of a sweep that looks at its cells after some numbers of blocks a row also has `share`, how much
 -- of the error this look may spend, and `between_looks`: there it has no verdict, and counts as if
@@ -318,11 +311,10 @@ select
     if(
         verdict = 'inconclusive',
         blocks_to_decide(
-            further_from(least, mean, if(mean > 0, seen_se_low, seen_se_high)),
-            seen_se_low, seen_se_high, unseen_low, unseen_high, df, 0.05 * share, least
+            mean, seen_se_low, seen_se_high, unseen_low, unseen_high, df, 0.05 * share, least
         ),
         null
-    ) as blocks_at_best
+    ) as blocks_alone
 from levelled
 inner join halves
     on share = of_share and df is not distinct from of_df;

@@ -164,7 +164,7 @@ answered as (
             )
         ) as by_choice,
         wall.blocks_needed as wall_blocks_needed,
-        wall.blocks_at_best,
+        wall.blocks_alone,
         devices.blocks as device_blocks,
         device.ratio as device_ratio,
         device.ratio_low as device_ratio_low,

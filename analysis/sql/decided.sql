@@ -8,12 +8,11 @@
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- What `replicates: {until: decided}` asks after each look. A cell's state is the verdict on its
--- wall time; open where further blocks may decide it; hopeless where none are left, or where
--- those left would decide it in less than four of five cases even if its true ratio were a
--- standard error further from the minimum effect. A setting that cannot matter is no_effect
--- after two blocks. Cells of the plan without a row count in Benjamini-Hochberg as if their p
--- values were 1, and so do cells between two looks. Where the number of blocks was fixed, what
--- is not decided stays open.
+-- wall time; open where further blocks may decide it; hopeless where the blocks that the sweep may
+-- still ask for would decide it in less than four of five cases, or none are left. A
+-- setting that cannot matter is no_effect after two blocks. Cells of the plan without a row count
+-- in Benjamini-Hochberg as if their p values were 1, and so do cells between two looks. Where the
+-- number of blocks was fixed, what is not decided stays open.
 --
 -- state: helps, hurts, equivalent, fails, no_effect, hopeless or open
 -- surroundings: what surrounds a step; `state` in other questions
@@ -73,7 +72,7 @@ select
         when found.recorded_blocks >= found.at_most or found.blocks = 0 then 'hopeless'
         when
             found.blocks > 2
-            and coalesce(found.blocks_at_best, 1001) > found.at_most - found.recorded_blocks
+            and coalesce(found.blocks_alone, 1001) > found.at_most - found.recorded_blocks
             then 'hopeless'
         else 'open'
     end as state

@@ -51,16 +51,6 @@ def test_normal_quantiles_agree_with_scipy(connection: duckdb.DuckDBPyConnection
 
 
 @pytest.mark.parametrize(
-    ("mean", "moved"), [(0.05, 0.06), (-0.05, -0.06), (0.02, 0.01), (-0.02, -0.01), (0.004, 0.0)]
-)
-def test_a_mean_that_turns_out_better_lies_further_from_the_least_effect(
-    connection: duckdb.DuckDBPyConnection, mean: float, moved: float
-) -> None:
-    found = connection.sql(f"select further_from({LEAST}::double, {mean}::double, 0.01)").fetchall()
-    assert found == [(pytest.approx(moved),)]
-
-
-@pytest.mark.parametrize(
     ("mean", "se", "expected"),
     [
         (0.05, 0.01, stats.t.sf(2, 4) + stats.t.sf(8, 4)),
