@@ -1,12 +1,13 @@
--- What did each verdict cost in blocks and in GPU seconds, and what with 20 blocks for each cell?
+-- What did each verdict cost in blocks and in GPU seconds, and what with a fixed number of blocks?
 -- $sweep_id TEXT = 'decided': the sweep
--- terminal: verdict, cells, blocks, seconds, seconds_of_20
+-- $fixed BIGINT = 20: blocks of each cell
+-- terminal: verdict, cells, blocks, seconds, fixed_seconds
 --
 -- A row a verdict, then one for all. A block's seconds are those from the start of its first
 -- process to the end of its last one.
 --
 -- blocks: blocks of these cells together
--- seconds_of_20: what they would take with 20 blocks each, at the mean of their blocks
+-- fixed_seconds: what they would take with so many blocks each, at the mean of their blocks
 with verdicts as (
     select
         cell_id,
@@ -29,7 +30,7 @@ by_cell as (
         verdicts.wall_verdict,
         count(*) as blocks,
         sum(by_block.took_s) as seconds,
-        20 * avg(by_block.took_s) as seconds_of_20
+        $fixed * avg(by_block.took_s) as fixed_seconds
     from by_block
     inner join verdicts on by_block.cell_id = verdicts.cell_id
     group by verdicts.cell_id, verdicts.wall_verdict
@@ -40,7 +41,7 @@ select
     count(*) as cells,
     sum(blocks)::bigint as blocks,
     sum(seconds) as seconds,
-    sum(seconds_of_20) as seconds_of_20
+    sum(fixed_seconds) as fixed_seconds
 from by_cell
 group by grouping sets ((wall_verdict), ())
 order by wall_verdict nulls last
