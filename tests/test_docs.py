@@ -254,7 +254,7 @@ def test_readme_leads_to_every_page_and_is_short() -> None:
 
 def test_parts_of_in_turns_are_there_and_end_when_they_are_decided() -> None:
     script = run_path(str(ROOT / "docs" / "in_turns.py"))
-    for name in ("aa", "planted", "order", "decided", "cold", "capped", "speeds"):
+    for name in ("aa", "planted", "order", "cold", "capped", "speeds"):
         assert script["part_named"](name, ["1"]).suite.cells
     needs, most = script["needs"], script["MOST_BLOCKS"]
     assert most == {10_008: 5, 10_005: 20}
