@@ -25,7 +25,7 @@ DELAYED_OPEN = "allow_delayed_open"  # pyarrow's name for sending a small object
 STALE_TEMPORARY_S = (
     3600  # no write takes an hour: older temporary files were left by a killed writer
 )
-UNLOCKED_S = 5.0  # so are those that nobody holds: a writer locks its file as soon as it is there
+UNLOCKED_S = 5.0  # in which a writer has locked the file that it made; then it writes
 
 
 class Folder:
@@ -225,10 +225,13 @@ def _literal(path: str) -> str:
 
 
 def _is_stale(temporary: Path) -> bool:
-    age_s = time.time() - temporary.stat().st_mtime
-    if not UNLOCKED_S < age_s < STALE_TEMPORARY_S:
-        return age_s >= STALE_TEMPORARY_S
-    try:
+    found = temporary.stat()
+    age_s = time.time() - found.st_mtime
+    if age_s >= STALE_TEMPORARY_S:
+        return True
+    if found.st_size == 0 and age_s <= UNLOCKED_S:
+        return False
+    try:  # one that nobody holds was left by a killed writer
         with temporary.open("r+b") as file:
             return _lock(file.fileno())
     except PermissionError:  # another user's

@@ -226,15 +226,21 @@ def test_only_stale_temporary_files_are_removed(
 ) -> None:
     store.write(make_record())
     folder = tmp_path / "results/sweep=night-1/trials"
-    young, live, left, old = (folder / f".{name}.parquet.1.tmp" for name in "abcd")
-    for temporary, age_s in ((young, 1), (live, 60), (left, 60), (old, 86_400)):
-        temporary.write_bytes(b"half")
+    begun, live, killed, unlocked, old = (folder / f".{name}.parquet.1.tmp" for name in "abcde")
+    for temporary, content, age_s in (
+        (begun, b"", 1),  # its writer locks it next
+        (live, b"half", 1),
+        (killed, b"half", 1),
+        (unlocked, b"", 60),
+        (old, b"half", 86_400),
+    ):
+        temporary.write_bytes(content)
         os.utime(temporary, (time.time() - age_s,) * 2)
     with live.open("r+b") as writing:
         fcntl.flock(writing, fcntl.LOCK_EX)
         store.compact("night-1")
-    assert young.exists() and live.exists()
-    assert not left.exists() and not old.exists()
+    assert begun.exists() and live.exists()
+    assert not killed.exists() and not unlocked.exists() and not old.exists()
     assert len(store.stored_trials("night-1")) == 1
 
 
@@ -277,10 +283,10 @@ def test_what_a_launch_left_that_was_killed_while_it_looked_is_removed(
     store.check_writable()
     left = tmp_path / "results" / ".writable-1.tmp.2.tmp"
     left.write_bytes(b"sw")
-    store.check_writable()
-    assert left.exists(), "another launch may be looking just now"
-    yesterday = time.time() - 86_400
-    os.utime(left, (yesterday, yesterday))
+    with left.open("r+b") as writing:
+        fcntl.flock(writing, fcntl.LOCK_EX)
+        store.check_writable()
+    assert left.exists(), "another launch is looking just now"
     store.check_writable()
     assert not left.exists()
 
