@@ -38,6 +38,8 @@ from cudnn_sweep.workloads.survey import Survey, workload_facts
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
 REPLICATES_WITHOUT_GPU = 2  # and an A/A twin: three processes show how far times scatter
+# No verdict rests on a time of a CPU, and there are no clocks of a GPU to wait for.
+SHORT_WITHOUT_GPU = {"steady_budget_s": 1.0, "warmup_limit_s": 0.4}
 NO_GPU = (
     "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
 )
@@ -119,12 +121,15 @@ def suite_of(
         first = error.errors()[0]
         told = first["msg"].removeprefix("Value error, ")
         raise SpecError(f"--{first['loc'][0]}: {told}") from None
+    measured = measure or MeasureSpec(reference_replicates=0, logged_replicates=0)
     return SuiteSpec(
         cells=[cell],
         replicates=replicates,
-        measure=measure or MeasureSpec(reference_replicates=0, logged_replicates=0),
+        measure=measured,
         without_gpu=WithoutGpu(
-            configs=[CudnnConfig(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU
+            configs=[CudnnConfig(benchmark=False)],
+            replicates=REPLICATES_WITHOUT_GPU,
+            measure=measured.model_copy(update=SHORT_WITHOUT_GPU),
         ),
     )
 

@@ -1,9 +1,11 @@
 """This machine: one trial at a time on each GPU or on the CPU, through a Ray of its own."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
+from threading import Thread
 
 from rich.console import Console
 
@@ -24,6 +26,9 @@ from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
+
+# What a launch imports after the survey: 2 s, in which the survey's own process imports torch.
+NEEDED_NEXT = ("duckdb", "pyarrow.parquet", "cudnn_sweep.orchestrator.slots.tune_host")
 
 
 class ThisMachine:
@@ -100,5 +105,27 @@ class ThisMachine:
 
 
 def _survey(suite: SuiteSpec, gpu_uuids: Sequence[str] = ()) -> Survey:
-    with ForkServer(survey_only=True, gpu_uuids=gpu_uuids) as server:
+    with (
+        _importing(NEEDED_NEXT),
+        ForkServer(survey_only=True, gpu_uuids=gpu_uuids) as server,
+    ):
         return survey(server, workload_names(suite))
+
+
+@contextmanager
+def _importing(modules: Sequence[str]) -> Iterator[None]:
+    """Import them in a thread, for the length of the block or longer. One that fails is imported again where
+    it is used, and tells why there.
+    """
+
+    def work() -> None:
+        with suppress(Exception):
+            for module in modules:
+                import_module(module)
+
+    thread = Thread(target=work, name="imports", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
