@@ -1,6 +1,8 @@
 """`sweep audit`: what it prints and writes, and that a launch takes it."""
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from dataclasses import fields
@@ -55,6 +57,15 @@ def test_example_says_who_turns_benchmark_on_and_its_files_are_taken(here: Path)
     assert all(size in (32, 64, 96, 128) for each in rule.shapes for size in each.shape[2:])
     (cell,) = load_suite("shapes.yaml").cells
     assert "train.py:Net" in cell.workload
+    (following,) = re.findall(r"^Next: sweep (.*)$", ended.stderr, re.MULTILINE)
+    pasted = subprocess.run(
+        [*SWEEP[:-1], *shlex.split(following), "--dry-run"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert pasted.returncode == 0, pasted.stderr
+    assert "train.py:Net" in pasted.stdout
     other = audit("--model", "Gan", "train.py", "1")
     assert other.returncode == 0
     assert "No shapes were written. Models with tensors of floats as inputs: Net." in other.stderr

@@ -1,0 +1,96 @@
+"""`sweep try` and `sweep advise` where the step fails: what they name next works when pasted."""
+
+import io
+import re
+import shlex
+from datetime import date
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.launching.advising import AdviseOptions, advise
+from cudnn_sweep.orchestrator.launching.one_step import StepOptions
+from cudnn_sweep.orchestrator.launching.trying import try_step
+from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
+from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeScript
+from cudnn_sweep.orchestrator.planning.job import Job
+from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
+
+NEXT = re.compile(r"^Next: sweep (.*)$", re.MULTILINE)
+FAILURES = ("out_of_memory", "error", "crash", "timeout")
+
+
+def _options(results: Path, workload: str = "batch_norm") -> StepOptions:
+    return StepOptions(
+        workload=workload,
+        precision="tf32",
+        layout="contiguous",
+        direction=None,
+        results=str(results),
+        typed_results=str(results),
+        program="sweep",
+    )
+
+
+def _machine(*effects: FakeEffect) -> FakeMachine:
+    return FakeMachine(script=FakeScript(effects=list(effects)), night=date(2026, 1, 1))
+
+
+def _tried(options: StepOptions, machine: FakeMachine) -> tuple[int, str]:
+    out = io.StringIO()
+    return try_step(options, Console(file=out, width=300, markup=False), machine), out.getvalue()
+
+
+def _pasted(text: str) -> str:
+    (command,) = NEXT.findall(text)
+    ran = CliRunner().invoke(app, shlex.split(command))
+    assert ran.exit_code == 0, ran.output
+    return ran.stdout
+
+
+@pytest.mark.parametrize("status", FAILURES)
+def test_what_a_failed_try_names_next_tells_the_failures(tmp_path: Path, status: str) -> None:
+    effect = FakeEffect.model_validate({"status": status})
+    code, text = _tried(_options(tmp_path / "my results"), _machine(effect))
+    assert code == CELL_FAILED
+    assert "Not measured: " in text
+    assert status in _pasted(text)
+
+
+@pytest.mark.parametrize("status", FAILURES)
+def test_what_a_failed_advice_names_next_tells_the_failures(tmp_path: Path, status: str) -> None:
+    effect = FakeEffect.model_validate({"status": status})
+    asked = AdviseOptions(
+        step=_options(tmp_path / "my results"),
+        job=Job(),
+        minutes=1.0,
+        format="text",
+        from_store=False,
+    )
+    out = io.StringIO()
+    quiet = Console(file=io.StringIO())
+    code = advise(asked, quiet, _machine(effect), Console(file=out, width=300, markup=False))
+    assert code == CELL_FAILED
+    assert "does not run here" in out.getvalue()
+    assert status in _pasted(out.getvalue())
+
+
+def test_what_a_try_names_next_tells_the_verdict(tmp_path: Path) -> None:
+    faster = FakeEffect(where={"benchmark": "true"}, time=0.3)
+    code, text = _tried(_options(tmp_path / "results"), _machine(faster))
+    assert code == DONE
+    assert "Turn benchmark on: " in text
+    assert "helps" in _pasted(text)
+
+
+@pytest.mark.parametrize("workload", ["gone.py:Net", "no_such_package:Net", "no_such_workload"])
+def test_a_workload_that_is_not_there_is_named_before_anything_is_stored(
+    tmp_path: Path, workload: str
+) -> None:
+    with pytest.raises(SpecError, match=re.escape(workload.partition(":")[0])):
+        _tried(_options(tmp_path / "results", workload), _machine())
+    assert not (tmp_path / "results").exists()
