@@ -37,7 +37,7 @@ from cudnn_sweep.workloads.problem import Shape, named_sizes, none_empty, parse_
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
-REPLICATES_WITHOUT_GPU = 2  # and an A/A twin: three processes show how far times scatter
+REPLICATES_WITHOUT_GPU = 1  # with an A/A twin: two processes show how far times scatter
 # No verdict rests on a time of a CPU, and there are no clocks of a GPU to wait for.
 SHORT_WITHOUT_GPU = {"steady_budget_s": 1.0, "warmup_limit_s": 0.4}
 NO_GPU = (

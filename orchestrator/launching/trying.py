@@ -82,8 +82,12 @@ def _verdict_sentence(
     match verdict.wall_verdict:
         case "helps":
             after = payback_text(payback, wide=False)
-            if after and after != "?":
+            if payback and payback.outcome == "at once":
+                after = "; with an empty compute cache it saves time from the first iteration on"
+            elif payback and payback.outcome == "after":
                 after = f"; with an empty compute cache it breaks even after {after} iterations"
+            else:
+                after = ""
             return f"Turn benchmark on: {step} takes {figures}{after}."
         case "hurts":
             return f"Leave benchmark off: with it {step} takes {figures}."

@@ -52,6 +52,22 @@ def _pasted(text: str) -> str:
     return ran.stdout
 
 
+@pytest.mark.parametrize(
+    ("cold", "pays"),
+    [
+        (1.0, "it saves time from the first iteration on"),
+        (20.0, r"it breaks even after (about )?[\d,]+ iterations"),
+    ],
+)
+def test_a_gain_is_told_with_when_it_pays(tmp_path: Path, cold: float, pays: str) -> None:
+    faster = FakeEffect(where={"benchmark": "true"}, time=0.3, cold=cold)
+    code, text = _tried(_options(tmp_path / "my results"), _machine(faster))
+    assert code == DONE
+    (sentence,) = [line for line in text.splitlines() if line.startswith("Turn benchmark on: ")]
+    assert re.search(f"; with an empty compute cache {pays}", sentence), sentence
+    assert "helps" in _pasted(text)
+
+
 @pytest.mark.parametrize("status", FAILURES)
 def test_what_a_failed_try_names_next_tells_the_failures(tmp_path: Path, status: str) -> None:
     effect = FakeEffect.model_validate({"status": status})
