@@ -132,8 +132,8 @@ def pair_ratios(
     noise: NightNoise, effects: Array, pairs: int, generator: np.random.Generator
 ) -> Array:
     """Two processes of one night, whose common part cancels."""
-    scatter = noise.scatter((len(effects), pairs, 2), generator)
-    ratios: Array = effects[:, None] + noise.process * (scatter[..., 1] - scatter[..., 0])
+    processes = noise.processes((len(effects), pairs, 2), generator)
+    ratios: Array = effects[:, None] + (processes[..., 1] - processes[..., 0])
     return ratios
 
 

@@ -20,6 +20,7 @@ LAST_CHANGE = 46  # a fortnight is left to find it in
 SPIKE = (0.1, 0.3)  # slower, for one night: another program ran beside it
 DRIFT = 0.05  # in all
 DRIFT_NIGHTS = 20
+OTHER_CHOICE = float(np.log1p(0.1))  # slower: as in the noise `other_choices` of verdicts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +38,10 @@ class NightNoise:
     """Share of nights that are slower throughout, on top of the noise in all."""
     is_drifting: bool = False
     """The hardware gets slower by DRIFT, within DRIFT_NIGHTS."""
+    other_choice_share: float = 0.0
+    """Share of processes, of any night and software, that choose a kernel OTHER_CHOICE slower, on top of
+    the noise in all.
+    """
 
     @property
     def common(self) -> float:
@@ -52,6 +57,13 @@ class NightNoise:
             return generator.standard_normal(shape)
         student: Array = generator.standard_t(STUDENT_DF, shape) / STUDENT_DEVIATION
         return student
+
+    def processes(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+        """What each process has of its own."""
+        own: Array = self.process * self.scatter(shape, generator)
+        if self.other_choice_share:
+            own += OTHER_CHOICE * (generator.random(shape) < self.other_choice_share)
+        return own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +93,7 @@ def make_histories(
     night += spikes * np.log1p(generator.uniform(*SPIKE, shape))
     if noise.is_drifting:
         night += np.log1p(DRIFT) * np.clip((since + 1) / DRIFT_NIGHTS, 0, 1)
-    processes = noise.process * noise.scatter((*shape, DRAWN), generator)
+    processes = noise.processes((*shape, DRAWN), generator)
     return Histories(
         noise=noise,
         values=night + np.median(processes[..., :PROCESSES], axis=-1),
@@ -111,6 +123,17 @@ OTHERS = (
         name="spikes",
         meaning="2%, half common; 1 night in 50 is 10 to 30% slower",
         spike_share=0.02,
+    ),
+    NightNoise(
+        name="other_choices",
+        meaning="2%, half common; 1 process in 5 takes a kernel 10% slower",
+        other_choice_share=0.2,
+    ),
+    NightNoise(
+        name="other_choices_0.5%",
+        meaning="0.5%, half common; the same choices",
+        in_all=0.005,
+        other_choice_share=0.2,
     ),
     NightNoise(
         name="drift",

@@ -21,6 +21,7 @@ from cudnn_sweep.analysis.proving.detection_figures import Rate, histories, save
 from cudnn_sweep.analysis.proving.realities import REALITIES
 from cudnn_sweep.analysis.proving.simulated_nights import (
     HELD_TO_TARGETS,
+    OTHER_CHOICE,
     OTHERS,
     NightNoise,
     make_histories,
@@ -40,7 +41,7 @@ def tried(name: str, step: float) -> ScreenedHistories:
     return screened(histories(NOISES[name], step, SERIES, NIGHTS, seed=1))
 
 
-@pytest.mark.parametrize("name", [noise.name for noise in HELD_TO_TARGETS])
+@pytest.mark.parametrize("name", [*(noise.name for noise in HELD_TO_TARGETS), "other_choices_0.5%"])
 def test_changes_of_software_are_found_and_others_are_not(
     name: str, generator: np.random.Generator
 ) -> None:
@@ -58,6 +59,13 @@ def test_drifting_hardware_is_no_change_of_software(generator: np.random.Generat
     assert alerts.candidates > 2 * (tried("2%", 0.0).since != NO_CANDIDATE).sum()
     waited = by_waiting(drifting)
     assert waited.found_within(30, drifting.histories.changed_at) > SERIES / 2
+
+
+def test_a_night_is_slow_where_most_of_its_processes_choose_the_slow_kernel() -> None:
+    values = tried("other_choices_0.5%", 0.0).histories.values
+    of_three = stats.binom(3, 0.2).sf(1)
+    low, high = stats.binom(values.size, of_three).interval(1 - CHANCE)
+    assert low <= (values > OTHER_CHOICE / 2).sum() <= high
 
 
 def test_waiting_finds_more_each_night_and_a_laxer_rule_more_and_more_that_is_nothing() -> None:
