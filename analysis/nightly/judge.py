@@ -201,6 +201,8 @@ class Remeasured:
     confirmation: Confirmation
     of_two: tuple[Change, ...] | None
     """In what the two softwares differ that were interleaved; None where there was one."""
+    wall: Confirmation | None = None
+    """Of a device time: what the same pairs say of wall time."""
 
 
 def settle(

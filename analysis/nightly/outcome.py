@@ -108,6 +108,12 @@ class Finding:
     """The command that measures it again."""
     shared: str | None = None
     """The series_id of the finding that stands for this one, where one does."""
+    wall_ratio: float | None = None
+    """Of a device time: the ratio of wall times from the same pairs or nights, where the loop waits for
+    the CPU and wall time has no confirmed change; else None.
+    """
+    wall_ratio_low: float | None = None
+    wall_ratio_high: float | None = None
 
     @property
     def is_alert(self) -> bool:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.nightly.beside import with_walls
 from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS
 from cudnn_sweep.analysis.nightly.history import (
     HARDWARE,
@@ -19,6 +20,7 @@ from cudnn_sweep.analysis.nightly.history import (
 from cudnn_sweep.analysis.nightly.judge import Screened, refuted, screen_all, settle
 from cudnn_sweep.analysis.nightly.machines import MACHINE
 from cudnn_sweep.analysis.nightly.memory import Memory, in_tonights_way, remembered
+from cudnn_sweep.analysis.nightly.metric import STEADY_DEVICE
 from cudnn_sweep.analysis.nightly.outcome import (
     Change,
     Finding,
@@ -77,7 +79,9 @@ def compare(asked: NightRequest, began: datetime, console: Console) -> Compared:
         for each in gone
         if each.is_new and each.key not in fresh
     ]
-    return _compared(asked, began, history, memory, screened, [each for each in findings if each])
+    known = [each for each in findings if each]
+    beside = with_walls(known, screened.series, fresh, memory, is_pinned=is_pinned)
+    return _compared(asked, began, history, memory, screened, beside)
 
 
 def _read(asked: NightRequest, first: date | None) -> History | None:
@@ -132,7 +136,7 @@ def _compared(
         fine_series=screened.fine,
         blunt_series=screened.blunt,
         insufficient_series=screened.insufficient,
-        findings=tuple(sorted(told.findings, key=lambda each: not each.is_alert)),
+        findings=tuple(sorted(told.findings, key=_place)),
         members=told.members,
         changes=_changes(history),
         new_baseline=_new_baseline(history),
@@ -142,6 +146,12 @@ def _compared(
         machines=history.machines,
     )
     return Compared(outcome=outcome, series=screened.series)
+
+
+def _place(finding: Finding) -> tuple[bool, bool, bool]:
+    """Alerts first, and of those what wall time shows, which is what decides."""
+    is_hidden = finding.wall_ratio is not None
+    return not finding.is_alert, is_hidden, finding.key.metric == STEADY_DEVICE.name
 
 
 def _comparable(history: History) -> int:

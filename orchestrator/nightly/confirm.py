@@ -9,6 +9,7 @@ from time import monotonic
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.nightly.beside import wall_of
 from cudnn_sweep.analysis.nightly.categories import SELDOM
 from cudnn_sweep.analysis.nightly.confirmation import (
     LOOKS,
@@ -18,7 +19,7 @@ from cudnn_sweep.analysis.nightly.confirmation import (
 )
 from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT, differences
 from cudnn_sweep.analysis.nightly.judge import Candidate, Remeasured
-from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
+from cudnn_sweep.analysis.nightly.metric import METRIC_OF, STEADY_DEVICE, STEADY_WALL, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
 from cudnn_sweep.analysis.nightly.remeasured import FreshTrials, read_fresh
 from cudnn_sweep.cluster.errors import ClusterError
@@ -165,7 +166,15 @@ def _answer(
     found = confirm(fresh.log_ratios(candidate.key), metric.min_effect)
     if found.blocks < min(LOOKS):  # time was up: what so few say is no look
         found = replace(found, state="undecided")
-    return Remeasured(confirmation=found, of_two=of_two)
+    return Remeasured(confirmation=found, of_two=of_two, wall=_wall(candidate.key, fresh, found))
+
+
+def _wall(key: SeriesKey, fresh: FreshTrials, of_device: Confirmation) -> Confirmation | None:
+    """None where wall time has not the same pairs."""
+    if key.metric != STEADY_DEVICE.name:
+        return None
+    found = confirm(fresh.log_ratios(wall_of(key)), STEADY_WALL.min_effect)
+    return found if found.blocks == of_device.blocks else None
 
 
 def _answer_of_words(

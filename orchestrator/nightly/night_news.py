@@ -50,7 +50,7 @@ def _lines(change: OneChange, where: WhereToLook) -> str:
         change.told,
         change.cells,
         f"{first.nights}; {first.confirmation}",
-        *([f"the largest: {first.change} ({first.levels})"] if first.finding.ratio else []),
+        *([f"{change.largest}: {first.change} ({first.levels})"] if first.finding.ratio else []),
     ]
     if change.versions is not None:
         words = [where.program, "compare", *change.versions, "--results", where.results]

@@ -11,6 +11,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     WHY,
     FindingText,
     Group,
+    beside_wall,
     cause,
     finding_texts,
     percent_or_times,
@@ -29,7 +30,7 @@ class OneChange:
     """Of one kind of number, one way, for one reason, on one kind of hardware."""
 
     findings: tuple[FindingText, ...]
-    """Largest first."""
+    """Wall times first, and of those the largest."""
 
     @property
     def group(self) -> Group:
@@ -50,6 +51,12 @@ class OneChange:
         if len(ratios) < len(self.findings):
             words = dict.fromkeys(each.levels for each in self.findings)
             return f"{self._what}: {listed(list(words)[:MOST_NAMED])}"
+        walls = [wall for each in self.findings if (wall := each.finding.wall_ratio) is not None]
+        if len(self.findings) == len(walls) == 1:
+            return self.findings[0].change
+        if walls:
+            sizes = [percent_or_times(min(each), max(each)) for each in (ratios, walls)]
+            return beside_wall(*sizes)
         return f"{self._what}: {percent_or_times(min(ratios), max(ratios))}"
 
     @property
@@ -83,6 +90,12 @@ class OneChange:
         mine = {each.finding.key.cell_id for each in self.findings}
         its = {each.finding.key.cell_id for each in other.findings}
         return mine <= its and _kind(self.first) == _kind(other.first)
+
+    @property
+    def largest(self) -> str:
+        """What the first of them is called."""
+        names = {each.finding.key.metric for each in self.findings}
+        return "the largest in wall time" if len(names & set(STEADY)) > 1 else "the largest"
 
     @property
     def _what(self) -> str:
@@ -124,7 +137,7 @@ def _who(outcome: NightOutcome) -> str:
 
 
 def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
-    """Each change once, those of most series first."""
+    """Each change once, those of most series first; what wall time does not show comes last."""
     grouped: dict[object, list[FindingText]] = {}
     for each in findings:
         finding = each.finding
@@ -132,7 +145,10 @@ def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
         key = (each.group, finding.key.gpu, _kind(finding), finding.cause, moved)
         grouped.setdefault(key, []).append(each)
     changes = [OneChange(findings=tuple(sorted(mine, key=_size))) for mine in grouped.values()]
-    return sorted(changes, key=lambda change: -len(change.findings))
+    return sorted(
+        changes,
+        key=lambda change: (change.first.wall_ratio is not None, -len(change.findings)),
+    )
 
 
 def counted_changes(findings: Sequence[FindingText]) -> list[str]:
@@ -159,11 +175,14 @@ def counted_changes(findings: Sequence[FindingText]) -> list[str]:
 
 
 def _kind(finding: Finding) -> tuple[str, str, str]:
-    """Wall and device time of an iteration are one kind."""
+    """Wall and device time of an iteration are one kind, but for what only the device shows."""
     metric = finding.key.metric
+    if finding.wall_ratio is not None:
+        return finding.key.env_hash, finding.direction, metric
     return finding.key.env_hash, finding.direction, "steady" if metric in STEADY else metric
 
 
-def _size(each: FindingText) -> float:
-    is_amount = isinstance(METRIC_OF.get(each.finding.key.metric), Amount)
-    return -(each.finding.ratio or 0.0) if is_amount else 0.0
+def _size(each: FindingText) -> tuple[bool, float]:
+    metric = each.finding.key.metric
+    is_amount = isinstance(METRIC_OF.get(metric), Amount)
+    return metric == STEADY_DEVICE.name, -(each.finding.ratio or 0.0) if is_amount else 0.0

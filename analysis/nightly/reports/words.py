@@ -217,6 +217,10 @@ def _ratio(finding: Finding) -> str:
     """As report/words.py tells a verdict's."""
     ratio = finding.ratio
     assert ratio is not None
+    if finding.wall_ratio is not None:
+        device = _in_percent(ratio, finding.ratio_low, finding.ratio_high)
+        wall = _in_percent(finding.wall_ratio, finding.wall_ratio_low, finding.wall_ratio_high)
+        return beside_wall(device, wall)
     ends = [end for end in (finding.ratio_low, finding.ratio_high) if end is not None]
     if 1 / TWICE < ratio and round(ratio, 2) < TWICE:
         sign, word = (1, "more") if ratio >= 1 else (-1, "less")
@@ -225,6 +229,19 @@ def _ratio(finding: Finding) -> str:
         return f"{number(100 * sign * (ratio - 1))}% {word}{inner}"
     inner = f" (95% interval {number(ends[0])} to {number(ends[1])})" if ends[1:] else ""
     return f"{number(ratio)} times as much{inner}"
+
+
+def _in_percent(ratio: float, low: float | None, high: float | None) -> str:
+    """As a verdict's headline has it."""
+    assert low is not None and high is not None
+    sign, word = (1, "more") if ratio >= 1 else (-1, "less")
+    least, most = sorted(round(100 * sign * (end - 1)) for end in (low, high))
+    ends = f"{least}–{most}%" if least >= 0 else f"{least} to {most}%"
+    return f"{100 * abs(ratio - 1):.0f}% {word} ({ends})"
+
+
+def beside_wall(device: str, wall: str) -> str:
+    return f"GPU work {device}; the loop waits for the CPU: wall {wall}"
 
 
 def percent_or_times(low: float, high: float) -> str:

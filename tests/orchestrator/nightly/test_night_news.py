@@ -105,6 +105,30 @@ def test_news_tell_a_fact_once_however_many_series_show_it(night: Night) -> None
     assert sum("torch 2.9.0" in each for each in news.findings) == 1
 
 
+def test_news_tell_what_wall_time_hides_in_one_phrase(night: Night) -> None:
+    slower, *_ = night[0].findings
+    of_device = replace(
+        slower,
+        key=replace(slower.key, metric="steady_device"),
+        ratio=1.12,
+        ratio_low=1.11,
+        ratio_high=1.13,
+        wall_ratio=0.99,
+        wall_ratio_low=0.98,
+        wall_ratio_high=1.0,
+    )
+    outcome = replace(night[0], findings=(of_device,))
+    both = "GPU work 12% more (11–13%); the loop waits for the CPU: wall 1% less (0–2%)"
+    news = news_of(outcome, outcome.alerts, WHERE)
+    assert both in news.headline
+    assert news.findings[0].startswith(f"{both} since 2026-02-28, software: torch")
+    assert both in str(slack_body(news)["blocks"])
+    assert both in printed(outcome, 80, terminal=False)
+    wide = replace(of_device, wall_ratio_low=0.95, wall_ratio_high=1.03)
+    news = news_of(replace(outcome, findings=(wide,)), [wide], WHERE)
+    assert "wall 1% less (-3 to 5%)" in news.headline
+
+
 @pytest.mark.parametrize("reason", ["only 2 nights compare", "no GPU was found"])
 def test_news_say_why_a_night_could_not_tell(night: Night, reason: str) -> None:
     outcome = replace(night[0], state="could_not_tell", reasons=(reason,), findings=())

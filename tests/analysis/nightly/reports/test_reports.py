@@ -16,9 +16,11 @@ from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.nightly.outcome import Change
 from cudnn_sweep.analysis.nightly.reports import as_json, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import as_row, from_json, to_json
-from cudnn_sweep.analysis.nightly.reports.grouped import headline
+from cudnn_sweep.analysis.nightly.reports.grouped import headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.junit import to_junit
 from cudnn_sweep.analysis.nightly.reports.markdown import to_markdown
+from cudnn_sweep.analysis.nightly.reports.report import NightReport
+from cudnn_sweep.analysis.nightly.reports.words import finding_texts
 from cudnn_sweep.analysis.nightly.reports.write import night_reports, write_reports
 from tests.made_up_night import Night
 
@@ -227,3 +229,48 @@ def test_every_report_has_a_file_of_its_own_and_takes_any_night(
     assert len({report.file for report in reports}) == len(reports)
     for report in reports:
         assert all(report.render(*each).strip() for each in (night, untold)), report.file
+
+
+@pytest.fixture
+def hidden(night: Night) -> Night:
+    """Device time of a cell got slower, and its wall time did not: the loop waits for the CPU."""
+    outcome, series = night
+    (slower, *_) = outcome.findings
+    of_device = replace(
+        slower,
+        key=replace(slower.key, metric="steady_device"),
+        ratio=1.12,
+        ratio_low=1.11,
+        ratio_high=1.13,
+        wall_ratio=1.01,
+        wall_ratio_low=1.004,
+        wall_ratio_high=1.02,
+    )
+    return replace(outcome, findings=(of_device,)), series
+
+
+BOTH = "GPU work 12% more (11–13%); the loop waits for the CPU: wall 1% more (0–2%)"
+
+
+@pytest.mark.parametrize("report", night_reports(), ids=lambda report: report.file)
+def test_device_time_that_wall_time_hides_is_told_with_both_intervals(
+    report: NightReport, hidden: Night
+) -> None:
+    text = report.render(*hidden)
+    if report.file == "night.json":
+        assert json.loads(text)["findings"][0]["wall_ratio_high"] == 1.02
+    else:
+        assert BOTH in text or json.dumps(BOTH)[1:-1] in text
+    assert BOTH in headline(hidden[0])
+
+
+def test_what_wall_time_shows_leads_and_what_it_hides_is_a_change_of_its_own(
+    night: Night, hidden: Night
+) -> None:
+    (slower, *_), (of_device,) = night[0].findings, hidden[0].findings
+    others = [replace(of_device, key=replace(of_device.key, cell_id=name)) for name in ("b", "c")]
+    changes = one_by_one(finding_texts(replace(night[0], findings=(of_device, *others, slower))))
+    assert [change.size for change in changes] == [
+        "wall time of an iteration: 10.0% more",
+        "GPU work 12.0% more; the loop waits for the CPU: wall 1.00% more",
+    ]
