@@ -41,6 +41,9 @@ EMPTY_BLOCKS = (2, 3, 5)
 EMPTY_GAINS = -np.log1p([0.05, 0.5, 2.0])  # from one twentieth to a third of the time
 EMPTY_TARGET = 0.9
 
+UNPAIRED_NOISES = ("device_bound", "other_choices")
+UNPAIRED_BLOCKS = (5, 8, 12)
+
 LEAST_FEWER = 3.0  # times fewer blocks than the most, where cells are looked at until decided
 
 # Monte-Carlo standard errors by which a target must be missed: chance does it once in 700.
@@ -214,6 +217,11 @@ class UnpairedFigures:
     found_wrongly: Share
     found_8: Share
 
+    def share(self, name: str) -> Share:
+        found = getattr(self, name)
+        assert isinstance(found, Share)
+        return found
+
     def missed(self) -> list[str]:
         """The names of the targets that are missed."""
         shares = {
@@ -246,6 +254,14 @@ def simulate(cells: int, blocks: Sequence[int], seed: int) -> Iterator[Figures]:
     for noise in PROMISED + NOT_PROMISED:
         for number in blocks:
             yield try_verdicts(noise, cells, number, seed)
+
+
+def simulate_unpaired(cells: int, seed: int) -> Iterator[UnpairedFigures]:
+    """The noises that choices make and do not make, with each number of blocks."""
+    for noise in PROMISED:
+        if noise.name in UNPAIRED_NOISES:
+            for number in UNPAIRED_BLOCKS:
+                yield try_unpaired(noise, cells, number, seed)
 
 
 def simulate_until_decided(cells: int, looks: Sequence[int], seed: int) -> Iterator[Figures]:

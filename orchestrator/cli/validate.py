@@ -16,6 +16,7 @@ BLOCKS = [5, 8]
 UNTIL_CELLS = (
     4  # times fewer where cells are looked at again and again: each look asks the whole sweep
 )
+UNPAIRED_CELLS = 2  # times fewer, as an addition to the lines with pairs
 SERIES = 100  # some seconds; the figures of docs/nightly-validation.md are of 2,000
 NIGHTS = 60
 SEED = 1
@@ -76,6 +77,7 @@ def statistics(
     from cudnn_sweep.analysis.proving.simulation import (
         LEAST_FEWER,
         simulate,
+        simulate_unpaired,
         simulate_until_decided,
         try_empty_caches,
     )
@@ -93,6 +95,12 @@ def statistics(
     typer.echo(f"\n{table.head(table.OTHERS)}")
     for figures in every:
         typer.echo(f"{table.row(figures, table.OTHERS)}   {figures.noise.meaning}")
+    unpaired_cells = max(cells // UNPAIRED_CELLS, 60)
+    about = table.UNPAIRED.format(cells=unpaired_cells)
+    typer.echo(f"\n{about}\n{table.head(table.UNPAIRED_COLUMNS)}")
+    unpaired = list(counted(console, simulate_unpaired(unpaired_cells, seed), "without pairs"))
+    for each in unpaired:
+        typer.echo(table.unpaired_row(each))
     looks, fewer_cells = UntilDecided(until="decided").looks, max(cells // UNTIL_CELLS, 60)
     asked_after = ", ".join(map(str, looks))
     about = table.UNTIL.format(looks=asked_after, fewer=LEAST_FEWER, cells=fewer_cells)
@@ -106,9 +114,11 @@ def statistics(
     empty = list(counted(console, try_empty_caches(cells, seed), "empty caches"))
     for row in empty:
         typer.echo(table.empty_caches_row(row))
-    typer.echo(f"\n{table.in_words(every, empty)}")
+    typer.echo(f"\n{table.in_words(every, unpaired, empty)}")
     promised = (figures for figures in every if figures.is_promised)
-    if any(figures.missed() for figures in promised) or any(row.is_missed for row in empty):
+    missed = any(figures.missed() for figures in promised)
+    missed = missed or any(figures.missed() for figures in unpaired)
+    if missed or any(row.is_missed for row in empty):
         raise typer.Exit(1)
 
 

@@ -8,6 +8,7 @@ from cudnn_sweep.analysis.proving.simulation import (
     EmptyCaches,
     Figures,
     Share,
+    UnpairedFigures,
 )
 
 LEGEND = """\
@@ -35,6 +36,15 @@ EMPTY_CACHES = f"""\
 Break-even with an empty compute cache: intervals that contain the true break-even point (target: at least
 {EMPTY_TARGET:.0%}), by the scatter of cold costs between processes and the blocks that met an empty cache.
 A single such block gives no interval."""
+UNPAIRED = """\
+Without pairs: each config is a software of its own, and no two processes share a block (as `sweep compare` and
+comparisons between cells have it); {cells} cells per line."""
+UNPAIRED_COLUMNS = {
+    "coverage": ("ratio in", "interval"),
+    "null_found": ("none:", "found"),
+    "found_wrongly": ("found", "wrongly"),
+    "found_8": ("8%:", "found"),
+}
 UNTIL = """\
 Until decided: cells are examined after {looks} blocks and stop when decided or out of reach. Each
 look spends an equal share of the error. fewer: how many times fewer blocks than the most (target: at least {fewer:.0f});
@@ -64,18 +74,32 @@ def until_row(figures: Figures, columns: Columns) -> str:
     return f"{row(figures, columns)}{figures.fewer:>11.1f}{missed}"
 
 
+def unpaired_row(figures: UnpairedFigures) -> str:
+    missed = figures.missed()
+    told = [
+        _told(figures.share(name)) + ("!" if name in missed else " ") for name in UNPAIRED_COLUMNS
+    ]
+    return _line(figures.noise.name, str(figures.blocks), told)
+
+
 def empty_caches_row(row: EmptyCaches) -> str:
     missed = " !" if row.is_missed else ""
     return _line(f"cold cost {row.scatter:.0%}", str(row.blocks), [_told(row.coverage) + missed])
 
 
-def in_words(every: Sequence[Figures], empty: Sequence[EmptyCaches]) -> str:
+def in_words(
+    every: Sequence[Figures],
+    unpaired: Sequence[UnpairedFigures],
+    empty: Sequence[EmptyCaches],
+) -> str:
     """Whether the targets are met, and where nothing is promised."""
     held = [figures for figures in every if figures.is_promised]
     misses = [_misses(figures) for figures in held if figures.missed()]
+    misses += [f"{_misses(figures)}, without pairs" for figures in unpaired if figures.missed()]
     misses += [_missed_payback(row) for row in empty if row.is_missed]
     missing = "; ".join(misses)
-    told = f"Missed: {missing}." if missing else f"Every target is met in these {len(held)} sweeps."
+    sweeps = len(held) + len(unpaired)
+    told = f"Missed: {missing}." if missing else f"Every target is met in these {sweeps} sweeps."
     beyond = sorted({figures.noise.name for figures in every if not figures.is_promised})
     return f"{told} Nothing is promised for: {', '.join(beyond)}."
 
@@ -84,9 +108,10 @@ def _missed_payback(row: EmptyCaches) -> str:
     return f"payback with empty caches, cold cost {row.scatter:.0%}, {row.blocks} blocks"
 
 
-def _misses(figures: Figures) -> str:
+def _misses(figures: Figures | UnpairedFigures) -> str:
     names = ", ".join(figures.missed())
-    blocks = f"at most {figures.blocks}" if figures.is_until else str(figures.blocks)
+    is_until = isinstance(figures, Figures) and figures.is_until
+    blocks = f"at most {figures.blocks}" if is_until else str(figures.blocks)
     return f"{names} under {figures.noise.name} with {blocks} blocks"
 
 

@@ -29,6 +29,8 @@ def few_noises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "PROMISED", PROMISED[:2])
     monkeypatch.setattr(simulation, "NOT_PROMISED", NOT_PROMISED)
     monkeypatch.setattr(simulation, "simulate_until_decided", until_decided)
+    monkeypatch.setattr(simulation, "UNPAIRED_NOISES", ("device_bound",))
+    monkeypatch.setattr(simulation, "UNPAIRED_BLOCKS", (5,))
     monkeypatch.setattr(simulation, "EMPTY_SCATTER", EMPTY_SCATTER[:1])
     monkeypatch.setattr(simulation, "EMPTY_BLOCKS", EMPTY_BLOCKS[:2])
 
@@ -46,9 +48,9 @@ def test_statistics_are_told_for_every_noise_and_repeat_with_the_seed(
 ) -> None:
     told = runner.invoke(app, SMALL)
     assert told.exit_code == 0, told.output
-    for name, tables in {"device_bound": 3, "launch_bound": 2, "slow_processes": 2}.items():
+    for name, tables in {"device_bound": 4, "launch_bound": 2, "slow_processes": 2}.items():
         assert told.output.count(f"\n{name} ") == tables
-    words = "Every target is met in these 3 sweeps."
+    words = "Every target is met in these 4 sweeps."
     assert told.output.splitlines()[-1].startswith(words)
     with monkeypatch.context() as patch:  # each noise has dice of its own
         patch.setattr(simulation, "PROMISED", PROMISED[:1])
