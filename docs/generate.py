@@ -1,5 +1,9 @@
-"""Writes anew what is made from the code: `make docs`. A test fails where that was forgotten."""
+"""Writes anew what is made from the code: `make docs`. A test fails where that was forgotten.
 
+With names it writes these documents alone, and the stored file of a new schema version.
+"""
+
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -36,8 +40,8 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
 FIXTURE = "tests/analysis/data/write_fixture.py"
 
 if __name__ == "__main__":
-    for name, text in DOCUMENTS.items():
-        (ROOT / name).write_text(text(), encoding="utf-8")
-    for theme, palette in NETWORKS["PICTURES"].items():
+    for name in sys.argv[1:] or DOCUMENTS:
+        (ROOT / name).write_text(DOCUMENTS[name](), encoding="utf-8")
+    for theme, palette in NETWORKS["PICTURES"].items() if not sys.argv[1:] else ():
         (ROOT / f"docs/networks/{theme}.svg").write_text(NETWORKS["picture"](palette), "utf-8")
     run_path(str(ROOT / FIXTURE), run_name="__main__")
