@@ -22,6 +22,12 @@ FIELD = run_path(str(ROOT / "docs/field.py"))
 NETWORKS = run_path(str(ROOT / "docs/networks.py"))
 CLAIMS = run_path(str(ROOT / "docs/claims.py"))
 RULES = run_path(str(ROOT / "docs/rules.py"))
+
+
+def keys_page() -> str:
+    return launch_file_page(EXAMPLE.read_text(encoding="utf-8"))
+
+
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "README.md": NETWORKS["readme"],
     "docs/networks.md": NETWORKS["page"],
@@ -31,7 +37,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "analysis/answering/rules.json": RULES["rules_json"],
     "docs/records.md": data_dictionary,
     "docs/questions.md": questions_dictionary,
-    "docs/launch-file.md": lambda: launch_file_page(EXAMPLE.read_text(encoding="utf-8")),
+    **dict.fromkeys(("docs/launch-file.md", "orchestrator/schemas/launch-file.md"), keys_page),
     "docs/python.md": python_page,
     "workloads/suites/field.yaml": field_suite,
     "analysis/macros/reported_cases.sql": field_macro,

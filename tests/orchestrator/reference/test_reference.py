@@ -79,6 +79,12 @@ def schemas() -> dict[str, Draft202012Validator]:
     return found
 
 
+@pytest.mark.parametrize("name", ["launch-file", "suite"])
+def test_an_install_has_the_page_of_keys(name: str) -> None:
+    """It comes with the package, which docs/ does not."""
+    assert CliRunner().invoke(app, ["schema", name, "--page"]).stdout == PAGE
+
+
 def content(text: str) -> Any:
     return YAML(typ="safe", pure=True).load(text)
 
