@@ -36,6 +36,16 @@ def test_sql_text_is_answered(results: Path) -> None:
     assert json.loads(found.stdout) == [{"workload": "conv2d", "steady_wall_ms": 10.0}]
 
 
+def test_a_named_question_is_a_table_in_sql() -> None:
+    macro = "helps_or_hurts(min_effect := 0.5, of_sweep_id := 'claims')"
+    sql = f"select cell_id, wall_verdict from {macro} order by all"
+    found = json.loads(_query(sql, REFERENCE, "--format", "json").stdout)
+    options = ["--min-effect", "0.5", "--sweep-id", "claims", "--format", "json"]
+    named = json.loads(_query("helps_or_hurts", REFERENCE, *options).stdout)
+    rows = sorted((row["cell_id"], row["wall_verdict"]) for row in named)
+    assert rows and [tuple(row.values()) for row in found] == rows
+
+
 def test_a_sql_file_is_answered_with_its_own_parameters(results: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.sql"
     file.write_text("-- Which?\n-- $least_ms DOUBLE = 0: anything\nselect $least_ms as ms\n")

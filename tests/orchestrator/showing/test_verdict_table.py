@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.answering.cell_names import stored_names
 from cudnn_sweep.analysis.answering.verdicts import break_evens, verdicts
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.showing.verdict_table import verdict_table
+from cudnn_sweep.orchestrator.showing.verdict_table import ratio_text, verdict_table
 
 REFERENCE = Path(__file__).parents[3] / "analysis/reference"
 
@@ -28,3 +29,10 @@ def test_a_cell_of_a_network_takes_two_lines_and_its_name_is_its_alone(sweep_id:
         heads = next(index for index, line in enumerate(lines) if line.startswith("cell")) + 1
         assert len(lines) - heads <= 2 * len(found)
         assert max(map(len, lines)) <= width
+
+
+def test_an_interval_that_says_nothing_is_told_in_words() -> None:
+    verdict = replace(verdicts(open_store(str(REFERENCE)), "networks-lengths")[0], ratio=7.019)
+    assert ratio_text(replace(verdict, ratio_low=6.5, ratio_high=7.6)) == "7.019 (6.500–7.600)"
+    vast = replace(verdict, ratio_low=0.0, ratio_high=1.9e19)
+    assert ratio_text(vast).endswith(" (too few blocks)")
