@@ -22,6 +22,7 @@ FIELD = run_path(str(ROOT / "docs/field.py"))
 NETWORKS = run_path(str(ROOT / "docs/networks.py"))
 CLAIMS = run_path(str(ROOT / "docs/claims.py"))
 RULES = run_path(str(ROOT / "docs/rules.py"))
+NOTEBOOK = run_path(str(ROOT / "docs/notebook.py"))
 
 
 def keys_page() -> str:
@@ -39,6 +40,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/questions.md": questions_dictionary,
     **dict.fromkeys(("docs/launch-file.md", "orchestrator/schemas/launch-file.md"), keys_page),
     "docs/python.md": python_page,
+    "docs/notebook.ipynb": NOTEBOOK["notebook"],
     "workloads/suites/field.yaml": field_suite,
     "analysis/macros/reported_cases.sql": field_macro,
     **{f"orchestrator/schemas/{name}.json": partial(schema_text, name) for name in SCHEMAS},
