@@ -48,8 +48,10 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
 FIXTURE = "tests/analysis/data/write_fixture.py"
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or DOCUMENTS:
+    asked = sys.argv[1:]
+    for name in asked or DOCUMENTS:
         (ROOT / name).write_text(DOCUMENTS[name](), encoding="utf-8")
-    for theme, palette in NETWORKS["PICTURES"].items() if not sys.argv[1:] else ():
-        (ROOT / f"docs/networks/{theme}.svg").write_text(NETWORKS["picture"](palette), "utf-8")
+    if not asked:
+        for theme, palette in NETWORKS["PICTURES"].items():
+            (ROOT / f"docs/networks/{theme}.svg").write_text(NETWORKS["picture"](palette), "utf-8")
     run_path(str(ROOT / FIXTURE), run_name="__main__")

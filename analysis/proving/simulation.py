@@ -148,8 +148,19 @@ class EmptyCaches:
         return self.coverage.misses(EMPTY_TARGET, 1.0)
 
 
+class ByName:
+    """Figures of which some are shares."""
+
+    __slots__ = ()
+
+    def share(self, name: str) -> Share:
+        found = getattr(self, name)
+        assert isinstance(found, Share)
+        return found
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Figures:
+class Figures(ByName):
     """How often the verdicts were right under one noise, with so many blocks a cell."""
 
     noise: Noise
@@ -199,14 +210,9 @@ class Figures:
         """How many times fewer blocks than each cell might have had."""
         return self.blocks / self.asked
 
-    def share(self, name: str) -> Share:
-        found = getattr(self, name)
-        assert isinstance(found, Share)
-        return found
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UnpairedFigures:
+class UnpairedFigures(ByName):
     """How often the verdicts on two softwares were right, whose processes share no blocks."""
 
     noise: Noise
@@ -216,11 +222,6 @@ class UnpairedFigures:
     null_found: Share
     found_wrongly: Share
     found_8: Share
-
-    def share(self, name: str) -> Share:
-        found = getattr(self, name)
-        assert isinstance(found, Share)
-        return found
 
     def missed(self) -> list[str]:
         """The names of the targets that are missed."""

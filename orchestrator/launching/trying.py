@@ -81,20 +81,24 @@ def _verdict_sentence(
     figures = f"{times}{_ms(verdict.candidate_ms)} ms"
     match verdict.wall_verdict:
         case "helps":
-            after = payback_text(payback, wide=False)
-            if payback and payback.outcome == "at once":
-                after = "; with an empty compute cache it saves time from the first iteration on"
-            elif payback and payback.outcome == "after":
-                after = f"; with an empty compute cache it breaks even after {after} iterations"
-            else:
-                after = ""
-            return f"Turn benchmark on: {step} takes {figures}{after}."
+            return f"Turn benchmark on: {step} takes {figures}{_when_it_pays(payback)}."
         case "hurts":
             return f"Leave benchmark off: with it {step} takes {figures}."
         case "equivalent":
             return f"benchmark makes no difference of {MIN_EFFECT:.0%} or more: {step} takes {figures}."
         case _:
             return f"Inconclusive: with benchmark {step} takes {figures}."
+
+
+def _when_it_pays(payback: BreakEven | None) -> str:
+    match payback.outcome if payback else None:
+        case "at once":
+            return "; with an empty compute cache it saves time from the first iteration on"
+        case "after":
+            iterations = payback_text(payback, wide=False)
+            return f"; with an empty compute cache it breaks even after {iterations} iterations"
+        case _:
+            return ""
 
 
 def _time_sentence(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -44,7 +44,8 @@ with the path that one of these prints:
     sweep schema launch-file --path
     sweep schema suite --path
 
-Without `--path` they print the JSON Schema itself, for other tools; with `--page`, this page. A version of cudnn-sweep has its own.
+Without `--path` they print the JSON Schema itself, for other tools; with `--page`, this page. A version of
+cudnn-sweep has its own.
 
 ## A launch file
 

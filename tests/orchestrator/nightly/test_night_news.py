@@ -12,7 +12,7 @@ from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.orchestrator.nightly.news import json_body, slack_body
 from cudnn_sweep.orchestrator.nightly.night_news import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.night_view import show
-from tests.made_up_night import Night
+from tests.made_up_night import Night, hidden_from_wall
 
 REPORTS = [Path("r/junit.xml"), Path("r/night.md")]
 WHERE = WhereToLook(
@@ -107,16 +107,7 @@ def test_news_tell_a_fact_once_however_many_series_show_it(night: Night) -> None
 
 def test_news_tell_what_wall_time_hides_in_one_phrase(night: Night) -> None:
     slower, *_ = night[0].findings
-    of_device = replace(
-        slower,
-        key=replace(slower.key, metric="steady_device"),
-        ratio=1.12,
-        ratio_low=1.11,
-        ratio_high=1.13,
-        wall_ratio=0.99,
-        wall_ratio_low=0.98,
-        wall_ratio_high=1.0,
-    )
+    of_device = hidden_from_wall(slower, 0.99, 0.98, 1.0)
     outcome = replace(night[0], findings=(of_device,))
     both = "GPU work 12% more (11–13%); the loop waits for the CPU: wall 1% less (0–2%)"
     news = news_of(outcome, outcome.alerts, WHERE)
