@@ -26,6 +26,9 @@ class Asking(Protocol):
 
     def is_over(self) -> bool: ...
 
+    def time_is_up(self) -> None:
+        """No further block, but for those without which nothing can be said."""
+
     def stop(self) -> None:
         """No further block."""
 
@@ -45,6 +48,9 @@ class InOrder:
     def is_over(self) -> bool:
         return not self._blocks
 
+    def time_is_up(self) -> None:
+        self.stop()
+
     def stop(self) -> None:
         self._blocks.clear()
 
@@ -58,9 +64,15 @@ class UntilDecided:
     """
 
     def __init__(
-        self, plan: Plan, begun: Mapping[str, int], ask: Callable[[], Mapping[str, Standing]]
+        self,
+        plan: Plan,
+        begun: Mapping[str, int],
+        ask: Callable[[], Mapping[str, Standing]],
+        owed: int = 0,
     ) -> None:
-        """`plan`: what is not recorded yet. `begun`: by cell_id how many blocks were."""
+        """`plan`: what is not recorded yet. `begun`: by cell_id how many blocks were. `owed`: how many first
+        blocks of a cell run although time is up.
+        """
         self._stages = (FIRST_BLOCKS, *plan.looks)
         self._ask = ask
         self._waiting: dict[str, deque[tuple[int, int]]] = {}
@@ -70,6 +82,9 @@ class UntilDecided:
             self._waiting.setdefault(cell_id, deque()).append((trials[0].replicate, block))
         self._reached = {cell_id: begun.get(cell_id, 0) for cell_id in self._waiting}
         self._cell_of = {block: c for c, blocks in self._waiting.items() for _, block in blocks}
+        self._owed = {
+            block for blocks in self._waiting.values() for number, block in blocks if number < owed
+        }
         self._running: set[int] = set()
         self._ready: deque[int] = deque()
         for cell_id, reached in self._reached.items():
@@ -92,6 +107,10 @@ class UntilDecided:
         if not self._ready and not self._running:
             self._look()
         return not self._ready and not self._running
+
+    def time_is_up(self) -> None:
+        self._ready = deque(block for block in self._ready if block in self._owed)
+        self._waiting.clear()
 
     def stop(self) -> None:
         self._ready.clear()
@@ -135,4 +154,6 @@ class UntilDecided:
 def asking_of(session: Session, ask: Callable[[], Mapping[str, Standing]]) -> Asking:
     """`ask`: how the cells stand as recorded so far, where that decides."""
     plan = session.plan
-    return UntilDecided(plan, session.begun, ask) if plan.looks else InOrder(plan)
+    if not plan.looks:
+        return InOrder(plan)
+    return UntilDecided(plan, session.begun, ask, session.job.blocks_owed if session.job else 0)

@@ -165,7 +165,7 @@ class BlockSearcher(Searcher):
 
     def suggest(self, trial_id: str) -> Any:
         if self._deadline is not None and monotonic() > self._deadline:
-            self._blocks.stop()
+            self._blocks.time_is_up()
         if len(self._running) >= self._slots:
             return None  # a block prepared ahead might start after the time is up
         if self._blocks.is_over():

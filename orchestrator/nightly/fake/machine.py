@@ -135,12 +135,14 @@ class _Run:
     def whole(self, budget_s: float | None) -> Progress:
         blocks = dict(self._session.plan.blocks())
         asking = asking_of(self._session, lambda: standings(self._store, self._session))
-        while not asking.is_over() and (budget_s is None or self._elapsed_s <= budget_s):
+        while not asking.is_over():
             block = asking.take()
             assert block is not None, "one at a time: nothing is under way"
             for trial in blocks[block]:
                 self._one(trial)
             asking.done(block)
+            if budget_s is not None and self._elapsed_s > budget_s:
+                asking.time_is_up()
         return self._recorder.finish(self._session.sweep_id, self._session.fallback_folders())
 
     def _one(self, trial: Trial) -> None:

@@ -54,6 +54,19 @@ def _said(options: AdviseOptions, machine: FakeMachine) -> tuple[int, str]:
     return code, out.file.getvalue()
 
 
+@pytest.mark.parametrize(("state", "blocks"), [("container", 1), ("warm", 2)])
+def test_time_that_is_up_leaves_a_block_that_began_in_the_state_asked(
+    tmp_path: Path, state: str, blocks: int
+) -> None:
+    slow = FakeMachine(script=FakeScript(trial_s=100), night=TODAY)
+    told = _options(tmp_path, job=Job(state=state), minutes=1.0, format="json")
+    _, said = _said(told, slow)
+    asked = json.loads(said)["asked"]
+    assert (asked["start"], asked["recorded_blocks"]) == (state, blocks)
+    assert asked["start_blocks"] == 1
+    assert asked["ratio"] is not None
+
+
 def _faster(ratio: float) -> FakeEffect:
     """On top of what the fake's searches do: its own ratio is one of three, by the cell's hash."""
     return FakeEffect(where={"benchmark": "true"}, time=ratio)
