@@ -143,6 +143,7 @@ def _one(place: _Place, members: Sequence[Finding], of: Sequence[Series], comman
     """What it stands for is in the words before and now."""
     confirmed = [each for each in members if each.state == "confirmed"]
     typical = confirmed or members
+    walls = [each.wall_ratio for each in typical if each.wall_ratio is not None]
     cause, moved = Counter((each.cause, each.moved) for each in typical).most_common(1)[0][0]
     return Finding(
         key=SeriesKey(
@@ -160,6 +161,7 @@ def _one(place: _Place, members: Sequence[Finding], of: Sequence[Series], comman
         ratio=median(each.ratio for each in typical if each.ratio is not None),
         ratio_low=None,
         ratio_high=None,
+        wall_ratio=median(walls) if len(walls) == len(typical) else None,
         blocks=min(each.blocks for each in typical),
         nights=min(each.nights for each in typical),
         since=Counter(each.since for each in typical).most_common(1)[0][0],

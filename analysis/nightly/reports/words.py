@@ -233,11 +233,12 @@ def _ratio(finding: Finding) -> str:
 
 def _in_percent(ratio: float, low: float | None, high: float | None) -> str:
     """As a verdict's headline has it."""
-    assert low is not None and high is not None
     sign, word = (1, "more") if ratio >= 1 else (-1, "less")
+    size = f"{100 * abs(ratio - 1):.0f}% {word}"
+    if low is None or high is None:
+        return size
     least, most = sorted(round(100 * sign * (end - 1)) for end in (low, high))
-    ends = f"{least}–{most}%" if least >= 0 else f"{least} to {most}%"
-    return f"{100 * abs(ratio - 1):.0f}% {word} ({ends})"
+    return f"{size} ({least}–{most}%)" if least >= 0 else f"{size} ({least} to {most}%)"
 
 
 def beside_wall(device: str, wall: str) -> str:

@@ -67,6 +67,10 @@ class FakeEffect(BaseModel):
     time: PositiveFloat = 1.0
     a_night: PositiveFloat = 1.0
     """Time again, each night more."""
+    wall: PositiveFloat = 1.0
+    """Wall time alone: where it is far above 1 the loop waits for the CPU."""
+    device: PositiveFloat = 1.0
+    """Time on the GPU alone."""
     cold: PositiveFloat = 1.0
     memory: PositiveFloat = 1.0
     error: PositiveFloat = 1.0

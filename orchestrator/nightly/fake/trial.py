@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from cudnn_sweep.analysis.nightly.beside import LAUNCH_BOUND
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeScript
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.process.protocol import Reply, Status
@@ -53,7 +54,9 @@ class FakeTrial:
 
     def reply(self) -> Reply:
         usual_ms, state = self._usual_ms(), self._compute_cache()
-        wall_ms = usual_ms * self._planted_time()
+        time_ms = usual_ms * self._planted_time()
+        wall_ms = time_ms * _product(each.wall for each in self.effects)
+        device_ms = 0.95 * time_ms * _product(each.device for each in self.effects)
         kernel = self._kernel()
         launch = KernelLaunch(
             name=kernel,
@@ -77,7 +80,9 @@ class FakeTrial:
             calibration=Calibration(calibration_matmul_tflops=700.0, calibration_copy_gbps=3900.0),
             wall=SteadyWall(steady_wall_ms=wall_ms, steady_iterations=100, steady_stop="precision"),
             device=SteadyDevice(
-                steady_device_source="graph", steady_device_ms=0.95 * wall_ms, launch_bound=False
+                steady_device_source="graph",
+                steady_device_ms=device_ms,
+                launch_bound=wall_ms > LAUNCH_BOUND * device_ms,
             ),
             choice=Choice(
                 convolutions=1,

@@ -515,6 +515,49 @@ effects: [{from: 2026-11-08, cause: hardware, time: 1.06}]
     assert len(outcome(here, 11).accepted) == len([each for each in members if each.is_alert])
 
 
+HIDDEN = """
+noise: {night: 0.002, process: 0.002}
+installed: [{torch: 2.12.0}]
+last_good: {torch: 2.11.0}
+effects:
+  - {cause: hardware, wall: 3}
+  - {from: 2026-11-07, DEVICE}
+"""
+HIDDEN_WORDS = (
+    r"GPU work 12% more \(1\d–1\d%\); the loop waits for the CPU: wall \d% (more|less) \(.*\)"
+)
+
+
+@pytest.mark.parametrize("last_good", ["/opt/good/bin/python", None])
+def test_what_a_loop_hides_that_waits_for_the_cpu_is_told_with_both_clocks(
+    here: Path, night: RunNight, last_good: str | None
+) -> None:
+    named = f", last_good: {last_good}" if last_good else ""
+    (here / "cluster.yaml").write_text(FILES["cluster.yaml"].replace(".yaml}", f".yaml{named}}}"))
+    slower = "where: {problem: tutorials/rgb224}, device: 1.12"
+    (here / "script.yaml").write_text(HIDDEN.replace("DEVICE", slower))
+    printed = io.StringIO()
+    for day in range(1, 11):
+        code = night(day, Console(file=printed, width=300))
+    assert code == 1
+    alerts = outcome(here, 10).alerts
+    assert {each.key.metric for each in alerts} == {"steady_device"}
+    assert all(bool(each.blocks) == (last_good is not None) for each in alerts)
+    assert re.search(HIDDEN_WORDS, printed.getvalue())
+
+
+def test_a_gpu_whose_work_is_slower_behind_the_cpu_is_told_with_both_clocks(
+    here: Path, night: RunNight
+) -> None:
+    (here / "script.yaml").write_text(HIDDEN.replace("DEVICE", "cause: hardware, device: 1.12"))
+    printed = io.StringIO()
+    for day in range(1, 11):
+        night(day, Console(file=printed, width=300))
+    (alert,) = outcome(here, 10).alerts
+    assert "12% more; the loop waits for the CPU: wall 0% " in printed.getvalue()
+    assert alert.wall_ratio == pytest.approx(1, abs=0.01)
+
+
 @pytest.mark.measuring
 def test_each_command_that_a_night_prints_works_when_pasted(here: Path, night: RunNight) -> None:
     """On the machine that it measured: here the fake one says that it is this one."""
