@@ -101,6 +101,15 @@ def test_a_kept_cache_saves_what_the_starts_differ_by(ask: Ask, make_pair: MakeP
     assert row["baseline_cache_saves_s"] == pytest.approx(0.0, abs=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("steps", "why"), [(500, "starting takes 2 s longer"), (50_000, "steps take 5.0% more")]
+)
+def test_what_costs_most_is_the_reason(ask: Ask, make_pair: MakePair, steps: int, why: str) -> None:
+    slower = ((10.0, 10.5), (10.02, 10.52), (9.98, 10.48), (10.0, 10.5))
+    row = _asked(ask("advice", _blocks(make_pair, slower), steps=steps))
+    assert (row["advice"], row["why"]) == ("off", why)
+
+
 def test_what_is_alike_makes_no_difference(ask: Ask, make_pair: MakePair) -> None:
     records = [_cold(record, 30.0) for record in _blocks(make_pair, ALIKE)]
     row = _asked(ask("advice", records))
