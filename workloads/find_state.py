@@ -5,6 +5,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from cudnn_sweep.workloads import states
+from cudnn_sweep.workloads.errors import WorkloadError, unknown
 from cudnn_sweep.workloads.parameters import make_from_parameters
 from cudnn_sweep.workloads.workload import State
 
@@ -12,11 +13,27 @@ from cudnn_sweep.workloads.workload import State
 @cache
 def state_types() -> dict[str, type[State]]:
     """Every state in the folder, by name."""
-    for module in iter_modules(states.__path__):
-        import_module(f"{states.__name__}.{module.name}")
-    return {state.name: state for state in State.__subclasses__()}
+    return {name: state_type(name) for name in _names()}
+
+
+@cache
+def state_type(name: str) -> type[State]:
+    """Raises WorkloadError for an unknown one. No other state is imported: most need torch."""
+    if name not in _names():
+        raise unknown("state", name, _names())
+    import_module(f"{states.__name__}.{name}")
+    found = next((each for each in State.__subclasses__() if each.name == name), None)
+    if found is None:
+        raise WorkloadError(
+            f"state {name}: workloads/states/{name}.py has no State with name = {name!r}"
+        )
+    return found
 
 
 def make_state(name: str, parameters: dict[str, float]) -> State:
     """Raises WorkloadError for an unknown state or parameter, or a number that it does not take."""
-    return make_from_parameters("state", state_types(), name, parameters)
+    return make_from_parameters("state", {name: state_type(name)}, name, parameters)
+
+
+def _names() -> list[str]:
+    return [module.name for module in iter_modules(states.__path__)]

@@ -15,16 +15,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, TypeVar
-
-import torch
-from torch.utils.checkpoint import checkpoint
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from cudnn_sweep.workloads.layout import memory_format
 from cudnn_sweep.workloads.precision import Precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.training.choice import ModelChoice
 from cudnn_sweep.workloads.warnings import WarningName
+
+if TYPE_CHECKING:
+    import torch  # else only by what runs: planning makes states, and does without it
 
 T = TypeVar("T")
 
@@ -53,6 +53,8 @@ class Setting:
     @property
     def dtype(self) -> torch.dtype:
         """The type of parameters and inputs."""
+        import torch
+
         return torch.float64 if self.reference else self.precision.torch_dtype()
 
     def region(self) -> AbstractContextManager[object]:
@@ -66,6 +68,8 @@ class Setting:
         """
         with self.region():
             if self.state is not None and self.state.recomputes and not self.reference:
+                from torch.utils.checkpoint import checkpoint
+
                 found: T = checkpoint(
                     function, inputs, use_reentrant=False, preserve_rng_state=draws
                 )
@@ -74,10 +78,14 @@ class Setting:
 
     def random(self, shape: Shape) -> torch.Tensor:
         """Normal random numbers (never zeros: some kernels run faster on them) in the layout asked for."""
+        import torch
+
         return self.like_inputs(torch.randn(shape, device=self.device, dtype=self._drawn))
 
     def random_gradient(self, shape: Shape) -> torch.Tensor:
         """Random numbers of the type that a convolution returns, which is autocast's where there is one."""
+        import torch
+
         values = torch.randn(shape, device=self.device, dtype=self._drawn)
         values = values.to(getattr(torch, self.precision.autocast or self.precision.dtype))
         return self._laid_out(values.to(torch.float64) if self.reference else values)
@@ -154,6 +162,8 @@ def pay_unrelated_step(device: torch.device) -> None:
 
     The second still loads kernels (adding into an existing `.grad`).
     """
+    import torch
+
     net = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.Flatten(), torch.nn.Linear(27, 2))
     net.to(device)
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)

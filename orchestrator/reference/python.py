@@ -42,9 +42,8 @@ def door() -> dict[str, list[Any]]:
     results = [getattr(analysis, name) for name in analysis.__all__]
     return {
         analysis.__name__: sorted(results, key=lambda thing: isinstance(thing, type)),
-        workload.__module__: [workload, Setting, TimedStep],
+        workload.__module__: [workload, Setting, TimedStep, State],
         ShapeRegime.__module__: [ShapeRegime, SpatialRegime],
-        State.__module__: [State],
     }
 
 

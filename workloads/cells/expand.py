@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -21,6 +21,7 @@ from cudnn_sweep.workloads.cells.suite import (
 )
 from cudnn_sweep.workloads.errors import CellsError, WorkloadError, unknown
 from cudnn_sweep.workloads.find_regime import make_regime, regime_types
+from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.layout import check_layout
 from cudnn_sweep.workloads.models.inputs import as_json, check_inputs
 from cudnn_sweep.workloads.parameters import NamedChoice, name_and_numbers
@@ -28,9 +29,7 @@ from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, load_problems, sizes_text
 from cudnn_sweep.workloads.regime import ShapeRegime
 from cudnn_sweep.workloads.training.choice import ModelChoice
-
-if TYPE_CHECKING:
-    from cudnn_sweep.workloads.workload import State
+from cudnn_sweep.workloads.workload import State
 
 OPEN_SHAPES_CHECKED = 1000
 
@@ -355,8 +354,6 @@ def _check_outputs(rule: ShapeRegime, problem: ConvProblem | None, base: Shape) 
 
 
 def _state(workload: str, known: WorkloadFacts, direction: str, choice: NamedChoice) -> State:
-    from cudnn_sweep.workloads.find_state import make_state  # which imports torch
-
     state = make_state(*name_and_numbers("state", choice))
     if state.recomputes and not known.recomputes:
         raise WorkloadError(

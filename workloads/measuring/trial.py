@@ -11,7 +11,7 @@ from time import perf_counter
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
-from cudnn_sweep.workloads.find_state import state_types
+from cudnn_sweep.workloads.find_state import state_type
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.hardware.gpu import gpu_uuid
 from cudnn_sweep.workloads.hardware.open_monitor import open_monitor
@@ -185,7 +185,7 @@ def _ready(cell: Cell, loop: Loop) -> Said:
 
 def _why_alone(cell: Cell) -> str | None:
     """Why the step is not to be stopped between two groups, nor to have others beside it."""
-    if state_types()[cell.state].alone:
+    if state_type(cell.state).alone:
         return f"state {cell.state}"
     if threading.active_count() > 1:
         return "threads of its own"

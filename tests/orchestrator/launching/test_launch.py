@@ -330,6 +330,22 @@ def test_mistake_in_a_cell_is_named(typed: Typed, tmp_path: Path, mistake: str) 
     assert "Traceback" not in told.output
 
 
+def test_planning_needs_no_torch_in_its_own_process(tmp_path: Path) -> None:
+    """Only its survey, a process that is thrown away, spends the seconds that this import takes."""
+    (tmp_path / "cluster.yaml").write_text(
+        "metadata: {sweep: {replicates: 1, cells: [{workload: mnist}, {workload: conv, problem: tutorials/rgb224}]}}"
+    )
+    code = (
+        "import sys; sys.modules['torch'] = None  # an import fails\n"
+        "from cudnn_sweep.orchestrator.cli import app; app(['launch', 'cluster.yaml', '--dry-run'])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "2 cells" in ran.stdout
+
+
 def test_suite_that_needs_cuda_is_refused_without(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("")
     (tmp_path / "gpu.yaml").write_text("needs_cuda: true\ncells: [{workload: noop}]\n")

@@ -1,6 +1,7 @@
 """The reference and the schemas know every key that the readers take, and refuse what they refuse."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,16 @@ def test_every_function_for_users_has_a_sentence() -> None:
             assert thing.__doc__ and f"### {thing.__name__}\n" in page
             for name, text in (members(thing) if isinstance(thing, type) else {}).items():
                 assert text, f"{thing.__name__}.{name} has no docstring"
+
+
+def test_what_contributing_imports_is_on_the_page() -> None:
+    page = (ROOT / "docs/python.md").read_text()
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    found = re.findall(r"from cudnn_sweep\.workloads\.(?:workload|regime) import (.*)", text)
+    names = {name for line in found for name in line.split(", ")}
+    assert len(names) > 3
+    for name in names:
+        assert f"### {name}\n" in page
 
 
 def test_path_of_a_schema_is_that_of_the_file_that_is_printed() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from cudnn_sweep.workloads import states
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_state import make_state, state_types
@@ -101,3 +102,16 @@ def test_planning_refuses_a_recomputation_that_cannot_be(
 ) -> None:
     with pytest.raises(WorkloadError, match=message):
         one_cell(workload, direction=direction, state="checkpoint")
+
+
+def test_a_file_that_is_not_called_as_its_state_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = "class Copied(State):\n    name = 'copied'\n    surround = None\n"
+    text = f"from cudnn_sweep.workloads.workload import State\n{state}"
+    (tmp_path / "copies.py").write_text(text)
+    monkeypatch.setattr(states, "__path__", [str(tmp_path)])
+    with pytest.raises(
+        WorkloadError, match="state copies: .*copies.py has no State with name = 'copies'"
+    ):
+        make_state("copies", {})
