@@ -86,37 +86,38 @@ def cases() -> list[Case]:
     for place in STORES:
         with open_database(open_store(str(ROOT / place))) as database:
             facts = facts_of(database, STEPS[0], "warm")
-            few, many = (_whole_times(database, steps) for steps in (STEPS[0], STEPS[-1]))
-        for key, row in many.items():
+            known = _whole_times(database)
+        for key, row in known.items():
             rank = row.in_turns, row.blocks
             if key not in best or rank > best[key][0]:
-                best[key] = rank, list(_jobs(facts[row.cell_id], few[key], row))
+                best[key] = rank, list(_jobs(facts[row.cell_id], row))
     return [case for key in sorted(best) for case in best[key][1]]
 
 
-def _whole_times(database: Database, steps: int) -> dict[tuple[str, str], Advice]:
+def _whole_times(database: Database) -> dict[tuple[str, str], Advice]:
     return {
         (row.cell_id, row.start): row
-        for row in answer_of(Advice, database, "advice", {"steps": steps})
+        for row in answer_of(Advice, database, "advice", {"steps": STEPS[-1]})
         if row.ratio is not None and row.no_effect_reason is None
     }
 
 
-def _jobs(cell: Facts, few: Advice, many: Advice) -> Iterator[Case]:
+def _jobs(cell: Facts, longest: Advice) -> Iterator[Case]:
     """A job's time grows by as much with every step."""
     known = asdict(cell)
+    assert longest.baseline_s and longest.candidate_s
+    assert longest.baseline_ms and longest.candidate_ms
     for steps in STEPS:
-        share = (steps - few.job_steps) / (many.job_steps - few.job_steps)
-        facts = Facts(**known | {"steps": steps, "start": many.start})
-        assert few.baseline_s and few.candidate_s and many.baseline_s and many.candidate_s
+        fewer = longest.job_steps - steps
+        facts = Facts(**known | {"steps": steps, "start": longest.start})
         yield Case(
             network=network(facts),
-            cell_id=many.cell_id,
-            gpu=many.gpu,
+            cell_id=longest.cell_id,
+            gpu=longest.gpu,
             facts=facts,
             row=tuple(_scaled(*each) for each in facts.features().items()),
-            baseline_s=few.baseline_s + share * (many.baseline_s - few.baseline_s),
-            candidate_s=few.candidate_s + share * (many.candidate_s - few.candidate_s),
+            baseline_s=longest.baseline_s - fewer * longest.baseline_ms / 1000,
+            candidate_s=longest.candidate_s - fewer * longest.candidate_ms / 1000,
         )
 
 
