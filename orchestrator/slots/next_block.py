@@ -60,7 +60,8 @@ class UntilDecided:
 
     Results are looked at when nothing else is left to hand out: so cells are judged together, and which blocks
     are asked for depends on the plan and on what is recorded alone. A cell's blocks up to its next look run
-    side by side; past it none is asked for, so that a look has the blocks that it was to have.
+    side by side; past it none is asked for, so that a look has the blocks that it was to have. Open cells that
+    are behind catch up first, so that a sweep cut short and resumed judges its cells together, too.
     """
 
     def __init__(
@@ -132,9 +133,11 @@ class UntilDecided:
                 del self._waiting[cell_id]  # a trial was lost: the next launch runs it
             else:
                 open_cells.append((standing.seconds_to_decide, cell_id))
+        fewest = min((self._reached[cell_id] for _, cell_id in open_cells), default=0)
+        later = [stage for stage in self._stages if stage > fewest]
         for _, cell_id in sorted(open_cells):
-            later = [stage for stage in self._stages if stage > self._reached[cell_id]]
-            self._go_to(cell_id, later[0])
+            if self._reached[cell_id] == fewest:
+                self._go_to(cell_id, later[0])
 
     def _go_to(self, cell_id: str, stage: int) -> None:
         self._reached[cell_id] = stage

@@ -1,0 +1,209 @@
+"""Which blocks the searcher asks for, of made-up rows that the SQL of a launch judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cudnn_sweep.analysis.answering.verdicts import contrast_states
+from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
+from cudnn_sweep.orchestrator.planning.session import Session, session_of
+from cudnn_sweep.orchestrator.planning.standing import standings
+from cudnn_sweep.orchestrator.slots.next_block import FIRST_BLOCKS, UntilDecided, asking_of
+
+if TYPE_CHECKING:
+    from tests.makers import MakePlan, RecordOf
+
+LOOKS = (3, 5, 8)
+SHARE = 1 / len(LOOKS)
+CELLS = 6
+LEAST = np.log(1.03)
+MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)
+LogRatio = Callable[[int, int], float]
+"""Log ratio of a cell's block, by the cell's place among the cell_ids and the block's number."""
+
+
+class Launch:
+    """A launch of made-up blocks."""
+
+    def __init__(
+        self,
+        session: Session,
+        folder: Path,
+        record_of: RecordOf,
+        log_ratio: LogRatio,
+        earlier: Sequence[int] = (),
+    ) -> None:
+        """`earlier`: blocks that the sweep has from a launch before."""
+        self.store = open_store(str(folder))
+        self._record_of, self._log_ratio = record_of, log_ratio
+        self._blocks = dict(session.plan.blocks())
+        self._places = {id: place for place, id in enumerate(sorted(session.plan.cell_ids()))}
+        self.session = session
+        self.record(*earlier)
+        recorded = [trial for block in earlier for trial in self._blocks[block]]
+        begun: dict[str, int] = {}
+        for trial in recorded:
+            begun[trial.cell.cell_id] = max(begun.get(trial.cell.cell_id, 0), trial.replicate + 1)
+        todo = session.plan.without({trial.trial_id for trial in recorded})
+        self.session = replace(session, plan=todo, begun=begun)
+        self.asking = asking_of(self.session, lambda: standings(self.store, self.session))
+        assert isinstance(self.asking, UntilDecided)
+
+    def place(self, block: int) -> int:
+        """Of its cell among the cell_ids."""
+        return self._places[self._blocks[block][0].cell.cell_id]
+
+    def record(self, *blocks: int) -> None:
+        self.store.write(*(record for block in blocks for record in self._records(block)))
+
+    def _records(self, block: int) -> list[RunRecord]:
+        place = self.place(block)
+        began = MIDNIGHT + timedelta(minutes=block)
+        return [
+            replace(
+                self._record_of(self.session, trial),
+                device="cuda",
+                loop_kind="closed",
+                started_at=began,
+                ended_at=began + timedelta(seconds=1 + place % 3),
+                steady_wall_ms=np.exp(
+                    self._log_ratio(place, trial.replicate) if trial.config.benchmark else 0.0
+                ),
+            )
+            for trial in self._blocks[block]
+        ]
+
+    def done(self, *blocks: int) -> None:
+        """These ran."""
+        self.record(*blocks)
+        for block in blocks:
+            self.asking.done(block)
+
+    def take_all(self) -> list[int]:
+        """What may run side by side now."""
+        taken = []
+        while (block := self.asking.take()) is not None:
+            taken.append(block)
+        return taken
+
+    def run(self, most: int | None = None) -> list[int]:
+        """The blocks in the order in which they were asked for."""
+        asked: list[int] = []
+        while not self.asking.is_over() and len(asked) != most:
+            block = self.asking.take()
+            assert block is not None
+            self.done(block)
+            asked.append(block)
+        return asked
+
+
+@pytest.fixture(scope="module")
+def session(plan_of: MakePlan, tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """Of cells that get up to 8 blocks."""
+    fixed = plan_of("noop", replicates=LOOKS[-1], batch=list(range(1, CELLS + 1)))
+    plan = replace(fixed, looks=LOOKS)
+    assert len(plan.cell_ids()) == CELLS
+    return replace(
+        session_of(plan, "until", tmp_path_factory.mktemp("session")),
+        contrasts=contrasts_of(plan.configs()),
+        looks=LOOKS,
+        of_cells=CELLS,
+    )
+
+
+def p_of(logs: Sequence[float]) -> float:
+    """Of an effect no larger than the least, in the share of the error that one look has."""
+    gaps = (abs(np.mean(logs)) + np.array([-LEAST, LEAST])) / stats.sem(logs)
+    return float(stats.t.sf(gaps, len(logs) - 1).sum() / SHARE)
+
+
+def logs_with(p: float) -> list[float]:
+    """Of the blocks up to the first look, one of which lies at their mean."""
+    mean, blocks = np.log(1.1), LOOKS[0]
+    scatter = (mean - LEAST) / stats.t.isf(p * SHARE, blocks - 1) * np.sqrt(blocks)
+    return [mean - scatter, mean, mean + scatter]
+
+
+@pytest.mark.parametrize(
+    ("p", "others", "goes_on"),
+    [
+        (0.02, 0, True),
+        (0.005, 0, False),
+        (0.02, LOOKS[0] - 1, True),
+        (0.005, LOOKS[0] - 1, False),
+        (0.02, LOOKS[0], False),
+    ],
+)
+def test_a_cell_stops_where_its_verdict_holds_beside_all_cells_of_the_plan(
+    session: Session, record_of: RecordOf, tmp_path: Path, p: float, others: int, goes_on: bool
+) -> None:
+    """A p value of 0.02 is too large beside five cells that may have no effect, and passes beside five that do.
+    `others`: how many blocks of these are recorded.
+    """
+    tried, clear = logs_with(p), (0.3, 0.3001, 0.3002)
+    measured = [p_of(tried), *(p_of(clear[:others]) for _ in range(1, CELLS) if others)]
+    whole = [p_of(tried)] + [p_of(clear) if others == LOOKS[0] else 1.0] * (CELLS - 1)
+    assert stats.false_discovery_control(measured)[0] < 0.05
+    assert (stats.false_discovery_control(whole)[0] > 0.05) == goes_on
+    launch = Launch(
+        session,
+        tmp_path,
+        record_of,
+        lambda place, number: (clear if place else [*tried, *clear])[min(number, 2)],
+    )
+    running: list[int] = []
+    for asked in (FIRST_BLOCKS, LOOKS[0]):
+        running += launch.take_all()
+        ends = [b for b in running if launch.place(b) == 0 or asked <= others]
+        launch.done(*ends)
+        running = [block for block in running if block not in ends]
+    assert bool(running) == (others < LOOKS[0])
+    assert {launch.place(block) for block in launch.take_all()} == ({0} if goes_on else set())
+    found = {row.cell_id: row.state for row in contrast_states(launch.store, of_cells=CELLS)}
+    assert found[min(session.plan.cell_ids())] == ("open" if goes_on else "hurts")
+
+
+def made_up(seed: int) -> LogRatio:
+    """Cells of every kind, from one without an effect to one with 10%, some of which scatter."""
+    dice = np.random.default_rng(seed)
+    means, scatters = dice.choice([0.0, 0.03, 0.05, 0.1], CELLS), dice.uniform(0.001, 0.03, CELLS)
+    logs = means[:, np.newaxis] + scatters[:, np.newaxis] * dice.normal(size=(CELLS, LOOKS[-1]))
+    return lambda place, number: float(logs[place, number])
+
+
+def test_the_same_results_ask_for_the_same_blocks(
+    session: Session, record_of: RecordOf, tmp_path: Path
+) -> None:
+    one, same, other = (
+        Launch(session, tmp_path / name, record_of, made_up(seed)).run()
+        for name, seed in (("one", 1), ("same", 1), ("other", 2))
+    )
+    assert one == same != other
+    assert len(one) < CELLS * LOOKS[-1], "some cells are decided early"
+    assert one != sorted(one), "nor is it the plan's order"
+
+
+@pytest.mark.parametrize("share", [0.4, 0.8])
+def test_a_resumed_launch_asks_in_one_order_and_for_no_more_than_an_uninterrupted_one(
+    session: Session, record_of: RecordOf, tmp_path: Path, share: float
+) -> None:
+    whole = Launch(session, tmp_path / "whole", record_of, made_up(1)).run()
+    first = Launch(session, tmp_path / "first", record_of, made_up(1)).run(int(share * len(whole)))
+    assert first == whole[: len(first)]
+    rest, again = (
+        Launch(session, tmp_path / name, record_of, made_up(1), earlier=first).run()
+        for name in ("rest", "again")
+    )
+    assert rest == again
+    assert not set(first) & set(rest)
+    assert set(first + rest) <= set(whole)
