@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Thread
 from time import monotonic
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -74,7 +75,7 @@ class Database:
     def is_empty(self) -> bool:
         return self._snapshot.is_empty
 
-    def query(self, sql: str, values: Mapping[str, Value] | None = None) -> pa.Table:
+    def query(self, sql: str, values: Mapping[str, Value | list[Any]] | None = None) -> pa.Table:
         """The answer to one SELECT; QueryError where it is anything else, or fails."""
         for _ in range(LISTINGS):
             try:
@@ -88,7 +89,7 @@ class Database:
             self._is_shown = self._is_copied = False
         raise QueryError(f"the query failed: {failure}") from failure
 
-    def _answer(self, sql: str, values: dict[str, Value]) -> pa.Table:
+    def _answer(self, sql: str, values: dict[str, Value | list[Any]]) -> pa.Table:
         self._show_records()
         macros = macros_in(sql)
         self._make_macros(macros)

@@ -1,4 +1,6 @@
-"""`sweep validate`: timers against Triton's, verdicts on made-up sweeps, alerts on made-up nights."""
+"""`sweep validate`: timers against Triton's, verdicts on made-up sweeps and on stored blocks in other orders,
+alerts on made-up nights.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cudnn_sweep.orchestrator.cli.commands import Command, Group
+from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, asking, open_results
 from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
@@ -19,6 +22,7 @@ UNTIL_CELLS = (
 UNPAIRED_CELLS = 2  # times fewer, as an addition to the lines with pairs
 SERIES = 100  # some seconds; the figures of docs/nightly-validation.md are of 2,000
 NIGHTS = 60
+REPLAYS = 200  # of each sweep: half a minute
 SEED = 1
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same figures.")]
 
@@ -31,7 +35,7 @@ validate = typer.Typer(name="validate", cls=Group)
 
 @validate.callback(invoke_without_command=True)
 def validate_timers_by_default(context: typer.Context, problem: Problems = None) -> None:
-    """Check the basis of the numbers: timers (the default), statistics or nights."""
+    """Check the basis of the numbers: timers (the default), statistics, replay or nights."""
     if context.invoked_subcommand is None:
         timers(problem)
 
@@ -120,6 +124,57 @@ def statistics(
         *unpaired,
     ]
     if any(figures.missed() for figures in held) or any(row.is_missed for row in empty):
+        raise typer.Exit(1)
+
+
+@validate.command(cls=Command)
+def replay(
+    results: ResultsOption = None,
+    sweep_id: Annotated[
+        str | None, typer.Option(help="Only this sweep, or several by a pattern (night-*).")
+    ] = None,
+    replays: Annotated[int, typer.Option(min=1, help="Random orders of each sweep.")] = REPLAYS,
+    seed: Seed = SEED,
+) -> None:
+    """Test whether stored blocks in other orders would have been decided alike.
+
+    Shuffles the blocks of each cell, and looks at them as a launch until decided does. Exit code 1: under 98% of
+    the replays that are decided have the verdict of all blocks, or there is nothing to replay.
+    """
+    from fnmatch import fnmatchcase
+
+    from cudnn_sweep.analysis.answering.cell_names import CELLS as NAMED
+    from cudnn_sweep.analysis.answering.cell_names import whole_names
+    from cudnn_sweep.analysis.answering.contrast import stored_contrasts
+    from cudnn_sweep.analysis.errors import QueryError
+    from cudnn_sweep.analysis.proving import replay as replaying
+    from cudnn_sweep.orchestrator.proving import replay_table as table
+    from cudnn_sweep.workloads.cells.suite import BY_DEFAULT
+
+    store, looks = open_results(results), BY_DEFAULT.looks
+    chosen = [each for each in store.sweep_ids() if fnmatchcase(each, sweep_id or "*")]
+    typer.echo(f"Seed {seed}, {replays} replays of each sweep. {table.LEGEND}\n\n{table.head()}")
+    every: list[replaying.Replayed] = []
+    told: list[str] = []
+    for each in chosen:
+        contrasts = stored_contrasts(store, each)
+        with asking(store) as database:
+            names = whole_names(database.query(NAMED).to_pylist())
+            for contrast in contrasts:
+                found = replaying.replay(database, contrast, looks, replays, seed, each)
+                every.append(found)
+                if found.cells:
+                    typer.echo(table.row(each, contrast, found))
+                    told += [f"{each}, {line.strip()}" for line in table.changes(found, names)]
+    whole = replaying.together(every)
+    if not whole.cells:
+        raise QueryError(
+            f"nothing to replay: found {len(chosen)} sweeps, and {whole.too_few} cells with a verdict by times; "
+            f"needed are cells with more than {looks[0]} blocks"
+        )
+    typer.echo(table.total(whole))
+    typer.echo("\n".join(["", *told, "", table.in_words(whole)]))
+    if whole.is_missed:
         raise typer.Exit(1)
 
 

@@ -1,15 +1,17 @@
 from functools import cache
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from cudnn_sweep.analysis.proving import detection_figures, realities, simulation
+from cudnn_sweep.analysis.proving import detection_figures, realities, replay, simulation
 from cudnn_sweep.analysis.proving.noise import NOT_PROMISED, PROMISED
 from cudnn_sweep.analysis.proving.realities import REALITIES
 from cudnn_sweep.analysis.proving.simulated_nights import HELD_TO_TARGETS, OTHERS
 from cudnn_sweep.analysis.proving.simulation import EMPTY_BLOCKS, EMPTY_SCATTER
 from cudnn_sweep.orchestrator.cli import app
 
+STORED = Path(__file__).parents[3] / "docs/results/h200-2026-11-21/quick"
 FEW_NIGHTS = ["validate", "nights", "--series", "20", "--nights", "30"]
 SMALL = ["validate", "statistics", "--cells", "60", "--blocks", "3"]
 
@@ -102,6 +104,36 @@ def test_a_missed_target_of_nights_is_marked_and_named_and_exits_1(
     assert "0.0000 !" in next(line for line in told.output.splitlines() if line.startswith("2% "))
     words = "Missed: false alerts under 2%_common; false alerts under 2%."
     assert told.output.splitlines()[-1] == words
+
+
+REPLAYED = ["validate", "replay", "--results", str(STORED), "--replays", "5"]
+
+
+def test_replays_of_stored_blocks_are_told_and_repeat_with_the_seed(runner: CliRunner) -> None:
+    told = runner.invoke(app, REPLAYED)
+    assert told.exit_code == 0, told.output
+    (row,) = (line for line in told.output.splitlines() if "benchmark: false → true" in line)
+    (whole,) = (line for line in told.output.splitlines() if line.startswith("all "))
+    assert row.split()[-9:] == whole.split()[-9:], "no other contrast has the blocks"
+    assert told.output.splitlines()[-1].startswith("100.0% of the replays that were decided have")
+    assert runner.invoke(app, REPLAYED).output == told.output
+
+
+def test_replays_below_the_target_exit_1(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "TARGET", 1.1)
+    told = runner.invoke(app, REPLAYED)
+    assert told.exit_code == 1
+    assert told.output.splitlines()[-1].startswith("Missed: 100.0% of the replays")
+
+
+def test_results_with_too_few_blocks_to_replay_are_told(runner: CliRunner) -> None:
+    told = runner.invoke(app, [*REPLAYED, "--sweep-id", "no-such-*"])
+    assert told.exit_code == 2
+    words = " ".join(told.output.split())
+    assert "found 0 sweeps, and 0 cells with a verdict by times" in words
+    assert "needed are cells with more than 3 blocks" in words
 
 
 @pytest.mark.parametrize("words", [["validate"], ["validate", "timers"]])
