@@ -195,6 +195,7 @@ def nights(
     from rich.console import Console
 
     from cudnn_sweep.analysis.proving.detection_figures import save_histories, simulate_nights
+    from cudnn_sweep.analysis.proving.night_choices import CHANGES, simulate_choices
     from cudnn_sweep.analysis.proving.realities import REALITIES, try_realities
     from cudnn_sweep.analysis.proving.simulated_nights import HELD_TO_TARGETS, OTHERS
     from cudnn_sweep.orchestrator.proving import nights_table as table
@@ -213,6 +214,9 @@ def nights(
     lived = try_realities(series, seed)
     realities = list(counted(console, lived, "kinds of nights", len(REALITIES)))
     typer.echo(f"{table.realities(realities)}\n")
+    chosen = simulate_choices(series, nights, seed)
+    choices = list(counted(console, chosen, "changes of processes that choose", len(CHANGES)))
+    typer.echo(f"{table.choices(choices)}\n")
     missed = table.missed_realities(realities)
     typer.echo(f"Missed: {missed}." if missed else "Other kinds of change: every target is met.")
     typer.echo(table.in_words(every))

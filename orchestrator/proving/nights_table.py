@@ -12,6 +12,7 @@ from cudnn_sweep.analysis.proving.detection_figures import (
     NightFigures,
     Rule,
 )
+from cudnn_sweep.analysis.proving.night_choices import WITHIN_WAITING, ChoiceFigures
 from cudnn_sweep.analysis.proving.realities import (
     AGAIN,
     GROUP,
@@ -110,6 +111,27 @@ def realities(every: Sequence[RealityFigures]) -> str:
     )
     heads = ("reality", "alerts", "found", "stay", "again", "most", "nights", "target")
     return _table(title, heads, [_reality_row(each) for each in every])
+
+
+def choices(every: Sequence[ChoiceFigures]) -> str:
+    title = (
+        "Processes that choose between two kernels. slower, share: of the second one, before the change. "
+        f"Today's pairs (within {WITHIN} nights) and further nights (within {WITHIN_WAITING}), and as they would be with "
+        "choices told apart: in the pairs alone, or in the screen too. false: per series, before the change:"
+    )
+    ways = ("pairs", "apart", "all apart", "nights", "all apart")
+    heads = ("", "noise", "slower", "share", *(name for way in ways for name in (way, "")))
+    below = ("change", "", "", "", *("false", "found") * len(ways))
+    return _table(title, heads, [below, *(_choices_row(each) for each in every)])
+
+
+def _choices_row(each: ChoiceFigures) -> list[str]:
+    change = each.change
+    row = [change.meaning, f"{change.in_all:.1%}", f"{change.slower:.0%}", f"{change.share:.0%}"]
+    for arm in each.arms:
+        found = "-" if change.is_still else f"{100 * arm.found / each.series:.1f}"
+        row += [f"{arm.false_alerts / each.series:.4f}", found]
+    return row
 
 
 def missed_realities(every: Sequence[RealityFigures]) -> str:

@@ -87,6 +87,7 @@ def test_nights_are_told_under_every_noise_and_repeat_with_the_seed(runner: CliR
         assert told.output.count(f"\n{name} ") == 2, "software and hardware"
     assert "\n2%_common, z 4.5 " in told.output
     assert "\nindependent_0.5% " in told.output
+    assert told.output.count("\n1 in 6 becomes 5 in 6 ") == 4
     assert "\nOther kinds of change: every target is met.\n" in told.output
     assert "\ndrift, 7% over the month " in told.output
     assert told.output.splitlines()[-1].endswith("in all 2 divisions of the noise.")
