@@ -173,8 +173,9 @@ class Replayed:
 
     @property
     def share(self) -> float:
-        """Of the replays that were decided, those with the verdict of all blocks."""
-        return self.same / max(self.same + self.turned + self.early, 1)
+        """Of the replays that were decided, those with the verdict of all blocks; 1 where none was."""
+        decided = self.same + self.turned + self.early
+        return self.same / decided if decided else 1.0
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -219,11 +220,8 @@ def replay(
         found = in_orders(database, cells, orders, looks)
         ended.append(found[0])
         asked.append(found[1])
-    states, blocks, of_all = (
-        np.concatenate(ended),
-        np.concatenate(asked),
-        of_all_blocks(database, cells),
-    )
+    states, blocks = np.concatenate(ended), np.concatenate(asked)
+    of_all = of_all_blocks(database, cells)
     return Replayed(
         replays=replays,
         too_few=len(cells) - len(tried),

@@ -139,7 +139,7 @@ def replay(
     """Test whether stored blocks in other orders would have been decided alike.
 
     Shuffles the blocks of each cell, and looks at them as a launch until decided does. Exit code 1: under 98% of
-    the replays that are decided have the verdict of all blocks, or there is nothing to replay.
+    the replays that are decided have the verdict of all blocks.
     """
     from fnmatch import fnmatchcase
 

@@ -133,11 +133,13 @@ class UntilDecided:
                 del self._waiting[cell_id]  # a trial was lost: the next launch runs it
             else:
                 open_cells.append((standing.seconds_to_decide, cell_id))
-        fewest = min((self._reached[cell_id] for _, cell_id in open_cells), default=0)
-        later = [stage for stage in self._stages if stage > fewest]
-        for _, cell_id in sorted(open_cells):
-            if self._reached[cell_id] == fewest:
-                self._go_to(cell_id, later[0])
+        for reached in sorted({self._reached[cell_id] for _, cell_id in open_cells}):
+            later = [stage for stage in self._stages if stage > reached]
+            for _, cell_id in sorted(open_cells):
+                if self._reached[cell_id] == reached:
+                    self._go_to(cell_id, later[0])
+            if self._ready:
+                return
 
     def _go_to(self, cell_id: str, stage: int) -> None:
         self._reached[cell_id] = stage
