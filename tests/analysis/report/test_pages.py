@@ -16,7 +16,7 @@ from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markd
 from cudnn_sweep.analysis.report.pages.page import Entry, Shown, find_page, pages, show
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.schema import Kernel
-from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.analysis.storing.stored import open_stored
 
 if TYPE_CHECKING:
@@ -127,9 +127,10 @@ def test_page_over_an_empty_store_says_so(store: Store) -> None:
     assert "No trial is stored here." in as_html(empty)
 
 
-@pytest.fixture
-def claims(store: Store, make_pair: MakePair) -> Shown:
+@pytest.fixture(scope="module")
+def claims(tmp_path_factory: pytest.TempPathFactory, make_pair: MakePair) -> Shown:
     """On two GPUs: benchmark makes the tutorials' convolution neither faster nor slower on one, faster on the other."""
+    store = open_store(str(tmp_path_factory.mktemp("claims")))
     cell = {"problem": "tutorials/rgb256", "input_shape": [64, 3, 256, 256], "precision": "tf32"}
     for gpu, ratio in (("NVIDIA H200", 1.0), ("NVIDIA B200", 0.5)):
         for block in range(4):
@@ -184,7 +185,8 @@ def test_command_of_a_claim_asks_the_results_of_its_page(
     store: Store, make_pair: MakePair, locations: list[str], sweep_id: str | None, options: str
 ) -> None:
     store.write(*make_pair(0, 10.0, 10.0))
-    shown = show(find_page("claims"), open_stored([store.location]), locations, sweep_id)
+    page = replace(find_page("claims"), questions=("claims/08_disabled",))
+    shown = show(page, open_stored([store.location]), locations, sweep_id)
     assert {entry.command for entry in shown.entries if entry.name == "claim 8"} == {
         f"sweep query claims/08_disabled {options}"
     }
