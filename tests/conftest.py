@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
 import shutil
@@ -27,7 +28,11 @@ INSTALLED = ".installed"  # links: the folders under the names that they are imp
 EXIT_STATUS = pytest.StashKey[int]()
 MUST_RUN = "SWEEP_CI"  # set where everything that tests need is installed: they must not skip there
 
-GROUPS = ("measuring", "clustered", "waiting")  # marks of test files; all others give way
+GROUPS = (
+    "measuring",
+    "clustered",
+    "waiting",
+)  # marks of files and of tests; all others give way
 NICE = 10  # of those: beside a process that is busy they get a tenth of a core
 
 
@@ -49,8 +54,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByGroup(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return _group(file) or file
+            return _group(nodeid) or nodeid.partition("::")[0]
 
     config.option.loadscopereorder = False  # not the longest first, but the groups
     return ByGroup(config, log)
@@ -61,22 +65,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The groups first, where each process takes one; the rest in its order."""
 
     def place(item: pytest.Item) -> int:
-        group = _group(item.nodeid.partition("::")[0])
+        group = _group(item.nodeid)
         return GROUPS.index(group) if group else len(GROUPS)
 
     items.sort(key=place)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if hasattr(item.config, "workerinput") and not _group(item.nodeid.partition("::")[0]):
+    if hasattr(item.config, "workerinput") and not _group(item.nodeid):
         os.setpriority(os.PRIO_PROCESS, 0, NICE)
 
 
+def _group(nodeid: str) -> str | None:
+    """By the marks that stand in the file: where xdist deals tests out, all that it has are their names."""
+    file, _, test = nodeid.partition("::")
+    groups = _groups(file)
+    return groups.get("pytestmark") or groups.get(test.partition("[")[0])
+
+
 @cache
-def _group(file: str) -> str | None:
-    """The mark that stands in the file: where xdist deals tests out, all that it has are their names."""
+def _groups(file: str) -> dict[str, str]:
+    """Of the file's tests that are marked, by name; of all of them under `pytestmark`."""
     text = (ROOT / file).read_text(encoding="utf-8")
-    return next((name for name in GROUPS if f"pytest.mark.{name}" in text), None)
+    there = [group for group in GROUPS if f"pytest.mark.{group}" in text]
+    found: dict[str, str] = {}
+    for each in ast.parse(text).body if there else ():
+        match each:
+            case ast.Assign(targets=[ast.Name(id="pytestmark" as name)]):
+                marks = ast.unparse(each.value)
+            case ast.FunctionDef(name=name):
+                marks = " ".join(map(ast.unparse, each.decorator_list))
+            case _:
+                continue
+        found.update((name, group) for group in there if f"pytest.mark.{group}" in marks)
+    return found
 
 
 @pytest.hookimpl(trylast=True)

@@ -10,19 +10,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from cudnn_sweep.analysis.storing.progress import blocks_of, planned
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.cli import app
-from cudnn_sweep.orchestrator.planning.spec import suite_names
-from cudnn_sweep.orchestrator.process.client import ForkServer
 
 pytestmark = pytest.mark.measuring
 
@@ -225,169 +221,6 @@ def processes_of(here: Path) -> list[str]:
     return found
 
 
-MISTAKES = {
-    "no such file": (["nowhere.yaml"], "", "nowhere.yaml"),
-    "unknown suite": (
-        ["--suite", "quik"],
-        "",
-        f"unknown suite 'quik'; allowed: {', '.join(suite_names())}, or a .yaml file",
-    ),
-    "unknown key": (
-        [],
-        "metadata: {sweep: {sweet: quick}}",
-        "metadata.sweep.sweet",
-    ),
-    "preload": (
-        [],
-        "metadata: {sweep: {preload: [no_such_package.nets]}}",
-        "metadata.sweep.preload: no_such_package.nets is not installed",
-    ),
-    "wrong type": ([], "metadata: {sweep: {replicates: no}}", "metadata.sweep.replicates"),
-    "config field": (
-        [],
-        "metadata: {sweep: {cells: [{workload: noop}], configs: [{benchmrk: true}]}}",
-        "benchmrk",
-    ),
-    "no cells": ([], "metadata: {sweep: {cells: []}}", "cells"),
-    "cluster": (
-        [],
-        "metadata: {sweep: {address: '127.0.0.1:1'}}",
-        "http://127.0.0.1:1 does not answer",
-    ),
-    "json of a cluster": (
-        ["--json"],
-        "metadata: {sweep: {address: '127.0.0.1:1'}}",
-        "--json: the launch file names a cluster",
-    ),
-    "json of a plan": (["--json", "--dry-run"], "", "--json cannot be combined with --dry-run"),
-    "only": (["--only", "workload"], "", "FIELD=VALUE"),
-    "shard": (["--shard", "3/2", "--sweep-id", "june"], "", "--shard: found '3/2', allowed: I/N"),
-    "no sweep": (["--shard", "1/2"], "", "--shard needs --sweep-id ID"),
-    "resume and new": (["--resume", "a", "--new"], "", "--resume and --new cannot be combined"),
-    "new and id": (["--new", "--sweep-id", "a"], "", "--new and --sweep-id cannot be combined"),
-    "sweep id": (["--sweep-id", "a/b"], "", "'a/b' cannot name a file"),
-}
-
-
-class Typed(Protocol):
-    """What `sweep launch` with these words says."""
-
-    def __call__(self, *words: str) -> Result: ...
-
-
-@pytest.fixture
-def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer) -> Typed:
-    """What a launch in this process says; planning asks this folder's fork server."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "cudnn_sweep.orchestrator.running.this_machine.ForkServer", lambda **_: nullcontext(server)
-    )
-    monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", lambda code: None)
-    return lambda *words: CliRunner().invoke(app, ["launch", *words])
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistake_is_named_before_anything_starts(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str
-) -> None:
-    arguments, text, message = MISTAKES[mistake]
-    (tmp_path / "cluster.yaml").write_text(text)
-    monkeypatch.setattr("cudnn_sweep.orchestrator.running.this_machine.ForkServer", None)
-    told = typed(*arguments)
-    assert told.exit_code == 2, told.output
-    assert message in told.stderr
-    assert "Traceback" not in told.output
-    assert not (tmp_path / "results").exists()
-
-
-LATE_MISTAKES = {
-    "workload": ("{workload: convv}", "unknown workload 'convv'; allowed: "),
-    "regime": ("{workload: noop, regime: often}", "unknown regime 'often'; allowed: "),
-    "needs problem": ("{workload: conv}", "workload conv needs a problem"),
-    "varies": (
-        "{workload: mnist, regime: fresh}",
-        "regime fresh varies space; workload mnist may vary batch",
-    ),
-    "file": ("{workload: 'gone.py:x'}", "there is no file gone.py"),
-    "no regime": (
-        "{workload: mnist, regime: 'torch.nn:Linear'}",
-        "regime torch.nn:Linear is no regime: write it under `workload`",
-    ),
-    "own regime": (
-        "{workload: mnist, regime: 'cudnn_sweep.workloads.regime:ShapeRegime'}",
-        "regime cudnn_sweep.workloads.regime:ShapeRegime has no method `period`",
-    ),
-}
-
-
-@pytest.mark.parametrize("mistake", LATE_MISTAKES)
-def test_mistake_in_a_cell_is_named(typed: Typed, tmp_path: Path, mistake: str) -> None:
-    cell, message = LATE_MISTAKES[mistake]
-    (tmp_path / "cluster.yaml").write_text(f"metadata: {{sweep: {{cells: [{cell}]}}}}")
-    told = typed("--dry-run")
-    assert told.exit_code == 2, told.output
-    assert f"cluster.yaml:1: metadata.sweep.cells[0]: {message}" in told.stderr
-    assert "Traceback" not in told.output
-
-
-def test_planning_needs_no_torch_in_its_own_process(tmp_path: Path) -> None:
-    """Only its survey, a process that is thrown away, spends the seconds that this import takes."""
-    (tmp_path / "cluster.yaml").write_text(
-        "metadata: {sweep: {replicates: 1, cells: [{workload: mnist}, {workload: conv, problem: tutorials/rgb224}]}}"
-    )
-    code = (
-        "import sys; sys.modules['torch'] = None  # an import fails\n"
-        "from cudnn_sweep.orchestrator.cli import app; app(['launch', 'cluster.yaml', '--dry-run'])"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "2 cells" in ran.stdout
-
-
-def test_suite_that_needs_cuda_is_refused_without(typed: Typed, tmp_path: Path) -> None:
-    (tmp_path / "cluster.yaml").write_text("")
-    (tmp_path / "gpu.yaml").write_text("needs_cuda: true\ncells: [{workload: noop}]\n")
-    told = typed("--suite", "gpu.yaml", "--dry-run")
-    import torch
-
-    if torch.cuda.is_available():
-        assert told.exit_code == 0
-    else:
-        assert told.exit_code == 2
-        assert "needs CUDA" in told.stderr
-
-
-def test_dry_run_is_of_the_shard_and_the_gpus_asked_for(typed: Typed, tmp_path: Path) -> None:
-    file, noops = tmp_path / "cluster.yaml", "cells: [{workload: noop}], replicates: 6"
-    file.write_text(f"metadata: {{sweep: {{{noops}}}}}")
-    told = typed("--dry-run", "--sweep-id", "june", "--shard", "2/2")
-    assert re.search(r"6 trials: 1 cells × 2 configs in 3 blocks", told.output), told.output
-    assert "Shard 2/2 of 13 trials" in told.output
-    file.write_text(f"metadata: {{sweep: {{{noops}, gpus: {{models: B200}}}}}}")
-    told = typed("--dry-run")
-    assert told.exit_code == 2
-    assert "gpus.models: asked for B200, found " in told.stderr
-
-
-def test_names_in_brackets_are_shown_whole(typed: Typed, tmp_path: Path) -> None:
-    (tmp_path / "net [red].py").write_text("import torch\nnet = torch.nn.Conv2d(3, 4, 1)\n")
-    cell = f"{{workload: '{tmp_path}/net [red].py:net', input: 1x3x8x8}}"
-    (tmp_path / "cluster.yaml").write_text(f"metadata: {{sweep: {{cells: [{cell}]}}}}")
-    told = typed("--dry-run")
-    assert "net [red].py:net training" in told.output
-
-
-def test_results_that_cannot_be_written_are_refused(typed: Typed, tmp_path: Path) -> None:
-    (tmp_path / "cluster.yaml").write_text("metadata: {sweep: {cells: [{workload: noop}]}}")
-    (tmp_path / "results").write_text("a file is in the way")
-    told = typed()
-    assert told.exit_code == 2, told.output
-    assert "results" in told.stderr
-    assert "Traceback" not in told.output
-
-
 def test_dry_run_tries_a_process_of_each_cell(tmp_path: Path, faulty: str) -> None:
     write(tmp_path, f"{faulty}:fine", f"{faulty}:raises", f"{faulty}:is_never_built", replicates=3)
     tried = sweep(tmp_path, "launch", "--dry-run", "--try")
@@ -395,14 +228,3 @@ def test_dry_run_tries_a_process_of_each_cell(tmp_path: Path, faulty: str) -> No
     assert "error in 1 of 3 cells: ValueError: the user's step is wrong" in tried.stdout
     assert "error in 1 of 3 cells: ValueError: the user's build is wrong" in tried.stdout
     assert not (tmp_path / "results").exists()
-
-
-def test_dry_run_prints_the_plan_and_starts_nothing(tmp_path: Path) -> None:
-    (tmp_path / "cluster.yaml").write_text("")
-    plan = sweep(tmp_path, "launch", "--dry-run")
-    assert plan.returncode == 0, plan.stderr
-    counts = r"\d+ trials: 9 cells × 2 configs in \d+ blocks, [13] of them with an A/A"
-    assert re.search(counts, plan.stdout)
-    assert "contrasts: benchmark: false → true" in plan.stdout
-    assert re.search(r"about \d+\.\d minutes", plan.stdout)
-    assert list(tmp_path.iterdir()) == [tmp_path / "cluster.yaml"]

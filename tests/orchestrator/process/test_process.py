@@ -19,8 +19,6 @@ from cudnn_sweep.workloads.errors import WorkloadError
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RunTrial
 
-pytestmark = pytest.mark.measuring
-
 SHORT = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False, timeout_s=1.0)
 UNHURRIED = SHORT.model_copy(update={"timeout_s": 100.0})  # whose question is not one of time
 LITTLE_MEMORY = UNHURRIED.model_copy(update={"host_memory_limit_mib": 8192})
@@ -321,6 +319,7 @@ def test_server_ends_when_its_user_is_gone() -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.measuring
 def test_time_of_a_trial_is_accounted_for(run_trial: RunTrial) -> None:
     outcome = run_trial("mnist", measure=WITH_ALL_PARTS.model_copy(update={"steady_budget_s": 0.3}))
     assert outcome.reply is not None and outcome.reply.measured is not None
