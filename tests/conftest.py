@@ -28,11 +28,7 @@ INSTALLED = ".installed"  # links: the folders under the names that they are imp
 EXIT_STATUS = pytest.StashKey[int]()
 MUST_RUN = "SWEEP_CI"  # set where everything that tests need is installed: they must not skip there
 
-GROUPS = (
-    "measuring",
-    "clustered",
-    "waiting",
-)  # marks of files and of tests; all others give way
+GROUPS = ("measuring", "clustered", "waiting")  # marks of files and tests; all others give way
 NICE = 10  # of those: beside a process that is busy they get a tenth of a core
 
 

@@ -147,7 +147,7 @@ class Database:
         view = RECORDS_VIEW if repeated.num_rows else "create or replace view records as {rows}"
         view = view.format(rows=with_config(rows), repeated="from repeated_keys")
         self._connection.execute(view)
-        if self._snapshot.rows <= FEW_ROWS:
+        if self.is_small:
             self._copy_records()
         self._is_shown = True
 

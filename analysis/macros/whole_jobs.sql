@@ -474,9 +474,12 @@ advised as (
             when advice = 'undecided'
                 then format('about {} more block{} would decide', lacking, if(lacking = 1, '', 's'))
             when
-                advice = to_baseline and abs(step_log) < least
-                or advice = to_baseline and step_log > 0
-                and extra_start_ms > others * baseline_ms * (exp(step_log) - 1)
+                advice = to_baseline
+                and (
+                    abs(step_log) < least
+                    or step_log > 0
+                    and extra_start_ms > others * baseline_ms * (exp(step_log) - 1)
+                )
                 then format('starting takes {:.2g} s longer', extra_start_ms / 1000)
             when (advice = to_candidate) = (step_log < 0) and exp(step_log) >= 2
                 then format('steps take {:.3g} times as long', exp(step_log))
