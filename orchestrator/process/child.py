@@ -93,10 +93,11 @@ def _limit(request: Request, log: int) -> None:
 
 
 def _close_other_pipes(*ours: int) -> None:
-    """The server's, of which the trial's code has no business to write to."""
+    """The server's, its socket too, to which the trial's code has no business to write."""
     for each in os.listdir("/proc/self/fd"):
         with suppress(OSError):  # the listing's own is closed by now
-            if os.readlink(f"/proc/self/fd/{each}").startswith("pipe:") and int(each) not in ours:
+            target = os.readlink(f"/proc/self/fd/{each}")
+            if target.startswith(("pipe:", "socket:")) and int(each) not in ours:
                 os.close(int(each))
 
 

@@ -1,13 +1,17 @@
 """A slot's end of the fork server: starts it, has it begin processes, passes them the baton, closes it."""
 
 import os
+import select
+import socket
+import struct
 import subprocess
 import sys
 from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 from pydantic import ValidationError
 
@@ -16,6 +20,8 @@ from cudnn_sweep.orchestrator.process.protocol import (
     BEGIN,
     END,
     GREETING,
+    HAND_OVER,
+    HANDED,
     OUTCOME,
     PASS,
     PROTOCOL,
@@ -25,6 +31,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
     SAID,
     TURN,
     WHAT_WAS_SAID,
+    HandOver,
     Outcome,
     Request,
     line_of,
@@ -68,10 +75,8 @@ class ForkServer:
         options = [*(["--survey-only"] if survey_only else []), *preload]
         without = OURS_ALONE if python else ()
         ours = {name: value for name, value in os.environ.items() if name not in without}
-        self._count = 0
-        self._heard: defaultdict[int, deque[Said | Outcome]] = defaultdict(deque)
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)} if gpu_uuids else {}
-        self._name = f"the fork server of {python}" if python else "the fork server"
+        name = f"the fork server of {python}" if python else "the fork server"
         try:
             self._process = subprocess.Popen(
                 # -P: a random.py in the user's folder must not stand in for Python's own
@@ -88,15 +93,21 @@ class ForkServer:
                 cwd=folder,
             )
         except OSError as error:
-            raise ServerError(f"{self._name} cannot be started: {error.strerror}") from error
-        self._greet()
+            raise ServerError(f"{name} cannot be started: {error.strerror}") from error
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._meet(name, self._process.stdin, self._process.stdout)
 
-    def _greet(self) -> None:
+    def _meet(self, name: str, requests: IO[bytes], replies: IO[bytes]) -> None:
+        self._name = name
+        self._requests = requests
+        self._replies = replies
+        self._count = 0
+        self._heard: defaultdict[int, deque[Said | Outcome]] = defaultdict(deque)
         line = self._read()
         if not line:
-            code = self._process.wait()
+            how = self._how_it_ended()
             self.close()
-            raise ServerError(f"{self._name} ended at its start, exit code {code}: see above")
+            raise ServerError(f"{self._name} ended at its start{how}: see above")
         try:
             greeting = GREETING.validate_json(line.removeprefix(READY))
         except ValidationError:
@@ -117,6 +128,14 @@ class ForkServer:
     def pid(self) -> int:
         return self._process.pid
 
+    def hand_over(self, path: Path, preload: Sequence[str]) -> None:
+        """Let a HandedServer at the socket `path` have it, with `preload` imported. What is left to do here is
+        to close it, and it lives no longer than until then.
+        """
+        order = HandOver(path=str(path), preload=list(preload))
+        self._tell(line_of(HAND_OVER, 0, HANDED.dump_json(order)))
+        self._read()  # it waits there now, or has ended, which the other finds
+
     def pin(self, cpus: Collection[int]) -> None:
         """Keep later jobs' processes on these CPUs: they inherit it from the server's one thread."""
         os.sched_setaffinity(self.pid, cpus)
@@ -134,11 +153,10 @@ class ForkServer:
         return outcome
 
     def _tell(self, line: bytes) -> None:
-        assert self._process.stdin is not None
         try:
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
-        except BrokenPipeError:
+            self._requests.write(line)
+            self._requests.flush()
+        except ConnectionError:
             pass  # reading finds the same end, and says how it came
 
     def _hear(self, number: int) -> Said | Outcome:
@@ -146,7 +164,7 @@ class ForkServer:
         while not self._heard[number]:
             answer = self._read()
             if not answer.endswith(b"\n"):
-                raise ServerError(f"{self._name} died, exit code {self._process.wait()}")
+                raise ServerError(f"{self._name} died{self._how_it_ended()}")
             word, other, rest = parts_of(answer)
             if word == REFUSED:
                 raise ServerError(f"{self._name} cannot do what is requested: {rest.decode()}")
@@ -165,17 +183,20 @@ class ForkServer:
             ) from error
 
     def close(self) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            self._process.stdin.close()
-        except BrokenPipeError:
-            pass
-        self._process.stdout.close()
-        self._process.wait()
+        for stream in (self._requests, self._replies):
+            with suppress(ConnectionError):
+                stream.close()
+        self._how_it_ended()
 
     def _read(self) -> bytes:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline()
+        try:
+            return self._replies.readline()
+        except ConnectionError:
+            return b""
+
+    def _how_it_ended(self) -> str:
+        """Wait until it has."""
+        return f", exit code {self._process.wait()}"
 
     def __enter__(self) -> Self:
         return self
@@ -187,6 +208,38 @@ class ForkServer:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class HandedServer(ForkServer):
+    """A fork server that another process of this machine has started and handed over."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises ServerError where none waits at the socket `path`, or it ends before it is ready."""
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(str(path))
+        except OSError as error:
+            connection.close()
+            raise ServerError(f"no fork server waits at {path}: {error.strerror}") from error
+        with connection:  # the streams keep it open
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            self._pid: int = struct.unpack("3i", credentials)[0]
+            self._pidfd = os.pidfd_open(self._pid)
+            streams = connection.makefile("wb"), connection.makefile("rb")
+        self._meet("the fork server", *streams)
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+    def _how_it_ended(self) -> str:
+        """It is not our child: its exit code is its parent's to know."""
+        select.select([self._pidfd], (), ())
+        return ""
+
+    def close(self) -> None:
+        super().close()
+        os.close(self._pidfd)
 
 
 class Begun:

@@ -2,7 +2,8 @@
 live; each waits for its turn.
 
 It has one thread and never touches CUDA; both are asserted, since a fork of anything else may hang or
-crash. Requests come by standard input, outcomes go to standard output; it ends when its input does.
+crash. Requests come by standard input, outcomes go to standard output; it ends when its input does. Where
+it is handed over, both go through a socket, and it ends with whichever of its two owners ends first.
 """
 
 import gc
@@ -10,7 +11,9 @@ import math
 import os
 import select
 import signal
+import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from time import monotonic
@@ -24,6 +27,8 @@ from cudnn_sweep.orchestrator.process.protocol import (
     END,
     ENDED,
     GREETING,
+    HAND_OVER,
+    HANDED,
     OUTCOME,
     PASS,
     PROTOCOL,
@@ -32,6 +37,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
     REQUEST,
     SAID,
     Greeting,
+    HandOver,
     line_of,
     parts_of,
 )
@@ -54,13 +60,9 @@ def main() -> None:
     options = sys.argv[1:]
     _import_all(late="--survey-only" not in options)
     sys.path.append(os.getcwd())  # a user's `package.module:name`
-    for option in options:
-        if not option.startswith("-"):
-            _preload(option)
-    gc.freeze()  # children then do not copy pages by collecting what is here
-    gc.enable()
-    greeting = Greeting(protocol=PROTOCOL, version=our_version())
-    _answer(replies, READY + GREETING.dump_json(greeting) + b"\n")
+    _preload([option for option in options if not option.startswith("-")])
+    _keep_imported()
+    _greet(replies)
     Server(replies).serve()
 
 
@@ -69,6 +71,7 @@ class Server:
 
     def __init__(self, replies: int) -> None:
         self._answers = replies
+        self._input = REQUESTS
         self._requests = b""
         self._live: dict[int, Forked] = {}
         self._last_gone: float | None = None
@@ -88,16 +91,21 @@ class Server:
         end_children()
 
     def _wait(self) -> set[int]:
-        watched = {REQUESTS}.union(*(process.watched for process in self._live.values()))
+        watched = {REQUESTS, self._input}.union(
+            *(process.watched for process in self._live.values())
+        )
         deadline = min((process.deadline for process in self._live.values()), default=math.inf)
         limit_s = None if deadline == math.inf else max(0.0, deadline - monotonic())
         return set(select.select(watched, (), (), limit_s)[0])
 
     def _read_requests(self, ready: set[int]) -> bool:
         """Whether there may be more."""
-        if REQUESTS not in ready:
+        was_handed_over = self._input != REQUESTS
+        if was_handed_over and REQUESTS in ready:
+            return False  # who did so has gone: it says no more
+        if self._input not in ready:
             return True
-        data = os.read(REQUESTS, 2**16)
+        data = os.read(self._input, 2**16)
         *lines, self._requests = (self._requests + data).split(b"\n")
         for line in lines:
             self._do(*parts_of(line))
@@ -106,6 +114,8 @@ class Server:
     def _do(self, word: bytes, number: int, rest: bytes) -> None:
         if word == BEGIN:
             self._begin(number, rest)
+        elif word == HAND_OVER:
+            self._change_hands(HANDED.validate_json(rest))
         elif number not in self._live:
             pass  # it has ended, and that was said
         elif word == PASS:
@@ -124,6 +134,28 @@ class Server:
         alone = not self._live and self._last_gone is not None
         gap_s = monotonic() - self._last_gone if alone and self._last_gone else None
         self._live[number] = Forked(request, self._live.values(), gap_s)
+
+    def _change_hands(self, order: HandOver) -> None:
+        """Import what only measuring needs, then serve who comes. Nothing that lives here is heard meanwhile."""
+        assert not self._live, self._live
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(order.path)
+            listening.listen(1)
+            _answer(self._answers, READY + b"\n")
+            os.setpgid(0, 0)  # from now on the terminal is not ours, nor are its signals
+            for output in (1, 2):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+            gc.disable()
+            _import_late()
+            _preload(order.preload)
+            _keep_imported()
+            if REQUESTS in select.select([REQUESTS, listening.fileno()], (), ())[0]:
+                sys.exit()
+            connection = listening.accept()[0]
+        os.unlink(order.path)
+        os.close(self._answers)
+        self._input = self._answers = connection.detach()
+        _greet(self._answers)
 
     def _end(self, number: int) -> None:
         outcome = self._live.pop(number).bury()
@@ -145,9 +177,8 @@ def _import_all(*, late: bool) -> None:
     from cudnn_sweep.workloads.find_state import state_types
     from cudnn_sweep.workloads.find_workload import bundled_workloads
 
-    for module in IMPORTED_BY_TORCH_LATE if late else ():
-        with suppress(ModuleNotFoundError):  # not every release of torch has it
-            import_module(module)
+    if late:
+        _import_late()
     import_module("cudnn_sweep.orchestrator.process.child")
     import_module("cudnn_sweep.workloads.hardware.gpu")
     bundled_workloads()
@@ -156,12 +187,30 @@ def _import_all(*, late: bool) -> None:
     _check_fork("torch and our own modules")
 
 
-def _preload(module: str) -> None:
-    try:
-        import_module(module)
-    except Exception as error:  # noqa: BLE001  # whatever a package raises
-        sys.exit(f"sweep: preload: {module}: {type(error).__name__}: {error}")
-    _check_fork(f"preload: {module}")
+def _import_late() -> None:
+    for module in IMPORTED_BY_TORCH_LATE:
+        with suppress(ModuleNotFoundError):  # not every release of torch has it
+            import_module(module)
+    _check_fork("what torch imports late")
+
+
+def _preload(modules: Sequence[str]) -> None:
+    for module in modules:
+        try:
+            import_module(module)
+        except Exception as error:  # noqa: BLE001  # whatever a package raises
+            sys.exit(f"sweep: preload: {module}: {type(error).__name__}: {error}")
+        _check_fork(f"preload: {module}")
+
+
+def _keep_imported() -> None:
+    gc.freeze()  # children then do not copy pages by collecting what is here
+    gc.enable()
+
+
+def _greet(replies: int) -> None:
+    greeting = Greeting(protocol=PROTOCOL, version=our_version())
+    _answer(replies, READY + GREETING.dump_json(greeting) + b"\n")
 
 
 def _check_fork(imported: str) -> None:

@@ -272,7 +272,7 @@ def test_no_option_ends_in_a_traceback(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", _exits)
     monkeypatch.setattr(
-        "cudnn_sweep.orchestrator.running.this_machine._survey", _no_machine
+        "cudnn_sweep.orchestrator.running.this_machine.ThisMachine._survey", _no_machine
     )  # what it is about ends before
     dice, codes = random.Random(seed), Counter[int]()
     for _ in range(attempts(30, 1000)):
