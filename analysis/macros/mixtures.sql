@@ -173,6 +173,26 @@ asked as ( -- noqa: ST03
     from ends
 ),
 
+-- once each: they take their time
+halves as (
+    select
+        df,
+        share,
+        t_half(df, share) as half
+    from (
+        select
+            blocks - 1 as df,
+            share
+        from told
+        where blocks > 1
+        union
+        select
+            blocks - choices as df,
+            share
+        from placed
+    )
+),
+
 bounds as (
     select
         ends.cell,
@@ -181,11 +201,15 @@ bounds as (
         sqrt(
             greatest(1 - (ends.choices - 1) * ends.scatter / ends.apart, 0)
             * (ends.span * (found.quantile - ends.places / ends.blocks)) ** 2
-            + t_half(ends.blocks - ends.choices, ends.share) ** 2 * ends.scatter / ends.blocks
-        ) / t_half(ends.blocks - 1, ends.share) as se
+            + within.half ** 2 * ends.scatter / ends.blocks
+        ) / overall.half as se
     from ends
     inner join beta_quantiles('asked') as found
         on ends.p = found.p and ends.a = found.a and ends.b = found.b
+    inner join halves as within -- noqa: RF04
+        on ends.blocks - ends.choices = within.df and ends.share = within.share
+    inner join halves as overall
+        on ends.blocks - 1 = overall.df and ends.share = overall.share
 ),
 
 estimated as (
@@ -199,8 +223,10 @@ estimated as (
             null
         ) as most_unseen,
         most_unseen * unseen.faster as unseen_low,
-        most_unseen * unseen.slower as unseen_high
+        most_unseen * unseen.slower as unseen_high,
+        halves.half
     from told
+    left join halves on told.blocks - 1 = halves.df and told.share = halves.share
     left join bounds as low on told.cell = low.cell and told.clock = low.clock and low.place = 0
     left join bounds as high
         on told.cell = high.cell and told.clock = high.clock and high.place = 1
@@ -224,12 +250,12 @@ select
     unseen_high,
     if(
         unseen_low > 0,
-        sqrt(se ** 2 + (unseen_low / t_half(blocks - 1, share)) ** 2),
+        sqrt(se ** 2 + (unseen_low / half) ** 2),
         coalesce(mixed_se_low, se)
     ) as se_low,
     if(
         unseen_high > 0,
-        sqrt(se ** 2 + (unseen_high / t_half(blocks - 1, share)) ** 2),
+        sqrt(se ** 2 + (unseen_high / half) ** 2),
         coalesce(mixed_se_high, se)
     ) as se_high
 from estimated;

@@ -115,31 +115,38 @@ create or replace macro normal_above(p) as
     );
 
 -- How many blocks in all bring the end of an interval, now of df + 1 blocks, within `gap` of its mean
--- in four of five cases. What was not seen shrinks as the blocks grow, scatter as their root does.
-create or replace macro blocks_within(gap, se, unseen, df, level) as (
-    (normal_above(level) + 0.8416) * se
-    + sqrt(((normal_above(level) + 0.8416) * se) ** 2 + 4 * coalesce(unseen, 0) * gap)
+-- in four of five cases; `z` is the quantile of the test's level. What was not seen shrinks as the
+-- blocks grow, scatter as their root does.
+create or replace macro blocks_within(gap, se, unseen, df, z) as (
+    (z + 0.8416) * se + sqrt(((z + 0.8416) * se) ** 2 + 4 * coalesce(unseen, 0) * gap)
 ) ** 2 / (2 * gap) ** 2 * (df + 1);
 
 -- How many more blocks than df + 1 would decide, should the mean and the scatter of those there are
--- be the true ones: so many that a test at `level` (at 5% that of equivalence) passes in four of
--- five cases. Null below three blocks, whose scatter tells little, and beyond 1,000: too near the
--- minimum effect.
+-- be the true ones: so many that a test at the level of `z` (at 5% that of equivalence) passes in
+-- four of five cases. Within the minimum effect both ends have to pass. Null below three blocks,
+-- whose scatter tells little, and beyond 1,000: too near the minimum effect.
 create or replace macro blocks_to_decide(
-    mean, se_low, se_high, unseen_low, unseen_high, df, level, least
+    mean, se_low, se_high, unseen_low, unseen_high, df, z, least
 ) as case
     when df >= 2 and greatest(se_low, se_high) > 0 and abs(mean) <> least
         then nullif(least(greatest(ceil(
-            case
-                when mean > least then blocks_within(mean - least, se_low, unseen_low, df, level)
-                when -mean > least
-                    then blocks_within(-mean - least, se_high, unseen_high, df, level)
-                else greatest(
-                    blocks_within(least + mean, se_low, unseen_low, df, level),
-                    blocks_within(least - mean, se_high, unseen_high, df, level)
+            greatest(
+                if(
+                    mean < -least,
+                    null,
+                    blocks_within(
+                        if(mean > least, mean - least, least + mean), se_low, unseen_low, df, z
+                    )
+                ),
+                if(
+                    mean > least,
+                    null,
+                    blocks_within(
+                        if(mean < -least, -mean - least, least - mean), se_high, unseen_high, df, z
+                    )
                 )
-            end
-            + normal_above(level) ** 2 / 2
+            )
+            + z ** 2 / 2
         ) - (df + 1), 1), 1001), 1001)::bigint
 end;
 
@@ -288,6 +295,36 @@ levelled as (
             0.05 * share
         ) as level
     from adjusted
+),
+
+-- What follows uses each of these more than once: DuckDB would plan it as often.
+said as (
+    select
+        *,
+        normal_above(level) as level_z,
+        normal_above(0.05 * share) as alone_z,
+        if(
+            between_looks,
+            'inconclusive',
+            verdict(mean, se_low, se_high, df, adjusted_p, least, share)
+        ) as verdict
+    from levelled
+),
+
+lacking as (
+    select
+        *,
+        if(
+            verdict = 'inconclusive',
+            list_transform(
+                [level_z, alone_z],
+                lambda z: blocks_to_decide(
+                    mean, seen_se_low, seen_se_high, unseen_low, unseen_high, df, z, least
+                )
+            ),
+            null
+        ) as blocks_lacking
+    from said
 )
 
 select
@@ -296,26 +333,10 @@ select
     exp(mean) as ratio,
     exp(mean - half * se_low) as ratio_low,
     exp(mean + half * se_high) as ratio_high,
-    if(
-        between_looks,
-        'inconclusive',
-        verdict(mean, se_low, se_high, df, adjusted_p, least, share)
-    ) as verdict,
-    if(
-        verdict = 'inconclusive',
-        blocks_to_decide(
-            mean, seen_se_low, seen_se_high, unseen_low, unseen_high, df, level, least
-        ),
-        null
-    ) as blocks_needed,
-    if(
-        verdict = 'inconclusive',
-        blocks_to_decide(
-            mean, seen_se_low, seen_se_high, unseen_low, unseen_high, df, 0.05 * share, least
-        ),
-        null
-    ) as blocks_alone
-from levelled
+    verdict,
+    blocks_lacking[1] as blocks_needed,
+    blocks_lacking[2] as blocks_alone
+from lacking
 inner join halves
     on share = of_share and df is not distinct from of_df;
 

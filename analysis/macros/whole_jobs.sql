@@ -322,25 +322,18 @@ spreads as (
     where step_df > 0 and start_df > 0
 ),
 
-weighed as (
+-- Student's quantiles, once each: DuckDB plans anew what a name stands for wherever the same select
+-- uses it.
+spread_wholes as (
     select
         wholes.*,
-        spreads.df,
-        spreads.se_low,
-        spreads.se_high,
+        spreads.* exclude (whole), -- noqa: RF02
         ln(wholes.whole_candidate_ms / wholes.whole_baseline_ms) as log, -- noqa: RF04
+        t_95(spreads.run_df) as of_run,
+        t_95(spreads.df) as of_mean,
+        t_95(1000) as of_uniform,
         t_half(spreads.df, wholes.error_share) as own,
         t_half(1000, wholes.error_share) as own_uniform,
-        exp(log - half_width(t_95(spreads.run_df) * spreads.run_low, t_95(1000), spreads.uniform))
-            as ratio_low,
-        exp(log + half_width(t_95(spreads.run_df) * spreads.run_high, t_95(1000), spreads.uniform))
-            as ratio_high,
-        exp(log - half_width(t_95(spreads.df) * spreads.measured_low, t_95(1000), spreads.uniform))
-            as mean_ratio_low,
-        exp(log + half_width(t_95(spreads.df) * spreads.measured_high, t_95(1000), spreads.uniform))
-            as mean_ratio_high,
-        log - half_width(own * spreads.measured_low, own_uniform, spreads.uniform) as own_low,
-        log + half_width(own * spreads.measured_high, own_uniform, spreads.uniform) as own_high,
         -- 90%, and of it this look's share
         if(
             wholes.error_share = 1, t_90(spreads.df),
@@ -349,22 +342,35 @@ weighed as (
         if(
             wholes.error_share = 1, t_90(1000), t_exceeded(0.05 * wholes.error_share, 1000)
         ) as half_uniform,
+        normal_above(0.05 * wholes.error_share) as own_z
+    from wholes
+    left join spreads on wholes.whole = spreads.whole
+),
+
+weighed as (
+    select
+        wholes.*,
+        exp(log - half_width(of_run * run_low, of_uniform, uniform)) as ratio_low,
+        exp(log + half_width(of_run * run_high, of_uniform, uniform)) as ratio_high,
+        exp(log - half_width(of_mean * measured_low, of_uniform, uniform)) as mean_ratio_low,
+        exp(log + half_width(of_mean * measured_high, of_uniform, uniform)) as mean_ratio_high,
+        log - half_width(own * measured_low, own_uniform, uniform) as own_low,
+        log + half_width(own * measured_high, own_uniform, uniform) as own_high,
         greatest(
-            -log + half_width(half * spreads.measured_low, half_uniform, spreads.uniform),
-            log + half_width(half * spreads.measured_high, half_uniform, spreads.uniform)
+            -log + half_width(half * measured_low, half_uniform, uniform),
+            log + half_width(half * measured_high, half_uniform, uniform)
         ) as farthest,
         ln(1 + difference) as least, -- noqa: RF04
         case
-            when log < 0 and spreads.se_high = 0 then 1
-            when log < 0 then 1 - t_above(-log / spreads.se_high, spreads.df)
-            when spreads.se_low = 0 then 1
-            else 1 - t_above(log / spreads.se_low, spreads.df)
+            when log < 0 and wholes.se_high = 0 then 1
+            when log < 0 then 1 - t_above(-log / wholes.se_high, wholes.df)
+            when wholes.se_low = 0 then 1
+            else 1 - t_above(log / wholes.se_low, wholes.df)
         end as sure,
         if(abs(log) > least, abs(log), least - abs(log)) as gap,
         nullif(least(greatest(ceil(
             blocks_within(
-                gap, greatest(spreads.se_low, spreads.se_high), 0, wholes.blocks - 1,
-                0.05 * wholes.error_share
+                gap, greatest(wholes.se_low, wholes.se_high), 0, wholes.blocks - 1, wholes.own_z
             ) - wholes.blocks
         ), 1), 1001), 1001)::bigint as lacking,
         steps.mean as step_log,
@@ -382,8 +388,7 @@ weighed as (
         wholes.baseline_ms * (1 - step_ratio_high) as gain_ms_low,
         wholes.baseline_ms * (1 - step_ratio_low) as gain_ms_high,
         limit_gib * 1073741824 as limit_bytes
-    from wholes
-    left join spreads on wholes.whole = spreads.whole
+    from spread_wholes as wholes
     left join scattered on wholes.cell = scattered.cell
     left join seen as steps on wholes.whole = steps.cell and steps.clock = 'step'
 ),
