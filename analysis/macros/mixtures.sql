@@ -190,7 +190,7 @@ halves as (
             blocks - choices as df,
             share
         from placed
-    )
+    ) as wanted
 ),
 
 bounds as (
