@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value, load_query
@@ -16,12 +17,28 @@ if TYPE_CHECKING:
     Row = TypeVar("Row", bound=DataclassInstance)
 
 
+KEPT = 8  # answers a store: a launch asks the same at its end and for its summary
+_answers: WeakKeyDictionary[Stored, dict[Hashable, list[Any]]] = WeakKeyDictionary()
+
+
 def answer(
     row_type: type[Row], store: Stored, sweep_id: str | None, name: str, values: Mapping[str, Value]
 ) -> list[Row]:
-    """The columns that `row_type` has of a question's answer, over one sweep or all."""
-    with open_database(store, sweep_id) as database:
-        return answer_of(row_type, database, name, values)
+    """The columns that `row_type` has of a question's answer, over one sweep or all.
+
+    Asked again before a file came or went, it is not worked out again: files are written once.
+    """
+    files = [path for each in store.stores for path in each.files(sweep_id)]
+    asked = (row_type, sweep_id, name, frozenset(values.items()), tuple(files))
+    kept = _answers.setdefault(store, {})
+    rows = kept.get(asked)
+    if rows is None:
+        with open_database(store, sweep_id) as database:
+            rows = answer_of(row_type, database, name, values)
+        kept[asked] = rows
+        for oldest in list(kept)[:-KEPT]:
+            kept.pop(oldest, None)
+    return list(rows)
 
 
 def answer_of(
