@@ -4,12 +4,13 @@ The rows come in as Arrow data, so that DuckDB itself may touch no file but what
 store's folder is not enough: a COPY inside a `with` is a SELECT to its parser, and would write there.
 """
 
+import atexit
 import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import Thread
 from time import monotonic
 from typing import Any
@@ -23,6 +24,7 @@ from cudnn_sweep.analysis.asking.settings_sql import with_config
 from cudnn_sweep.analysis.asking.spill_folder import spill_folder
 from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.storing.snapshot import Snapshot
 from cudnn_sweep.analysis.storing.store import LISTINGS
 from cudnn_sweep.analysis.storing.stored import Stored
 
@@ -56,15 +58,15 @@ class Database:
     """Answers SQL over one snapshot of a store."""
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, store: Stored, sweep_id: str | None
+        self, instance: "_Instance", store: Stored, sweep_id: str | None, snapshot: Snapshot
     ) -> None:
-        self._connection = connection
+        self._instance = instance
+        self._connection = instance.connection
         self._store = store
         self._sweep_id = sweep_id
-        self._snapshot = store.snapshot(sweep_id)
+        self._snapshot = snapshot
         self._is_shown = False
         self._is_copied = False
-        self._macros: set[str] = set()
 
     @property
     def torn_files(self) -> tuple[str, ...]:
@@ -74,11 +76,6 @@ class Database:
     @property
     def is_empty(self) -> bool:
         return self._snapshot.is_empty
-
-    @property
-    def is_small(self) -> bool:
-        """To plan a question takes longer than to answer it, and threads that wait cost a sixth of both."""
-        return self._snapshot.rows <= FEW_ROWS
 
     def query(self, sql: str, values: Mapping[str, Value | list[Any]] | None = None) -> pa.Table:
         """The answer to one SELECT; QueryError where it is anything else, or fails."""
@@ -97,7 +94,7 @@ class Database:
     def _answer(self, sql: str, values: dict[str, Value | list[Any]]) -> pa.Table:
         self._show_records()
         macros = macros_in(sql)
-        self._make_macros(macros)
+        self._instance.make(macros)
         if macros and hasattr(self._connection, "to_arrow_table"):
             return self._connection.execute(sql, values or None).to_arrow_table()
         return self._connection.sql(sql, params=values or None).to_arrow_table()
@@ -147,7 +144,7 @@ class Database:
         view = RECORDS_VIEW if repeated.num_rows else "create or replace view records as {rows}"
         view = view.format(rows=with_config(rows), repeated="from repeated_keys")
         self._connection.execute(view)
-        if self.is_small:
+        if _is_small(self._snapshot):
             self._copy_records()
         self._is_shown = True
 
@@ -155,12 +152,6 @@ class Database:
         self._connection.execute("create or replace table few_records as from records")
         self._connection.execute("create or replace view records as from few_records")
         self._is_copied = True
-
-    def _make_macros(self, macros: Mapping[str, str]) -> None:
-        for name, statement in macros.items():
-            if name not in self._macros:
-                self._connection.execute(statement)
-                self._macros.add(name)
 
     def _rows(self) -> str:
         """A select of what is stored. A kind of file that is not there stays out of it: to plan a
@@ -189,17 +180,72 @@ def left_out(torn: str) -> str:
     return f"left out {torn}: damaged, or no record of ours; a launch sets such files aside"
 
 
+class _Instance:
+    """A DuckDB, locked down, and the macros that were made in it."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        """`threads`: as many as there are cores where not told."""
+        self._spill = ExitStack()
+        folder = self._spill.enter_context(spill_folder())
+        self.connection = duckdb.connect()
+        self._macros: dict[str, str] = {}
+        own: dict[str, str | bool] = {"temp_directory": folder, "memory_limit": _memory_limit()}
+        if threads is not None:
+            own["threads"] = str(threads)
+        for name, value in (own | LOCKED).items():
+            self.connection.execute(f"set {name} = {literal(value)}")
+
+    def make(self, macros: Mapping[str, str]) -> None:
+        """Those that are not there yet."""
+        for name, statement in macros.items():
+            if self._macros.get(name) != statement:
+                self.connection.execute(statement)
+                self._macros[name] = statement
+
+    def forget_rows(self) -> None:
+        for view in ("loose_rows", "part_rows", "repeated_keys"):
+            self.connection.unregister(view)
+        self.connection.execute("drop table if exists few_records")
+
+    def close(self) -> None:
+        self.connection.close()
+        self._spill.close()
+
+
+_idle: list[_Instance] = []  # for small stores: to make the macros takes half as long as to plan
+
+
+@atexit.register
+def _close_idle() -> None:
+    while _idle:
+        _idle.pop().close()
+
+
+def _is_small(snapshot: Snapshot) -> bool:
+    """To plan a question takes longer than to answer it, and threads that wait cost a sixth of both."""
+    return snapshot.rows <= FEW_ROWS
+
+
 @contextmanager
 def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Database]:
     """The view `records` of what is stored now, of one sweep or of all, with the macros."""
-    with spill_folder() as folder, duckdb.connect() as connection:
-        database = Database(connection, store, sweep_id)
-        own: dict[str, str | bool] = {"temp_directory": folder, "memory_limit": _memory_limit()}
-        if database.is_small:
-            own["threads"] = "1"
-        for name, value in (own | LOCKED).items():
-            connection.execute(f"set {name} = {literal(value)}")
-        yield database
+    snapshot = store.snapshot(sweep_id)
+    instance = _small_instance() if _is_small(snapshot) else _Instance()
+    try:
+        yield Database(instance, store, sweep_id, snapshot)
+        if _is_small(snapshot) and not _idle:
+            instance.forget_rows()
+            _idle.append(instance)
+    finally:
+        if instance not in _idle:
+            instance.close()
+
+
+def _small_instance() -> _Instance:
+    try:
+        return _idle.pop()
+    except IndexError:
+        return _Instance(threads=1)
 
 
 def _memory_limit() -> str:

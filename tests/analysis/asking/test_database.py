@@ -16,6 +16,7 @@ from cudnn_sweep.analysis.asking.prelude import prelude_sql
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.store import Store
 
+NONE = -1  # rows: then no DuckDB is kept for the next store
 NOT_A_SELECT = [
     "copy (select 1) to '{store}/new.parquet'",
     "copy (select 1) to '{file}' (use_tmp_file false)",
@@ -129,6 +130,22 @@ def test_one_sweep_can_be_opened_alone(kept_store: Store) -> None:
     assert found == [{"sweep_id": "night-2"}]
 
 
+def test_stores_opened_one_after_another_or_side_by_side_keep_their_rows_apart(
+    kept_store: Store,
+) -> None:
+    def rows(database: Database) -> int:
+        return int(database.query("select * from records").num_rows)
+
+    for _ in range(2):
+        with open_database(kept_store) as both:
+            assert rows(both) == 15
+            with (
+                open_database(kept_store, "night-2") as one,
+                open_database(kept_store, "no") as none,
+            ):
+                assert (rows(one), rows(none), rows(both)) == (6, 0, 15)
+
+
 @pytest.mark.parametrize(("pattern", "expected"), [("night-*", 15), ("*-2", 6), ("day-*", 0)])
 def test_sweeps_are_picked_by_a_pattern_when_opened_and_when_asked(
     kept_store: Store, pattern: str, expected: int
@@ -143,6 +160,7 @@ def test_sweeps_are_picked_by_a_pattern_when_opened_and_when_asked(
 def test_a_question_that_lacks_memory_goes_on_in_a_folder_of_its_own_that_is_gone_afterwards(
     kept_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(asking, "FEW_ROWS", NONE)
     monkeypatch.setitem(LOCKED, "memory_limit", "64MB")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     large = (
@@ -162,6 +180,7 @@ def test_a_question_that_lacks_memory_goes_on_in_a_folder_of_its_own_that_is_gon
 def test_folder_of_a_question_that_was_killed_is_removed_and_no_other(
     kept_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(asking, "FEW_ROWS", NONE)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     killed, new = tmp_path / "sweep-query-killed00", tmp_path / "sweep-query-new00000"
     theirs = tmp_path / "theirs"
@@ -182,6 +201,7 @@ def test_folder_of_a_question_that_was_killed_is_removed_and_no_other(
 def test_where_no_folder_can_be_made_questions_are_answered_without(
     kept_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(asking, "FEW_ROWS", NONE)
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
     with open_database(kept_store) as database:
         assert database.query("select count(*) as n from records").to_pylist() == [{"n": 15}]
