@@ -392,6 +392,7 @@ looked as (
     select
         * replace (if(recorded = 0 and beside_others, null, looks) as looks),
         coalesce(list_max(list_filter(looks, lambda look: look <= recorded)), 0) as last_look,
+        len(list_filter(looks, lambda look: look < recorded)) as looks_before,
         looks is not null and pairing = 'paired' and beside_others and number > last_look
             as is_past,
         not beside_others and not coalesce(list_contains(looks, recorded), true) as is_between

@@ -13,9 +13,13 @@ create or replace macro moderated(measured, blocks, elsewhere) as
 -- one. `of_steps` or `of_hours` say how long the job is, `of_runs` of how many of them the mean is
 -- predicted, `limit_gib` what memory there is (null: the GPU's); a smaller difference than
 -- `difference` is none; what is decided is settled if its interval is within `width` of the ratio.
+-- A sweep's first two blocks are a look here too, before those of its verdicts. `is_over`: no block
+-- comes any more, so that the last look may spend what those before left of the error. It rests on
+-- the same blocks as the look after which no more were asked, or on when time was up: neither takes
+-- sides.
 create or replace macro jobs_weighed(
     flag, from_value, to_value, of_steps, of_hours, of_state, of_runs, limit_gib, difference,
-    width, of_sweep
+    width, of_sweep, is_over
 ) as table
 with blocks as materialized (
     select
@@ -58,7 +62,9 @@ sides as (
         any_value(loop_kind) as loop_kind,
         any_value(in_turns) as in_turns,
         any_value(no_effect_reason) as no_effect_reason,
-        any_value(share) as error_share,
+        count(distinct sweep_id) as sweeps,
+        any_value(share) as own_share,
+        max(looks_before) as looks_before,
         count(*) as planned,
         count(*) filter (where present = 'both') as recorded_blocks,
         any_value(at_most) as at_most,
@@ -98,7 +104,13 @@ sides as (
 -- docs/results/h200-2026-11-22/turns); open loops: 11% and 8% (10 cells).
 cells as materialized (
     select
-        * exclude (b_squares, c_squares),
+        * exclude (b_squares, c_squares, sweeps, own_share, looks_before),
+        case
+            when own_share = 1 or sweeps > 1 then own_share
+            when is_over
+                then 1 - (looks_before + (recorded_blocks > 2)::bigint) / (1 / own_share + 1)
+            else 1 / (1 / own_share + 1)
+        end as error_share,
         case when is_open then 0.11 when launch_bound then 0.01 else 0.003 end ** 2
             as pair_prior,
         case when is_open then 0.08 when launch_bound then 0.05 else 0.003 end ** 2

@@ -9,6 +9,7 @@
 -- $memory_limit_gib DOUBLE = NULL: what needs more does not fit; null: the GPU's memory
 -- $difference DOUBLE = 0.02: a smaller relative difference of the whole time is none
 -- $width DOUBLE = 0.1: decided advice is settled if the interval is no wider than +- this
+-- $is_over BOOLEAN = true: whether no further block comes: the last look spends what is left of the error
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, start, advice, why, saved_s[saved_s_low saved_s_high],
 --     ratio[ratio_low ratio_high], break_even_steps
@@ -43,8 +44,8 @@
 -- waits for the CPU, by 11% where each step has a new size; a process's time by 0.3%, 5% and 8%. So
 -- one block is enough where the settings differ much.
 --
--- Advice, by the interval of the mean ratio; a sweep with several looks spends a share of the
--- error:
+-- Advice, by the interval of the mean ratio; a sweep with several looks spends a share of the error
+-- at each, and what is left at the last one ($is_over):
 --     on, off        the value to use: that interval excludes 1
 --     no difference  its 90% interval is within $difference of 1, or the setting cannot matter
 --     does not fit   the candidate runs out of memory, or beyond $memory_limit_gib
@@ -111,7 +112,7 @@ with found as (
         if(asked, 0, 1) as place -- noqa: RF04
     from jobs_weighed(
         $field, $baseline, $candidate, $steps, $hours, $state, $runs, $memory_limit_gib,
-        $difference, $width, $sweep_id
+        $difference, $width, $sweep_id, $is_over
     )
 )
 

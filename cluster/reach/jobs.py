@@ -23,7 +23,7 @@ ANSWER_S = 10.0
 DASHBOARD_PORT = 8265
 LONGEST = 300  # characters of what the cluster says
 NO_AGENT = "No available agent"  # as Ray says it of a cluster that has just come up
-AGENT_S = 60.0
+AGENT_S = 180.0  # on a busy head it takes minutes
 CHATTY = (
     "ray.dashboard.modules.dashboard_sdk",
     "ray.dashboard.modules.job.sdk",

@@ -89,7 +89,7 @@ def _standings(
 def _advised(store: Store, sweep_id: str, job: Job) -> dict[str, Standing]:
     """By cell_id: a cell is open while the advice about the job is undecided."""
     found: dict[str, Standing] = {}
-    for row in advices(store, sweep_id, **job.values()):
+    for row in advices(store, sweep_id, is_over=False, **job.values()):
         if not row.asked:
             continue
         is_last = row.at_most is not None and row.recorded_blocks >= row.at_most

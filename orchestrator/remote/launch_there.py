@@ -2,6 +2,7 @@
 
 import secrets
 import shlex
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,6 +76,7 @@ class RunningCluster:
             try:
                 return follow(jobs, job.job_id, job.results, console).exit_code
             except KeyboardInterrupt:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would cut it short
                 _tell_how_to_come_back(console, request.options)
                 return DETACHED
 

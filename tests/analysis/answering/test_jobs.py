@@ -156,6 +156,30 @@ def test_one_block_decides_where_settings_differ_much(
     assert (row["ratio_low"] + row["ratio_high"]) / 2 == pytest.approx(row["ratio"], rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("blocks", "at_a_look", "at_the_last"), [(2, 6, 1), (3, 6, 5 / 6), (4, 6, 4 / 6)]
+)
+def test_the_last_look_spends_what_those_before_left_of_the_error(
+    ask: Ask, make_pair: MakePair, blocks: int, at_a_look: int, at_the_last: float
+) -> None:
+    looks = [3, 5, 8, 12, 20]  # and the first two blocks
+    stored = _blocks(make_pair, FASTER[:blocks], looks=looks)
+    row = _asked(ask("advice", stored, is_over=False))
+    assert row["error_share"] == pytest.approx(1 / at_a_look)
+    row = _asked(ask("advice", stored))
+    assert row["error_share"] == pytest.approx(at_the_last)
+
+
+def test_what_a_look_leaves_open_may_be_decided_when_time_is_up(
+    ask: Ask, make_pair: MakePair
+) -> None:
+    stored = _blocks(make_pair, ((10.0, 9.2), (10.0, 8.7)), looks=[3, 5, 8, 12, 20])
+    asked = _asked(ask("advice", stored, steps=100_000, is_over=False))
+    assert asked["advice"] == "undecided"
+    row = _asked(ask("advice", stored, steps=100_000))
+    assert row["advice"] == "on" and row["mean_ratio_high"] < 1
+
+
 def test_a_candidate_without_memory_does_not_fit(ask: Ask, make_pair: MakePair) -> None:
     records = [
         replace(record, status="out_of_memory", message="CUDA out of memory")
