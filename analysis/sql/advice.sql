@@ -9,7 +9,7 @@
 -- $memory_limit_gib DOUBLE = NULL: what needs more does not fit; null: the GPU's memory
 -- $difference DOUBLE = 0.02: a smaller relative difference of the whole time is none
 -- $width DOUBLE = 0.1: decided advice is settled if the interval is no wider than +- this
--- $is_over BOOLEAN = true: whether no further block comes: the last look spends what is left of the error
+-- $is_over BOOLEAN = true: no further block comes: the last look spends the rest of the error
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, start, advice, why, saved_s[saved_s_low saved_s_high],
 --     ratio[ratio_low ratio_high], break_even_steps

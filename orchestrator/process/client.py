@@ -215,17 +215,15 @@ class HandedServer(ForkServer):
 
     def __init__(self, path: Path) -> None:
         """Raises ServerError where none waits at the socket `path`, or it ends before it is ready."""
-        connection = socket.socket(socket.AF_UNIX)
-        try:
-            connection.connect(str(path))
-        except OSError as error:
-            connection.close()
-            raise ServerError(f"no fork server waits at {path}: {error.strerror}") from error
-        with connection:  # the streams keep it open
-            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            self._pid: int = struct.unpack("3i", credentials)[0]
-            self._pidfd = os.pidfd_open(self._pid)
-            streams = connection.makefile("wb"), connection.makefile("rb")
+        with socket.socket(socket.AF_UNIX) as connection:
+            try:
+                connection.connect(str(path))
+                credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+                self._pid: int = struct.unpack("3i", credentials)[0]
+                self._pidfd = os.pidfd_open(self._pid)
+            except OSError as error:
+                raise ServerError(f"no fork server waits at {path}: {error.strerror}") from error
+            streams = connection.makefile("wb"), connection.makefile("rb")  # they keep it open
         self._meet("the fork server", *streams)
 
     @property
