@@ -53,9 +53,8 @@ class ThisMachine:
         asked = gpus_asked(suite.gpus, machine)
         if asked.gpus[:1] == machine.gpus[:1]:
             return asked
-        return self._survey(
-            suite, asked.gpu_uuids
-        )  # the first that it told of was of another model
+        # the GPU that it told of was of another model
+        return self._survey(suite, asked.gpu_uuids)
 
     def _survey(self, suite: SuiteSpec, gpu_uuids: Sequence[str] = ()) -> Survey:
         self._close_server()
