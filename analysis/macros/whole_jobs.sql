@@ -16,7 +16,7 @@ create or replace macro moderated(measured, blocks, elsewhere) as
 -- A sweep's first two blocks are a look here too, before those of its verdicts. `is_over`: no block
 -- comes any more, so that the last look may spend what those before left of the error. It rests on
 -- the same blocks as the look after which no more were asked, or on when time was up: neither takes
--- sides.
+-- sides. Not so with one block, whose scatter is that of others.
 create or replace macro jobs_weighed(
     flag, from_value, to_value, of_steps, of_hours, of_state, of_runs, limit_gib, difference,
     width, of_sweep, is_over
@@ -107,7 +107,7 @@ cells as materialized (
         * exclude (b_squares, c_squares, sweeps, own_share, looks_before),
         case
             when own_share = 1 or sweeps > 1 then own_share
-            when is_over
+            when is_over and recorded_blocks > 1
                 then 1 - (looks_before + (recorded_blocks > 2)::bigint) / (1 / own_share + 1)
             else 1 / (1 / own_share + 1)
         end as error_share,

@@ -45,7 +45,7 @@
 -- one block is enough where the settings differ much.
 --
 -- Advice, by the interval of the mean ratio; a sweep with several looks spends a share of the error
--- at each, and what is left at the last one ($is_over):
+-- at each, and what is left at the last one, of two blocks or more ($is_over):
 --     on, off        the value to use: that interval excludes 1
 --     no difference  its 90% interval is within $difference of 1, or the setting cannot matter
 --     does not fit   the candidate runs out of memory, or beyond $memory_limit_gib

@@ -157,7 +157,7 @@ def test_one_block_decides_where_settings_differ_much(
 
 
 @pytest.mark.parametrize(
-    ("blocks", "at_a_look", "at_the_last"), [(2, 6, 1), (3, 6, 5 / 6), (4, 6, 4 / 6)]
+    ("blocks", "at_a_look", "at_the_last"), [(1, 6, 1 / 6), (2, 6, 1), (3, 6, 5 / 6), (4, 6, 4 / 6)]
 )
 def test_the_last_look_spends_what_those_before_left_of_the_error(
     ask: Ask, make_pair: MakePair, blocks: int, at_a_look: int, at_the_last: float

@@ -27,9 +27,10 @@ DECIDED, UNDECIDED, FAILED = 0, 5, 4
 SEARCH_COLD = 20.0  # of the fake's first call with benchmark on to that without, beside its own
 
 
-def _machine(*effects: FakeEffect, scatter: float = 0.002) -> FakeMachine:
+def _machine(*effects: FakeEffect, scatter: float = 0.002, trial_s: float = 2.0) -> FakeMachine:
     noise = FakeNoise(night=0.0, process=scatter)
-    return FakeMachine(script=FakeScript(noise=noise, effects=list(effects)), night=TODAY)
+    script = FakeScript(noise=noise, effects=list(effects), trial_s=trial_s)
+    return FakeMachine(script=script, night=TODAY)
 
 
 def _options(here: Path, **changes: Any) -> AdviseOptions:
@@ -111,7 +112,8 @@ def test_few_steps_do_not_pay_for_a_search(tmp_path: Path) -> None:
 
 
 def test_what_scatters_too_much_is_undecided_and_says_so(tmp_path: Path) -> None:
-    code, text = _said(_options(tmp_path), _machine(_faster(1.0), scatter=0.8))
+    # short trials: all 20 blocks fit into the minute, however slow this machine is
+    code, text = _said(_options(tmp_path), _machine(_faster(1.0), scatter=0.8, trial_s=0.5))
     assert code == UNDECIDED
     assert text.strip().startswith("Undecided: leave benchmark off until more is measured.")
 
