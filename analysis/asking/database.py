@@ -230,10 +230,11 @@ def _is_small(snapshot: Snapshot) -> bool:
 def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Database]:
     """The view `records` of what is stored now, of one sweep or of all, with the macros."""
     snapshot = store.snapshot(sweep_id)
-    instance = _small_instance() if _is_small(snapshot) else _Instance()
+    is_small = _is_small(snapshot)
+    instance = _small_instance() if is_small else _Instance()
     try:
         yield Database(instance, store, sweep_id, snapshot)
-        if _is_small(snapshot) and not _idle:
+        if is_small and not _idle:
             instance.forget_rows()
             _idle.append(instance)
     finally:
