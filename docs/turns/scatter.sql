@@ -1,5 +1,5 @@
 -- Is the scatter between blocks more than the error of one block's own ratio?
--- $sweep_id TEXT = 'aa-cpus-1': a sweep of A/A pairs alone
+-- $sweep_id TEXT = 'aa': a sweep of A/A pairs alone
 --
 -- scatter_percent: standard deviation between blocks of the median log ratio of a block's rounds
 -- error_percent: standard error of such a median, from those of eight parts of the block, one after another
