@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from cudnn_sweep.cluster.errors import LocalRayError
@@ -32,6 +33,7 @@ MAX_PARENT_BYTES = MAX_SOCKET_BYTES - len(f"/{PREFIX}12345678{SOCKET}")
 
 OBJECT_STORE_BYTES = 80_000_000  # Ray's least is 75 MiB; our records are a few KB
 TOKEN = "token"
+TOO_SLOW = "timed out during startup"  # as Ray says it after 30 s, which a busy machine may need
 ABANDONED_S = 60.0  # by then what is alive of a Ray that has just begun can be seen
 STOP_TIMEOUT_S = 15.0  # the janitor needs 8 s at most
 
@@ -204,13 +206,27 @@ def _sigterm_kept() -> Iterator[None]:
 
 
 @contextmanager
+def _agent_on_any_port() -> Iterator[None]:
+    """The agents of all Rays listen on port 52365 unasked: of two on a machine only the first would take jobs."""
+    from ray._private import parameter
+
+    of_ray = parameter.RayParams
+    any_port = partial(of_ray, dashboard_agent_listen_port=0)
+    parameter.RayParams = any_port  # type: ignore[assignment,misc]
+    try:
+        yield
+    finally:
+        parameter.RayParams = of_ray  # type: ignore[misc]
+
+
+@contextmanager
 def _started(
     slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: bool
 ) -> Iterator[str]:
     import ray
 
     try:
-        with _sigterm_kept():
+        with _sigterm_kept(), _agent_on_any_port():
             address = _init(slots, gpus, folder, log_to_driver, dashboard)
         yield address
     finally:
@@ -221,8 +237,7 @@ def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: b
     import ray
     from ray._private.utils import write_ray_address
 
-    os.environ[janitor.MARKER] = str(folder)  # for what Ray starts now, not for children of ours
-    try:
+    def init() -> None:
         ray.init(
             address="local",
             num_cpus=slots,
@@ -237,6 +252,15 @@ def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: b
                 folder / "r"
             ),  # Ray opens this one to everybody, the one above stays private
         )
+
+    os.environ[janitor.MARKER] = str(folder)  # for what Ray starts now, not for children of ours
+    try:
+        try:
+            init()
+        except Exception as error:
+            if TOO_SLOW not in str(error):
+                raise
+            init()  # what is left of the first ends with the folder
     except Exception as error:  # Ray has no error class for this; its logs are gone with the folder
         raise LocalRayError(f"Ray does not start on this machine: {error}") from error
     finally:

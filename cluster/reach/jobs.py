@@ -23,7 +23,8 @@ ANSWER_S = 10.0
 DASHBOARD_PORT = 8265
 LONGEST = 300  # characters of what the cluster says
 NO_AGENT = "No available agent"  # as Ray says it of a cluster that has just come up
-AGENT_S = 180.0  # on a busy head it takes minutes
+AGENT_S = 60.0
+PORT_TAKEN = "; if another Ray on its head has the port of the agents, start it with --dashboard-agent-listen-port"
 CHATTY = (
     "ray.dashboard.modules.dashboard_sdk",
     "ray.dashboard.modules.job.sdk",
@@ -74,9 +75,11 @@ class Jobs:
                 )
                 return
             except RuntimeError as error:
-                if NO_AGENT not in str(error) or monotonic() > ends:
+                lacks_agent = NO_AGENT in str(error)
+                if not lacks_agent or monotonic() > ends:
+                    hint = PORT_TAKEN if lacks_agent else ""
                     raise ClusterError(
-                        f"{self.url} does not take the job: {_brief(error)}"
+                        f"{self.url} does not take the job: {_brief(error)}{hint}"
                     ) from error
             except (OSError, HTTPException) as error:
                 raise ClusterError(f"{self.url} does not answer: {_brief(error)}") from error

@@ -1,4 +1,5 @@
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 import ray
+from ray._private.ray_constants import DEFAULT_DASHBOARD_AGENT_LISTEN_PORT
 
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.cluster.local.local_ray import MAX_PARENT_BYTES, LocalRay, local_ray
@@ -29,7 +31,15 @@ ASK = {
 
 @pytest.fixture(scope="module")
 def ours() -> Iterator[LocalRay]:
-    """One Ray for all tests here, started amid settings that would lead it elsewhere."""
+    """One Ray for all tests here, started amid settings that would lead it elsewhere, beside another's
+    agent, and too slowly at first.
+    """
+    init = ray.init
+
+    def slow_at_first(**_: object) -> None:
+        patch.setattr(ray, "init", init)
+        raise RuntimeError("The current node timed out during startup.")
+
     users = {
         "RAY_ADDRESS": "192.0.2.1:6379",
         "RAY_AUTH_TOKEN": "a" * 64,
@@ -37,7 +47,11 @@ def ours() -> Iterator[LocalRay]:
         "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1",
         "CUDA_VISIBLE_DEVICES": "0,1,2",
     }
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, socket.socket() as another:
+        with suppress(OSError):  # a Ray of this machine has it
+            another.bind(("127.0.0.1", DEFAULT_DASHBOARD_AGENT_LISTEN_PORT))
+            another.listen()
+        patch.setattr(ray, "init", slow_at_first)
         for name, value in users.items():
             patch.setenv(name, value)
         before = _environment()
@@ -83,6 +97,16 @@ def test_listens_on_the_loopback_alone(ours: LocalRay) -> None:
             }
     assert listening
     assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}
+
+
+def test_its_agent_answers_beside_that_of_another_ray(ours: LocalRay) -> None:
+    from ray._private.worker import global_worker
+
+    assert global_worker.node is not None
+    port = global_worker.node.dashboard_agent_listen_port
+    assert port != DEFAULT_DASHBOARD_AGENT_LISTEN_PORT
+    with socket.create_connection(("127.0.0.1", port), timeout=10):
+        pass
 
 
 @pytest.mark.parametrize("how", ASK)
