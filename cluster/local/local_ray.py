@@ -206,17 +206,27 @@ def _sigterm_kept() -> Iterator[None]:
 
 
 @contextmanager
-def _agent_on_any_port() -> Iterator[None]:
-    """The agents of all Rays listen on port 52365 unasked: of two on a machine only the first would take jobs."""
-    from ray._private import parameter
+def _with_less_beside(*, dashboard: bool, log_to_driver: bool) -> Iterator[None]:
+    """Ray starts no autoscaler, and neither log monitor nor dashboard that nobody reads: what runs beside our
+    measurements costs them, and each takes a second to start. All Rays' agents listen on port 52365 unasked;
+    of two on a machine only the first would take jobs.
+    """
+    from ray._private import parameter, services
 
-    of_ray = parameter.RayParams
-    any_port = partial(of_ray, dashboard_agent_listen_port=0)
-    parameter.RayParams = any_port  # type: ignore[assignment,misc]
+    of_ray = parameter.RayParams, services.start_api_server
+    params = partial(
+        parameter.RayParams,
+        dashboard_agent_listen_port=0,
+        include_log_monitor=log_to_driver,  # type: ignore[arg-type]  # they call a flag a text
+        no_monitor=True,
+    )
+    parameter.RayParams = params  # type: ignore[assignment,misc]
+    if not dashboard:
+        services.start_api_server = lambda *_, **__: (None, None)
     try:
         yield
     finally:
-        parameter.RayParams = of_ray  # type: ignore[misc]
+        parameter.RayParams, services.start_api_server = of_ray  # type: ignore[misc]
 
 
 @contextmanager
@@ -226,7 +236,10 @@ def _started(
     import ray
 
     try:
-        with _sigterm_kept(), _agent_on_any_port():
+        with (
+            _sigterm_kept(),
+            _with_less_beside(dashboard=dashboard, log_to_driver=log_to_driver),
+        ):
             address = _init(slots, gpus, folder, log_to_driver, dashboard)
         yield address
     finally:

@@ -99,6 +99,13 @@ def test_listens_on_the_loopback_alone(ours: LocalRay) -> None:
     assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}
 
 
+def test_no_autoscaler_log_monitor_or_dashboard_runs_beside(ours: LocalRay) -> None:
+    from ray._private.worker import global_worker
+
+    assert global_worker.node is not None
+    assert not {"monitor", "log_monitor", "dashboard"} & {*global_worker.node.all_processes}
+
+
 def test_its_agent_answers_beside_that_of_another_ray(ours: LocalRay) -> None:
     from ray._private.worker import global_worker
 
