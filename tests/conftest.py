@@ -6,6 +6,7 @@ import ast
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 # A thread that waits for another's share of a step sleeps: spinning, it would keep that one from its CPU
 # where more processes than CPUs are busy.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# What a shell starts in the background ignores Ctrl-C, and so would all that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parents[1]
 INSTALLED = ".installed"  # links: the folders under the names that they are imported by
