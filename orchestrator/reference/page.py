@@ -62,6 +62,7 @@ SECTIONS = {  # what the schema calls it: the heading, and where it stands
     "SuiteSpec": ("A suite", "the top level of a suite's file"),
     "CellAxes": ("cells", BOTH),
     "BatchByDevice": ("batch", "a cell"),
+    "PrecisionByDevice": ("precision", "a cell"),
     "ModelSpec": ("model", "a cell"),
     "TensorSpec": ("inputs", "`model`, each in a list or under its name"),
     "ListedChoice": ("Shapes from a file", "`regime` of a cell"),

@@ -118,9 +118,12 @@ def _known() -> dict[str, dict[str, JsonSchemaValue]]:
     """By key, then by the type that the model has for it."""
     suite = {"anyOf": [_enum(suite_names()), {"type": "string", "pattern": r"\.ya?ml$"}]}
     regimes = [*sorted(regime_types()), ALL_REGIMES]
+    precision = {"string": _enum(PRECISIONS)}
     return {
         "suite": {"string": suite},
-        "precision": {"string": _enum(PRECISIONS)},
+        "precision": precision,
+        "cuda": precision,
+        "cpu": precision,
         "layout": {"string": _enum(LAYOUTS)},
         "loss": {"string": {"anyOf": [_enum(LOSSES), OWN]}},
         "regime": {

@@ -12,12 +12,12 @@ from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedChoice, ListedShape
 from cudnn_sweep.workloads.cells.suite import (
     ALL_REGIMES,
-    BatchByDevice,
     CellAxes,
     ModelSpec,
     RegimeChoice,
     SuiteSpec,
     each,
+    on_device,
 )
 from cudnn_sweep.workloads.errors import CellsError, WorkloadError, unknown
 from cudnn_sweep.workloads.find_regime import make_regime, regime_types
@@ -115,16 +115,15 @@ def _combinations(
     device: str,
     gpu: str,
 ) -> Iterator[Cell]:
-    batch = getattr(axes.batch, device) if isinstance(axes.batch, BatchByDevice) else axes.batch
     for workload, problem, given, direction, size, regime, state, precision, layout in product(
         each(axes.workload),
         _problems(axes, own),
         each(axes.input),
         each(axes.direction),
-        each(batch),
+        each(on_device(axes.batch, device)),
         _regimes(axes),
         each(axes.state),
-        each(axes.precision),
+        each(on_device(axes.precision, device)),
         each(axes.layout),
     ):
         known = _usable(facts[workload])

@@ -103,6 +103,18 @@ class BatchByDevice(BaseModel):
     """Batch size on a CPU."""
 
 
+class PrecisionByDevice(BaseModel):
+    """One precision on a GPU and another on a CPU, many of which compute in float32 alone. They are two
+    different cells."""
+
+    model_config = STRICT
+
+    cuda: str
+    """Precision on a GPU."""
+    cpu: str
+    """Precision on a CPU."""
+
+
 class ProblemSpec(BaseModel):
     """A convolution, with the arguments of torch.nn.Conv1d, 2d and 3d. A single size applies to
     each dimension."""
@@ -176,6 +188,13 @@ class ModelSpec(BaseModel):
 MOST_TRIALS = 1_000_000  # of a plan: it is made in half a minute, and takes weeks to run
 
 
+def on_device(choice: Any, device: str) -> Any:
+    """What is chosen on `cuda` or `cpu`."""
+    return (
+        getattr(choice, device) if isinstance(choice, BatchByDevice | PrecisionByDevice) else choice
+    )
+
+
 class CellAxes(BaseModel):
     """Cells. A list stands for each of its values, and several lists are combined in all ways."""
 
@@ -203,7 +222,7 @@ class CellAxes(BaseModel):
     rule that suits the cell and is not named beside it, with its defaults."""
     state: NamedChoice | list[NamedChoice] = "plain"
     """What surrounds a step."""
-    precision: str | list[str] = "tf32"
+    precision: str | PrecisionByDevice | list[str] = "tf32"
     """How numbers are stored and multiplied; tf32 is PyTorch's default for float32."""
     layout: str | list[str] = "contiguous"
     """The order of a tensor's elements in memory."""
@@ -221,9 +240,8 @@ class CellAxes(BaseModel):
 
     def combinations(self) -> int:
         """How many cells it says, a problem set counted as one."""
-        batch = None if isinstance(self.batch, BatchByDevice) else self.batch
-        axes = (self.workload, self.problem, self.input, self.direction, batch)
-        more = (self.regime, self.state, self.precision, self.layout)
+        axes = (self.workload, self.problem, self.input, self.direction, self.regime, self.state)
+        more = (self.layout, on_device(self.batch, "cpu"), on_device(self.precision, "cpu"))
         return prod(len(each(axis)) for axis in (*axes, *more))
 
 

@@ -153,6 +153,14 @@ def test_batch_differs_between_gpu_and_cpu(look: Look) -> None:
     assert 64 in batches["cuda"] and 64 not in batches["cpu"]
 
 
+def test_precision_differs_between_gpu_and_cpu(look: Look) -> None:
+    precisions = {
+        device: {t.cell.precision for t in planned("quick", look, device).trials}
+        for device in ("cpu", "cuda")
+    }
+    assert "bf16" in precisions["cuda"] and "bf16" not in precisions["cpu"]
+
+
 def test_only_narrows_by_field_and_value(plan_of: MakePlan) -> None:
     plan = plan_of("noop", replicates=3)
     narrowed = narrow(plan, [("benchmark", "True"), ("replicate", "2")])

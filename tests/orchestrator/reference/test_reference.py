@@ -54,6 +54,7 @@ WRONG_SUITES = {
     "sizes that are none": CELL % ", input: 3 x 4",
     "a batch of 0": CELL % ", batch: 0",
     "a batch for one device": CELL % ", batch: {cuda: 8}",
+    "a precision for one device": CELL % ", precision: {cuda: bf16}",
     "a regime that is a number": CELL % ", regime: 3",
     "parameters that are text": CELL % ", regime: {cycle: {sizes: many}}",
     "a model's key that is none": CELL % ", model: {width: 16}",
@@ -65,6 +66,7 @@ WRONG_CELLS = {  # which the reader takes and the plan refuses
     "two regimes in one": "regime: {cycle: {sizes: 3}, fresh: {smallest: 0.5}}",
     "a state that is none": "state: plane",
     "a precision that is none": "precision: [tf32, fp8]",
+    "a precision that no CPU has": "precision: {cuda: bf16, cpu: fp8}",
     "a layout that is none": "layout: channels_first",
 }
 
