@@ -33,7 +33,7 @@ MAX_PARENT_BYTES = MAX_SOCKET_BYTES - len(f"/{PREFIX}12345678{SOCKET}")
 
 OBJECT_STORE_BYTES = 80_000_000  # Ray's least is 75 MiB; our records are a few KB
 TOKEN = "token"
-TOO_SLOW = "timed out during startup"  # as Ray says it after 30 s, which a busy machine may need
+TOO_SLOW = "timed out during startup"  # as Ray says it after 30 s, too few where a machine is busy
 ABANDONED_S = 60.0  # by then what is alive of a Ray that has just begun can be seen
 STOP_TIMEOUT_S = 15.0  # the janitor needs 8 s at most
 

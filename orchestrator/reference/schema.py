@@ -122,7 +122,7 @@ def _known() -> dict[str, dict[str, JsonSchemaValue]]:
     return {
         "suite": {"string": suite},
         "precision": precision,
-        "cuda": precision,
+        "cuda": precision,  # a batch's are numbers
         "cpu": precision,
         "layout": {"string": _enum(LAYOUTS)},
         "loss": {"string": {"anyOf": [_enum(LOSSES), OWN]}},
