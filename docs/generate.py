@@ -52,6 +52,6 @@ if __name__ == "__main__":
     for name in asked or DOCUMENTS:
         (ROOT / name).write_text(DOCUMENTS[name](), encoding="utf-8")
     if not asked:
-        for theme, palette in NETWORKS["PICTURES"].items():
-            (ROOT / f"docs/networks/{theme}.svg").write_text(NETWORKS["picture"](palette), "utf-8")
+        for name in NETWORKS["PICTURES"]:
+            (ROOT / f"docs/networks/{name}.svg").write_text(NETWORKS["picture"](name), "utf-8")
     run_path(str(ROOT / FIXTURE), run_name="__main__")

@@ -13,6 +13,14 @@ import altair as alt
 import vl_convert
 from ruamel.yaml import YAML
 
+from cudnn_sweep.analysis.answering.advice import (
+    DOES_NOT_FIT,
+    FAILS,
+    NO_DIFFERENCE,
+    UNDECIDED,
+    Advice,
+    advices,
+)
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, break_evens, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.printable import cudnn_version
@@ -42,7 +50,7 @@ NETWORKS = {
     "torchvision.models:mobilenet_v2": "MobileNetV2",
     "torchvision.models:efficientnet_b0": "EfficientNet-B0",
     "torchvision.models:convnext_tiny": "ConvNeXt-T",
-    "cudnn_sweep.workloads.nets.darknet:Darknet53": "Darknet-53, a detector's backbone",
+    "cudnn_sweep.workloads.nets.darknet:Darknet53": "Darknet-53 (detector)",
     "cudnn_sweep.workloads.nets.unet:UNet": "U-Net",
     "cudnn_sweep.workloads.nets.unet:UNet 3d": "U-Net of volumes",
     "cudnn_sweep.workloads.nets.diffusion:DiffusionUNet": "U-Net of a diffusion model",
@@ -50,16 +58,16 @@ NETWORKS = {
     "cudnn_sweep.workloads.nets.patch_embedding:PatchEmbedding": "patch embedding by Conv3d",
     "cudnn_sweep.workloads.nets.wavenet:WaveNet": "WaveNet",
     "cudnn_sweep.workloads.nets.speech:SpeechFeatures": "speech front end",
-    "mnist": "the MNIST tutorial's network",
+    "mnist": "MNIST tutorial",
 }
 BEGIN, END = "<!-- networks: made by `make docs` -->\n", "<!-- end of networks -->\n"
 SWEEPS = "networks-*"
 GPU = "select min(torch), min(driver), min(gpu), max(cudnn) from records"
 
-PICTURES = {"light": LIGHT, "dark": DARK}
+PICTURES = {"light": LIGHT, "dark": DARK, "narrow-light": LIGHT, "narrow-dark": DARK}
 
 
-def network(row: Verdict | BreakEven) -> str:
+def network(row: Verdict | BreakEven | Advice) -> str:
     volumes = row.workload.endswith("UNet") and row.input_shape.count("x") == 4
     return NETWORKS[row.workload + (" 3d" if volumes else "")]
 
@@ -110,75 +118,111 @@ def short(row: Verdict) -> str:
     return f"{ratio}{star} {SHORT_VERDICTS.get(row.wall_verdict, f'**{row.wall_verdict}**')}"
 
 
+JOBS = (1_000, 20_000, 200_000)
+ADVICE = ("on", "off", NO_DIFFERENCE, DOES_NOT_FIT, FAILS, UNDECIDED)
+STARTS = {"container": "new container", "warm": "warm machine"}
+
+
+@cache
+def advised(steps: int) -> list[Advice]:
+    """Whether benchmark should be on for a job of so many steps with fixed sizes: two starts of each cell."""
+    rows = advices(open_store(str(REFERENCE)), SWEEPS, steps=steps)
+    return [row for row in rows if row.regime == "fixed"]
+
+
+def jobs() -> Iterator[str]:
+    """README's first table."""
+    yield f"| steps of one process | {' | '.join(STARTS.values())} |"
+    yield "|---:|---|---|"
+    for steps in JOBS:
+        of = [
+            Counter(row.advice for row in advised(steps) if row.start == start) for start in STARTS
+        ]
+        said = [
+            ", ".join(f"{advice} {each[advice]}" for advice in ADVICE if each[advice])
+            for each in of
+        ]
+        yield f"| {steps:,} | {' | '.join(said)} |"
+
+
 def answer() -> str:
-    """README's section: picture, five lines, table."""
+    """README's section: what to do for a job, picture, table."""
     closed, again, new = fixed(), returning(), always_new()
-    gains = sorted(row.ratio or 1 for row in closed if row.wall_verdict == "helps")
+    pays = {
+        network(row) for row in advised(JOBS[-1]) if row.start == "container" and row.advice == "on"
+    }
     slower = {
         direction: sorted(row.ratio or 1 for row in new if row.direction == direction)
         for direction in ("training", "inference")
     }
-    waits = sum(bool(row.launch_bound) for row in closed)
-    helped = {
-        name: [
-            row.ratio or 1 for row in closed if network(row) == name and row.wall_verdict == "helps"
-        ]
-        for name in dict.fromkeys(network(row) for row in closed)
-    }
-    by_network = "; ".join(
-        f"{name} ({', '.join(f'{ratio:.3f}' for ratio in ratios)})"
-        for name, ratios in helped.items()
-        if ratios
-    )
-    lines = [
-        (
-            f"- **Sizes are fixed** ({len(closed)} cells): benchmark {counted(closed)}. Where it helps, a step takes "
-            f"{gains[0]:.3f} to {gains[-1]:.3f} times as long: {by_network}."
-        ),
-        (
-            f"- **A few sizes come back** ({len(again)} cells): benchmark {counted(again)}. Each size pays for a search "
-            "of its own."
-        ),
-        (
-            f"- **Every step has a new size** ({len(new)} cells): each step pays for a search. A training step takes "
-            f"{slower['training'][0]:.0f} to {slower['training'][-1]:.0f} times as long, inference "
-            f"{slower['inference'][0]:.0f} to {slower['inference'][-1]:.0f} times. Turn it off."
-        ),
-        (
-            f"- **The loop waits for the CPU** ({waits} of the {len(closed)} cells with fixed sizes): a faster kernel "
-            "saves little or no time."
-        ),
-        (
-            "- **The job is short**: compare its steps with the break-even point in "
-            "[docs/networks.md](docs/networks.md)."
-        ),
+    narrow = "(max-width: 600px)"
+    pictures = [
+        (f"{narrow} and (prefers-color-scheme: dark)", "narrow-dark"),
+        (narrow, "narrow-light"),
+        ("(prefers-color-scheme: dark)", "dark"),
     ]
     return "\n".join(
         [
+            wrapped(
+                "**Leave it off, unless one process makes tens of thousands of steps.** The search for the fastest "
+                "kernels takes seconds at every start, and most networks gain little from it. This is the advice for "
+                f"{len(NETWORKS)} networks with fixed sizes on {facts()[2]} GPUs, in {len(closed)} cells (a network, its "
+                "training or inference step, and a precision):"
+            ),
+            "",
+            *jobs(),
+            "",
+            wrapped(
+                "In a new container, CUDA's cache of compiled kernels is empty; on a warm machine it is filled. At "
+                f"{JOBS[-1]:,} steps in a new container, benchmark pays for at least one cell of: "
+                f"{'; '.join(name for name in NETWORKS.values() if name in pays)}. An undecided cell needs more "
+                "measurements."
+            ),
+            "",
+            wrapped(
+                f"- **A few sizes come back** ({len(again)} cells): benchmark {counted(again)}. Each size pays for a "
+                "search of its own."
+            ),
+            wrapped(
+                f"- **Every step has a new size** ({len(new)} cells): turn it off. Each step pays for a search: training "
+                f"steps take {slower['training'][0]:.0f} to {slower['training'][-1]:.0f} times as long, inference "
+                f"{slower['inference'][0]:.0f} to {slower['inference'][-1]:.0f} times."
+            ),
+            "",
+            wrapped(
+                "For your own network and job, `sweep advise my_nets.py:Net --input 8x3x128x128 --steps 50000` measures "
+                "both and answers ([how to install it](#start))."
+            ),
+            "",
             "<picture>",
-            '  <source media="(prefers-color-scheme: dark)" srcset="docs/networks/dark.svg">',
+            *(
+                f'  <source media="{media}" srcset="docs/networks/{name}.svg">'
+                for media, name in pictures
+            ),
             (
                 '  <img alt="Time of a step with benchmark on, divided by its time with benchmark off, of '
                 f'{len(NETWORKS)} networks" src="docs/networks/light.svg">'
             ),
             "</picture>",
             "",
-            *(wrapped(line) for line in lines),
+            wrapped(
+                "Time of a step with benchmark on, divided by its time with benchmark off. With fixed sizes, benchmark "
+                f"{counted(closed)}:"
+            ),
             "",
             *table(closed),
             "",
             wrapped(
-                "Time of a step with benchmark on, divided by its time with it off. `=`: no difference of 3% or more. "
-                "`?`: inconclusive. `*`: the loop waits for the CPU."
+                "`=`: no difference of 3% or more. `?`: inconclusive. `*`: the loop waits for the CPU. Measured on "
+                f"{where()}. bf16 is autocast with channels_last; the two audio networks have no channels_last."
             ),
             "",
             wrapped(
-                f"Whole steps on {where()}. bf16 is autocast with channels_last, but for the two audio networks, "
-                "which have no channels_last."
+                "`sweep query advice --reference --sweep-id 'networks-*' --steps 20000` prints the advice for each cell "
+                "from the installed rows, `sweep query helps_or_hurts --reference --sweep-id 'networks-*'` the ratios. "
+                "`sweep launch docs/networks.yaml` measures the same on your GPU, in parts of nine minutes. "
+                "[docs/networks.md](docs/networks.md) has each figure with its interval and its break-even point."
             ),
-            "",
-            "    sweep query helps_or_hurts --reference --sweep-id 'networks-*'    # each figure, from installed rows",
-            "    sweep launch docs/networks.yaml                                 # the same on your GPU, in nine minutes a part",
             "",
         ]
     )
@@ -362,27 +406,44 @@ NARROW, WIDE = (
 )  # ratios that a panel shows; what lies outside stands at its edge
 
 
-def picture(palette: Palette) -> str:
-    """An SVG: a row a network, a mark for training and for inference, coloured by verdict."""
+def picture(name: str) -> str:
+    """An SVG: a row a network, a mark for training and for inference, coloured by verdict; panels below each other
+    where it is narrow, for a phone."""
+    palette, is_narrow = PICTURES[name], name.startswith("narrow")
     rows = [_drawn(row) for row in [*fixed(), *always_new()]]
     panels = [
         _panel(
             palette,
-            [row for row in rows if row["panel"] == name],
+            [row for row in rows if row["panel"] == panel],
             title,
-            first=name == "fixed TF32",
+            networks=[
+                each
+                for each in NETWORKS.values()
+                if not is_narrow
+                or any((row["panel"], row["network"]) == (panel, each) for row in rows)
+            ],
+            has_names=is_narrow or panel == "fixed TF32",
         )
-        for name, title in PANELS.items()
+        for panel, title in PANELS.items()
     ]
-    chart = alt.hconcat(*panels, spacing=16, background=palette.paper).configure_view(
-        stroke=palette.line
-    )
+    joined = alt.vconcat if is_narrow else alt.hconcat
+    chart = joined(
+        *panels,
+        spacing=16,
+        padding={"left": 28, "top": 5, "right": 5, "bottom": 5},
+        background=palette.paper,
+    ).configure_view(stroke=palette.line)
     chart = chart.configure_axis(
         labelColor=palette.ink,
         titleColor=palette.quiet,
         gridColor=palette.line,
         domainColor=palette.line,
-    ).configure_legend(labelColor=palette.ink, titleColor=palette.quiet, orient="bottom")
+    ).configure_legend(
+        labelColor=palette.ink,
+        titleColor=palette.quiet,
+        orient="bottom",
+        columns=2 if is_narrow else 0,
+    )
     chart = chart.configure_title(color=palette.ink, fontSize=12, anchor="start", frame="group")
     return f"{vl_convert.vegalite_to_svg(chart.to_json())}\n{rows_mark()}\n"
 
@@ -412,13 +473,20 @@ def _drawn(row: Verdict) -> dict[str, object]:
     }
 
 
-def _panel(palette: Palette, rows: list[dict[str, object]], title: str, *, first: bool) -> Drawing:
+def _panel(
+    palette: Palette,
+    rows: list[dict[str, object]],
+    title: str,
+    *,
+    networks: list[str],
+    has_names: bool,
+) -> Drawing:
     is_new = title == PANELS["new"]
     y = alt.Y(
         "network:N",
-        sort=list(NETWORKS.values()),
-        scale=alt.Scale(domain=list(NETWORKS.values())),
-        axis=alt.Axis(title=None, labelLimit=240, ticks=False, labels=first),
+        sort=networks,
+        scale=alt.Scale(domain=networks),
+        axis=alt.Axis(title=None, labelLimit=240, ticks=False, labels=has_names),
     )
     ticks = [1, 2, 5, 10, 20, 50] if is_new else [0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1]
     x_scale = alt.Scale(type="log", domain=list(WIDE if is_new else NARROW), nice=False)

@@ -249,7 +249,33 @@ def test_readme_leads_to_every_page_and_is_short() -> None:
     readme = (ROOT / "README.md").read_text()
     pages = {str(page.relative_to(ROOT)) for page in ROOT.glob("docs/*.md")}
     assert pages <= set(LINK.findall(readme))
-    assert len(readme.splitlines()) <= 200
+    assert len(readme.splitlines()) <= 160
+
+
+def test_readme_answers_before_it_asks_for_anything() -> None:
+    readme = (ROOT / "README.md").read_text()
+    answer = readme.index("**Leave it off, unless")
+    assert len(readme[:answer].splitlines()) < 12, "on the first screen"
+    in_order = [
+        "| steps of one process |",
+        "`sweep advise ",
+        "<picture>",
+        "| network |",
+        "## Start",
+    ]
+    places = [readme.index(each) for each in in_order]
+    assert [answer, *places] == sorted([answer, *places])
+    commands = re.findall(r"^    ((?:make|sweep|pip) .*?)(?:\s{2,}#.*)?$", readme, re.MULTILINE)
+    assert commands[:2] == ["make sweep", "make test"]
+
+
+def test_jobs_in_the_readme_have_every_network_of_the_rows() -> None:
+    networks = GENERATE["NETWORKS"]
+    (_, _, *rows) = networks["jobs"]()
+    assert len(rows) == len(networks["JOBS"])
+    for row in rows:
+        for start in row.strip("|").split("|")[1:]:
+            assert sum(map(int, re.findall(r"\d+", start))) == len(networks["fixed"]())
 
 
 def test_parts_of_in_turns_are_there_and_end_when_they_are_decided() -> None:
