@@ -2,8 +2,13 @@
 
 
 def printable(text: str) -> str:
-    """Text from users: nothing in it steers a terminal. Lines stay lines."""
-    return "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in text)
+    """Text from users: nothing in it steers a terminal. Lines and tabs stay."""
+    return "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text)
+
+
+def one_line(text: str) -> str:
+    """It can stand in a comment of a script: no character in it ends the line."""
+    return printable(text).replace("\n", " ")
 
 
 def cudnn_version(number: int) -> str:

@@ -85,7 +85,8 @@ def _distinct(names: list[str]) -> list[str]:
 
 def _csv_cell(value: object) -> str:
     text = value if isinstance(value, str) else _cell(value)
-    lines = text.replace("\r\n", "\n").replace("\r", "\n")  # else no reader knows where a row ends
+    # A lone return would end a row for some readers; an escape would steer a terminal.
+    lines = printable(text.replace("\r\n", "\n").replace("\r", "\n"))
     return _no_formula(lines) if isinstance(value, str) else lines
 
 

@@ -166,8 +166,8 @@ class LocalFolder(Folder):
         return sorted(name for name in found if name.endswith(suffix))
 
     def _may_be_listed(self, path: str) -> bool:
-        """A file in a folder's place holds nothing; that the root is one has to be told."""
-        return not path or not os.path.exists(self.full(path)) or self.is_folder(path)
+        """A file or a link that loops, in a folder's place, holds nothing; that the root is one has to be told."""
+        return not path or not os.path.lexists(self.full(path)) or self.is_folder(path)
 
     def remove_stale_temporaries(self, path: str) -> None:
         for name in self.names(path, TEMPORARY_SUFFIX):

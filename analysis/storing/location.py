@@ -10,14 +10,21 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from cudnn_sweep.analysis.errors import StoreError
 
-SECRET = re.compile(r"secret|passw|token|credential|signature|sas|key", re.IGNORECASE)
+HARMLESS = {
+    "s3": "region scheme endpoint_override allow_bucket_creation allow_bucket_deletion force_virtual_addressing",
+    "gs": "scheme endpoint_override retry_limit_seconds project_id",
+    "abfs": "blob_storage_authority dfs_storage_authority blob_storage_scheme dfs_storage_scheme enable_tls "
+    "credential_kind tenant_id client_id",
+    "hdfs": "user replication",
+}  # Arrow's options of a URL that hold no key; any other may
+PLAIN = re.compile(r"[\w.:/-]*")  # no user and password before a host
 LOCAL_SCHEME = "file"
 HOW_ELSE = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, ~/.aws/credentials, or a role",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS in the environment, or the machine's service account",
     "abfs": "the environment (AZURE_CLIENT_ID, ...), or a managed identity",
 }
-HOW_ELSE |= {"gcs": HOW_ELSE["gs"], "abfss": HOW_ELSE["abfs"]}
+ALIASES = {"gcs": "gs", "abfss": "abfs", "viewfs": "hdfs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +40,26 @@ class Location:
             return
         try:
             parts = urlsplit(self.text)
-            has_password = parts.password is not None
+            who, password = parts.username, parts.password
         except ValueError as error:
             raise StoreError(f"results location: {self.shown} is no URL: {error}") from None
-        options = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
-        if has_password or any(map(SECRET.search, options)):
-            how_else = HOW_ELSE.get(parts.scheme, "the environment")
+        kind = ALIASES.get(parts.scheme, parts.scheme)
+        # abfs://container@account
+        is_name = kind == "abfs" or (kind == "gs" and who == "anonymous")
+        harmless = HARMLESS.get(kind, "").split()
+        odd = [
+            name if value else "without a value"  # which may be the key itself
+            for name, value in parse_qsl(parts.query, keep_blank_values=True)
+            if name not in harmless or not PLAIN.fullmatch(value)
+        ]
+        if password is not None or (who and not is_name) or odd:
+            what = (
+                f"the option {odd[0]} may hold a key" if odd else "a user or key stands in the URL"
+            )
             raise StoreError(
-                f"results location {self.shown}: a key stands in the URL, which reports and logs would "
-                f"show; give it by {how_else}"
+                f"results location {self.shown}: {what}, and reports and logs would show it; give keys by "
+                f"{HOW_ELSE.get(kind, 'the environment')}; options that may stand in the URL: "
+                f"{', '.join(harmless) or 'none'}"
             )
 
     @property

@@ -9,8 +9,10 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from itertools import product
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
@@ -18,13 +20,19 @@ from cudnn_sweep.analysis.errors import StoreError, TornFileError
 from cudnn_sweep.analysis.storing.folder import Folder
 from cudnn_sweep.analysis.storing.schema import arrow_schema
 
-UNREADABLE = (OSError, pa.ArrowException)  # pyarrow reports damaged bytes as either
+UNREADABLE = (
+    OSError,
+    ValueError,
+    pa.ArrowException,
+)  # as one of these pyarrow reports damaged bytes
 GROUP_ROWS = 5000  # read at a time by one core: about 12 MB of samples
 SMALL_BYTES = 2**20  # a file is read whole before it is used: that takes a millisecond
 END_BYTES = 8  # the footer's length, and Parquet's mark
 DIGEST = re.compile(r"\.(crc|footer)-([0-9a-f]{8})\.parquet$")
 # Of every row of every version.
-KEYS = ("sweep_id", "trial_id", "attempt_id", "retry", "status", "started_at", "ended_at")
+DATES = ("started_at", "ended_at")
+KEYS = ("sweep_id", "trial_id", "attempt_id", "retry", "status", *DATES)
+LAST_DATE_US = 253_402_300_799_999_999  # the end of year 9999: Python and DuckDB know no later one
 # Ours, and the files that a scan reads: with their checksums.
 FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
@@ -162,6 +170,9 @@ def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None)
         table = file.read(columns)
     if any(table[key].null_count for key in KEYS if columns is None or key in columns):
         raise TornFileError(f"{shown} has rows without a key")
+    for name in {*DATES} & {*table.column_names}:
+        found = pc.min_max(table[name].cast(pa.int64())).as_py()
+        _check_dates(shown, found["min"], found["max"])
     return table
 
 
@@ -169,9 +180,18 @@ def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
     """As statistics have them, where they are."""
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     wanted = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in KEYS]
-    found = (group.column(at).statistics for group in groups for at in wanted)
-    if any(each is not None and each.null_count for each in found):
-        raise TornFileError(f"{shown} has rows without a key")
+    for group, at in product(groups, wanted):
+        found = group.column(at).statistics
+        if found is not None and found.null_count:
+            raise TornFileError(f"{shown} has rows without a key")
+        if found is not None and found.has_min_max and metadata.schema.column(at).path in DATES:
+            _check_dates(shown, found.min_raw, found.max_raw)
+
+
+def _check_dates(shown: str, first_us: int | None, last_us: int | None) -> None:
+    """Microseconds since 1970; none where there are no rows."""
+    if not 0 <= (first_us or 0) <= (last_us or 0) <= LAST_DATE_US:
+        raise TornFileError(f"{shown} has a date outside the years 1970 to 9999")
 
 
 def _check_schema(shown: str, schema: pa.Schema) -> None:

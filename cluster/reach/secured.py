@@ -25,13 +25,9 @@ MARK = "brought_up"  # a file beside the token
 EXPORT = 'export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH="$HOME/.cudnn-sweep-token"; '
 START_COMMANDS = ("head_start_ray_commands", "worker_start_ray_commands")
 CHANGED = (*START_COMMANDS, "file_mounts")
-SET = r"(?:\w+=\S*\s+)*"  # variables, in front of a command or behind `export`
-OWN_TOKEN = re.compile(
-    rf"\s*export\s+{SET}RAY_AUTH_MODE=token(?:\s+\w+=\S*)*\s*(?:;|&&)"
-    rf"|(?:.*[;&|])?\s*{SET}RAY_AUTH_MODE=token\s+{SET}\S*\bray\s+start\b",
-    re.DOTALL,
-)
-STOP = re.compile(r"\s*\S*\bray\s+stop(?:\s+(?:-f|--force))?\s*")
+# And in front of each `ray start` in it, so that it holds also where the command drops the variable before.
+START = re.compile(r"[\w./~${}-]*\bray\s+start\b")
+START_WITH_TOKEN = r"env RAY_AUTH_MODE=token \g<0>"
 EVERYBODY = "--dashboard-host=0.0.0.0"
 LOOPBACK = "--dashboard-host=127.0.0.1"
 
@@ -41,8 +37,7 @@ class SecuredFile:
     config: dict[str, Any]
     """What `ray up` is given."""
     difference: str
-    """From the user's file with Ray's defaults filled in, as a unified diff; empty where it asks for
-    tokens itself."""
+    """From the user's file with Ray's defaults filled in, as a unified diff."""
 
     def text(self) -> str:
         found: str = yaml.safe_dump(self.config, sort_keys=False)
@@ -54,14 +49,12 @@ def secure(ray_part: Mapping[str, Any], token: Path) -> SecuredFile:
     from ray.autoscaler._private.util import prepare_config
 
     config = copy.deepcopy(dict(ray_part))
-    if asks_for_tokens(config):
-        return SecuredFile(config=config, difference="")
     filled = prepare_config(copy.deepcopy(config))
     before: dict[str, Any] = {
         key: filled.get(key) or ([] if key in START_COMMANDS else {}) for key in CHANGED
     }
     for key in START_COMMANDS:
-        commands = [EXPORT + command for command in before[key]]
+        commands = [EXPORT + START.sub(START_WITH_TOKEN, str(each)) for each in before[key]]
         if key not in ray_part:  # Ray's default shows the dashboard to every network
             commands = [command.replace(EVERYBODY, LOOPBACK) for command in commands]
         config[key] = [f"chmod 600 {REMOTE_TOKEN}", *commands]
@@ -69,13 +62,6 @@ def secure(ray_part: Mapping[str, Any], token: Path) -> SecuredFile:
     config["file_mounts"] = {**before["file_mounts"], **ours}
     after = {key: config[key] for key in CHANGED}
     return SecuredFile(config=config, difference=_difference(before, after))
-
-
-def asks_for_tokens(ray_part: Mapping[str, Any]) -> bool:
-    """Whether every start command of the file sets RAY_AUTH_MODE itself, but for those that only stop."""
-    commands = [str(each) for key in START_COMMANDS for each in ray_part.get(key) or []]
-    starts = [command for command in commands if not STOP.fullmatch(command)]
-    return bool(starts) and all(OWN_TOKEN.match(command) for command in starts)
 
 
 def make_token(path: Path) -> None:

@@ -166,8 +166,7 @@ class BroughtUpCluster(RunningCluster):
         self._end_where_open(console)
 
     def _show_start(self, console: Console) -> None:
-        difference = self._secured().difference
-        say(console, difference or "The file already asks for tokens: it is launched as it is.")
+        say(console, self._secured().difference)
 
     def _end_where_open(self, console: Console) -> None:
         """Whatever its start commands hold: one that needs no token does not stay. Raises ClusterError."""

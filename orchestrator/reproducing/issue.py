@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.orchestrator.reproducing.reproduced import Reproduced
 from cudnn_sweep.orchestrator.reproducing.script import script
 
@@ -14,13 +15,13 @@ def issue(case: Reproduced, today: Mapping[str, str | None]) -> str:
     said = [f"Reported: {case.address}"] if case.address else []
     said += [f"Claim: {case.claim}"] if case.claim else []
     lines = [
-        f"### {case.title}",
+        f"### {escaped(case.title)}",
         "",
         *said,
         *([""] if said else []),
         "| | |",
         "|---|---|",
-        *(f"| {key} | {_cell(value)} |" for key, value in facts.items()),
+        *(f"| {key} | {escaped(value)} |" for key, value in facts.items()),
         "",
         "To reproduce it with torch alone (five fresh processes a setting, each time printed):",
         "",
@@ -29,7 +30,3 @@ def issue(case: Reproduced, today: Mapping[str, str | None]) -> str:
         "```",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from cudnn_sweep.analysis.printable import one_line
 from cudnn_sweep.orchestrator.reproducing.reproduced import Reproduced
 from cudnn_sweep.workloads.cells.config import (
     COMPUTE_CACHE_DISABLED,
@@ -42,7 +43,7 @@ def script(case: Reproduced) -> str:
     }
     (direction,) = {side.direction for side in case.sides.values()}
     lines = [
-        f"# {case.title}",
+        f"# {one_line(case.title)}",
         f"# {case.address or 'A trial of cudnn-sweep.'} Prints: setting, process, ms a step (CUDA events, median), device.",
         "import concurrent.futures, itertools, multiprocessing, os, statistics, timeit, torch",
         *_assigned("CELL", first),

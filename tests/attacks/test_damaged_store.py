@@ -161,6 +161,30 @@ def nulls_in(column: str) -> Plant:
     return plant
 
 
+def in_the_year(year: int, column: str) -> Plant:
+    def plant(folder: Path, rows: pa.Table) -> None:
+        at, field = rows.column_names.index(column), rows.schema.field(column)
+        us = pa.array([round((year - 1970) * 365.2425 * 86_400e6)] * len(rows), pa.int64())
+        odd = rows.set_column(at, field, us.cast(field.type))
+        pq.write_table(odd, folder / "dates.parquet")
+
+    return plant
+
+
+def with_a_damaged_footer(folder: Path, rows: pa.Table) -> None:
+    """A column's name that is no UTF-8."""
+    pq.write_table(rows, folder / "footer.parquet")
+    content = (folder / "footer.parquet").read_bytes()
+    at = content.rindex(b"attempt_id")
+    (folder / "footer.parquet").write_bytes(content[:at] + b"\xff" + content[at + 1 :])
+
+
+def with_trials_that_are_a_link_to_itself(folder: Path, rows: pa.Table) -> None:
+    results = next(each for each in folder.parents if each.name == "results")
+    (results / "sweep=loop").mkdir()
+    (results / "sweep=loop" / "trials").symlink_to("trials")
+
+
 def bytes_of(content: bytes) -> Plant:
     return lambda folder, _: (folder / "bytes.parquet").write_bytes(content)
 
@@ -274,6 +298,11 @@ GARBAGE: dict[str, Plant] = {
     },
     **{f"no {column}": without(column) for column in parquet.KEYS},
     **{f"nulls in {column}": nulls_in(column) for column in parquet.KEYS},
+    **{
+        f"{column} in the year {year}": in_the_year(year, column)
+        for column in parquet.DATES
+        for year in (-500, 1969, 10_001, 200_000)
+    },
     **{f"{len(content)} bytes, {content[:9]!r}": bytes_of(content) for content in CONTENTS},
     **{f"a link to {target}": link_to(target) for target in TARGETS},
     **{f"a folder {name}": a_sweep_called(name) for name in SWEEP_NAMES},
@@ -291,6 +320,8 @@ GARBAGE: dict[str, Plant] = {
             of_a_folder,
             of_a_pipe,
             deeper,
+            with_a_damaged_footer,
+            with_trials_that_are_a_link_to_itself,
         )
     },
 }
@@ -303,8 +334,8 @@ def cases(attempts: Attempts, seed: int) -> Iterator[tuple[str, Plant, str]]:
     yield from every if count >= len(every) else random.Random(seed).sample(every, count)
 
 
-def test_there_are_80_kinds() -> None:
-    assert len(GARBAGE) == 80
+def test_there_are_90_kinds() -> None:
+    assert len(GARBAGE) == 90
 
 
 def test_no_stray_thing_stops_the_rest_or_counts(
