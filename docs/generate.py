@@ -11,7 +11,7 @@ from runpy import run_path
 
 from cudnn_sweep.analysis.asking.dictionary import questions_dictionary
 from cudnn_sweep.analysis.storing.schema import data_dictionary
-from cudnn_sweep.orchestrator.reference.field import field_macro, field_suite
+from cudnn_sweep.orchestrator.reference.field import field_suite, field_table
 from cudnn_sweep.orchestrator.reference.page import launch_file_page
 from cudnn_sweep.orchestrator.reference.python import python_page
 from cudnn_sweep.orchestrator.reference.schema import SCHEMAS, schema_text
@@ -42,7 +42,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/python.md": python_page,
     "docs/notebook.ipynb": NOTEBOOK["notebook"],
     "workloads/suites/field.yaml": field_suite,
-    "analysis/macros/reported_cases.sql": field_macro,
+    "analysis/reported_cases.json": field_table,
     **{f"orchestrator/schemas/{name}.json": partial(schema_text, name) for name in SCHEMAS},
 }
 FIXTURE = "tests/analysis/data/write_fixture.py"

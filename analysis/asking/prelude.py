@@ -1,5 +1,6 @@
 """The SQL that gives plain DuckDB the view `records` over a store, and the macros of the questions."""
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
@@ -57,7 +58,20 @@ def macros() -> str:
     """The statistics, and the pairing of a block's trials, as `create or replace macro` statements."""
     folder = files("cudnn_sweep.analysis").joinpath("macros")
     scripts = sorted(folder.iterdir(), key=lambda script: script.name)
-    return "\n".join([settings_macros(), *(script.read_text() for script in scripts)])
+    texts = [script.read_text() for script in scripts]
+    return "\n".join([settings_macros(), *texts, _reported_cases()])
+
+
+def _reported_cases() -> str:
+    """Cases that people reported, made from workloads/field by `make docs`."""
+    rows = json.loads(
+        files("cudnn_sweep.analysis").joinpath("reported_cases.json").read_text("utf-8")
+    )
+    values = ",\n".join(f"    ({', '.join(map(literal, row.values()))})" for row in rows)
+    return (
+        "create or replace macro reported_cases() as table\n"
+        f"select * replace (bound::double as bound) from (values\n{values}\n) as cases ({', '.join(rows[0])});\n"
+    )
 
 
 @lru_cache(maxsize=64)

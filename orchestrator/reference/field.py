@@ -1,8 +1,7 @@
 """What is made from the reported cases of workloads/field: their suite, and the table that SQL reads."""
 
-from collections.abc import Sequence
+import json
 
-from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.workloads.cells.field_case import (
     FieldCase,
     Side,
@@ -29,16 +28,6 @@ measure:
   reference_replicates: 0
   logged_replicates: 0
   timeout_s: 120
-"""
-MACRO_HEAD = """\
--- Cases that people reported. Made from workloads/field/*.csv by `make docs`.
-
--- One row a case: its two sides, what differs, the claim as a sentence and as a bound. Settings
--- are those that are not PyTorch's own. Where `not_here` says why, no cell of it is run.
-create or replace macro reported_cases() as table
-select * replace (bound::double as bound) -- noqa: AM04
-from (
-    values
 """
 
 
@@ -105,12 +94,13 @@ def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def field_macro() -> str:
-    """The statement of the table macro `reported_cases`."""
-    rows = [_row(case) for case in load_field_cases().values()]
-    values = ",\n".join(_tuple(list(row.values())) for row in rows)
-    names = ",\n    ".join(rows[0])
-    return f"{MACRO_HEAD}{values}\n) as cases (\n    {names}\n);\n"
+def field_table() -> str:
+    """What the table macro `reported_cases` reads: JSON, a case on a line. Its two sides, what differs, the claim as a
+    sentence and as a bound. Settings are those that are not PyTorch's own. Where `not_here` says why, no cell of it is
+    run.
+    """
+    rows = [json.dumps(_row(case), ensure_ascii=False) for case in load_field_cases().values()]
+    return "[\n" + ",\n".join(rows) + "\n]\n"
 
 
 def _row(case: FieldCase) -> dict[str, str | float | None]:
@@ -157,9 +147,3 @@ def _side(name: str, side: Side | None) -> dict[str, str | float | None]:
         f"{name}_{column}": value
         for column, value in zip((*columns, "settings"), values, strict=True)
     }
-
-
-def _tuple(values: Sequence[str | float | None]) -> str:
-    """One value a line."""
-    listed = ",\n".join(f"            {literal(value)}" for value in values)
-    return f"        (\n{listed}\n        )"
