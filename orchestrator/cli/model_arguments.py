@@ -1,6 +1,7 @@
 """Arguments and options of the commands that time a model; `--argument NAME=VALUE` is read here."""
 
 import json
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -100,6 +101,14 @@ def _read(text: str) -> tuple[str, "JsonValue"]:
     if not equals or not name.isidentifier():
         raise typer.BadParameter(f"found {text!r}, allowed: NAME=VALUE", param_hint="--argument")
     try:
-        return name, json.loads(value)
+        found = json.loads(value)
+    except RecursionError:
+        found = math.nan
     except ValueError:
         return name, value
+    try:
+        json.dumps(found, allow_nan=False)
+    except ValueError:
+        told = f"found {text[:60]!r}, allowed: finite numbers, in lists that are not too deep"
+        raise typer.BadParameter(told, param_hint="--argument") from None
+    return name, found

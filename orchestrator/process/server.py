@@ -62,8 +62,9 @@ def main() -> None:
     sys.path.append(os.getcwd())  # a user's `package.module:name`
     _preload([option for option in options if not option.startswith("-")])
     _keep_imported()
-    _greet(replies)
-    Server(replies).serve()
+    with suppress(BrokenPipeError):  # the slot has gone while this imported
+        _greet(replies)
+        Server(replies).serve()
 
 
 class Server:
@@ -78,14 +79,15 @@ class Server:
 
     def serve(self) -> None:
         """Returns when the slot has gone."""
-        while self._read_requests(ready := self._wait()):
-            for number, process in list(self._live.items()):
-                if passed := process.listen(ready):
-                    _answer(self._answers, line_of(SAID, number, passed))
-                elif process.has_ended(ready):
-                    self._end(number)
-                elif process.deadline <= monotonic():
-                    process.give_up()
+        with suppress(BrokenPipeError):
+            while self._read_requests(ready := self._wait()):
+                for number, process in list(self._live.items()):
+                    if passed := process.listen(ready):
+                        _answer(self._answers, line_of(SAID, number, passed))
+                    elif process.has_ended(ready):
+                        self._end(number)
+                    elif process.deadline <= monotonic():
+                        process.give_up()
         for process in self._live.values():
             process.kill()
         end_children()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cudnn_sweep.orchestrator.errors import ServerError
-from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.client import ONE_THREAD, SERVER, ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, SurveyJob
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
@@ -317,6 +319,21 @@ def test_server_ends_when_its_user_is_gone() -> None:
     pid = server.pid
     server.close()
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_server_whose_user_goes_while_it_imports_says_nothing() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", SERVER, "--survey-only"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **ONE_THREAD},
+    ) as server:
+        assert server.stdout is not None and server.stderr is not None
+        server.stdout.close()
+        assert server.stderr.read() == ""
+    assert server.returncode == 0
 
 
 @pytest.mark.measuring
