@@ -24,9 +24,10 @@ from cudnn_sweep.workloads.auditing.findings import Findings
 FINDINGS = "findings.json"
 START = "sitecustomize.py"  # Python imports a module of this name before it runs anything
 START_TEXT = """\
-import os
+import os, sys
+before = {*sys.modules}
 from cudnn_sweep.workloads.auditing.begin import begin
-begin(os.path.dirname(__file__))
+begin(os.path.dirname(__file__), before)
 """
 REPEAT_S = 5.0  # between signals to a script that does not end at its limit
 GRACE_S = 30.0  # for it to end, save what it has, and say so
@@ -92,6 +93,7 @@ def _environment(request: AuditRequest, folder: Path) -> dict[str, str]:
         "findings": str(folder / FINDINGS),
         "steps": request.steps,
         "python_path": theirs,
+        "modules": "." if request.is_module else os.path.dirname(os.path.realpath(request.script)),
     }
     path = os.pathsep.join([str(folder), *([theirs] if theirs else [])])
     return {**os.environ, "PYTHONPATH": path, VARIABLE: json.dumps(asked)}

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Collection
 from dataclasses import asdict
 from importlib import import_module
 from time import monotonic
@@ -27,7 +28,8 @@ from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
 from cudnn_sweep.workloads.auditing.writes import Writes, variables_now
 
 VARIABLE = "CUDNN_SWEEP_AUDIT"
-"""JSON: `findings`, the file to write; `steps`, or null; `python_path`, the user's PYTHONPATH, or null."""
+"""JSON: `findings`, the file to write; `steps`, or null; `python_path`, the user's PYTHONPATH, or null;
+`modules`, the folder of the script."""
 END = signal.SIGRTMAX - 2  # "time is up"; a script of the user's has no handler for it
 
 
@@ -35,8 +37,10 @@ class LimitReached(SystemExit):
     """Ends the script as sys.exit() does."""
 
 
-def begin(folder: str) -> None:
-    """`folder`: where Python found the file that calls this; it stays nowhere."""
+def begin(folder: str, before: Collection[str]) -> None:
+    """`folder`: where Python found the file that calls this; it stays nowhere. `before`: the modules that
+    Python had imported by then.
+    """
     asked = json.loads(os.environ.pop(VARIABLE))
     sys.path.remove(folder)
     if asked["python_path"] is None:
@@ -44,6 +48,10 @@ def begin(folder: str) -> None:
     else:
         os.environ["PYTHONPATH"] = asked["python_path"]
     _Audit(asked["findings"], asked["steps"]).begin()
+    for name in {*sys.modules}.difference(before):
+        of_theirs = os.path.join(asked["modules"], name.partition(".")[0])
+        if os.path.exists(f"{of_theirs}.py") or os.path.isdir(of_theirs):
+            del sys.modules[name]  # the script means its own
     _import_their_own_sitecustomize()
 
 
@@ -113,8 +121,10 @@ class _Audit:
         end = os._exit
 
         def _exit(status: int) -> NoReturn:
-            self._write()
-            end(status)
+            try:
+                self._write()
+            finally:
+                end(status)
 
         os._exit = _exit
 
@@ -138,9 +148,9 @@ class _Audit:
         if os.getpid() != self._process:
             return  # forked off by the script
         part = f"{self._file}.part"
-        with open(part, "w", encoding="utf-8") as file:
+        with self._own, open(part, "w", encoding="utf-8") as file:
             json.dump(asdict(self._findings()), file)
-        os.replace(part, self._file)
+            os.replace(part, self._file)
 
     def _findings(self) -> Findings:
         torch, convolutions, models = self._torch, self._convolutions.found(), self._models.found()

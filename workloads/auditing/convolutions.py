@@ -239,6 +239,8 @@ class Convolutions:
         def precise_tf32() -> bool:
             return bool(torch._C._get_fp32_precision_getter("cuda", "conv") == "tf32")
 
+        # As torch.conv2d it can be pickled.
+        convolution.__module__, convolution.__qualname__ = torch.__name__, name
         return convolution
 
     def _note_transformed(self) -> None:
@@ -294,6 +296,10 @@ class FirstCalls:
             plan = self._plan(key, x, weight)
         except (TypeError, ValueError):
             return self._call(*args, **kwargs)  # which says what is wrong
+        except RuntimeError:  # torch knows no autocast for the meta device
+            thread.calls += 1
+            thread.not_told_apart += 1
+            return self._call(*args, **kwargs)
         if plan in thread.plans:
             output, seconds = self._call(*args, **kwargs), 0.0
         else:

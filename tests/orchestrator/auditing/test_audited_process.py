@@ -629,3 +629,70 @@ def test_on_a_gpu_the_library_is_named_and_first_calls_are_timed(audit: Audit) -
     assert (cast.dtype, cast.autocast_at_first) == ("bfloat16", True)
     (graphs,) = [each for each in found.not_seen if "CUDA graph" in each.what]
     assert graphs.evidence == "graphs were replayed 3 times"
+
+
+SAME = {
+    "meta": """
+        import torch
+        with torch.device("meta"):
+            net = torch.nn.Conv2d(3, 4, 3)
+            print(net(torch.empty(1, 3, 8, 8)).shape)
+            print(torch.nn.functional.conv2d(torch.empty(1, 3, 8, 8), net.weight).shape)
+    """,
+    "pickle": """
+        import functools, pickle
+        import torch
+        call = pickle.loads(pickle.dumps(functools.partial(torch.nn.functional.conv2d, stride=2)))
+        print(call(torch.ones(1, 1, 5, 5), torch.ones(1, 1, 3, 3)))
+    """,
+    "shadow": """
+        import bisect, json, threading
+        print(bisect.mine, json.mine, threading.active_count())
+    """,
+    "gone": """
+        import os, shutil, tempfile
+        for name in os.listdir(tempfile.gettempdir()):
+            if name.startswith("sweep-audit-"):
+                shutil.rmtree(os.path.join(tempfile.gettempdir(), name))
+        os._exit(7)
+    """,
+    "gone at the end": """
+        import os, shutil, tempfile
+        for name in os.listdir(tempfile.gettempdir()):
+            if name.startswith("sweep-audit-"):
+                shutil.rmtree(os.path.join(tempfile.gettempdir(), name))
+    """,
+    "syntax": "print(1)\nthis is no Python\n",
+    "cause": """
+        def cause():
+            return ValueError("why")
+        raise KeyError("what") from cause()
+    """,
+    "group": """
+        raise ExceptionGroup("several", [ValueError("a"), ExceptionGroup("b", [KeyError("c")])])
+    """,
+}
+
+
+@pytest.mark.parametrize("kind", SAME)
+def test_script_ends_and_prints_as_without_the_audit(
+    audit: Audit,
+    here: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    (here / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(here / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", str(here / "tmp"))
+    (here / "script.py").write_text(textwrap.dedent(SAME[kind]))
+    if kind == "shadow":
+        for name in ("bisect", "json"):
+            (here / f"{name}.py").write_text(
+                "mine = True\nbisect_left = bisect_right = loads = None\n"
+            )
+    alone = plain("script.py")
+    capfd.readouterr()
+    audited = audit()
+    out, err = capfd.readouterr()
+    assert (audited.exit_code, out, err) == (alone.returncode, alone.stdout, alone.stderr)
