@@ -216,7 +216,8 @@ _idle: list[_Instance] = []  # for small stores: to make the macros takes half a
 
 
 @atexit.register
-def _close_idle() -> None:
+def close_idle() -> None:
+    """By whoever ends without Python's own end."""
     while _idle:
         _idle.pop().close()
 

@@ -114,6 +114,9 @@ def leave(code: int) -> NoReturn:
     """End at once, after Ray Tune ran here. All is closed by then; a tidy end of the interpreter would
     have DuckDB's bindings report, in 40 lines, the reference cycles that Tune leaves behind.
     """
+    database = sys.modules.get("cudnn_sweep.analysis.asking.database")
+    if database is not None:
+        database.close_idle()  # it has a temporary folder
     sys.stdout.flush()
     sys.stderr.flush()
     say_code(code)

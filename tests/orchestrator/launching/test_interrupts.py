@@ -2,8 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -40,3 +43,18 @@ def test_signal_that_comes_in_a_finalizer_ends_the_command(
         Finalized(number)
         time.sleep(20)
     assert ended == [code]
+
+
+def test_a_command_that_ends_at_once_leaves_no_folder_of_its_questions(tmp_path: Path) -> None:
+    asks = (
+        "from cudnn_sweep.analysis.asking.database import open_database\n"
+        "from cudnn_sweep.analysis.storing.store import open_store\n"
+        "from cudnn_sweep.orchestrator.cli.failing import leave\n"
+        "with open_database(open_store('results')) as database:\n"
+        "    database.query('select 1 as one')\n"
+        "leave(4)\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", asks], cwd=tmp_path, env=environment, check=False)
+    assert ran.returncode == 4
+    assert list(tmp_path.iterdir()) == []
