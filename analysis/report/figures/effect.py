@@ -119,7 +119,8 @@ def _layers(palette: Palette, min_effect: float, y: alt.Y, size: int, *, device:
 def _device(palette: Palette, y: alt.Y) -> list[Drawing]:
     known = alt.Chart(ROWS).transform_filter("isValid(datum.device_ratio)")
     ends = (
-        known.transform_calculate(
+        known.transform_filter("isValid(datum.device_ratio_low)")  # Vega takes null for 0
+        .transform_calculate(
             low=f"max(datum.device_ratio_low, datum.device_ratio / {WIDEST})",
             high=f"min(datum.device_ratio_high, datum.device_ratio * {WIDEST})",
         )
