@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.asking.formats import escaped, to_markdown
+from cudnn_sweep.analysis.asking.formats import escaped, readable, to_markdown
 from cudnn_sweep.analysis.report.payload import ComparedWords, Payload
 from cudnn_sweep.analysis.report.sheets import Sheet
 
@@ -15,15 +15,16 @@ SHOWN = {
     "ratio": "ratio",
     "ratio_low": "low",
     "ratio_high": "high",
-    "verdict": "verdict",
+    "blocks": "blocks",
+    "in_words": "verdict",
     "device_ratio": "device ratio",
     "device_verdict": "device verdict",
     "empty_payback": "break-even, empty cache",
     "warm_payback": "break-even, warm cache",
     "memory_ratio": "memory ratio",
-    "blocks": "blocks",
     "blocks_needed": "more blocks to decide",
 }
+FIRST_SENTENCES = 2  # above the table
 PARTS = {"part": "part", "kind": "kind", "total_s": "seconds", "share": "share"}
 
 
@@ -33,19 +34,16 @@ def to_text(payload: Payload) -> str:
         "# cuDNN sweep report",
         _escaped(" · ".join(payload.common)),
         _escaped(payload.nothing or ""),
-        _escaped(payload.cost),
     ]
     for number, contrast in enumerate(payload.contrasts):
         parts += _contrast(payload.tables["verdicts"], number, contrast)
     if payload.left_out:
         parts += ["## What was left out", _listed(payload.left_out)]
+    if payload.warnings:
+        parts += ["## Warnings", _listed(payload.warnings)]
     if payload.tables["time"].rows:
-        parts += ["## Where the time went", _table(payload.tables["time"], PARTS)]
-        environments = payload.tables["environments"]
-        parts += [
-            "## Environment",
-            _table(environments, {name: name for name in environments.columns}),
-        ]
+        parts += ["## Where the time went", _escaped(payload.cost), _table(payload.tables["time"], PARTS)]
+        parts += ["## Environment", _turned(payload.tables["environments"])]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
@@ -53,13 +51,20 @@ def _contrast(verdicts: Sheet, number: int, contrast: ComparedWords) -> list[str
     place = verdicts.columns.index("contrast")
     mine = [row for row in verdicts.rows if row[place] == number]
     table = _table(Sheet(columns=verdicts.columns, rows=mine), SHOWN)
-    said = [contrast.headline, *contrast.sentences]
+    first, more = contrast.sentences[:FIRST_SENTENCES], contrast.sentences[FIRST_SENTENCES:]
     return [
         f"## {_escaped(contrast.name)}",
-        *map(_escaped, said),
+        *map(_escaped, [contrast.headline, *first]),
         table,
-        _listed(contrast.left_out),
+        _listed([*more, *contrast.left_out]),
     ]
+
+
+def _turned(sheet: Sheet) -> str:
+    """A row a fact, a column an environment: there are few of them, and each has many facts."""
+    facts = [[name, *map(readable, row)] for name, *row in zip(sheet.columns, *sheet.rows, strict=True)]
+    columns = zip(*(fact for fact in facts if any(fact[1:])), strict=True)
+    return to_markdown(pa.table({str(n or "fact"): column for n, column in enumerate(columns)}))
 
 
 def _table(sheet: Sheet, titles: dict[str, str]) -> str:

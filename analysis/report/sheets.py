@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from cudnn_sweep.analysis.answering.short_texts import short_names
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, Verdict
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in, texts_of
 from cudnn_sweep.analysis.printable import cudnn_version
@@ -25,6 +26,7 @@ Row: TypeAlias = Mapping[str, Scalar]
 METHODS = {True: "in turns", False: "one after another"}
 DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
+CHART_NAME = 60  # characters that a chart has room for beside a line
 MIB = 2**20
 TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
 
@@ -46,8 +48,12 @@ def sheets(content: Content) -> dict[str, Sheet]:
         "cells": _sheet(_cells(content)),
         "verdicts": _sheet(
             _verdict(number, numbers[verdict.key], verdict, label, compared)
+            | {"short_label": short}
             for number, compared in enumerate(content.compared)
-            for verdict, label in zip(compared.verdicts, _labels(content, compared), strict=True)
+            for labels in [_labels(content, compared)]
+            for verdict, label, short in zip(
+                compared.verdicts, labels, short_names(labels, CHART_NAME), strict=True
+            )
         ),
         "paybacks": _sheet(
             _payback(number, numbers[verdict.key], verdict, label, row)
@@ -103,12 +109,16 @@ def _key(row: Mapping[str, Any]) -> CellKey:
 
 
 def _cells(content: Content) -> Iterable[Row]:
-    for cell in content.cells:
+    cells = content.cells
+    short = short_names([cell.label for cell in cells], CHART_NAME)
+    rows = short_names([cell.row_label for cell in cells], CHART_NAME)
+    for cell, short_label, row_label in zip(cells, short, rows, strict=True):
         stored = cell.stored
         yield {
             "cell_id": stored.cell_id,
             "label": cell.label,
-            "row_label": cell.row_label,
+            "short_label": short_label,
+            "row_label": row_label,
             "regime_label": cell.regime_label,
             "group_label": cell.group_label,
             "size_label": cell.size_label,
@@ -156,7 +166,9 @@ def _labels(content: Content, compared: Compared) -> list[str]:
     ]
 
 
-def _verdict(number: int, cell: int, verdict: Verdict, label: str, compared: Compared) -> Row:
+def _verdict(
+    number: int, cell: int, verdict: Verdict, label: str, compared: Compared
+) -> dict[str, Scalar]:
     baseline, candidate = (
         verdict.baseline_peak_reserved_bytes,
         verdict.candidate_peak_reserved_bytes,
@@ -174,6 +186,7 @@ def _verdict(number: int, cell: int, verdict: Verdict, label: str, compared: Com
         "ratio_low": verdict.ratio_low,
         "ratio_high": verdict.ratio_high,
         "verdict": verdict.wall_verdict,
+        "in_words": verdict.wall_in_words,
         "blocks_needed": verdict.blocks_needed,
         "typical_ratio": verdict.typical_ratio,
         "typical_ratio_low": verdict.typical_ratio_low,
@@ -245,7 +258,8 @@ def _colds(content: Content, numbers: Mapping[CellKey, int]) -> Iterable[Row]:
 
 def _choice(row: Row) -> Row:
     names = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
-    return {"config": config_name(texts_of(row))} | {name: row[name] for name in names}
+    found = {"config": config_name(texts_of(row))} | {name: row[name] for name in names}
+    return found if row["processes"] > 2 else found | {"choice_share": None}  # two tell nothing
 
 
 def _precisions(table: pa.Table, numbers: Mapping[CellKey, int]) -> Iterable[Row]:

@@ -9,7 +9,9 @@ from typing import Self
 from rich.console import Console
 
 from cudnn_sweep.analysis.answering.cell_names import stored_names
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.time_shares import TimeShare, time_shares
+from cudnn_sweep.analysis.answering.verdict_words import headline, third_blocks
 from cudnn_sweep.analysis.answering.verdicts import (
     BreakEven,
     Verdict,
@@ -113,7 +115,10 @@ class Summary:
         return told_lines(self.verdicts, lambda each: verdict_label(each, self.cells))
 
     def undecided(self) -> Iterator[str]:
-        """What more blocks would tell."""
+        """How many cells are decided, and what more blocks would tell."""
+        for contrast in dict.fromkeys(each.contrast for each in self.verdicts):
+            of_it = [each for each in self.verdicts if each.contrast == contrast]
+            yield headline(of_it, MIN_EFFECT)
         return undecided_lines(self.verdicts, lambda each: verdict_label(each, self.cells))
 
     def counted(self) -> Iterator[str]:
@@ -251,7 +256,7 @@ def _print_next(console: Console, summary: Summary, location: str, options: Laun
     one = f"{results} --sweep-id {summary.sweep_id}"
     say(console, "\nNext:", "bold")
     if not summary.is_complete:
-        say(console, f"  {options.command()}   # runs what is missing")
+        say(console, f"  {options.command()}   # {third_blocks(summary.verdicts) or 'runs what is missing'}")
     if summary.progress.failures:
         say(console, f"  {program} query failures{one}")
     say(console, f"  {program} report --format markdown{one}   # what was found, in words")

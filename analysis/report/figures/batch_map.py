@@ -13,7 +13,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
     chart,
     styled,
 )
-from cudnn_sweep.analysis.report.figures.heat_map import fields, ratio_and_verdict
+from cudnn_sweep.analysis.report.figures.heat_map import SIGNS_TOLD, fields, ratio_and_verdict
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
 
@@ -23,8 +23,7 @@ def batch_map(palette: Palette, min_effect: float) -> Figure:
         name="batch_map",
         title="Size by batch",
         about="The same ratios of the workloads that were timed at several batches or sizes of input: a row "
-        "for each size, a column for each batch. Signs and colours are as above.",
-        empty="No workload was timed at several batches or sizes, and nothing else differing.",
+        f"for each size, a column for each batch. Signs: {SIGNS_TOLD}.",
         table="verdicts",
         needs=("ratio", "size_label"),
         columns=(

@@ -35,7 +35,6 @@ def _break_even(palette: Palette, compute_cache: str) -> Figure:
         about="Seconds saved by the candidate after so many iterations, its extra cold cost "
         f"subtracted, for the {MOST_CURVES} cells with the largest effect. A curve starts below "
         "zero by that cost; a dot with its 95% interval marks where it crosses.",
-        empty=f"No gain or loss was told from zero in cells that met the compute cache {compute_cache}.",
         table="paybacks",
         needs=("gain_ms", "tuning_ms"),
         only={"compute_cache": compute_cache, "is_told": "yes"},

@@ -18,6 +18,18 @@ COARSE = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50
 FINE = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1, 1.03, 1.05, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
 WIDE_RATIO = 3  # between the ends of an axis of ratios that has the coarse ticks
 TICKS = [round(digit * 10.0**exponent, 9) for exponent in range(-6, 7) for digit in (1, 2, 5)]
+VERDICT_LOOKS = {
+    "fails": ("fails", "diamond"),
+    "helps": ("helps", "triangle-left"),
+    "hurts": ("hurts", "triangle-right"),
+    "equivalent": ("equivalent", "square"),
+    "inconclusive": ("inconclusive", "circle"),
+    "so_far_faster": ("less_3", "M.4,-.6L-.5,0L.4,.6L.4,.2L.1,0L.4,-.2Z"),
+    "so_far_slower": ("more_3", "M-.4,-.6L.5,0L-.4,.6L-.4,.2L-.1,0L-.4,-.2Z"),
+    "undecided": ("c8", "M-.6,-.2H.6V.2H-.6Z"),
+    "no_effect": ("no_effect", "cross"),
+}
+"""Each verdict's colour in the palette, and its shape."""
 ROWS = alt.NamedData(name="rows")  # the page fills it: what the filters leave of the figure's table
 
 
@@ -38,14 +50,14 @@ class Figure:
     title: str
     about: str
     """How to read it."""
-    empty: str = "Nothing that is stored belongs here."
-    """What stands in its place where there are no rows."""
     table: str
     """The page's table that it draws."""
     needs: tuple[str, ...]
     """Fields without which a row cannot be drawn."""
     only: Mapping[str, str] = field(default_factory=dict)
     """Fields that must have these values."""
+    compares: str | None = None
+    """The field that must have two values, or else there is nothing to compare and no chart."""
     columns: tuple[Column, ...]
     rows: str | None = None
     """The field of which each value has a line of its own, where the height follows them."""
@@ -89,18 +101,23 @@ def ratio_ticks(channel: Literal["x", "y"]) -> alt.ExprRef:
 
 
 def verdict_colour(palette: Palette) -> alt.Color:
-    order = ["fails", "helps", "hurts", "equivalent", "inconclusive", "no_effect"]
-    colours = [getattr(palette, name) for name in order]
-    legend = alt.Legend(title=None, labelExpr="replace(datum.label, '_', ' ')")
-    return alt.Color("verdict:N", scale=alt.Scale(domain=order, range=colours), legend=legend)
+    colours = [getattr(palette, colour) for colour, _ in VERDICT_LOOKS.values()]
+    scale = alt.Scale(domain=list(VERDICT_LOOKS), range=colours)
+    return alt.Color("verdict:N", scale=scale, legend=_verdict_legend())
 
 
 def verdict_shape() -> alt.Shape:
     """A shape a verdict, so that none rests on colour alone."""
-    order = ["fails", "helps", "hurts", "equivalent", "inconclusive", "no_effect"]
-    shapes = ["diamond", "triangle-left", "triangle-right", "square", "circle", "cross"]
-    legend = alt.Legend(title=None, labelExpr="replace(datum.label, '_', ' ')")
-    return alt.Shape("verdict:N", scale=alt.Scale(domain=order, range=shapes), legend=legend)
+    scale = alt.Scale(domain=list(VERDICT_LOOKS), range=[shape for _, shape in VERDICT_LOOKS.values()])
+    return alt.Shape("verdict:N", scale=scale, legend=_verdict_legend())
+
+
+def _verdict_legend() -> alt.Legend:
+    """Of the verdicts that are drawn."""
+    found = "pluck(data('rows'), 'verdict')"
+    drawn = " + ".join(f"(indexof({found}, '{name}') < 0 ? '' : '{name} ')" for name in VERDICT_LOOKS)
+    values = alt.ExprRef(f"split(trim({drawn}), ' ')")
+    return alt.Legend(title=None, labelExpr="replace(datum.label, /_/g, ' ')", values=values)
 
 
 def styled(drawing: Drawing, palette: Palette) -> Drawing:

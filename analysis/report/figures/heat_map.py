@@ -23,8 +23,14 @@ SIGNS = {
     "hurts": "▶",
     "equivalent": "=",
     "inconclusive": "?",
+    "so_far_faster": "◁",
+    "so_far_slower": "▷",
+    "undecided": "○",
     "no_effect": "·",
 }
+
+
+SIGNS_TOLD = ", ".join(f"{sign} {name.replace('_', ' ')}" for name, sign in SIGNS.items())
 
 
 @chart(place=20)
@@ -33,11 +39,11 @@ def heat_map(palette: Palette, min_effect: float) -> Figure:
         name="heat_map",
         title="Workload by regime",
         about="The same ratios, so that rows compare how shapes arrive. Each field shows the ratio "
-        "and its verdict: ◀ helps, ▶ hurts, = equivalent, ? inconclusive, ✗ fails, · no effect. Where there "
+        f"and its verdict: {SIGNS_TOLD}. Where there "
         f"are more than {LABELLED_ROWS} rows they are grouped: the geometric mean and how many cells.",
-        empty="No cell has both configs measured in one block.",
         table="verdicts",
         needs=("ratio",),
+        compares="regime_label",
         columns=(
             Column(field="row_label", title="workload", kind="text"),
             Column(field="regime_label", title="regime", kind="text"),
@@ -95,7 +101,11 @@ def fields(
     """A rectangle a row and column, coloured by `ratio`, with the text `shown` and the name `label`."""
     base = chart.encode(x=columns, y=rows)
     coloured = base.mark_rect(stroke=palette.paper, strokeWidth=2, cursor="pointer").encode(
-        color=alt.Color("ratio:Q", scale=_scale(palette, min_effect), legend=None),
+        color=alt.condition(
+            "datum.verdict === 'no_effect'",  # its ratio is noise
+            alt.value(palette.same),
+            alt.Color("ratio:Q", scale=_scale(palette, min_effect), legend=None),
+        ),
         tooltip="label:N",
         description="label:N",
     )
