@@ -37,7 +37,9 @@ def _so_far(verdicts: Sequence[Verdict], counts: Mapping[str, int]) -> list[str]
         f"{slower or 'none'} slower": faster + slower,
         f"{counts['undecided'] - single:,} open": counts["undecided"] - single,
         f"{single:,} with one block": single,
-        f"{counts['not_measured']:,} not measured ({', '.join(sorted(reasons))})": counts["not_measured"],
+        f"{counts['not_measured']:,} not measured ({', '.join(sorted(reasons))})": counts[
+            "not_measured"
+        ],
     }
     found = [text for text, count in said.items() if count]
     inconclusive = counts["inconclusive"]

@@ -24,7 +24,7 @@ SHOWN = {
     "memory_ratio": "memory ratio",
     "blocks_needed": "more blocks to decide",
 }
-FIRST_SENTENCES = 2  # above the table
+FIRST_SENTENCES = 3  # above the table
 PARTS = {"part": "part", "kind": "kind", "total_s": "seconds", "share": "share"}
 
 
@@ -42,7 +42,11 @@ def to_text(payload: Payload) -> str:
     if payload.warnings:
         parts += ["## Warnings", _listed(payload.warnings)]
     if payload.tables["time"].rows:
-        parts += ["## Where the time went", _escaped(payload.cost), _table(payload.tables["time"], PARTS)]
+        parts += [
+            "## Where the time went",
+            _escaped(payload.cost),
+            _table(payload.tables["time"], PARTS),
+        ]
         parts += ["## Environment", _turned(payload.tables["environments"])]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
@@ -62,7 +66,9 @@ def _contrast(verdicts: Sheet, number: int, contrast: ComparedWords) -> list[str
 
 def _turned(sheet: Sheet) -> str:
     """A row a fact, a column an environment: there are few of them, and each has many facts."""
-    facts = [[name, *map(readable, row)] for name, *row in zip(sheet.columns, *sheet.rows, strict=True)]
+    facts = [
+        [name, *map(readable, row)] for name, *row in zip(sheet.columns, *sheet.rows, strict=True)
+    ]
     columns = zip(*(fact for fact in facts if any(fact[1:])), strict=True)
     return to_markdown(pa.table({str(n or "fact"): column for n, column in enumerate(columns)}))
 

@@ -26,8 +26,8 @@ const CELL_COLUMNS = [
 const MOST_DENSE_PX = 720; // of a chart whose lines have no names
 const DENSE_ROWS = 60; // more lines than these go without names
 const DENSE_POINTS = 1500; // more points than these are summed up
-const FIRST_SENTENCES = 2; // the others are folded
-const NARROW_LEGEND = { columns: 3, labelLimit: 250 };
+const FIRST_SENTENCES = 3; // the others are folded
+const NARROW_LEGEND = { columns: 3, labelLimit: 290 };
 
 // --- Data: tables as objects, each row with the attributes of its cell ---
 

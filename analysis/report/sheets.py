@@ -26,7 +26,7 @@ Row: TypeAlias = Mapping[str, Scalar]
 METHODS = {True: "in turns", False: "one after another"}
 DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
-CHART_NAME = 60  # characters that a chart has room for beside a line
+CHART_NAME = 50  # characters that a chart of a phone has room for
 MIB = 2**20
 TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
 
@@ -46,19 +46,10 @@ def sheets(content: Content) -> dict[str, Sheet]:
     numbers = content.numbers
     return {
         "cells": _sheet(_cells(content)),
-        "verdicts": _sheet(
-            _verdict(number, numbers[verdict.key], verdict, label, compared)
-            | {"short_label": short}
-            for number, compared in enumerate(content.compared)
-            for labels in [_labels(content, compared)]
-            for verdict, label, short in zip(
-                compared.verdicts, labels, short_names(labels, CHART_NAME), strict=True
-            )
-        ),
+        "verdicts": _sheet(_verdict(*each) for each in _answers(content)),
         "paybacks": _sheet(
-            _payback(number, numbers[verdict.key], verdict, label, row)
-            for number, compared in enumerate(content.compared)
-            for verdict, label in zip(compared.verdicts, _labels(content, compared), strict=True)
+            _payback(about, verdict, row)
+            for about, verdict, compared in _answers(content)
             for row in compared.paybacks(verdict).values()
         ),
         "cold_costs": _sheet(_colds(content, numbers)),
@@ -141,6 +132,16 @@ def _cells(content: Content) -> Iterable[Row]:
         }
 
 
+def _answers(content: Content) -> Iterable[tuple[Row, Verdict, Compared]]:
+    """Each verdict, with what its rows begin with."""
+    for number, compared in enumerate(content.compared):
+        labels = _labels(content, compared)
+        short = short_names(labels, CHART_NAME)
+        for verdict, label, short_label in zip(compared.verdicts, labels, short, strict=True):
+            about = {"cell": content.numbers[verdict.key], "contrast": number}
+            yield about | {"label": label, "short_label": short_label}, verdict, compared
+
+
 def _labels(content: Content, compared: Compared) -> list[str]:
     """Each verdict's cell, with the settings that both its configs share where those differ, and how its
     closed loop was measured where both ways are there.
@@ -166,18 +167,14 @@ def _labels(content: Content, compared: Compared) -> list[str]:
     ]
 
 
-def _verdict(
-    number: int, cell: int, verdict: Verdict, label: str, compared: Compared
-) -> dict[str, Scalar]:
+def _verdict(about: Row, verdict: Verdict, compared: Compared) -> Row:
     baseline, candidate = (
         verdict.baseline_peak_reserved_bytes,
         verdict.candidate_peak_reserved_bytes,
     )
     paid = compared.paybacks(verdict)
     return {
-        "cell": cell,
-        "contrast": number,
-        "label": label,
+        **about,
         "other_settings": verdict.other_settings,
         "loop_kind": verdict.loop_kind,
         "baseline_ms": verdict.baseline_ms,
@@ -221,11 +218,9 @@ def _verdict(
     }
 
 
-def _payback(number: int, cell: int, verdict: Verdict, label: str, row: BreakEven) -> Row:
+def _payback(about: Row, verdict: Verdict, row: BreakEven) -> Row:
     return {
-        "cell": cell,
-        "contrast": number,
-        "label": label,
+        **about,
         "compute_cache": row.compute_cache,
         "outcome": row.outcome,
         "is_told": "yes" if row.outcome in TOLD else "no",

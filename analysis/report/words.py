@@ -59,7 +59,9 @@ def verdict_counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
     return {name: found[name] for name in VERDICTS}
 
 
-def sentences(compared: Compared, labels: Mapping[CellKey, str], next_step: str | None) -> list[str]:
+def sentences(
+    compared: Compared, labels: Mapping[CellKey, str], next_step: str | None
+) -> list[str]:
     """The largest gain and loss, the next step, what more blocks would tell, and why a setting had no effect
     where it had none.
     """
@@ -118,7 +120,9 @@ def payback(row: BreakEven) -> str:
     """When the extra cold cost has paid for itself, in a few words."""
     iterations = row.break_even_iterations
     if iterations is None or row.outcome not in ("after", "until"):
-        return {"open loop": "always searching"}.get(row.outcome, row.outcome.replace("_", " "))
+        return {"open loop": "always searching", "inconclusive": "?"}.get(
+            row.outcome, row.outcome.replace("_", " ")
+        )
     said = two_digits(iterations)
     return f"after {said}" if row.outcome == "after" else f"ahead until {said}"
 

@@ -256,7 +256,10 @@ def _print_next(console: Console, summary: Summary, location: str, options: Laun
     one = f"{results} --sweep-id {summary.sweep_id}"
     say(console, "\nNext:", "bold")
     if not summary.is_complete:
-        say(console, f"  {options.command()}   # {third_blocks(summary.verdicts) or 'runs what is missing'}")
+        say(
+            console,
+            f"  {options.command()}   # {third_blocks(summary.verdicts) or 'runs what is missing'}",
+        )
     if summary.progress.failures:
         say(console, f"  {program} query failures{one}")
     say(console, f"  {program} report --format markdown{one}   # what was found, in words")

@@ -11,6 +11,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Drawing,
     Figure,
     chart,
+    named_axis,
     styled,
 )
 from cudnn_sweep.analysis.report.figures.heat_map import SIGNS_TOLD, fields, ratio_and_verdict
@@ -26,6 +27,7 @@ def batch_map(palette: Palette, min_effect: float) -> Figure:
         f"for each size, a column for each batch. Signs: {SIGNS_TOLD}.",
         table="verdicts",
         needs=("ratio", "size_label"),
+        compares="batch",
         columns=(
             Column(field="family", title="workload", kind="text"),
             Column(field="size", title="size", kind="text"),
@@ -54,7 +56,7 @@ def _map(palette: Palette, min_effect: float, label_px: int) -> Drawing:
     rows = alt.Y(
         "size_label:N",
         title=None,
-        axis=alt.Axis(labelLimit=label_px, ticks=False),
+        axis=named_axis(label_px),
         sort=alt.EncodingSortField("place", op="min"),
     )
     columns = alt.X("batch:O", title="batch", axis=alt.Axis(orient="top", labelAngle=0))

@@ -9,11 +9,13 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Drawing,
     Figure,
     chart,
+    middle_cut,
     styled,
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
 MOST_CURVES = 8  # more cannot be told apart
+MOST_CHARACTERS = 36  # of a name in the legend
 MOST_EXPONENT = 7  # 10 million iterations: days
 STEP = 0.05  # of the exponent, from one point of a curve to the next
 
@@ -73,9 +75,15 @@ def _curves(palette: Palette) -> Drawing:
         title="seconds saved",
     )
     colour = alt.Color(
-        "label:N",
+        "short_label:N",
         scale=alt.Scale(range=palette.categories),
-        legend=alt.Legend(orient="bottom", columns=1, title=None, symbolOpacity=1, labelLimit=520),
+        legend=alt.Legend(
+            orient="bottom",
+            columns=1,
+            title=None,
+            symbolOpacity=1,
+            labelExpr=middle_cut(MOST_CHARACTERS),
+        ),
     )
     curves = (
         ranked.transform_calculate(exponent=exponents)

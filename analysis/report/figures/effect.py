@@ -59,8 +59,8 @@ def effect(palette: Palette, min_effect: float) -> Figure:
 
 def _rows(palette: Palette, min_effect: float, step: float) -> Drawing:
     """Where lines are close together as many have their names as there is room for."""
-    axis = alt.Axis(labelLimit=LABEL_PX, ticks=False, labelOverlap="greedy")
-    y = alt.Y("short_label:N", sort=SORTED, axis=axis, title=None)
+    named = {"labelLimit": LABEL_PX, "labelOverlap": "greedy", "labelSeparation": 3}
+    y = alt.Y("short_label:N", sort=SORTED, axis=alt.Axis(ticks=False, **named), title=None)
     is_wide = step > FONT_PX
     size = MARK if is_wide else DENSE_MARK
     drawn = _layers(palette, min_effect, y, size, device=is_wide)

@@ -11,22 +11,24 @@ from cudnn_sweep.analysis.report.figures.palette import Palette
 Layout = Literal["wide", "narrow", "dense"]
 Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart
 
-LABEL_PX = 430  # of a cell's name beside a row; longer ones end in …
+LABEL_PX = 430  # of a cell's name beside a row
+CHARACTER_PX = 7
 HEIGHT_PX = 300  # of a drawing
 LABELLED_ROWS = 60  # more rows than these go without names, and close together
 COARSE = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100]
 FINE = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1, 1.03, 1.05, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
 WIDE_RATIO = 3  # between the ends of an axis of ratios that has the coarse ticks
 TICKS = [round(digit * 10.0**exponent, 9) for exponent in range(-6, 7) for digit in (1, 2, 5)]
+RING = "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0M-.5,0A.5,.5,0,1,0,.5,0A.5,.5,0,1,0,-.5,0"
 VERDICT_LOOKS = {
     "fails": ("fails", "diamond"),
     "helps": ("helps", "triangle-left"),
     "hurts": ("hurts", "triangle-right"),
     "equivalent": ("equivalent", "square"),
     "inconclusive": ("inconclusive", "circle"),
-    "so_far_faster": ("less_3", "M.4,-.6L-.5,0L.4,.6L.4,.2L.1,0L.4,-.2Z"),
-    "so_far_slower": ("more_3", "M-.4,-.6L.5,0L-.4,.6L-.4,.2L-.1,0L-.4,-.2Z"),
-    "undecided": ("c8", "M-.6,-.2H.6V.2H-.6Z"),
+    "so_far_faster": ("less_3", "M.6,-.9L-.8,0L.6,.9L.6,.4L0,0L.6,-.4Z"),
+    "so_far_slower": ("more_3", "M-.6,-.9L.8,0L-.6,.9L-.6,.4L0,0L-.6,-.4Z"),
+    "undecided": ("c8", RING),
     "no_effect": ("no_effect", "cross"),
 }
 """Each verdict's colour in the palette, and its shape."""
@@ -94,6 +96,18 @@ CONFIG = Column(field="config", title="config", kind="text")
 VERDICT = Column(field="verdict", title="verdict", kind="text")
 
 
+def middle_cut(most: int) -> str:
+    """What shows a longer name without its middle: its end tells it from others."""
+    end = 2 * most // 3
+    cut = f"slice(datum.label, 0, {most - end - 1}) + '…' + slice(datum.label, -{end})"
+    return f"length(datum.label) > {most} ? {cut} : datum.label"
+
+
+def named_axis(label_px: int) -> alt.Axis:
+    cut = middle_cut(label_px // CHARACTER_PX)
+    return alt.Axis(ticks=False, labelLimit=0, labelExpr=cut)
+
+
 def ratio_ticks(channel: Literal["x", "y"]) -> alt.ExprRef:
     """Ticks for an axis of ratios, on a log scale."""
     span = f"domain('{channel}')[1] / domain('{channel}')[0]"
@@ -108,14 +122,18 @@ def verdict_colour(palette: Palette) -> alt.Color:
 
 def verdict_shape() -> alt.Shape:
     """A shape a verdict, so that none rests on colour alone."""
-    scale = alt.Scale(domain=list(VERDICT_LOOKS), range=[shape for _, shape in VERDICT_LOOKS.values()])
+    scale = alt.Scale(
+        domain=list(VERDICT_LOOKS), range=[shape for _, shape in VERDICT_LOOKS.values()]
+    )
     return alt.Shape("verdict:N", scale=scale, legend=_verdict_legend())
 
 
 def _verdict_legend() -> alt.Legend:
     """Of the verdicts that are drawn."""
     found = "pluck(data('rows'), 'verdict')"
-    drawn = " + ".join(f"(indexof({found}, '{name}') < 0 ? '' : '{name} ')" for name in VERDICT_LOOKS)
+    drawn = " + ".join(
+        f"(indexof({found}, '{name}') < 0 ? '' : '{name} ')" for name in VERDICT_LOOKS
+    )
     values = alt.ExprRef(f"split(trim({drawn}), ' ')")
     return alt.Legend(title=None, labelExpr="replace(datum.label, /_/g, ' ')", values=values)
 

@@ -12,6 +12,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Drawing,
     Figure,
     chart,
+    named_axis,
     styled,
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
@@ -88,7 +89,7 @@ def _groups(palette: Palette, min_effect: float) -> Drawing:
 
 
 def _rows(field: str, label_px: int) -> alt.Y:
-    return alt.Y(f"{field}:N", title=None, axis=alt.Axis(labelLimit=label_px, ticks=False))
+    return alt.Y(f"{field}:N", title=None, axis=named_axis(label_px))
 
 
 def _columns(angle: int) -> alt.X:

@@ -12,6 +12,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Drawing,
     Figure,
     chart,
+    named_axis,
     styled,
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
@@ -66,11 +67,10 @@ def _counts(palette: Palette) -> Drawing:
 
 
 def _dots(palette: Palette, label_px: int, step: float) -> Drawing:
-    axis = alt.Axis(labelLimit=label_px, ticks=False)
     y = alt.Y(
         "short_label:N",
         title=None,
-        axis=axis,
+        axis=named_axis(label_px),
         sort=alt.EncodingSortField("choice_share", op="min", order="ascending"),
     )
     x = alt.X(
