@@ -20,7 +20,7 @@
 -- '1', compares each config with itself in the A/A pairs: what helps or hurts there is a false
 -- alarm.
 --
--- Inconclusive was looked at, and cannot be told. With fewer than three blocks, and between two
+-- An inconclusive cell was tested, and its blocks do not tell. With fewer than three blocks, and between two
 -- looks, a cell is so_far_faster or so_far_slower where its interval lies beyond the minimum effect,
 -- and undecided elsewhere: nothing is tested there. Without a block that counts it is not_measured.
 --
@@ -51,8 +51,7 @@
 -- by_choice: wall ratio by what the processes chose, where min_effect or more lies between; or what
 --     may not have been seen
 -- error_share: share of the error that the verdict may spend; 1 where blocks are a fixed number
--- blocks_needed: blocks lacking to decide the cell, or under three to the first look; null above 1,000
--- wall_in_words: the verdict as it is shown: so far faster (2 blocks), not measured: throttled
+-- blocks_needed: blocks lacking: under three to the first look, else to decide; null above 1,000
 -- block_s: how long one of its blocks takes, seconds
 -- typical_ratio: trimmed mean over blocks of the ratio of wall times; null under 5 blocks
 -- typical_ratio_low: lower end of its 95% interval

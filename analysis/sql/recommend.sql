@@ -320,15 +320,20 @@ advised as (
                 then format('the difference is below {:.3g}%', 100 * $min_effect)
             when loop_kind = 'mixed' then 'one loop was open, the other closed'
             when blocks = 0 then 'no block in which both ran'
-            when blocks = 1 then 'one block tells no scatter'
+            when blocks = 1 then 'needs a second block'
             when cold_blocks = 0 then format('no block met the {} compute cache', $compute_cache)
             when cold_blocks = 1
-                then format('one block met the {} compute cache: no scatter', $compute_cache)
+                then format('needs a second block with {} cache', if($compute_cache = 'empty', 'an empty', 'a warm'))
             when blocks_needed is not null
                 then format(
                     '{} {}: about {} more block{} would decide',
                     if(ratio < 1, 'saves', 'takes longer by'), share_text, blocks_needed,
                     if(blocks_needed = 1, '', 's')
+                )
+            when blocks = 2
+                then format(
+                    '{} {} so far; needs a third block',
+                    if(ratio < 1, 'saves', 'takes longer by'), share_text
                 )
             else format(
                 '{} {}: too few blocks, or too near {:.3g}%',

@@ -6,10 +6,10 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from cudnn_sweep.analysis.answering.short_texts import short_names
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
 from cudnn_sweep.analysis.asking.formats import two_digits
 from cudnn_sweep.analysis.asking.settings import unusual_in
-from cudnn_sweep.analysis.answering.short_texts import short_names
 
 WIDE = 125
 GAP = 2
