@@ -1,14 +1,15 @@
 """How a contrast's cells stand, in words: what a report says first, and a launch last."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from cudnn_sweep.analysis.answering.verdicts import FIRST_LOOK, SO_FAR, Verdict
+from cudnn_sweep.analysis.asking.formats import two_digits
 
 
 def headline(verdicts: Sequence[Verdict], min_effect: float) -> str:
     """How many of one contrast's cells are decided, and how; and what the others look like so far."""
-    counts = Counter(verdict.wall_verdict for verdict in verdicts)
+    counts = Counter(each.wall_verdict for each in verdicts)
     phrases = {
         "fails": "fails in",
         "helps": "helps in",
@@ -16,48 +17,41 @@ def headline(verdicts: Sequence[Verdict], min_effect: float) -> str:
         "equivalent": f"makes no difference of {100 * min_effect:.3g}% in",
         "no_effect": "cannot have an effect in",
     }
-    decided = [f"{phrase} {counts[name]:,}" for name, phrase in phrases.items() if counts[name]]
-    contrast, total = verdicts[0].contrast, f"{len(verdicts):,} cell{'s' * (len(verdicts) > 1)}"
-    if so_far := _so_far(verdicts, counts):
-        many = sum(counts[name] for name in phrases)
-        how = f" ({', '.join(decided)})" if decided else ""
-        return f"{contrast}: {many:,} of {total} decided{how}; {', '.join(so_far)}."
-    if counts["inconclusive"]:
-        decided.append(f"is inconclusive in {counts['inconclusive']:,}")
-    return f"{contrast}, over {total}: {', '.join(decided)}."
-
-
-def _so_far(verdicts: Sequence[Verdict], counts: Mapping[str, int]) -> list[str]:
-    """Empty where every cell was looked at."""
-    faster, slower = counts["so_far_faster"], counts["so_far_slower"]
+    known = [f"{phrase} {counts[name]:,}" for name, phrase in phrases.items() if counts[name]]
+    faster, slower, undecided = (counts[name] for name in SO_FAR)
     single = sum(each.wall_verdict == "undecided" and each.blocks == 1 for each in verdicts)
-    reasons = {each.wall_in_words.partition(": ")[2] for each in verdicts} - {""}
-    said = {
-        f"{faster or 'none'} look{'s' * (faster == 1)} faster so far": faster + slower,
-        f"{slower or 'none'} slower": faster + slower,
-        f"{counts['undecided'] - single:,} open": counts["undecided"] - single,
-        f"{single:,} with one block": single,
-        f"{counts['not_measured']:,} not measured ({', '.join(sorted(reasons))})": counts[
-            "not_measured"
-        ],
-    }
-    found = [text for text, count in said.items() if count]
-    inconclusive = counts["inconclusive"]
-    return [*found, f"{inconclusive:,} inconclusive"] if found and inconclusive else found
+    lost, inconclusive = counts["not_measured"], counts["inconclusive"]
+    reasons = sorted({each.wall_in_words.partition(": ")[2] for each in verdicts} - {""})
+    looks = f"{faster or 'none'} look{'s' * (faster == 1)} faster so far, {slower or 'none'} slower"
+    others = [
+        (faster + slower, looks),
+        (undecided - single, f"{undecided - single:,} open"),
+        (single, f"{single:,} with one block"),
+        (inconclusive, f"{inconclusive:,} inconclusive"),
+        (lost, f"{lost:,} not measured ({', '.join(reasons)})"),
+    ]
+    decided = sum(counts[name] for name in phrases)
+    parts = [f"{decided:,} of {len(verdicts):,} cell{'s' * (len(verdicts) > 1)} decided"]
+    parts[0] += f" ({', '.join(known)})" if known else ""
+    parts += [text for count, text in others if count]
+    return f"{verdicts[0].contrast}: {', '.join(parts)}."
 
 
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
-    """What a further launch gives the cells that were not looked at, and how long it takes."""
-    lacking = {
-        each.cell_id: each
-        for each in sorted(verdicts, key=lambda each: each.blocks_needed or 0)
+    """What a further launch gives the cells before their first look, and how long it takes."""
+    cells = {
+        each.cell_id: (FIRST_LOOK - each.blocks) * each.block_s
+        for each in verdicts
         if each.wall_verdict in SO_FAR and each.blocks < FIRST_LOOK
     }
-    if not lacking:
-        return None
-    blocks = sum(each.blocks_needed or 0 for each in lacking.values())
-    minutes = round(sum((each.blocks_needed or 0) * each.block_s for each in lacking.values()) / 60)
-    return (
-        f"gives {len(lacking):,} {'cell its' if len(lacking) == 1 else 'cells their'} third block: "
-        f"{blocks:,} {'block' if blocks == 1 else 'blocks'}, about {minutes:,} minutes of one GPU"
-    )
+    minutes = sum(cells.values()) / 60
+    time = f"about {max(1, minutes):,.0f} minute{'s' * (minutes >= 1.5)} of one GPU"
+    return f"gives each open cell its third block ({time})" if cells else None
+
+
+def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
+    """What the cells lack that were looked at."""
+    lacking = [each.blocks_needed or 0 for each in verdicts if each.blocks >= FIRST_LOOK]
+    if nearest := sorted(filter(None, lacking)):
+        told = f"About {two_digits(nearest[0])} more block{'s' * (nearest[0] > 1)} would decide"
+        yield f"{told} the nearest of {len(nearest):,} open cell{'s' * (len(nearest) > 1)}."

@@ -268,11 +268,7 @@ create or replace macro in_choices(choices, blocks, most_alike, usual, others, s
         and list_max(list_append(others, usual)) - list_min(list_append(others, usual)) >= small
         then format(
             '{} {:.2f}; in {} of {} processes {:.2f}{}',
-            if(
-                2 * most_alike > blocks,
-                'usually',
-                format('in {} of {} processes', most_alike, blocks)
-            ),
+            if(2 * most_alike > blocks, 'usually', 'in one half'),
             exp(usual), blocks - most_alike, blocks, exp(list_min(others)),
             if(len(others) > 1, format(' to {:.2f}', exp(list_max(others))), '')
         )

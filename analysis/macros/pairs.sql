@@ -59,8 +59,8 @@ where b.in_turns and c.in_turns;
 create or replace macro is_decided(verdict) as
     verdict in ('helps', 'hurts', 'equivalent', 'fails', 'no_effect');
 
--- Inconclusive is what was looked at; `looked` is not true of a cell with less than the three blocks
--- of the first look, nor between two looks.
+-- Inconclusive is what was looked at: no cell under the three blocks of the first look, or between
+-- two looks.
 create or replace macro so_far(verdict, looked) as
     if(verdict = 'inconclusive' and not looked, 'undecided', verdict);
 
@@ -74,13 +74,11 @@ create or replace macro in_words(verdict, cell) as case
         )
     when verdict = 'not_measured'
         then 'not measured: ' || case
-            when
-                cell.doubtful_blocks > 0 and cell.baseline_throttled + cell.candidate_throttled > 0
-                then 'throttled'
-            when cell.doubtful_blocks > 0 then 'shared GPU'
-            when cell.split_blocks > 0 then 'its blocks are split'
-            when cell.baseline_failed + cell.candidate_failed > 0 then 'failed'
-            else 'a trial of each block is missing'
+            when cell.doubtful_blocks = 0 and cell.baseline_failed + cell.candidate_failed > 0
+                then 'failed'
+            when cell.doubtful_blocks = 0 then 'no whole block'
+            when cell.baseline_throttled + cell.candidate_throttled > 0 then 'throttled'
+            else 'shared GPU'
         end
     when verdict = 'no_effect' then format('no_effect ({})', cell.no_effect_reason)
     when verdict = 'fails'

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.asking.formats import escaped, readable, to_markdown
+from cudnn_sweep.analysis.asking.formats import escaped, to_markdown
 from cudnn_sweep.analysis.report.payload import ComparedWords, Payload
 from cudnn_sweep.analysis.report.sheets import Sheet
 
@@ -16,7 +16,7 @@ SHOWN = {
     "ratio_low": "low",
     "ratio_high": "high",
     "blocks": "blocks",
-    "in_words": "verdict",
+    "wall_in_words": "verdict",
     "device_ratio": "device ratio",
     "device_verdict": "device verdict",
     "empty_payback": "break-even, empty cache",
@@ -47,7 +47,11 @@ def to_text(payload: Payload) -> str:
             _escaped(payload.cost),
             _table(payload.tables["time"], PARTS),
         ]
-        parts += ["## Environment", _turned(payload.tables["environments"])]
+        environments = payload.tables["environments"]
+        parts += [
+            "## Environment",
+            _table(environments, {name: name for name in environments.columns}),
+        ]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
@@ -62,15 +66,6 @@ def _contrast(verdicts: Sheet, number: int, contrast: ComparedWords) -> list[str
         table,
         _listed([*more, *contrast.left_out]),
     ]
-
-
-def _turned(sheet: Sheet) -> str:
-    """A row a fact, a column an environment: there are few of them, and each has many facts."""
-    facts = [
-        [name, *map(readable, row)] for name, *row in zip(sheet.columns, *sheet.rows, strict=True)
-    ]
-    columns = zip(*(fact for fact in facts if any(fact[1:])), strict=True)
-    return to_markdown(pa.table({str(n or "fact"): column for n, column in enumerate(columns)}))
 
 
 def _table(sheet: Sheet, titles: dict[str, str]) -> str:

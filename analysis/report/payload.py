@@ -96,7 +96,7 @@ def _in_words(content: Content, compared: Compared) -> ComparedWords:
         headline=headline(compared.verdicts, content.min_effect),
         sentences=words.sentences(compared, labels, _next_step(content, compared)),
         left_out=_left_out_of(compared),
-        counts=words.verdict_counts(compared.verdicts),
+        counts=dict(Counter(each.wall_verdict for each in compared.verdicts)),
     )
 
 

@@ -94,8 +94,8 @@ function rowOf(row, columns, firstCell) {
     {},
     ...columns.map(({ field, kind }, place) => {
       const value = row[field];
-      const isInWords = field === "verdict" && row.in_words; // with its blocks, or why there is none
-      const text = isInWords ? `${VERDICTS[value].slice(0, 2)}${row.in_words}` : shownValue(value, kind);
+      const isInWords = field === "verdict" && row.wall_in_words; // with its blocks, or why there is none
+      const text = isInWords ? `${VERDICTS[value].slice(0, 2)}${row.wall_in_words}` : shownValue(value, kind);
       if (place === 0) return element("th", { scope: "row" }, firstCell ? firstCell(row, text) : text);
       const looks = kind === "verdict" && value ? `verdict ${value}` : ["number", "ratio"].includes(kind) ? "number" : "text";
       return element("td", { class: looks }, text);

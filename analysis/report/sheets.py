@@ -7,7 +7,7 @@ the report's contrasts.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -18,6 +18,7 @@ from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, Verdict
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in, texts_of
 from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.report import words
+from cudnn_sweep.analysis.report.cells import StoredCell
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
 
 Scalar: TypeAlias = str | float | int | bool | None
@@ -28,6 +29,8 @@ DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
 CHART_NAME = 50  # characters that a chart of a phone has room for
 MIB = 2**20
+OF_CELLS = {"contrast", *(field.name for field in fields(StoredCell))}
+ANSWERED = [field.name for field in fields(Verdict) if field.name not in OF_CELLS]
 TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
 
 
@@ -102,14 +105,13 @@ def _key(row: Mapping[str, Any]) -> CellKey:
 def _cells(content: Content) -> Iterable[Row]:
     cells = content.cells
     short = short_names([cell.label for cell in cells], CHART_NAME)
-    rows = short_names([cell.row_label for cell in cells], CHART_NAME)
-    for cell, short_label, row_label in zip(cells, short, rows, strict=True):
+    for cell, short_label in zip(cells, short, strict=True):
         stored = cell.stored
         yield {
             "cell_id": stored.cell_id,
             "label": cell.label,
             "short_label": short_label,
-            "row_label": row_label,
+            "row_label": cell.row_label,
             "regime_label": cell.regime_label,
             "group_label": cell.group_label,
             "size_label": cell.size_label,
@@ -168,54 +170,22 @@ def _labels(content: Content, compared: Compared) -> list[str]:
 
 
 def _verdict(about: Row, verdict: Verdict, compared: Compared) -> Row:
+    """All that is not about the cell itself, and what charts and tables call otherwise."""
     baseline, candidate = (
         verdict.baseline_peak_reserved_bytes,
         verdict.candidate_peak_reserved_bytes,
     )
-    paid = compared.paybacks(verdict)
-    return {
-        **about,
-        "other_settings": verdict.other_settings,
-        "loop_kind": verdict.loop_kind,
-        "baseline_ms": verdict.baseline_ms,
-        "candidate_ms": verdict.candidate_ms,
-        "ratio": verdict.ratio,
-        "ratio_low": verdict.ratio_low,
-        "ratio_high": verdict.ratio_high,
+    found = {name: getattr(verdict, name) for name in ANSWERED} | {
         "verdict": verdict.wall_verdict,
-        "in_words": verdict.wall_in_words,
-        "blocks_needed": verdict.blocks_needed,
-        "typical_ratio": verdict.typical_ratio,
-        "typical_ratio_low": verdict.typical_ratio_low,
-        "typical_ratio_high": verdict.typical_ratio_high,
-        "baseline_fastest_ms": verdict.baseline_fastest_ms,
-        "baseline_slowest_ms": verdict.baseline_slowest_ms,
-        "candidate_fastest_ms": verdict.candidate_fastest_ms,
-        "candidate_slowest_ms": verdict.candidate_slowest_ms,
-        "no_effect_reason": verdict.no_effect_reason,
-        "statistical_verdict": verdict.wall_statistical_verdict,
-        "baseline_device_ms": verdict.baseline_device_ms,
-        "candidate_device_ms": verdict.candidate_device_ms,
-        "device_ratio": verdict.device_ratio,
-        "device_ratio_low": verdict.device_ratio_low,
-        "device_ratio_high": verdict.device_ratio_high,
-        "device_verdict": verdict.device_verdict,
-        "net_ratio": verdict.net_ratio,
-        "net_verdict": verdict.net_verdict,
-        "launch_bound": verdict.launch_bound,
         "baseline_peak_mib": baseline and baseline / MIB,
         "candidate_peak_mib": candidate and candidate / MIB,
         "memory_ratio": candidate / baseline if baseline and candidate else None,
-        "empty_payback": words.payback(paid["empty"]) if "empty" in paid else None,
-        "empty_iterations": paid["empty"].break_even_iterations if "empty" in paid else None,
-        "warm_payback": words.payback(paid["warm"]) if "warm" in paid else None,
-        "warm_iterations": paid["warm"].break_even_iterations if "warm" in paid else None,
-        "blocks": verdict.blocks,
-        "split_blocks": verdict.split_blocks,
-        "doubtful_blocks": verdict.doubtful_blocks,
-        "unpaired_blocks": verdict.unpaired_blocks,
-        "warnings": ", ".join(verdict.warnings),
     }
+    for cache in words.CACHES:
+        paid = compared.paybacks(verdict).get(cache)
+        found[f"{cache}_payback"] = paid and words.payback(paid)
+        found[f"{cache}_iterations"] = paid and paid.break_even_iterations
+    return {**about, **found}
 
 
 def _payback(about: Row, verdict: Verdict, row: BreakEven) -> Row:

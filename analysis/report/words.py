@@ -1,26 +1,21 @@
 """The answer in words: what a contrast does, the largest gain and loss, and what it cost to know."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from cudnn_sweep.analysis.answering.verdict_words import more_blocks
 from cudnn_sweep.analysis.answering.verdicts import (
     SO_FAR,
     BreakEven,
     CellKey,
     Verdict,
     told_lines,
-    undecided_lines,
 )
 from cudnn_sweep.analysis.asking.formats import two_digits
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
 
-VERDICTS = (
-    *("fails", "helps", "hurts", "equivalent", "inconclusive"),
-    *SO_FAR,
-    *("no_effect", "not_measured"),
-)
-LARGEST = {"gain": ("helps", "so_far_faster"), "loss": ("hurts", "so_far_slower")}
+LARGEST = (("gain", "helps", "so_far_faster"), ("loss", "hurts", "so_far_slower"))
 CACHES = ("empty", "warm")
 REASONS = {
     "no_cuda": "there is no GPU",
@@ -54,11 +49,6 @@ def listed(parts: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def verdict_counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    found = Counter(verdict.wall_verdict for verdict in verdicts)
-    return {name: found[name] for name in VERDICTS}
-
-
 def sentences(
     compared: Compared, labels: Mapping[CellKey, str], next_step: str | None
 ) -> list[str]:
@@ -67,16 +57,17 @@ def sentences(
     """
     said = [TWINS] if compared.contrast.is_twins else []
     said += [_failing(each, labels) for each in compared.verdicts if each.wall_verdict == "fails"]
-    for what, names in LARGEST.items():
-        for name, so_far in zip(names, ("", " so far"), strict=True):
-            if found := [each for each in compared.verdicts if each.wall_verdict == name]:
-                said.append(_largest(what, so_far, found, compared, labels))
-                break
-    if not said and any(each.wall_verdict == "inconclusive" for each in compared.verdicts):
+    by_verdict = defaultdict(list)
+    for each in compared.verdicts:
+        by_verdict[each.wall_verdict].append(each)
+    for what, proven, so_far in LARGEST:
+        if found := by_verdict[proven] or by_verdict[so_far]:
+            said.append(_largest(what, found, compared, labels))
+    if not said and by_verdict["inconclusive"]:
         said.append("No gain or loss is proven yet.")
     said += [next_step] if next_step else []
     said += told_lines(compared.verdicts, lambda each: labels[each.key])
-    said += undecided_lines(compared.verdicts, lambda each: labels[each.key])
+    said += more_blocks(compared.verdicts)
     return [*said, *_why_without_effect(compared.verdicts)]
 
 
@@ -120,16 +111,14 @@ def payback(row: BreakEven) -> str:
     """When the extra cold cost has paid for itself, in a few words."""
     iterations = row.break_even_iterations
     if iterations is None or row.outcome not in ("after", "until"):
-        return {"open loop": "always searching", "inconclusive": "?"}.get(
-            row.outcome, row.outcome.replace("_", " ")
-        )
+        shown = {"open loop": "always searching", "inconclusive": "?"}
+        return shown.get(row.outcome, row.outcome.replace("_", " "))
     said = two_digits(iterations)
     return f"after {said}" if row.outcome == "after" else f"ahead until {said}"
 
 
 def _largest(
     what: str,
-    so_far: str,
     verdicts: Sequence[Verdict],
     compared: Compared,
     labels: Mapping[CellKey, str],
@@ -141,6 +130,7 @@ def _largest(
     label = labels[verdict.key]
     paid = _paid(compared.paybacks(verdict)) if what == "gain" else ""
     open_loop = "; new shapes never end there, nor do searches" if _searches_on(verdict) else ""
+    so_far = " so far" if verdict.wall_verdict in SO_FAR else ""
     return f"Largest {what}{so_far}: {label}: {change(verdict)}{times}{paid}{open_loop}."
 
 
@@ -167,9 +157,8 @@ def _paid(paybacks: Mapping[str, BreakEven]) -> str:
 
 
 def _why_without_effect(verdicts: Iterable[Verdict]) -> list[str]:
-    reasons = Counter(
-        str(each.no_effect_reason) for each in verdicts if each.wall_verdict == "no_effect"
-    )
+    without = (each for each in verdicts if each.wall_verdict == "no_effect")
+    reasons = Counter(str(each.no_effect_reason) for each in without)
     return [
         f"No effect is possible in {counted(count, 'cell')}: {REASONS.get(reason, reason)}."
         for reason, count in reasons.most_common()

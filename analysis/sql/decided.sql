@@ -61,7 +61,8 @@ select
     end as state
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
-inner join block_paces($sweep_id) as paces on found.cell_id = paces.cell_id
+inner join block_paces($sweep_id) as paces -- noqa: RF02
+    on found.cell_id = paces.cell_id
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout, found.other_settings,

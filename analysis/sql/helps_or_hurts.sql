@@ -20,9 +20,9 @@
 -- '1', compares each config with itself in the A/A pairs: what helps or hurts there is a false
 -- alarm.
 --
--- An inconclusive cell was tested, and its blocks do not tell. With fewer than three blocks, and between two
--- looks, a cell is so_far_faster or so_far_slower where its interval lies beyond the minimum effect,
--- and undecided elsewhere: nothing is tested there. Without a block that counts it is not_measured.
+-- Inconclusive is what was tested. With fewer than three blocks, and between two looks, nothing is:
+-- a cell is so_far_faster or so_far_slower where its interval lies beyond the minimum effect, else
+-- undecided. Without a block that counts it is not_measured.
 --
 -- Blocks of several sweeps, and of GPUs of one model, count as if they were of one: were the effect
 -- another in each of them, the intervals would be too narrow. $sweep_id asks one sweep;
@@ -147,7 +147,8 @@ select
     found.workload_hash
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
-inner join block_paces($sweep_id) as paces on found.cell_id = paces.cell_id
+inner join block_paces($sweep_id) as paces -- noqa: RF02
+    on found.cell_id = paces.cell_id
 inner join software_labels() as software on found.software_hash = software.software_hash
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,

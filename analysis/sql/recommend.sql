@@ -323,17 +323,14 @@ advised as (
             when blocks = 1 then 'needs a second block'
             when cold_blocks = 0 then format('no block met the {} compute cache', $compute_cache)
             when cold_blocks = 1
-                then format('needs a second block with {} cache', if($compute_cache = 'empty', 'an empty', 'a warm'))
+                then
+                    'needs a second block with a'
+                    || if($compute_cache = 'empty', 'n empty cache', ' warm cache')
             when blocks_needed is not null
                 then format(
                     '{} {}: about {} more block{} would decide',
                     if(ratio < 1, 'saves', 'takes longer by'), share_text, blocks_needed,
                     if(blocks_needed = 1, '', 's')
-                )
-            when blocks = 2
-                then format(
-                    '{} {} so far; needs a third block',
-                    if(ratio < 1, 'saves', 'takes longer by'), share_text
                 )
             else format(
                 '{} {}: too few blocks, or too near {:.3g}%',

@@ -87,8 +87,7 @@ def _verdict_sentence(
         case "equivalent":
             return f"benchmark makes no difference of {MIN_EFFECT:.0%} or more: {step} takes {figures}."
         case _:
-            told = verdict.wall_in_words
-            return f"{told[0].upper()}{told[1:]}: with benchmark {step} takes {figures}."
+            return f"{verdict.wall_in_words.capitalize()}: with benchmark {step} takes {figures}."
 
 
 def _when_it_pays(payback: BreakEven | None) -> str:

@@ -4,6 +4,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Self
 
 from rich.console import Console
@@ -11,13 +12,8 @@ from rich.console import Console
 from cudnn_sweep.analysis.answering.cell_names import stored_names
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.time_shares import TimeShare, time_shares
-from cudnn_sweep.analysis.answering.verdict_words import headline, third_blocks
-from cudnn_sweep.analysis.answering.verdicts import (
-    BreakEven,
-    Verdict,
-    told_lines,
-    undecided_lines,
-)
+from cudnn_sweep.analysis.answering.verdict_words import headline, more_blocks, third_blocks
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, told_lines
 from cudnn_sweep.analysis.storing.progress import planned
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
@@ -116,10 +112,9 @@ class Summary:
 
     def undecided(self) -> Iterator[str]:
         """How many cells are decided, and what more blocks would tell."""
-        for contrast in dict.fromkeys(each.contrast for each in self.verdicts):
-            of_it = [each for each in self.verdicts if each.contrast == contrast]
-            yield headline(of_it, MIN_EFFECT)
-        return undecided_lines(self.verdicts, lambda each: verdict_label(each, self.cells))
+        for _, verdicts in groupby(self.verdicts, lambda each: each.contrast):
+            yield headline(list(verdicts), MIN_EFFECT)
+        yield from more_blocks(self.verdicts)
 
     def counted(self) -> Iterator[str]:
         """How much is recorded, and how much of it counts."""

@@ -15,7 +15,6 @@ from cudnn_sweep.analysis.report.figures.figure import (
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
 MOST_CURVES = 8  # more cannot be told apart
-MOST_CHARACTERS = 36  # of a name in the legend
 MOST_EXPONENT = 7  # 10 million iterations: days
 STEP = 0.05  # of the exponent, from one point of a curve to the next
 
@@ -74,16 +73,11 @@ def _curves(palette: Palette) -> Drawing:
         axis=y_axis,
         title="seconds saved",
     )
+    legend = {"orient": "bottom", "columns": 1, "title": None, "symbolOpacity": 1}
     colour = alt.Color(
         "short_label:N",
         scale=alt.Scale(range=palette.categories),
-        legend=alt.Legend(
-            orient="bottom",
-            columns=1,
-            title=None,
-            symbolOpacity=1,
-            labelExpr=middle_cut(MOST_CHARACTERS),
-        ),
+        legend=alt.Legend(**legend, labelExpr=middle_cut(36)),
     )
     curves = (
         ranked.transform_calculate(exponent=exponents)

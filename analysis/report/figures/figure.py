@@ -12,7 +12,6 @@ Layout = Literal["wide", "narrow", "dense"]
 Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart
 
 LABEL_PX = 430  # of a cell's name beside a row
-CHARACTER_PX = 7
 HEIGHT_PX = 300  # of a drawing
 LABELLED_ROWS = 60  # more rows than these go without names, and close together
 COARSE = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100]
@@ -98,14 +97,13 @@ VERDICT = Column(field="verdict", title="verdict", kind="text")
 
 def middle_cut(most: int) -> str:
     """What shows a longer name without its middle: its end tells it from others."""
-    end = 2 * most // 3
-    cut = f"slice(datum.label, 0, {most - end - 1}) + '…' + slice(datum.label, -{end})"
-    return f"length(datum.label) > {most} ? {cut} : datum.label"
+    name, end = "datum.label", 2 * most // 3
+    cut = f"slice({name}, 0, {most - end - 1}) + '…' + slice({name}, -{end})"
+    return f"length({name}) > {most} ? {cut} : {name}"
 
 
 def named_axis(label_px: int) -> alt.Axis:
-    cut = middle_cut(label_px // CHARACTER_PX)
-    return alt.Axis(ticks=False, labelLimit=0, labelExpr=cut)
+    return alt.Axis(ticks=False, labelLimit=0, labelExpr=middle_cut(label_px // 7))
 
 
 def ratio_ticks(channel: Literal["x", "y"]) -> alt.ExprRef:
@@ -116,26 +114,21 @@ def ratio_ticks(channel: Literal["x", "y"]) -> alt.ExprRef:
 
 def verdict_colour(palette: Palette) -> alt.Color:
     colours = [getattr(palette, colour) for colour, _ in VERDICT_LOOKS.values()]
-    scale = alt.Scale(domain=list(VERDICT_LOOKS), range=colours)
-    return alt.Color("verdict:N", scale=scale, legend=_verdict_legend())
+    return alt.Color("verdict:N", **_verdicts(colours))
 
 
 def verdict_shape() -> alt.Shape:
     """A shape a verdict, so that none rests on colour alone."""
-    scale = alt.Scale(
-        domain=list(VERDICT_LOOKS), range=[shape for _, shape in VERDICT_LOOKS.values()]
-    )
-    return alt.Shape("verdict:N", scale=scale, legend=_verdict_legend())
+    return alt.Shape("verdict:N", **_verdicts([shape for _, shape in VERDICT_LOOKS.values()]))
 
 
-def _verdict_legend() -> alt.Legend:
-    """Of the verdicts that are drawn."""
-    found = "pluck(data('rows'), 'verdict')"
-    drawn = " + ".join(
-        f"(indexof({found}, '{name}') < 0 ? '' : '{name} ')" for name in VERDICT_LOOKS
-    )
-    values = alt.ExprRef(f"split(trim({drawn}), ' ')")
-    return alt.Legend(title=None, labelExpr="replace(datum.label, /_/g, ' ')", values=values)
+def _verdicts(looks: list[str]) -> dict[str, object]:
+    """With a legend of those that are drawn."""
+    there = "indexof(pluck(data('rows'), 'verdict'), '{0}') < 0 ? '' : '{0} '"
+    drawn = " + ".join(f"({there.format(name)})" for name in VERDICT_LOOKS)
+    told = {"values": alt.ExprRef(f"split(trim({drawn}), ' ')"), "title": None}
+    legend = alt.Legend(**told, labelExpr="replace(datum.label, /_/g, ' ')")
+    return {"scale": alt.Scale(domain=list(VERDICT_LOOKS), range=looks), "legend": legend}
 
 
 def styled(drawing: Drawing, palette: Palette) -> Drawing:

@@ -31,7 +31,7 @@ SIGNS = {
 }
 
 
-SIGNS_TOLD = ", ".join(f"{sign} {name.replace('_', ' ')}" for name, sign in SIGNS.items())
+SIGNS_TOLD = "◀ helps, ▶ hurts, = equivalent, ? inconclusive, ◁ ▷ ○ so far, ✗ fails, · no effect"
 
 
 @chart(place=20)

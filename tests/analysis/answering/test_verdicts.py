@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.answering.verdict_words import headline, third_blocks
+from cudnn_sweep.analysis.answering.verdict_words import headline, more_blocks, third_blocks
 from cudnn_sweep.analysis.answering.verdicts import (
     Verdict,
     told_lines,
-    undecided_lines,
     verdicts,
 )
 from cudnn_sweep.analysis.errors import QueryError
@@ -721,7 +720,7 @@ def test_before_the_first_look_a_cell_says_what_it_looks_like(
     [
         ({"warnings": ["throttled"]}, {}, "not measured: throttled"),
         ({"warnings": ["shared_gpu"]}, {}, "not measured: shared GPU"),
-        ({}, {"slot": "GPU-1"}, "not measured: its blocks are split"),
+        ({}, {"slot": "GPU-1"}, "not measured: no whole block"),
         ({"status": "error", "steady_wall_ms": None}, {}, "not measured: failed"),
     ],
 )
@@ -752,24 +751,18 @@ def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(
         replace(helped, wall_verdict="not_measured", wall_in_words="not measured: throttled"),
     ]
     assert headline(cells, 0.03) == (
-        "benchmark: false → true: 1 of 6 cells decided (helps in 1); 1 looks faster so far, "
-        "none slower, 1 open, 1 with one block, 1 not measured (throttled), 1 inconclusive."
+        "benchmark: false → true: 1 of 6 cells decided (helps in 1), 1 looks faster so far, none slower, "
+        "1 open, 1 with one block, 1 inconclusive, 1 not measured (throttled)."
     )
-    assert third_blocks(cells) == (
-        "gives 3 cells their third block: 4 blocks, about 6 minutes of one GPU"
+    assert (
+        third_blocks(cells) == "gives each open cell its third block (about 6 minutes of one GPU)"
     )
-    assert headline([helped, cells[4]], 0.03) == (
-        "benchmark: false → true, over 2 cells: helps in 1, is inconclusive in 1."
-    )
+    assert headline([helped], 0.03) == "benchmark: false → true: 1 of 1 cell decided (helps in 1)."
     assert third_blocks([helped, cells[4]]) is None
 
 
-def test_undecided_verdicts_are_said_in_words(judge: Judge, make_pair: MakePair) -> None:
+def test_what_would_decide_the_nearest_cell_is_said(judge: Judge, make_pair: MakePair) -> None:
     verdict = judge(_scattered(make_pair, [0.02, 0.10, 0.08, 0.12]))
-    assert list(undecided_lines([verdict], lambda each: each.cell_id)) == [
-        f"cell-a: inconclusive; about {verdict.blocks_needed} more blocks would decide."
-    ]
-    one = replace(verdict, blocks_needed=1)
-    decided = replace(verdict, blocks_needed=None)
-    (line,) = undecided_lines([decided, one], lambda _: "it")
-    assert line == "it: inconclusive; about 1 more block would decide."
+    (line,) = more_blocks([verdict, replace(verdict, blocks_needed=1)])
+    assert line == "About 1 more block would decide the nearest of 2 open cells."
+    assert list(more_blocks([replace(verdict, blocks_needed=None)])) == []

@@ -86,7 +86,8 @@ def _filled(store: Store, add_cell: AddCell) -> Store:
 def test_the_answer_is_said_in_words(found: Payload) -> None:
     (contrast,) = found.contrasts
     assert contrast.headline == (
-        "benchmark: false → true, over 3 cells: helps in 1, hurts in 1, makes no difference of 3% in 1."
+        "benchmark: false → true: 3 of 3 cells decided (helps in 1, hurts in 1, makes no difference of "
+        "3% in 1)."
     )
     assert contrast.sentences == [
         (
@@ -199,7 +200,7 @@ def test_no_effect_is_told_with_its_reason(store: Store, add_cell: AddCell) -> N
     add_cell("cpu", 1.0, device="cpu", compute_cache=None, routes=["Mkldnn"])
     (contrast,) = _payload(store).contrasts
     assert contrast.counts["no_effect"] == 1
-    assert contrast.headline.endswith("over 1 cell: cannot have an effect in 1.")
+    assert contrast.headline.endswith("1 of 1 cell decided (cannot have an effect in 1).")
     assert contrast.sentences[-1] == "No effect is possible in 1 cell: there is no GPU."
 
 
@@ -243,15 +244,15 @@ def cut(tmp_path_factory: pytest.TempPathFactory, make_pair: MakePair) -> Payloa
 def test_a_cut_sweep_says_what_is_known_so_far_and_what_comes_next(cut: Payload) -> None:
     (contrast,) = cut.contrasts
     assert contrast.headline == (
-        "benchmark: false → true: 1 of 8 cells decided (helps in 1); 2 look faster so far, 1 slower, "
+        "benchmark: false → true: 1 of 8 cells decided (helps in 1), 2 look faster so far, 1 slower, "
         "1 open, 2 with one block, 1 not measured (throttled)."
     )
     largest, loss, following = contrast.sentences
     assert largest.startswith("Largest gain: ") and "10.0 → 9.00 ms" in largest
     assert loss.startswith("Largest loss so far: ")
     assert following == (
-        "Next: the same `sweep launch` again gives 6 cells their third block: 8 blocks, about 2 minutes "
-        "of one GPU."
+        "Next: the same `sweep launch` again gives each open cell its third block (about 2 minutes of one "
+        "GPU)."
     )
     text = as_markdown(cut)
     assert "so far faster (2 blocks)" in text and "not measured: throttled" in text
@@ -287,7 +288,7 @@ def test_a_cell_that_never_ran_is_not_said_to_have_no_effect(
     for record in make_pair(0, 1.0, 1.0, **failed):
         store.write(record)
     (contrast,) = _payload(store).contrasts
-    assert contrast.headline.endswith("0 of 1 cell decided; 1 not measured (failed).")
+    assert contrast.headline.endswith("0 of 1 cell decided, 1 not measured (failed).")
     assert contrast.sentences == []
 
 
@@ -366,7 +367,9 @@ def test_the_command_compares_every_stored_contrast_twins_only_alone(
 def test_the_command_writes_the_file_and_answers_in_a_line(kept: Store, tmp_path: Path) -> None:
     output = tmp_path / "mine.html"
     found = _report(kept, "--field", "benchmark", "--output", str(output))
-    assert found.stdout.startswith(f"{output}: benchmark: false → true, over 3 cells: helps in 1")
+    assert found.stdout.startswith(
+        f"{output}: benchmark: false → true: 3 of 3 cells decided (helps in 1"
+    )
     assert output.read_text().startswith("<!doctype html>")
 
 

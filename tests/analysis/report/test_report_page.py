@@ -98,7 +98,7 @@ def test_every_chart_is_drawn_and_described(page: Browser, told: Payload) -> Non
 
 def test_the_first_screen_has_the_answer_and_the_picture(page: Browser) -> None:
     assert str(_text(page, ".headline")).startswith(
-        "benchmark: false → true, over 4 cells: helps in 2"
+        "benchmark: false → true: 4 of 4 cells decided (helps in 2"
     )
     assert page.evaluate(
         "document.querySelector('#chart-effect').getBoundingClientRect().top < 800"
@@ -135,7 +135,7 @@ def test_filters_narrow_table_and_charts(page: Browser) -> None:
 
 def test_another_contrast_has_its_own_answer(page: Browser) -> None:
     _choose(page, "contrast", "1")
-    assert str(_text(page, ".headline")).startswith("twin: 0 → 1, over 1 cell")
+    assert str(_text(page, ".headline")).startswith("twin: 0 → 1: 1 of 1 cell decided")
     assert "false alarm" in str(_text(page, "#words"))
 
 
