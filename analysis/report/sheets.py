@@ -29,8 +29,7 @@ DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
 CHART_NAME = 50  # characters that a chart of a phone has room for
 MIB = 2**20
-OF_CELLS = {"contrast", *(field.name for field in fields(StoredCell))}
-ANSWERED = [field.name for field in fields(Verdict) if field.name not in OF_CELLS]
+OF_CELL = [field.name for field in fields(StoredCell)]
 TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
 
 
@@ -103,12 +102,10 @@ def _key(row: Mapping[str, Any]) -> CellKey:
 
 
 def _cells(content: Content) -> Iterable[Row]:
-    cells = content.cells
-    short = short_names([cell.label for cell in cells], CHART_NAME)
-    for cell, short_label in zip(cells, short, strict=True):
+    short = short_names([cell.label for cell in content.cells], CHART_NAME)
+    for cell, short_label in zip(content.cells, short, strict=True):
         stored = cell.stored
-        yield {
-            "cell_id": stored.cell_id,
+        yield {name: getattr(stored, name) for name in OF_CELL if not name.endswith("_hash")} | {
             "label": cell.label,
             "short_label": short_label,
             "row_label": cell.row_label,
@@ -116,21 +113,10 @@ def _cells(content: Content) -> Iterable[Row]:
             "group_label": cell.group_label,
             "size_label": cell.size_label,
             "workload": stored.problem or stored.workload,
-            "direction": stored.direction,
-            "input_shape": stored.input_shape,
             "batch": stored.shape[0],
             "size": stored.size,
             "size_elements": math.prod(stored.shape[1:]),
             "family": cell.family,
-            "regime": stored.regime,
-            "state": stored.state,
-            "precision": stored.precision,
-            "layout": stored.layout,
-            "gpu": stored.gpu,
-            "torch": stored.torch,
-            "cudnn": stored.cudnn,
-            "driver": stored.driver,
-            "trials": stored.trials,
         }
 
 
@@ -170,12 +156,13 @@ def _labels(content: Content, compared: Compared) -> list[str]:
 
 
 def _verdict(about: Row, verdict: Verdict, compared: Compared) -> Row:
-    """All that is not about the cell itself, and what charts and tables call otherwise."""
     baseline, candidate = (
         verdict.baseline_peak_reserved_bytes,
         verdict.candidate_peak_reserved_bytes,
     )
-    found = {name: getattr(verdict, name) for name in ANSWERED} | {
+    found = {
+        **_answered(verdict),
+        **about,
         "verdict": verdict.wall_verdict,
         "baseline_peak_mib": baseline and baseline / MIB,
         "candidate_peak_mib": candidate and candidate / MIB,
@@ -183,24 +170,20 @@ def _verdict(about: Row, verdict: Verdict, compared: Compared) -> Row:
     }
     for cache in words.CACHES:
         paid = compared.paybacks(verdict).get(cache)
-        found[f"{cache}_payback"] = paid and words.payback(paid)
-        found[f"{cache}_iterations"] = paid and paid.break_even_iterations
-    return {**about, **found}
+        found[f"{cache}_payback"] = words.payback(paid) if paid else None
+        found[f"{cache}_iterations"] = paid.break_even_iterations if paid else None
+    return found
 
 
 def _payback(about: Row, verdict: Verdict, row: BreakEven) -> Row:
-    return {
-        **about,
-        "compute_cache": row.compute_cache,
-        "outcome": row.outcome,
-        "is_told": "yes" if row.outcome in TOLD else "no",
-        "effect": effect(verdict.ratio),
-        "break_even_iterations": row.break_even_iterations,
-        "break_even_low": row.break_even_low,
-        "break_even_high": row.break_even_high,
-        "tuning_ms": row.tuning_ms,
-        "gain_ms": row.gain_ms,
-    }
+    told = {"is_told": "yes" if row.outcome in TOLD else "no", "effect": effect(verdict.ratio)}
+    return {**_answered(row), **about, **told}
+
+
+def _answered(row: Verdict | BreakEven) -> Row:
+    """All of it that is not about the cell itself."""
+    names = (field.name for field in fields(row))
+    return {name: getattr(row, name) for name in names if name not in OF_CELL}
 
 
 def _colds(content: Content, numbers: Mapping[CellKey, int]) -> Iterable[Row]:
@@ -224,7 +207,8 @@ def _colds(content: Content, numbers: Mapping[CellKey, int]) -> Iterable[Row]:
 def _choice(row: Row) -> Row:
     names = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
     found = {"config": config_name(texts_of(row))} | {name: row[name] for name in names}
-    return found if row["processes"] > 2 else found | {"choice_share": None}  # two tell nothing
+    tells_nothing = row["processes"] in (1, 2)
+    return found | {"choice_share": None} if tells_nothing else found
 
 
 def _precisions(table: pa.Table, numbers: Mapping[CellKey, int]) -> Iterable[Row]:

@@ -73,11 +73,12 @@ def _curves(palette: Palette) -> Drawing:
         axis=y_axis,
         title="seconds saved",
     )
-    legend = {"orient": "bottom", "columns": 1, "title": None, "symbolOpacity": 1}
+    cut = middle_cut(36)
+    legend = alt.Legend(orient="bottom", columns=1, title=None, symbolOpacity=1, labelExpr=cut)
     colour = alt.Color(
         "short_label:N",
         scale=alt.Scale(range=palette.categories),
-        legend=alt.Legend(**legend, labelExpr=middle_cut(36)),
+        legend=legend,
     )
     curves = (
         ranked.transform_calculate(exponent=exponents)

@@ -4,7 +4,6 @@ import altair as alt
 
 from cudnn_sweep.analysis.report.figures.figure import (
     CELL,
-    LABEL_PX,
     ROWS,
     VERDICT,
     Column,
@@ -59,8 +58,8 @@ def effect(palette: Palette, min_effect: float) -> Figure:
 
 def _rows(palette: Palette, min_effect: float, step: float) -> Drawing:
     """Where lines are close together as many have their names as there is room for."""
-    named = {"labelLimit": LABEL_PX, "labelOverlap": "greedy", "labelSeparation": 3}
-    y = alt.Y("short_label:N", sort=SORTED, axis=alt.Axis(ticks=False, **named), title=None)
+    axis = alt.Axis(labelLimit=0, ticks=False, labelOverlap="greedy", labelSeparation=3)
+    y = alt.Y("short_label:N", sort=SORTED, axis=axis, title=None)
     is_wide = step > FONT_PX
     size = MARK if is_wide else DENSE_MARK
     drawn = _layers(palette, min_effect, y, size, device=is_wide)

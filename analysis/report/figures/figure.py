@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import altair as alt
 
@@ -122,12 +122,12 @@ def verdict_shape() -> alt.Shape:
     return alt.Shape("verdict:N", **_verdicts([shape for _, shape in VERDICT_LOOKS.values()]))
 
 
-def _verdicts(looks: list[str]) -> dict[str, object]:
+def _verdicts(looks: list[str]) -> dict[str, Any]:
     """With a legend of those that are drawn."""
     there = "indexof(pluck(data('rows'), 'verdict'), '{0}') < 0 ? '' : '{0} '"
     drawn = " + ".join(f"({there.format(name)})" for name in VERDICT_LOOKS)
-    told = {"values": alt.ExprRef(f"split(trim({drawn}), ' ')"), "title": None}
-    legend = alt.Legend(**told, labelExpr="replace(datum.label, /_/g, ' ')")
+    shown, plain = alt.ExprRef(f"split(trim({drawn}), ' ')"), "replace(datum.label, /_/g, ' ')"
+    legend = alt.Legend(title=None, values=shown, labelExpr=plain)
     return {"scale": alt.Scale(domain=list(VERDICT_LOOKS), range=looks), "legend": legend}
 
 

@@ -100,13 +100,10 @@ def fields(
     chart: alt.Chart, palette: Palette, min_effect: float, rows: alt.Y, columns: alt.X
 ) -> Drawing:
     """A rectangle a row and column, coloured by `ratio`, with the text `shown` and the name `label`."""
-    base = chart.encode(x=columns, y=rows)
+    tone = "datum.verdict === 'no_effect' ? 1 : datum.ratio"  # its ratio is noise
+    base = chart.transform_calculate(tone=tone).encode(x=columns, y=rows)
     coloured = base.mark_rect(stroke=palette.paper, strokeWidth=2, cursor="pointer").encode(
-        color=alt.condition(
-            "datum.verdict === 'no_effect'",  # its ratio is noise
-            alt.value(palette.same),
-            alt.Color("ratio:Q", scale=_scale(palette, min_effect), legend=None),
-        ),
+        color=alt.Color("tone:Q", scale=_scale(palette, min_effect), legend=None),
         tooltip="label:N",
         description="label:N",
     )

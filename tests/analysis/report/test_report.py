@@ -230,7 +230,8 @@ def test_what_was_left_out_is_counted(store: Store, make_pair: MakePair) -> None
 def cut(tmp_path_factory: pytest.TempPathFactory, make_pair: MakePair) -> Payload:
     """The report of a sweep that was cut: cells of no block that counts, of one, two and three."""
     store = open_store(str(tmp_path_factory.mktemp("cut")))
-    common = {"workload": CUT_NAME, "problem": None, "looks": [3, 5, 8], "plan_trials": 64}
+    common: dict[str, object] = {"workload": CUT_NAME, "problem": None, "plan_trials": 64}
+    common["looks"] = [3, 5, 8]
     for place, (ratio, blocks) in enumerate(CUT):
         changes = common | {"precision": ("fp32", "tf32", "fp16", "bf16")[place % 4]}
         changes |= {"input_shape": [64, 3, 224, 224 + place], "steady_device_ms": 9.0 * ratio}
