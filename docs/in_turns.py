@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 
+from cudnn_sweep.analysis.answering.verdicts import SO_FAR
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.store import Store, open_store
@@ -199,7 +200,7 @@ def needs(limit: int, answer: tuple[int, str] | None) -> bool:
     if answer is None:
         return True
     blocks, verdict = answer
-    found = limit == UNTIL_FOUND and verdict != "inconclusive"
+    found = limit == UNTIL_FOUND and verdict not in ("inconclusive", *SO_FAR)
     return blocks < MOST_BLOCKS[limit] and not found
 
 

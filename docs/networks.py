@@ -368,7 +368,7 @@ def closed_row(row: Verdict, paid: dict[tuple[str, str], BreakEven]) -> str:
     parts = [
         *_named(row),
         ratio_text(row) + star,
-        row.wall_verdict,
+        row.wall_in_words,
         device,
         str(row.blocks),
         *evens,
@@ -377,7 +377,7 @@ def closed_row(row: Verdict, paid: dict[tuple[str, str], BreakEven]) -> str:
 
 
 def open_row(row: Verdict) -> str:
-    return f"| {' | '.join([*_named(row), ratio_text(row), row.wall_verdict, str(row.blocks)])} |"
+    return f"| {' | '.join([*_named(row), ratio_text(row), row.wall_in_words, str(row.blocks)])} |"
 
 
 def _named(row: Verdict) -> list[str]:

@@ -186,7 +186,6 @@ def test_example_of_results_is_that_of_the_stored_ones() -> None:
         payback_text,
         ratio_text,
         verdict_label,
-        verdict_text,
     )
 
     readme = (ROOT / "docs/reading-results.md").read_text()
@@ -197,7 +196,7 @@ def test_example_of_results_is_that_of_the_stored_ones() -> None:
     assert len(found) == 9
     for verdict in found:
         row = next(line for line in readme.splitlines() if verdict_label(verdict, cells) in line)
-        assert f"| {ratio_text(verdict)} | {verdict_text(verdict)} |" in row
+        assert f"| {ratio_text(verdict)} | {verdict.wall_in_words} |" in row
         states = [paid[verdict.cell_id, state] for state in ("empty", "warm")]
         shown = [text.strip() for text in row.split("|")[-3:-1]]
         assert shown == [payback_text(state, wide=True) for state in states]

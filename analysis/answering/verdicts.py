@@ -3,13 +3,11 @@
 The arithmetic is in sql/helps_or_hurts.sql and sql/break_even.sql, and so are the columns' meanings.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from cudnn_sweep.analysis.answering.answers import answer
-from cudnn_sweep.analysis.asking.formats import two_digits
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.store import Store
 
@@ -62,9 +60,11 @@ class Verdict(OfCell):
     ratio_low: float | None
     ratio_high: float | None
     wall_verdict: str
+    wall_in_words: str
     headline: str | None
     by_choice: str | None
     blocks_needed: int | None
+    block_s: float
     typical_ratio: float | None
     typical_ratio_low: float | None
     typical_ratio_high: float | None
@@ -135,23 +135,9 @@ class ContrastState:
     block_s: float
 
 
-UNDECIDED_SHOWN = 5
+FIRST_LOOK = 3  # blocks, as `so_far` in macros/pairs.sql has it
+SO_FAR = ("so_far_faster", "so_far_slower", "undecided")
 TOLD_SHOWN = 5
-
-
-def undecided_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> Iterator[str]:
-    """Which inconclusive verdicts more blocks would decide, those that lack fewest first."""
-    lacking: defaultdict[str, list[Verdict]] = defaultdict(list)
-    for verdict in sorted(
-        (each for each in verdicts if each.blocks_needed), key=lambda each: each.blocks_needed or 0
-    ):
-        lacking[two_digits(verdict.blocks_needed or 0)].append(verdict)
-    for needed, alike in list(lacking.items())[:UNDECIDED_SHOWN]:
-        blocks = f"{needed} more {'block' if needed == '1' else 'blocks'}"
-        if len(alike) == 1:
-            yield f"{label(alike[0])}: inconclusive; about {blocks} would decide."
-        else:
-            yield f"{len(alike)} cells are inconclusive; about {blocks} each would decide."
 
 
 def told_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> Iterator[str]:

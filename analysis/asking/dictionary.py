@@ -38,8 +38,9 @@ SHARED = {
     "ratio": "wall time of the candidate / of the baseline, geometric mean",
     "ratio_low": "lower end of its 95% interval",
     "ratio_high": "upper end of its 95% interval",
-    "wall_verdict": "helps, hurts, equivalent, inconclusive, fails, no_effect, or not_measured where no block has "
-    "a pair of trials that ended well; in wall time",
+    "wall_verdict": "helps, hurts, equivalent, inconclusive, fails, no_effect; so_far_faster, so_far_slower or "
+    "undecided before the first look; or not_measured where no block counts; in wall time",
+    "wall_in_words": "the same as it is shown: so far faster (2 blocks), not measured: throttled, ...",
     "baseline_device_ms": "device time per iteration of the baseline, median over its processes",
     "candidate_device_ms": "device time per iteration of the candidate, median over its processes",
     "device_ratio": "device time of the candidate / of the baseline, geometric mean",

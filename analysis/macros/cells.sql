@@ -16,6 +16,23 @@ select
 from records
 group by cell_id;
 
+-- How long a block of each cell takes, in seconds.
+create or replace macro block_paces(of_sweep) as table
+with by_block as (
+    select
+        cell_id,
+        epoch(max(ended_at) - min(started_at)) as seconds
+    from records
+    where of_sweep is null or sweep_id glob of_sweep
+    group by cell_id, sweep_id, block
+)
+
+select
+    cell_id,
+    avg(seconds) as block_s
+from by_block
+group by cell_id;
+
 -- One row a software.
 create or replace macro software_labels() as table
 select

@@ -2,7 +2,7 @@
 
 -- Whether a verdict is the one that a claim needs.
 create or replace macro claim_outcome(verdict, wanted) as case
-    when verdict is null or verdict in ('inconclusive', 'not_measured') then 'undecided'
+    when verdict is null or not is_decided(verdict) then 'undecided'
     when verdict = wanted then 'holds'
     else 'does not hold'
 end;

@@ -267,7 +267,8 @@ create or replace macro in_choices(choices, blocks, most_alike, usual, others, s
         choices > 1 and 2 * most_alike >= blocks
         and list_max(list_append(others, usual)) - list_min(list_append(others, usual)) >= small
         then format(
-            'usually {:.2f}; in {} of {} processes {:.2f}{}',
+            '{} {:.2f}; in {} of {} processes {:.2f}{}',
+            if(2 * most_alike > blocks, 'usually', 'in one half'),
             exp(usual), blocks - most_alike, blocks, exp(list_min(others)),
             if(len(others) > 1, format(' to {:.2f}', exp(list_max(others))), '')
         )

@@ -54,23 +54,6 @@ varying as (
         list_sort(list(tensor)) as candidate_varies_in
     from by_tensor
     group by cell_id, env_hash, software_hash, other_settings
-),
-
-by_block as (
-    select
-        cell_id,
-        epoch(max(ended_at) - min(started_at)) as seconds
-    from records
-    where of_sweep is null or sweep_id glob of_sweep
-    group by cell_id, sweep_id, block
-),
-
-paces as (
-    select
-        cell_id,
-        avg(seconds) as block_s
-    from by_block
-    group by cell_id
 )
 
 select
@@ -84,4 +67,4 @@ left join varying
         and outcomes.env_hash = varying.env_hash
         and outcomes.software_hash = varying.software_hash
         and outcomes.other_settings = varying.other_settings
-left join paces on outcomes.cell_id = paces.cell_id;
+left join block_paces(of_sweep) as paces on outcomes.cell_id = paces.cell_id;

@@ -55,6 +55,37 @@ inner join records as b on [asked.sweep_id, asked.b_trial_id] = [b.sweep_id, b.t
 inner join records as c on [asked.sweep_id, asked.c_trial_id] = [c.sweep_id, c.trial_id]
 where b.in_turns and c.in_turns;
 
+-- Whether a verdict is an answer that stands; null of none.
+create or replace macro is_decided(verdict) as
+    verdict in ('helps', 'hurts', 'equivalent', 'fails', 'no_effect');
+
+-- Inconclusive is what was looked at: no cell under the three blocks of the first look, or between
+-- two looks.
+create or replace macro so_far(verdict, looked) as
+    if(verdict = 'inconclusive' and not looked, 'undecided', verdict);
+
+-- A verdict as it is shown; `cell` is its row of contrast_verdicts.
+create or replace macro in_words(verdict, cell) as case
+    when verdict in ('so_far_faster', 'so_far_slower', 'undecided')
+        then format(
+            '{} ({} block{})',
+            replace(replace(verdict, 'undecided', 'not decided yet'), '_', ' '),
+            cell.blocks, if(cell.blocks = 1, '', 's')
+        )
+    when verdict = 'not_measured'
+        then 'not measured: ' || case
+            when cell.doubtful_blocks = 0 and cell.baseline_failed + cell.candidate_failed > 0
+                then 'failed'
+            when cell.doubtful_blocks = 0 then 'no whole block'
+            when cell.baseline_throttled + cell.candidate_throttled > 0 then 'throttled'
+            else 'shared GPU'
+        end
+    when verdict = 'no_effect' then format('no_effect ({})', cell.no_effect_reason)
+    when verdict = 'fails'
+        then format('fails ({} of {})', cell.candidate_failed, cell.blocks + cell.unpaired_blocks)
+    else verdict
+end;
+
 -- One row a block and set of other settings; the blocks of one verdict have one `judged_cell`.
 -- Times of two that took turns are moved towards each other's so that their ratio is the median
 -- over rounds. `pairing` is paired, doubtful, split (they ran on different slots, or in different

@@ -197,9 +197,10 @@ end;
 -- as many as it lacks if asked alone, so that no other cell moves it.
 --
 -- Of a sweep that looks at its cells after some numbers of blocks a row also has `share`, how much
--- of the error this look may spend, and `between_looks`: there it has no verdict, and counts as if
--- its p value were 1. Whenever a cell stops, the chance that one of its looks is wrong is the sum
--- of theirs: no more than with one look. `of_cells`: rows of the plan, if more than there are yet.
+-- of the error this look may spend, and `between_looks`: there it has no verdict, counts as if its
+-- p value were 1, and has the usual interval. Whenever a cell stops, the chance that one of its
+-- looks is wrong is the sum of theirs: no more than with one look. `of_cells`: rows of the plan, if
+-- more than there are yet.
 create or replace macro judged(estimates, min_effect, of_cells) as table
 with given as (
     select
@@ -236,7 +237,8 @@ tested as (
             between_looks,
             1.0,
             p_of_effect(mean, if(mean > 0, se_low, se_high), df, least) / share
-        ) as p
+        ) as p,
+        if(between_looks, 1, share) as drawn
     from given
 ),
 
@@ -244,10 +246,10 @@ tested as (
 halves as (
     select
         df as of_df,
-        share as of_share,
-        t_half(df, share) as half
+        drawn as of_share,
+        t_half(df, drawn) as half
     from tested
-    group by df, share
+    group by df, drawn
 ),
 
 counted as (
@@ -338,7 +340,7 @@ select
     blocks_lacking[2] as blocks_alone
 from lacking
 inner join halves
-    on share = of_share and df is not distinct from of_df;
+    on drawn = of_share and df is not distinct from of_df;
 
 -- A ratio and its interval in words, as 12% less (11–13%).
 create or replace macro in_percent(ratio, ratio_low, ratio_high) as format(

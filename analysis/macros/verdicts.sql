@@ -180,7 +180,11 @@ answered as (
         net.ratio_high as net_ratio_high,
         coalesce(wall.verdict, 'inconclusive') as wall_statistical_verdict,
         if(cells.loop_kind = 'open', null, coalesce(net.verdict, 'inconclusive'))
-            as net_statistical_verdict
+            as net_statistical_verdict,
+        cells.blocks >= 3 and not cells.between_looks as looked,
+        shown_unless_it_fails(
+            cells.no_effect_reason, cells.fails, so_far(wall_statistical_verdict, looked)
+        ) as shown_wall
     from cells
     left join typical on cells.cell = typical.cell
     left join verdicts as wall on cells.cell = wall.cell and wall.clock = 'wall'
@@ -194,22 +198,32 @@ answered as (
 )
 
 select
-    * exclude (wall_blocks_needed, device_blocks),
-    if(
-        blocks + split_blocks + doubtful_blocks = 0 and (not fails or no_effect_reason is not null),
-        'not_measured',
-        shown_unless_it_fails(no_effect_reason, fails, wall_statistical_verdict)
-    ) as wall_verdict,
-    if(wall_verdict = 'inconclusive', wall_blocks_needed, null) as blocks_needed,
-    shown_unless_it_fails(no_effect_reason, fails, device_statistical_verdict) as device_verdict,
+    * exclude (wall_blocks_needed, device_blocks, looked, shown_wall),
+    case
+        when blocks = 0 and (not fails or no_effect_reason is not null) then 'not_measured'
+        when shown_wall <> 'undecided' then shown_wall
+        when ratio_high < 1 / (1 + min_effect) then 'so_far_faster'
+        when ratio_low > 1 + min_effect then 'so_far_slower'
+        else 'undecided'
+    end as wall_verdict,
+    in_words(wall_verdict, answered) as wall_in_words,
+    case
+        when is_decided(wall_verdict) or wall_verdict = 'not_measured' then null
+        when blocks < 3 then 3 - blocks
+        else wall_blocks_needed
+    end as blocks_needed,
+    shown_unless_it_fails(no_effect_reason, fails, so_far(device_statistical_verdict, looked))
+        as device_verdict,
     if(
         launch_bound and device_verdict in ('helps', 'hurts')
-        and wall_verdict in ('helps', 'hurts', 'equivalent', 'inconclusive')
+        and wall_verdict not in ('fails', 'no_effect', 'not_measured')
         and wall_verdict <> device_verdict and device_blocks = blocks,
         'GPU work ' || in_percent(device_ratio, device_ratio_low, device_ratio_high)
         || '; the loop waits for the CPU: wall ' || in_percent(ratio, ratio_low, ratio_high),
         null
     ) as headline,
-    shown_unless_it_fails(no_effect_reason, fails, memory_statistical_verdict) as memory_verdict,
-    shown_unless_it_fails(no_effect_reason, fails, net_statistical_verdict) as net_verdict
+    shown_unless_it_fails(no_effect_reason, fails, so_far(memory_statistical_verdict, looked))
+        as memory_verdict,
+    shown_unless_it_fails(no_effect_reason, fails, so_far(net_statistical_verdict, looked))
+        as net_verdict
 from answered;

@@ -15,15 +15,16 @@ SHOWN = {
     "ratio": "ratio",
     "ratio_low": "low",
     "ratio_high": "high",
-    "verdict": "verdict",
+    "blocks": "blocks",
+    "wall_in_words": "verdict",
     "device_ratio": "device ratio",
     "device_verdict": "device verdict",
     "empty_payback": "break-even, empty cache",
     "warm_payback": "break-even, warm cache",
     "memory_ratio": "memory ratio",
-    "blocks": "blocks",
     "blocks_needed": "more blocks to decide",
 }
+FIRST_SENTENCES = 3  # above the table
 PARTS = {"part": "part", "kind": "kind", "total_s": "seconds", "share": "share"}
 
 
@@ -33,14 +34,19 @@ def to_text(payload: Payload) -> str:
         "# cuDNN sweep report",
         _escaped(" · ".join(payload.common)),
         _escaped(payload.nothing or ""),
-        _escaped(payload.cost),
     ]
     for number, contrast in enumerate(payload.contrasts):
         parts += _contrast(payload.tables["verdicts"], number, contrast)
     if payload.left_out:
         parts += ["## What was left out", _listed(payload.left_out)]
+    if payload.warnings:
+        parts += ["## Warnings", _listed(payload.warnings)]
     if payload.tables["time"].rows:
-        parts += ["## Where the time went", _table(payload.tables["time"], PARTS)]
+        parts += [
+            "## Where the time went",
+            _escaped(payload.cost),
+            _table(payload.tables["time"], PARTS),
+        ]
         environments = payload.tables["environments"]
         parts += [
             "## Environment",
@@ -53,12 +59,12 @@ def _contrast(verdicts: Sheet, number: int, contrast: ComparedWords) -> list[str
     place = verdicts.columns.index("contrast")
     mine = [row for row in verdicts.rows if row[place] == number]
     table = _table(Sheet(columns=verdicts.columns, rows=mine), SHOWN)
-    said = [contrast.headline, *contrast.sentences]
+    first, more = contrast.sentences[:FIRST_SENTENCES], contrast.sentences[FIRST_SENTENCES:]
     return [
         f"## {_escaped(contrast.name)}",
-        *map(_escaped, said),
+        *map(_escaped, [contrast.headline, *first]),
         table,
-        _listed(contrast.left_out),
+        _listed([*more, *contrast.left_out]),
     ]
 
 

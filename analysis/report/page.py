@@ -24,7 +24,7 @@ def _drawn(min_effect: float) -> list[Mapping[str, object]]:
 
 def _figure(figure: Figure) -> Mapping[str, object]:
     drawings = {layout: drawing.to_dict() for layout, drawing in figure.drawings.items()}
-    shown = ("name", "title", "about", "empty", "table", "needs", "rows", "dense_rows", "half")
+    shown = ("name", "title", "about", "table", "needs", "compares", "rows", "dense_rows", "half")
     return {name: getattr(figure, name) for name in shown} | {
         "only": dict(figure.only),
         "columns": [asdict(column) for column in figure.columns],

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 
+from cudnn_sweep.analysis.answering.verdict_words import headline, third_blocks
 from cudnn_sweep.analysis.report import words
 from cudnn_sweep.analysis.report.cells import shared
 from cudnn_sweep.analysis.report.content import Compared, Content
@@ -45,6 +46,8 @@ class Payload:
     contrasts: Sequence[ComparedWords]
     left_out: Sequence[str]
     """What no contrast's answer rests on."""
+    warnings: Sequence[str]
+    """How many trials have which; they are in the answer."""
     trials_query: str
     """Lists a cell's trials, once CELL stands for its cell_id."""
     failures_query: str
@@ -68,6 +71,7 @@ def payload(content: Content) -> Payload:
         cost=words.cost(content) if content.cells else "",
         contrasts=[_in_words(content, each) for each in content.compared],
         left_out=_left_out(content),
+        warnings=_warned(content),
         trials_query=_command(content, "\"select * from records where cell_id = 'CELL'\""),
         failures_query=_command(content, "failures"),
         tables=sheets(content),
@@ -89,25 +93,28 @@ def _in_words(content: Content, compared: Compared) -> ComparedWords:
     labels = {cell.stored.key: cell.label for cell in content.cells}
     return ComparedWords(
         name=str(compared.contrast),
-        headline=words.headline(compared, content.min_effect),
-        sentences=words.sentences(compared, labels),
+        headline=headline(compared.verdicts, content.min_effect),
+        sentences=words.sentences(compared, labels, _next_step(content, compared)),
         left_out=_left_out_of(compared),
-        counts=words.verdict_counts(compared.verdicts),
+        counts=dict(Counter(each.wall_verdict for each in compared.verdicts)),
     )
+
+
+def _next_step(content: Content, compared: Compared) -> str | None:
+    """For cells that were not looked at."""
+    said = None if compared.contrast.is_twins else third_blocks(compared.verdicts)
+    how = "the same `sweep launch` again" if _gaps(content) else "`replicates: 3`"
+    return said and f"Next: {how} {said}."
 
 
 def _left_out_of(compared: Compared) -> list[str]:
     split = sum(verdict.split_blocks for verdict in compared.verdicts)
     doubtful = sum(verdict.doubtful_blocks for verdict in compared.verdicts)
     unpaired = sum(verdict.unpaired_blocks for verdict in compared.verdicts)
-    without = sum(verdict.ratio is None for verdict in compared.verdicts)
-    single = sum(verdict.blocks == 1 for verdict in compared.verdicts)
     said = [
         (split, "block", "split over GPUs or launches, and left out"),
         (doubtful, "block", "left out because the GPU was throttled or shared"),
         (unpaired, "block", "left out because one of the two trials failed or is missing"),
-        (without, "cell", "without a block in which both were measured"),
-        (single, "cell", "with one block alone, from which no interval follows"),
     ]
     return [f"{words.counted(count, what)} {why}." for count, what, why in said if count]
 
@@ -118,7 +125,7 @@ def _left_out(content: Content) -> list[str]:
     total = words.counted(content.failures.num_rows, "trial")
     unshown = sum(cell.stored.trials for cell in content.cells) - content.trials.num_rows
     said = [f"{total} did not end well: {failed}."] if failed else []
-    said += _gaps(content) + _warned(content)
+    said += _gaps(content)
     said += [f"A damaged file: {path}." for path in content.torn_files]
     if unshown:
         said.append(f"{words.counted(unshown, 'trial')} of smaller effects are not in this file.")
@@ -135,4 +142,4 @@ def _gaps(content: Content) -> list[str]:
 def _warned(content: Content) -> list[str]:
     rows = content.environments.to_pylist()
     counts = {name: sum(row[name] for row in rows) for name in WARNINGS}
-    return [f"{words.counted(n, 'trial')} warned: {name}." for name, n in counts.items() if n]
+    return [f"{words.counted(n, 'trial')}: {name}." for name, n in counts.items() if n]

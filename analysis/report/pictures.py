@@ -40,12 +40,14 @@ def drawn_rows(payload: Payload, figure: Figure) -> Rows:
         for row in _objects(payload.tables[figure.table])
         if row.get("contrast", 0) == 0
     ]
-    return [
+    drawn = [
         row
         for row in rows
         if all(row[name] is not None for name in figure.needs)
         and all(row[name] == value for name, value in figure.only.items())
     ]
+    compared = {row[figure.compares] for row in drawn} if figure.compares else set()
+    return [] if len(compared) == 1 else drawn
 
 
 def _objects(sheet: Sheet) -> Rows:

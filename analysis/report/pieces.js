@@ -10,6 +10,9 @@ const VERDICTS = {
   hurts: "▶ hurts",
   equivalent: "■ equivalent",
   inconclusive: "● inconclusive",
+  so_far_faster: "◁ so far faster",
+  so_far_slower: "▷ so far slower",
+  undecided: "○ not decided yet",
   no_effect: "✚ no effect",
   not_measured: "– not measured",
 };
@@ -50,6 +53,10 @@ function shownValue(value, kind) {
   return typeof value === "number" ? shownNumber(value) : String(value);
 }
 
+function folded(summary, children) {
+  return element("details", {}, element("summary", {}, summary), ...children);
+}
+
 function list(sentences) {
   return element("ul", {}, ...sentences.map((sentence) => element("li", {}, sentence)));
 }
@@ -87,7 +94,8 @@ function rowOf(row, columns, firstCell) {
     {},
     ...columns.map(({ field, kind }, place) => {
       const value = row[field];
-      const text = shownValue(value, kind);
+      const isInWords = field === "verdict" && row.wall_in_words; // with its blocks, or why there is none
+      const text = isInWords ? `${VERDICTS[value].slice(0, 2)}${row.wall_in_words}` : shownValue(value, kind);
       if (place === 0) return element("th", { scope: "row" }, firstCell ? firstCell(row, text) : text);
       const looks = kind === "verdict" && value ? `verdict ${value}` : ["number", "ratio"].includes(kind) ? "number" : "text";
       return element("td", { class: looks }, text);

@@ -14,19 +14,20 @@ const CELL_COLUMNS = [
   { field: "ratio", title: "ratio", kind: "ratio" },
   { field: "ratio_low", title: "95% low", kind: "ratio" },
   { field: "ratio_high", title: "95% high", kind: "ratio" },
+  { field: "blocks", title: "blocks", kind: "number" },
   { field: "verdict", title: "verdict", kind: "verdict" },
   { field: "device_ratio", title: "device ratio", kind: "ratio" },
   { field: "device_verdict", title: "device verdict", kind: "verdict" },
   { field: "empty_payback", title: "break-even (iterations), empty cache", kind: "text", sort: "empty_iterations" },
   { field: "warm_payback", title: "warm cache", kind: "text", sort: "warm_iterations" },
   { field: "memory_ratio", title: "memory ratio", kind: "ratio" },
-  { field: "blocks", title: "blocks", kind: "number" },
   { field: "blocks_needed", title: "more blocks to decide", kind: "number" },
 ];
 const MOST_DENSE_PX = 720; // of a chart whose lines have no names
 const DENSE_ROWS = 60; // more lines than these go without names
 const DENSE_POINTS = 1500; // more points than these are summed up
-const NARROW_LEGEND = { columns: 3, labelLimit: 250 };
+const FIRST_SENTENCES = 3; // the others are folded
+const NARROW_LEGEND = { columns: 3, labelLimit: 290 };
 
 // --- Data: tables as objects, each row with the attributes of its cell ---
 
@@ -185,11 +186,13 @@ async function showFigure(figure) {
   const rows = drawnRows(figure);
   const place = byId(`chart-${figure.name}`);
   const details = byId(`data-${figure.name}`);
+  const isApart = !figure.compares || new Set(rows.map((row) => row[figure.compares])).size > 1;
+  place.parentElement.hidden = !(rows.length && isApart) && !isFiltered();
   details.hidden = rows.length === 0;
   details.open = false;
   details.querySelector("summary").textContent = `The ${shownNumber(rows.length)} rows behind it`;
   if (!rows.length) {
-    place.replaceChildren(nothing(isFiltered() ? `Nothing passes the filters here, or there is nothing: ${figure.empty}` : figure.empty));
+    place.replaceChildren(nothing("Nothing passes the filters here."));
     return;
   }
   const made = await draw(place, specOf(figure, rows), figure);
@@ -222,11 +225,13 @@ function figureElement(figure) {
 
 function showWords() {
   const contrast = report.contrasts[chosen.contrast];
-  const said = contrast ? [element("p", { class: "headline" }, contrast.headline), ...contrast.sentences.map((each) => element("p", {}, each))] : [element("p", { class: "headline" }, report.nothing)];
-  if (report.cost) said.push(element("p", { class: "quiet" }, report.cost));
-  fill("words", ...said);
+  const said = (contrast?.sentences ?? []).map((each) => element("p", {}, each));
+  const more = said.splice(FIRST_SENTENCES);
+  fill("words", element("p", { class: "headline" }, contrast?.headline ?? report.nothing), ...said, ...(more.length ? [folded("More", more)] : []));
+  byId("cost").textContent = report.cost;
   const left = [...(contrast?.left_out ?? []), ...report.left_out];
-  fill("left-out-list", left.length ? list(left) : element("p", {}, "Nothing: every trial ended well and every block is in."), ...failures());
+  const warned = report.warnings.length ? [element("h2", {}, "Warnings"), list(report.warnings)] : [];
+  fill("left-out-list", left.length ? list(left) : element("p", {}, "Nothing: every trial ended well and every block is in."), ...failures(), ...warned);
 }
 
 function failures() {
@@ -241,9 +246,9 @@ function failures() {
 
 function showTiles() {
   const rows = tables.verdicts.filter(isShown);
-  const tiles = Object.entries(VERDICTS).map(([verdict, text]) => {
+  const tiles = Object.entries(VERDICTS).flatMap(([verdict, text]) => {
     const count = rows.filter((row) => row.verdict === verdict).length;
-    return element("li", { class: `tile ${verdict}` }, element("strong", {}, shownNumber(count)), ` ${text}`);
+    return count ? [element("li", { class: `tile ${verdict}` }, element("strong", {}, shownNumber(count)), ` ${text}`)] : [];
   });
   byId("tiles").hidden = !report.contrasts.length;
   fill("tiles", ...tiles);
@@ -253,9 +258,10 @@ function showTiles() {
 
 function showFilters() {
   const made = [];
+  const shown = [];
   if (report.contrasts.length > 1) {
     const options = report.contrasts.map(({ name }, number) => [String(number), name]);
-    made.push(selectOf("contrast", "Contrast", options, (value) => choose("contrast", Number(value))));
+    shown.push(selectOf("contrast", "Contrast", options, (value) => choose("contrast", Number(value))));
   }
   for (const [field, title] of FILTERS) {
     const source = field === "verdict" ? tables.verdicts : cells;
@@ -264,8 +270,9 @@ function showFilters() {
     const options = [["", "all"], ...values.map((value) => [value, field === "verdict" ? VERDICTS[value] : value])];
     made.push(selectOf(field, title, options, (value) => choose(field, value)));
   }
-  fill("filters", ...made);
-  byId("filters").hidden = !made.length;
+  const isShort = cells.length <= DENSE_ROWS; // its filters would only take room
+  fill("filters", ...shown, ...(isShort && made.length ? [folded("Filters", made)] : made));
+  byId("filters").hidden = !byId("filters").children.length;
 }
 
 function choose(field, value) {

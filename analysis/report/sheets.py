@@ -7,16 +7,18 @@ the report's contrasts.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from cudnn_sweep.analysis.answering.short_texts import short_names
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, Verdict
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in, texts_of
 from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.report import words
+from cudnn_sweep.analysis.report.cells import StoredCell
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
 
 Scalar: TypeAlias = str | float | int | bool | None
@@ -25,7 +27,9 @@ Row: TypeAlias = Mapping[str, Scalar]
 METHODS = {True: "in turns", False: "one after another"}
 DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
+CHART_NAME = 50  # characters that a chart of a phone has room for
 MIB = 2**20
+OF_CELL = [field.name for field in fields(StoredCell)]
 TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
 
 
@@ -44,15 +48,10 @@ def sheets(content: Content) -> dict[str, Sheet]:
     numbers = content.numbers
     return {
         "cells": _sheet(_cells(content)),
-        "verdicts": _sheet(
-            _verdict(number, numbers[verdict.key], verdict, label, compared)
-            for number, compared in enumerate(content.compared)
-            for verdict, label in zip(compared.verdicts, _labels(content, compared), strict=True)
-        ),
+        "verdicts": _sheet(_verdict(*each) for each in _answers(content)),
         "paybacks": _sheet(
-            _payback(number, numbers[verdict.key], verdict, label, row)
-            for number, compared in enumerate(content.compared)
-            for verdict, label in zip(compared.verdicts, _labels(content, compared), strict=True)
+            _payback(about, verdict, row)
+            for about, verdict, compared in _answers(content)
             for row in compared.paybacks(verdict).values()
         ),
         "cold_costs": _sheet(_colds(content, numbers)),
@@ -103,32 +102,32 @@ def _key(row: Mapping[str, Any]) -> CellKey:
 
 
 def _cells(content: Content) -> Iterable[Row]:
-    for cell in content.cells:
+    short = short_names([cell.label for cell in content.cells], CHART_NAME)
+    for cell, short_label in zip(content.cells, short, strict=True):
         stored = cell.stored
-        yield {
-            "cell_id": stored.cell_id,
+        yield {name: getattr(stored, name) for name in OF_CELL if not name.endswith("_hash")} | {
             "label": cell.label,
+            "short_label": short_label,
             "row_label": cell.row_label,
             "regime_label": cell.regime_label,
             "group_label": cell.group_label,
             "size_label": cell.size_label,
             "workload": stored.problem or stored.workload,
-            "direction": stored.direction,
-            "input_shape": stored.input_shape,
             "batch": stored.shape[0],
             "size": stored.size,
             "size_elements": math.prod(stored.shape[1:]),
             "family": cell.family,
-            "regime": stored.regime,
-            "state": stored.state,
-            "precision": stored.precision,
-            "layout": stored.layout,
-            "gpu": stored.gpu,
-            "torch": stored.torch,
-            "cudnn": stored.cudnn,
-            "driver": stored.driver,
-            "trials": stored.trials,
         }
+
+
+def _answers(content: Content) -> Iterable[tuple[Row, Verdict, Compared]]:
+    """Each verdict, with what its rows begin with."""
+    for number, compared in enumerate(content.compared):
+        labels = _labels(content, compared)
+        short = short_names(labels, CHART_NAME)
+        for verdict, label, short_label in zip(compared.verdicts, labels, short, strict=True):
+            about = {"cell": content.numbers[verdict.key], "contrast": number}
+            yield about | {"label": label, "short_label": short_label}, verdict, compared
 
 
 def _labels(content: Content, compared: Compared) -> list[str]:
@@ -156,73 +155,35 @@ def _labels(content: Content, compared: Compared) -> list[str]:
     ]
 
 
-def _verdict(number: int, cell: int, verdict: Verdict, label: str, compared: Compared) -> Row:
+def _verdict(about: Row, verdict: Verdict, compared: Compared) -> Row:
     baseline, candidate = (
         verdict.baseline_peak_reserved_bytes,
         verdict.candidate_peak_reserved_bytes,
     )
-    paid = compared.paybacks(verdict)
-    return {
-        "cell": cell,
-        "contrast": number,
-        "label": label,
-        "other_settings": verdict.other_settings,
-        "loop_kind": verdict.loop_kind,
-        "baseline_ms": verdict.baseline_ms,
-        "candidate_ms": verdict.candidate_ms,
-        "ratio": verdict.ratio,
-        "ratio_low": verdict.ratio_low,
-        "ratio_high": verdict.ratio_high,
+    found = {
+        **_answered(verdict),
+        **about,
         "verdict": verdict.wall_verdict,
-        "blocks_needed": verdict.blocks_needed,
-        "typical_ratio": verdict.typical_ratio,
-        "typical_ratio_low": verdict.typical_ratio_low,
-        "typical_ratio_high": verdict.typical_ratio_high,
-        "baseline_fastest_ms": verdict.baseline_fastest_ms,
-        "baseline_slowest_ms": verdict.baseline_slowest_ms,
-        "candidate_fastest_ms": verdict.candidate_fastest_ms,
-        "candidate_slowest_ms": verdict.candidate_slowest_ms,
-        "no_effect_reason": verdict.no_effect_reason,
-        "statistical_verdict": verdict.wall_statistical_verdict,
-        "baseline_device_ms": verdict.baseline_device_ms,
-        "candidate_device_ms": verdict.candidate_device_ms,
-        "device_ratio": verdict.device_ratio,
-        "device_ratio_low": verdict.device_ratio_low,
-        "device_ratio_high": verdict.device_ratio_high,
-        "device_verdict": verdict.device_verdict,
-        "net_ratio": verdict.net_ratio,
-        "net_verdict": verdict.net_verdict,
-        "launch_bound": verdict.launch_bound,
         "baseline_peak_mib": baseline and baseline / MIB,
         "candidate_peak_mib": candidate and candidate / MIB,
         "memory_ratio": candidate / baseline if baseline and candidate else None,
-        "empty_payback": words.payback(paid["empty"]) if "empty" in paid else None,
-        "empty_iterations": paid["empty"].break_even_iterations if "empty" in paid else None,
-        "warm_payback": words.payback(paid["warm"]) if "warm" in paid else None,
-        "warm_iterations": paid["warm"].break_even_iterations if "warm" in paid else None,
-        "blocks": verdict.blocks,
-        "split_blocks": verdict.split_blocks,
-        "doubtful_blocks": verdict.doubtful_blocks,
-        "unpaired_blocks": verdict.unpaired_blocks,
-        "warnings": ", ".join(verdict.warnings),
     }
+    for cache in words.CACHES:
+        paid = compared.paybacks(verdict).get(cache)
+        found[f"{cache}_payback"] = words.payback(paid) if paid else None
+        found[f"{cache}_iterations"] = paid.break_even_iterations if paid else None
+    return found
 
 
-def _payback(number: int, cell: int, verdict: Verdict, label: str, row: BreakEven) -> Row:
-    return {
-        "cell": cell,
-        "contrast": number,
-        "label": label,
-        "compute_cache": row.compute_cache,
-        "outcome": row.outcome,
-        "is_told": "yes" if row.outcome in TOLD else "no",
-        "effect": effect(verdict.ratio),
-        "break_even_iterations": row.break_even_iterations,
-        "break_even_low": row.break_even_low,
-        "break_even_high": row.break_even_high,
-        "tuning_ms": row.tuning_ms,
-        "gain_ms": row.gain_ms,
-    }
+def _payback(about: Row, verdict: Verdict, row: BreakEven) -> Row:
+    told = {"is_told": "yes" if row.outcome in TOLD else "no", "effect": effect(verdict.ratio)}
+    return {**_answered(row), **about, **told}
+
+
+def _answered(row: Verdict | BreakEven) -> Row:
+    """All of it that is not about the cell itself."""
+    names = (field.name for field in fields(row))
+    return {name: getattr(row, name) for name in names if name not in OF_CELL}
 
 
 def _colds(content: Content, numbers: Mapping[CellKey, int]) -> Iterable[Row]:
@@ -245,7 +206,9 @@ def _colds(content: Content, numbers: Mapping[CellKey, int]) -> Iterable[Row]:
 
 def _choice(row: Row) -> Row:
     names = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
-    return {"config": config_name(texts_of(row))} | {name: row[name] for name in names}
+    found = {"config": config_name(texts_of(row))} | {name: row[name] for name in names}
+    tells_nothing = row["processes"] in (1, 2)
+    return found | {"choice_share": None} if tells_nothing else found
 
 
 def _precisions(table: pa.Table, numbers: Mapping[CellKey, int]) -> Iterable[Row]:

@@ -1,20 +1,21 @@
 """The answer in words: what a contrast does, the largest gain and loss, and what it cost to know."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from cudnn_sweep.analysis.answering.verdict_words import more_blocks
 from cudnn_sweep.analysis.answering.verdicts import (
+    SO_FAR,
     BreakEven,
     CellKey,
     Verdict,
     told_lines,
-    undecided_lines,
 )
 from cudnn_sweep.analysis.asking.formats import two_digits
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
 
-VERDICTS = ("fails", "helps", "hurts", "equivalent", "inconclusive", "no_effect", "not_measured")
+LARGEST = (("gain", "helps", "so_far_faster"), ("loss", "hurts", "so_far_slower"))
 CACHES = ("empty", "warm")
 REASONS = {
     "no_cuda": "there is no GPU",
@@ -42,57 +43,32 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def headline(compared: Compared, min_effect: float) -> str:
-    """How many cells it helps, hurts and leaves alone."""
-    counts = verdict_counts(compared.verdicts)
-    phrases = {
-        "fails": "fails in",
-        "helps": "helps in",
-        "hurts": "hurts in",
-        "equivalent": f"makes no difference of {100 * min_effect:.3g}% in",
-        "inconclusive": "is inconclusive in",
-        "no_effect": "can have no effect in",
-        "not_measured": "is not measured in",
-    }
-    said = [f"{phrase} {counts[name]:,}" for name, phrase in phrases.items() if counts[name]]
-    total = counted(len(compared.verdicts), "cell")
-    return f"{compared.contrast}, over {total}: {listed(said)}."
-
-
 def listed(parts: Sequence[str]) -> str:
     """`a, b and c`."""
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def verdict_counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    found = Counter(verdict.wall_verdict for verdict in verdicts)
-    return {name: found[name] for name in VERDICTS}
-
-
-def sentences(compared: Compared, labels: Mapping[CellKey, str]) -> list[str]:
-    """The largest gain, the largest loss, what more blocks would tell, and why a setting had no effect where
-    it had none.
+def sentences(
+    compared: Compared, labels: Mapping[CellKey, str], next_step: str | None
+) -> list[str]:
+    """The largest gain and loss, the next step, what more blocks would tell, and why a setting had no effect
+    where it had none.
     """
-    gains = [each for each in compared.verdicts if each.wall_verdict == "helps"]
-    losses = [each for each in compared.verdicts if each.wall_verdict == "hurts"]
     said = [TWINS] if compared.contrast.is_twins else []
     said += [_failing(each, labels) for each in compared.verdicts if each.wall_verdict == "fails"]
-    if gains:
-        said.append(_largest("gain", gains, compared, labels))
-    if losses:
-        said.append(_largest("loss", losses, compared, labels))
-    if not gains or not losses:
-        said.append(f"No cell is seen to {_neither(bool(gains), bool(losses))}.")
+    by_verdict = defaultdict(list)
+    for each in compared.verdicts:
+        by_verdict[each.wall_verdict].append(each)
+    for what, proven, so_far in LARGEST:
+        if found := by_verdict[proven] or by_verdict[so_far]:
+            said.append(_largest(what, found, compared, labels))
+    if not said and by_verdict["inconclusive"]:
+        said.append("No gain or loss is proven yet.")
+    said += [next_step] if next_step else []
     said += told_lines(compared.verdicts, lambda each: labels[each.key])
-    said += undecided_lines(compared.verdicts, lambda each: labels[each.key])
+    said += more_blocks(compared.verdicts)
     return [*said, *_why_without_effect(compared.verdicts)]
-
-
-def _neither(has_gains: bool, has_losses: bool) -> str:
-    if has_gains or has_losses:
-        return "lose" if has_gains else "gain"
-    return "gain or to lose"
 
 
 def cost(content: Content) -> str:
@@ -135,7 +111,8 @@ def payback(row: BreakEven) -> str:
     """When the extra cold cost has paid for itself, in a few words."""
     iterations = row.break_even_iterations
     if iterations is None or row.outcome not in ("after", "until"):
-        return {"open loop": "always searching"}.get(row.outcome, row.outcome.replace("_", " "))
+        shown = {"open loop": "always searching", "inconclusive": "?"}
+        return shown.get(row.outcome, row.outcome.replace("_", " "))
     said = two_digits(iterations)
     return f"after {said}" if row.outcome == "after" else f"ahead until {said}"
 
@@ -153,7 +130,8 @@ def _largest(
     label = labels[verdict.key]
     paid = _paid(compared.paybacks(verdict)) if what == "gain" else ""
     open_loop = "; new shapes never end there, nor do searches" if _searches_on(verdict) else ""
-    return f"Largest {what}: {label}: {change(verdict)}{times}{paid}{open_loop}."
+    so_far = " so far" if verdict.wall_verdict in SO_FAR else ""
+    return f"Largest {what}{so_far}: {label}: {change(verdict)}{times}{paid}{open_loop}."
 
 
 def _failing(verdict: Verdict, labels: Mapping[CellKey, str]) -> str:
@@ -179,7 +157,8 @@ def _paid(paybacks: Mapping[str, BreakEven]) -> str:
 
 
 def _why_without_effect(verdicts: Iterable[Verdict]) -> list[str]:
-    reasons = Counter(each.no_effect_reason for each in verdicts if each.no_effect_reason)
+    without = (each for each in verdicts if each.wall_verdict == "no_effect")
+    reasons = Counter(str(each.no_effect_reason) for each in without)
     return [
         f"No effect is possible in {counted(count, 'cell')}: {REASONS.get(reason, reason)}."
         for reason, count in reasons.most_common()

@@ -8,7 +8,7 @@
 -- $iterations BIGINT = 1000: iterations over which the net verdict weighs gain against cold cost
 -- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost the net verdict takes
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_verdict,
+-- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_in_words,
 --     device_ratio, net_verdict
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
@@ -89,6 +89,7 @@ select
     ratio_low,
     ratio_high,
     wall_verdict,
+    wall_in_words,
     ratio_when_fixed,
     device_ratio,
     device_verdict,

@@ -18,29 +18,12 @@
 -- surroundings: what surrounds a step; `state` in other questions
 -- recorded_blocks: blocks of which both trials are recorded, whether they count or not
 -- at_most: blocks that the sweep may ask for; null where their number was fixed
--- blocks_needed: blocks lacking, in four of five cases; null below 3, above 1,000
+-- blocks_needed: blocks lacking, in four of five cases; below 3 to the first look; null above 1,000
 -- block_s: how long one of its blocks takes, seconds
 with found as (
     select * from contrast_verdicts(
         $field, $baseline, $candidate, 0.03, 1000, 'warm', $sweep_id, $of_cells
     )
-),
-
-by_block as (
-    select
-        cell_id,
-        epoch(max(ended_at) - min(started_at)) as seconds
-    from records
-    where $sweep_id is null or sweep_id glob $sweep_id
-    group by cell_id, sweep_id, block
-),
-
-paces as (
-    select
-        cell_id,
-        avg(seconds) as block_s
-    from by_block
-    group by cell_id
 )
 
 select
@@ -68,7 +51,7 @@ select
         when found.wall_verdict = 'no_effect' and found.recorded_blocks > 1 then 'no_effect'
         when found.wall_verdict = 'no_effect' then 'open'
         when found.between_looks then 'open'
-        when found.wall_verdict not in ('inconclusive', 'not_measured') then found.wall_verdict
+        when is_decided(found.wall_verdict) then found.wall_verdict
         when found.recorded_blocks >= found.at_most or found.blocks = 0 then 'hopeless'
         when
             found.blocks > 2
@@ -78,7 +61,8 @@ select
     end as state
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
-inner join paces on found.cell_id = paces.cell_id
+inner join block_paces($sweep_id) as paces -- noqa: RF02
+    on found.cell_id = paces.cell_id
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout, found.other_settings,

@@ -4,7 +4,7 @@
 -- $candidate TEXT = 'true': its value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_verdict,
+-- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_in_words,
 --     device_ratio, reproducibility
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
@@ -71,6 +71,7 @@ select -- noqa: ST06
     found.ratio_low,
     found.ratio_high,
     found.wall_verdict,
+    found.wall_in_words,
     found.baseline_device_ms,
     found.candidate_device_ms,
     found.device_ratio,

@@ -6,8 +6,8 @@
 -- $iterations BIGINT = 1000: iterations over which the net verdict weighs gain against cold cost
 -- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost the net verdict takes
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_verdict,
---     device_ratio, device_verdict, no_effect_reason
+-- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_in_words,
+--     device_ratio, device_verdict
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell and set of other settings; of blocks in turns and of blocks whose processes ran one
@@ -19,6 +19,10 @@
 -- its cache disabled in both configs, the net verdict takes every block. Field twin, '0' against
 -- '1', compares each config with itself in the A/A pairs: what helps or hurts there is a false
 -- alarm.
+--
+-- Inconclusive is what was tested. With fewer than three blocks, and between two looks, nothing is:
+-- a cell is so_far_faster or so_far_slower where its interval lies beyond the minimum effect, else
+-- undecided. Without a block that counts it is not_measured.
 --
 -- Blocks of several sweeps, and of GPUs of one model, count as if they were of one: were the effect
 -- another in each of them, the intervals would be too narrow. $sweep_id asks one sweep;
@@ -33,7 +37,7 @@
 --
 -- Where a sweep asked for blocks until a cell was decided (`until: decided`), each of its looks may
 -- spend an equal share of the error: the verdict is tested, and the interval drawn, at that share
--- of 5%. Between two looks a cell is inconclusive. Beside other sweeps of the same contrast its
+-- of 5%. Beside other sweeps of the same contrast its
 -- blocks count up to its last look, and the answer without them is one look more. Of several such
 -- sweeps the shares multiply.
 --
@@ -47,7 +51,8 @@
 -- by_choice: wall ratio by what the processes chose, where min_effect or more lies between; or what
 --     may not have been seen
 -- error_share: share of the error that the verdict may spend; 1 where blocks are a fixed number
--- blocks_needed: blocks lacking where wall_verdict is inconclusive; null below 3, above 1,000
+-- blocks_needed: blocks lacking: under three to the first look, else to decide; null above 1,000
+-- block_s: how long one of its blocks takes, seconds
 -- typical_ratio: trimmed mean over blocks of the ratio of wall times; null under 5 blocks
 -- typical_ratio_low: lower end of its 95% interval
 -- typical_ratio_high: upper end of its 95% interval
@@ -101,9 +106,11 @@ select
     found.ratio_low,
     found.ratio_high,
     found.wall_verdict,
+    found.wall_in_words,
     found.headline,
     found.by_choice,
     found.blocks_needed,
+    paces.block_s,
     found.typical_ratio,
     found.typical_ratio_low,
     found.typical_ratio_high,
@@ -140,6 +147,8 @@ select
     found.workload_hash
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
+inner join block_paces($sweep_id) as paces -- noqa: RF02
+    on found.cell_id = paces.cell_id
 inner join software_labels() as software on found.software_hash = software.software_hash
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,

@@ -5,7 +5,7 @@
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, baseline_peak_reserved_bytes, candidate_peak_reserved_bytes,
---     memory_ratio[memory_ratio_low memory_ratio_high], memory_verdict, ratio, wall_verdict
+--     memory_ratio[memory_ratio_low memory_ratio_high], memory_verdict, ratio, wall_in_words
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell and set of other settings. Bytes are those of PyTorch's allocator, the largest over
@@ -77,6 +77,7 @@ select -- noqa: ST06
     found.ratio_low,
     found.ratio_high,
     found.wall_verdict,
+    found.wall_in_words,
     found.device_ratio,
     found.device_verdict,
     found.no_effect_reason,

@@ -320,10 +320,12 @@ advised as (
                 then format('the difference is below {:.3g}%', 100 * $min_effect)
             when loop_kind = 'mixed' then 'one loop was open, the other closed'
             when blocks = 0 then 'no block in which both ran'
-            when blocks = 1 then 'one block tells no scatter'
+            when blocks = 1 then 'needs a second block'
             when cold_blocks = 0 then format('no block met the {} compute cache', $compute_cache)
             when cold_blocks = 1
-                then format('one block met the {} compute cache: no scatter', $compute_cache)
+                then
+                    'needs a second block with a'
+                    || if($compute_cache = 'empty', 'n empty cache', ' warm cache')
             when blocks_needed is not null
                 then format(
                     '{} {}: about {} more block{} would decide',

@@ -16,7 +16,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from cudnn_sweep.orchestrator.showing.short_texts import short_names, short_sentence
+from cudnn_sweep.analysis.answering.short_texts import short_names, short_sentence
 
 if TYPE_CHECKING:
     import pyarrow as pa

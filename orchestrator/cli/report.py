@@ -104,10 +104,11 @@ def report(
         typed = ", ".join(f"--{name}" for name in given)
         raise typer.BadParameter(f"found {typed} without --page advice", param_hint="--page")
     store = open_results(asked)
+    stored = stored_contrasts(store, sweep_id)
     contrasts = (
         [Contrast(field=field, baseline=baseline, candidate=candidate)]
         if field
-        else stored_contrasts(store, sweep_id)
+        else [each for each in stored if not each.is_twins] or stored
     )
     content = gather(store, asked, sweep_id, contrasts, min_effect)
     warn_of(content.torn_files)

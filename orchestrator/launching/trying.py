@@ -70,7 +70,7 @@ def _verdict_sentence(
         return _failed_sentence(rows)
     reason = verdict.no_effect_reason
     if reason is not None:
-        return f"benchmark can have no effect on {step} ({reason}): leave it as it is."
+        return f"benchmark cannot have an effect on {step} ({reason}): leave it as it is."
     if verdict.wall_verdict == "fails":
         return (
             f"Leave benchmark off: with it {verdict.candidate_failed} processes of {step} failed."
@@ -87,7 +87,7 @@ def _verdict_sentence(
         case "equivalent":
             return f"benchmark makes no difference of {MIN_EFFECT:.0%} or more: {step} takes {figures}."
         case _:
-            return f"Inconclusive: with benchmark {step} takes {figures}."
+            return f"{verdict.wall_in_words.capitalize()}: with benchmark {step} takes {figures}."
 
 
 def _when_it_pays(payback: BreakEven | None) -> str:

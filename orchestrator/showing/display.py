@@ -27,7 +27,6 @@ from cudnn_sweep.orchestrator.showing.verdict_table import (
     VERDICT_STYLES,
     ratio_text,
     verdict_label,
-    verdict_text,
 )
 from cudnn_sweep.workloads.warnings import ADVICE
 
@@ -139,7 +138,7 @@ def _latest(verdicts: list[Verdict], cells: Mapping[str, str]) -> Table:
     table.add_row(Text("verdicts so far", style="bold"))
     for verdict in verdicts[:VERDICTS_SHOWN]:
         style = VERDICT_STYLES.get(verdict.wall_verdict, "")
-        shown = Text(verdict_text(verdict), style=style)
+        shown = Text(verdict.wall_in_words, style=style)
         label = verdict_label(verdict, cells)
         table.add_row(label, verdict.contrast, ratio_text(verdict), shown)
     if len(verdicts) > VERDICTS_SHOWN:

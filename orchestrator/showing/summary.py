@@ -4,18 +4,16 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Self
 
 from rich.console import Console
 
 from cudnn_sweep.analysis.answering.cell_names import stored_names
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.time_shares import TimeShare, time_shares
-from cudnn_sweep.analysis.answering.verdicts import (
-    BreakEven,
-    Verdict,
-    told_lines,
-    undecided_lines,
-)
+from cudnn_sweep.analysis.answering.verdict_words import headline, more_blocks, third_blocks
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, told_lines
 from cudnn_sweep.analysis.storing.progress import planned
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
@@ -113,8 +111,10 @@ class Summary:
         return told_lines(self.verdicts, lambda each: verdict_label(each, self.cells))
 
     def undecided(self) -> Iterator[str]:
-        """What more blocks would tell."""
-        return undecided_lines(self.verdicts, lambda each: verdict_label(each, self.cells))
+        """How many cells are decided, and what more blocks would tell."""
+        for _, verdicts in groupby(self.verdicts, lambda each: each.contrast):
+            yield headline(list(verdicts), MIN_EFFECT)
+        yield from more_blocks(self.verdicts)
 
     def counted(self) -> Iterator[str]:
         """How much is recorded, and how much of it counts."""
@@ -251,7 +251,10 @@ def _print_next(console: Console, summary: Summary, location: str, options: Laun
     one = f"{results} --sweep-id {summary.sweep_id}"
     say(console, "\nNext:", "bold")
     if not summary.is_complete:
-        say(console, f"  {options.command()}   # runs what is missing")
+        say(
+            console,
+            f"  {options.command()}   # {third_blocks(summary.verdicts) or 'runs what is missing'}",
+        )
     if summary.progress.failures:
         say(console, f"  {program} query failures{one}")
     say(console, f"  {program} report --format markdown{one}   # what was found, in words")

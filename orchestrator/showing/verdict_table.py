@@ -6,17 +6,17 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from cudnn_sweep.analysis.answering.short_texts import short_names
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
 from cudnn_sweep.analysis.asking.formats import two_digits
 from cudnn_sweep.analysis.asking.settings import unusual_in
-from cudnn_sweep.orchestrator.showing.short_texts import short_names
 
 WIDE = 125
 GAP = 2
 LEAST_NAME = 36  # where there is less room it takes two lines
 WIDEST = 100.0  # times its low end: an interval beyond it says no more than that
 NOT_MEASURED = "not_measured"
-SHORT_VERDICTS = {"equivalent": "=", "inconclusive": "?", "no_effect": ""}
+SHORT_VERDICTS = {"equivalent": "=", "inconclusive": "?", "undecided": "?", "no_effect": ""}
 VERDICT_STYLES = {
     "helps": "bold green",
     "hurts": "bold red",
@@ -30,16 +30,6 @@ def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
     not PyTorch's defaults.
     """
     return " ".join([cells[verdict.cell_id], *unusual_in(verdict.other_settings)])
-
-
-def verdict_text(verdict: Verdict) -> str:
-    if verdict.wall_verdict == NOT_MEASURED:
-        return "not measured"
-    if verdict.no_effect_reason is not None:
-        return f"no_effect ({verdict.no_effect_reason})"
-    if verdict.wall_verdict == "fails":
-        return f"fails ({verdict.candidate_failed} of {verdict.blocks + verdict.unpaired_blocks})"
-    return verdict.wall_verdict
 
 
 def device_text(verdict: Verdict) -> str:
@@ -85,7 +75,7 @@ def verdict_table(
                 _milliseconds(verdict.baseline_ms),
                 _milliseconds(verdict.candidate_ms),
                 ratio_text(verdict) if wide else _ratio(verdict.ratio),
-                Text(verdict_text(verdict), style=VERDICT_STYLES.get(verdict.wall_verdict, "")),
+                Text(verdict.wall_in_words, style=VERDICT_STYLES.get(verdict.wall_verdict, "")),
                 *([device_text(verdict)] if on_device else []),
                 *(payback_text(mine.get(state), wide=wide) for state in states),
             ]

@@ -230,7 +230,7 @@ function showTiles() {
   const words = { alert: "alerts", waiting: "wait", better: "better", refuted: "refuted" };
   const tiles = groups.map(([group]) => [group, report.counts[group], words[group]]);
   tiles.push(["", report.fine, "as they were"]);
-  if (report.blunt) tiles.push(["", report.blunt, "could not show the least effect"]);
+  if (report.blunt) tiles.push(["", report.blunt, "too noisy to see the least effect"]);
   tiles.push(["", report.insufficient, "with too few nights"]);
   fill("tiles", ...tiles.map(([group, count, text]) => element("li", { class: `tile ${group}` }, element("strong", {}, shownNumber(count)), ` ${text}`)));
 }

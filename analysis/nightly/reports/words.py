@@ -27,7 +27,7 @@ TITLES: dict[Group, str] = {
     "better": "Better than before",
     "refuted": "Refuted when measured again",
 }
-BLUNT = "could not show the least effect"
+BLUNT = "too noisy to see the least effect"
 WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "Still learning"}
 """What the reasons of a night are reasons for."""
 MIB, GIB = 2.0**20, 2.0**30

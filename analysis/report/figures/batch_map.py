@@ -11,9 +11,10 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Drawing,
     Figure,
     chart,
+    named_axis,
     styled,
 )
-from cudnn_sweep.analysis.report.figures.heat_map import fields, ratio_and_verdict
+from cudnn_sweep.analysis.report.figures.heat_map import SIGNS_TOLD, fields, ratio_and_verdict
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
 
@@ -23,10 +24,10 @@ def batch_map(palette: Palette, min_effect: float) -> Figure:
         name="batch_map",
         title="Size by batch",
         about="The same ratios of the workloads that were timed at several batches or sizes of input: a row "
-        "for each size, a column for each batch. Signs and colours are as above.",
-        empty="No workload was timed at several batches or sizes, and nothing else differing.",
+        f"for each size, a column for each batch. Signs: {SIGNS_TOLD}.",
         table="verdicts",
         needs=("ratio", "size_label"),
+        compares="batch",
         columns=(
             Column(field="family", title="workload", kind="text"),
             Column(field="size", title="size", kind="text"),
@@ -55,7 +56,7 @@ def _map(palette: Palette, min_effect: float, label_px: int) -> Drawing:
     rows = alt.Y(
         "size_label:N",
         title=None,
-        axis=alt.Axis(labelLimit=label_px, ticks=False),
+        axis=named_axis(label_px),
         sort=alt.EncodingSortField("place", op="min"),
     )
     columns = alt.X("batch:O", title="batch", axis=alt.Axis(orient="top", labelAngle=0))

@@ -9,6 +9,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Drawing,
     Figure,
     chart,
+    middle_cut,
     styled,
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
@@ -35,7 +36,6 @@ def _break_even(palette: Palette, compute_cache: str) -> Figure:
         about="Seconds saved by the candidate after so many iterations, its extra cold cost "
         f"subtracted, for the {MOST_CURVES} cells with the largest effect. A curve starts below "
         "zero by that cost; a dot with its 95% interval marks where it crosses.",
-        empty=f"No gain or loss was told from zero in cells that met the compute cache {compute_cache}.",
         table="paybacks",
         needs=("gain_ms", "tuning_ms"),
         only={"compute_cache": compute_cache, "is_told": "yes"},
@@ -73,10 +73,12 @@ def _curves(palette: Palette) -> Drawing:
         axis=y_axis,
         title="seconds saved",
     )
+    cut = middle_cut(36)
+    legend = alt.Legend(orient="bottom", columns=1, title=None, symbolOpacity=1, labelExpr=cut)
     colour = alt.Color(
-        "label:N",
+        "short_label:N",
         scale=alt.Scale(range=palette.categories),
-        legend=alt.Legend(orient="bottom", columns=1, title=None, symbolOpacity=1, labelLimit=520),
+        legend=legend,
     )
     curves = (
         ranked.transform_calculate(exponent=exponents)

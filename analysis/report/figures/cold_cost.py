@@ -29,9 +29,9 @@ def cold_cost(palette: Palette, min_effect: float) -> Figure:
         "config and by the state of CUDA's cache of compiled kernels. A line joins the regimes of "
         "one workload. Where there are too many cells for that, marks are medians over cells, and "
         "lines reach from the first to the third quartile.",
-        empty="No cold cost is known.",
         table="cold_costs",
         needs=("cold_s", "shapes"),
+        compares="shapes",
         columns=(
             CELL,
             CONFIG,

@@ -4,7 +4,6 @@ import altair as alt
 
 from cudnn_sweep.analysis.report.figures.figure import (
     CELL,
-    LABEL_PX,
     ROWS,
     VERDICT,
     Column,
@@ -20,6 +19,7 @@ from cudnn_sweep.analysis.report.figures.palette import Palette
 
 WIDEST = 4  # an interval is cut where it is that many times its ratio, or else nothing else is seen
 DEVICE_BELOW_PX = 8
+FONT_PX = 12
 MARK, DENSE_MARK = 85, 22  # square pixels
 SORTED = alt.EncodingSortField("ratio", op="min", order="ascending")
 
@@ -34,7 +34,6 @@ def effect(palette: Palette, min_effect: float) -> Figure:
         "alone; a loop that waits for the CPU gains less than it. Lines are 95% intervals, cut where "
         f"they are wider than the chart can hold. The band is the minimum effect, {100 * min_effect:.3g}% either way: what "
         "lies within it makes no difference that counts. Select a mark for its cell's trials.",
-        empty="No cell has both configs measured in one block.",
         table="verdicts",
         needs=("ratio",),
         columns=(
@@ -48,33 +47,32 @@ def effect(palette: Palette, min_effect: float) -> Figure:
             Column(field="candidate_ms", title="candidate ms"),
             Column(field="blocks", title="blocks"),
         ),
-        rows="label",
+        rows="short_label",
         drawings={
-            "wide": styled(_rows(palette, min_effect, _named_axis(), 24), palette),
+            "wide": styled(_rows(palette, min_effect, 24), palette),
             "narrow": styled(_named_above(palette, min_effect), palette),
-            "dense": styled(_rows(palette, min_effect, None, 4), palette),
+            "dense": styled(_rows(palette, min_effect, 4), palette),
         },
     )
 
 
-def _rows(palette: Palette, min_effect: float, axis: alt.Axis | None, step: float) -> Drawing:
-    y = alt.Y("label:N", sort=SORTED, axis=axis, title=None)
-    size = MARK if axis else DENSE_MARK
-    drawn = _layers(palette, min_effect, y, size, device=axis is not None)
+def _rows(palette: Palette, min_effect: float, step: float) -> Drawing:
+    """Where lines are close together as many have their names as there is room for."""
+    axis = alt.Axis(labelLimit=0, ticks=False, labelOverlap="greedy", labelSeparation=3)
+    y = alt.Y("short_label:N", sort=SORTED, axis=axis, title=None)
+    is_wide = step > FONT_PX
+    size = MARK if is_wide else DENSE_MARK
+    drawn = _layers(palette, min_effect, y, size, device=is_wide)
     return drawn.properties(height=alt.Step(step))
-
-
-def _named_axis() -> alt.Axis:
-    return alt.Axis(labelLimit=LABEL_PX, ticks=False)
 
 
 def _named_above(palette: Palette, min_effect: float) -> Drawing:
     """For narrow screens: the name stands above its line."""
-    y = alt.Y("label:N", sort=SORTED, axis=None)
+    y = alt.Y("short_label:N", sort=SORTED, axis=None)
     names = (
         alt.Chart(ROWS)
         .mark_text(align="left", dy=-13, fontSize=11, color=palette.ink, limit=340)
-        .encode(y=y, x=alt.value(0), text="label:N")
+        .encode(y=y, x=alt.value(0), text="short_label:N")
     )
     return alt.layer(_layers(palette, min_effect, y, MARK, device=True), names).properties(
         width="container", height=alt.Step(36)
@@ -119,7 +117,8 @@ def _layers(palette: Palette, min_effect: float, y: alt.Y, size: int, *, device:
 def _device(palette: Palette, y: alt.Y) -> list[Drawing]:
     known = alt.Chart(ROWS).transform_filter("isValid(datum.device_ratio)")
     ends = (
-        known.transform_calculate(
+        known.transform_filter("isValid(datum.device_ratio_low)")  # Vega takes null for 0
+        .transform_calculate(
             low=f"max(datum.device_ratio_low, datum.device_ratio / {WIDEST})",
             high=f"min(datum.device_ratio_high, datum.device_ratio * {WIDEST})",
         )

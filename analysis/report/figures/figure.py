@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import altair as alt
 
@@ -11,13 +11,26 @@ from cudnn_sweep.analysis.report.figures.palette import Palette
 Layout = Literal["wide", "narrow", "dense"]
 Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart
 
-LABEL_PX = 430  # of a cell's name beside a row; longer ones end in …
+LABEL_PX = 430  # of a cell's name beside a row
 HEIGHT_PX = 300  # of a drawing
 LABELLED_ROWS = 60  # more rows than these go without names, and close together
 COARSE = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100]
 FINE = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1, 1.03, 1.05, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
 WIDE_RATIO = 3  # between the ends of an axis of ratios that has the coarse ticks
 TICKS = [round(digit * 10.0**exponent, 9) for exponent in range(-6, 7) for digit in (1, 2, 5)]
+RING = "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0M-.5,0A.5,.5,0,1,0,.5,0A.5,.5,0,1,0,-.5,0"
+VERDICT_LOOKS = {
+    "fails": ("fails", "diamond"),
+    "helps": ("helps", "triangle-left"),
+    "hurts": ("hurts", "triangle-right"),
+    "equivalent": ("equivalent", "square"),
+    "inconclusive": ("inconclusive", "circle"),
+    "so_far_faster": ("less_3", "M.6,-.9L-.8,0L.6,.9L.6,.4L0,0L.6,-.4Z"),
+    "so_far_slower": ("more_3", "M-.6,-.9L.8,0L-.6,.9L-.6,.4L0,0L-.6,-.4Z"),
+    "undecided": ("c8", RING),
+    "no_effect": ("no_effect", "cross"),
+}
+"""Each verdict's colour in the palette, and its shape."""
 ROWS = alt.NamedData(name="rows")  # the page fills it: what the filters leave of the figure's table
 
 
@@ -38,14 +51,14 @@ class Figure:
     title: str
     about: str
     """How to read it."""
-    empty: str = "Nothing that is stored belongs here."
-    """What stands in its place where there are no rows."""
     table: str
     """The page's table that it draws."""
     needs: tuple[str, ...]
     """Fields without which a row cannot be drawn."""
     only: Mapping[str, str] = field(default_factory=dict)
     """Fields that must have these values."""
+    compares: str | None = None
+    """The field that must have two values, or else there is nothing to compare and no chart."""
     columns: tuple[Column, ...]
     rows: str | None = None
     """The field of which each value has a line of its own, where the height follows them."""
@@ -82,6 +95,17 @@ CONFIG = Column(field="config", title="config", kind="text")
 VERDICT = Column(field="verdict", title="verdict", kind="text")
 
 
+def middle_cut(most: int) -> str:
+    """What shows a longer name without its middle: its end tells it from others."""
+    name, end = "datum.label", 2 * most // 3
+    cut = f"slice({name}, 0, {most - end - 1}) + '…' + slice({name}, -{end})"
+    return f"length({name}) > {most} ? {cut} : {name}"
+
+
+def named_axis(label_px: int) -> alt.Axis:
+    return alt.Axis(ticks=False, labelLimit=0, labelExpr=middle_cut(label_px // 7))
+
+
 def ratio_ticks(channel: Literal["x", "y"]) -> alt.ExprRef:
     """Ticks for an axis of ratios, on a log scale."""
     span = f"domain('{channel}')[1] / domain('{channel}')[0]"
@@ -89,18 +113,22 @@ def ratio_ticks(channel: Literal["x", "y"]) -> alt.ExprRef:
 
 
 def verdict_colour(palette: Palette) -> alt.Color:
-    order = ["fails", "helps", "hurts", "equivalent", "inconclusive", "no_effect"]
-    colours = [getattr(palette, name) for name in order]
-    legend = alt.Legend(title=None, labelExpr="replace(datum.label, '_', ' ')")
-    return alt.Color("verdict:N", scale=alt.Scale(domain=order, range=colours), legend=legend)
+    colours = [getattr(palette, colour) for colour, _ in VERDICT_LOOKS.values()]
+    return alt.Color("verdict:N", **_verdicts(colours))
 
 
 def verdict_shape() -> alt.Shape:
     """A shape a verdict, so that none rests on colour alone."""
-    order = ["fails", "helps", "hurts", "equivalent", "inconclusive", "no_effect"]
-    shapes = ["diamond", "triangle-left", "triangle-right", "square", "circle", "cross"]
-    legend = alt.Legend(title=None, labelExpr="replace(datum.label, '_', ' ')")
-    return alt.Shape("verdict:N", scale=alt.Scale(domain=order, range=shapes), legend=legend)
+    return alt.Shape("verdict:N", **_verdicts([shape for _, shape in VERDICT_LOOKS.values()]))
+
+
+def _verdicts(looks: list[str]) -> dict[str, Any]:
+    """With a legend of those that are drawn."""
+    there = "indexof(pluck(data('rows'), 'verdict'), '{0}') < 0 ? '' : '{0} '"
+    drawn = " + ".join(f"({there.format(name)})" for name in VERDICT_LOOKS)
+    shown, plain = alt.ExprRef(f"split(trim({drawn}), ' ')"), "replace(datum.label, /_/g, ' ')"
+    legend = alt.Legend(title=None, values=shown, labelExpr=plain)
+    return {"scale": alt.Scale(domain=list(VERDICT_LOOKS), range=looks), "legend": legend}
 
 
 def styled(drawing: Drawing, palette: Palette) -> Drawing:

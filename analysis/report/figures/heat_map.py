@@ -12,6 +12,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Drawing,
     Figure,
     chart,
+    named_axis,
     styled,
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
@@ -23,8 +24,14 @@ SIGNS = {
     "hurts": "▶",
     "equivalent": "=",
     "inconclusive": "?",
+    "so_far_faster": "◁",
+    "so_far_slower": "▷",
+    "undecided": "○",
     "no_effect": "·",
 }
+
+
+SIGNS_TOLD = "◀ helps, ▶ hurts, = equivalent, ? inconclusive, ◁ ▷ ○ so far, ✗ fails, · no effect"
 
 
 @chart(place=20)
@@ -33,11 +40,11 @@ def heat_map(palette: Palette, min_effect: float) -> Figure:
         name="heat_map",
         title="Workload by regime",
         about="The same ratios, so that rows compare how shapes arrive. Each field shows the ratio "
-        "and its verdict: ◀ helps, ▶ hurts, = equivalent, ? inconclusive, ✗ fails, · no effect. Where there "
+        f"and its verdict: {SIGNS_TOLD}. Where there "
         f"are more than {LABELLED_ROWS} rows they are grouped: the geometric mean and how many cells.",
-        empty="No cell has both configs measured in one block.",
         table="verdicts",
         needs=("ratio",),
+        compares="regime_label",
         columns=(
             Column(field="row_label", title="workload", kind="text"),
             Column(field="regime_label", title="regime", kind="text"),
@@ -82,7 +89,7 @@ def _groups(palette: Palette, min_effect: float) -> Drawing:
 
 
 def _rows(field: str, label_px: int) -> alt.Y:
-    return alt.Y(f"{field}:N", title=None, axis=alt.Axis(labelLimit=label_px, ticks=False))
+    return alt.Y(f"{field}:N", title=None, axis=named_axis(label_px))
 
 
 def _columns(angle: int) -> alt.X:
@@ -93,9 +100,10 @@ def fields(
     chart: alt.Chart, palette: Palette, min_effect: float, rows: alt.Y, columns: alt.X
 ) -> Drawing:
     """A rectangle a row and column, coloured by `ratio`, with the text `shown` and the name `label`."""
-    base = chart.encode(x=columns, y=rows)
+    tone = "datum.verdict === 'no_effect' ? 1 : datum.ratio"  # its ratio is noise
+    base = chart.transform_calculate(tone=tone).encode(x=columns, y=rows)
     coloured = base.mark_rect(stroke=palette.paper, strokeWidth=2, cursor="pointer").encode(
-        color=alt.Color("ratio:Q", scale=_scale(palette, min_effect), legend=None),
+        color=alt.Color("tone:Q", scale=_scale(palette, min_effect), legend=None),
         tooltip="label:N",
         description="label:N",
     )

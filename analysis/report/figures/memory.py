@@ -25,7 +25,6 @@ def memory(palette: Palette, min_effect: float) -> Figure:
         title="Memory against speed",
         about="Each cell's peak of reserved device memory, candidate / baseline, against its time "
         "ratio: a mark above 1 needs more memory, one left of 1 is faster.",
-        empty="No cell's memory is known under both configs (there is none without CUDA).",
         table="verdicts",
         needs=("ratio", "memory_ratio"),
         columns=(

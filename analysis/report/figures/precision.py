@@ -24,7 +24,6 @@ def precision(palette: Palette, min_effect: float) -> Figure:
         about="Time of an iteration over that of the most exact precision measured, against the "
         "relative L2 error of what it computes from float64. A line joins the precisions of one "
         "workload under one config: down is faster, left is closer.",
-        empty="No workload was measured in two precisions and compared with a float64 reference.",
         table="precisions",
         needs=("relative_l2_error", "ratio"),
         columns=(

@@ -12,6 +12,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Drawing,
     Figure,
     chart,
+    named_axis,
     styled,
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
@@ -27,7 +28,6 @@ def stability(palette: Palette, min_effect: float) -> Figure:
         about="The share of processes that ran the config's most common kernels. At 100% every "
         "process chose alike; below it, which kernels a run gets is a draw. Where there are more than "
         f"{LABELLED_ROWS} cells they are counted.",
-        empty="Which kernels ran is not known of any trial.",
         table="choices",
         needs=("choice_share",),
         columns=(
@@ -38,7 +38,7 @@ def stability(palette: Palette, min_effect: float) -> Figure:
             Column(field="distinct_choices", title="choices"),
             Column(field="processes", title="processes"),
         ),
-        rows="label",
+        rows="short_label",
         drawings={
             "wide": styled(_dots(palette, LABEL_PX, 20), palette),
             "narrow": styled(_dots(palette, 150, 20), palette),
@@ -67,11 +67,10 @@ def _counts(palette: Palette) -> Drawing:
 
 
 def _dots(palette: Palette, label_px: int, step: float) -> Drawing:
-    axis = alt.Axis(labelLimit=label_px, ticks=False)
     y = alt.Y(
-        "label:N",
+        "short_label:N",
         title=None,
-        axis=axis,
+        axis=named_axis(label_px),
         sort=alt.EncodingSortField("choice_share", op="min", order="ascending"),
     )
     x = alt.X(

@@ -13,7 +13,6 @@ def time(palette: Palette, min_effect: float) -> Figure:
         title="Where the time went",
         about="Shares of the slots' wall time over all trials. Cold, calibration and steady are what "
         "was asked for; the rest is what asking costs.",
-        empty="No trial is stored.",
         table="time",
         needs=("share",),
         columns=(

@@ -102,8 +102,8 @@ figures as (
         case
             when by_script.workload <> 'tutorial_true_first' then null
             when
-                known.verdict is null or known.verdict = 'inconclusive'
-                or clocks.verdict is null or clocks.verdict = 'inconclusive'
+                known.verdict is null or not is_decided(known.verdict)
+                or clocks.verdict is null or not is_decided(clocks.verdict)
                 then 'undecided'
             else if(clocks.verdict = known.verdict, 'holds', 'does not hold')
         end as outcome,

@@ -27,7 +27,7 @@ compared as materialized (
         end as condition,
         null as wanted,
         case
-            when early.wall_verdict = 'inconclusive' or late.ratio_low is null then 'undecided'
+            when not is_decided(early.wall_verdict) or late.ratio_low is null then 'undecided'
             when coalesce(early.wall_verdict, '') <> 'helps' then null
             when late.ratio_low > early.ratio_high then 'holds'
             else 'does not hold'

@@ -121,7 +121,7 @@ figures as (
     select
         'launches' as condition,
         if(
-            wall_verdict = 'inconclusive',
+            not is_decided(wall_verdict),
             'undecided',
             if(wall_verdict = device_verdict, 'does not hold', 'holds')
         ) as outcome,

@@ -81,7 +81,7 @@ def test_one_block_of_a_state_of_the_cache_decides_nothing(ask: Ask, make_pair: 
     records[:2] = [replace(record, compute_cache="empty") for record in records[:2]]
     row = _only(ask("recommend", records, compute_cache="empty"))
     assert (row["advice"], row["cold_blocks"], row["saved_s_low"]) == ("not decided", 1, None)
-    assert row["why"] == "one block met the empty compute cache: no scatter"
+    assert row["why"] == "needs a second block with an empty cache"
 
 
 @pytest.mark.parametrize(

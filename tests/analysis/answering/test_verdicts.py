@@ -3,16 +3,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from cudnn_sweep.analysis.answering.verdict_words import headline, more_blocks, third_blocks
 from cudnn_sweep.analysis.answering.verdicts import (
     Verdict,
     told_lines,
-    undecided_lines,
     verdicts,
 )
 from cudnn_sweep.analysis.errors import QueryError
@@ -116,9 +116,9 @@ def test_the_minimum_effect_is_a_parameter(judge: Judge, make_pair: MakePair) ->
     assert judge(blocks, min_effect=0.5).wall_verdict == "equivalent"
 
 
-def test_one_block_is_inconclusive(judge: Judge, make_pair: MakePair) -> None:
+def test_one_block_is_not_decided_yet(judge: Judge, make_pair: MakePair) -> None:
     verdict = judge([make_pair(0, 10.0, 20.0)])
-    assert (verdict.blocks, verdict.wall_verdict) == (1, "inconclusive")
+    assert (verdict.blocks, verdict.wall_verdict) == (1, "undecided")
     assert verdict.ratio == pytest.approx(2.0)
     assert verdict.ratio_low is None
 
@@ -239,12 +239,12 @@ def test_beside_another_sweep_blocks_after_the_last_look_wait_for_the_next(
 def test_blocks_that_all_wait_are_shown_without_a_verdict(ask: Ask, make_pair: MakePair) -> None:
     sweeps = [sweep_of(make_pair, name, 2, UNTIL) for name in ("one", "other")]
     (row,) = ask("helps_or_hurts", chain(*sweeps))
-    assert (row["wall_verdict"], row["blocks"]) == ("inconclusive", 4)
+    assert (row["wall_verdict"], row["blocks"]) == ("so_far_slower", 4)
     assert row["ratio"] == pytest.approx(1.2, rel=0.01)
 
 
 @pytest.mark.parametrize(
-    ("begun", "verdict"), [(2, "inconclusive"), (3, "hurts"), (4, "inconclusive")]
+    ("begun", "verdict"), [(2, "so_far_slower"), (3, "hurts"), (4, "so_far_slower")]
 )
 def test_a_sweep_alone_has_verdicts_at_its_looks(
     ask: Ask, make_pair: MakePair, begun: int, verdict: str
@@ -678,20 +678,91 @@ def test_what_was_not_seen_asks_for_more_blocks(
         assert (alike.wall_verdict, alike.by_choice) == ("equivalent", None)
 
 
-@pytest.mark.parametrize("logs", [[0.1, 0.2], [-0.02, 0.08, np.log(1.03) + 1e-4]])
-def test_two_blocks_and_a_mean_at_the_minimum_effect_do_not_tell_how_many_would_decide(
-    judge: Judge, make_pair: MakePair, logs: list[float]
+def test_a_mean_at_the_minimum_effect_does_not_tell_how_many_would_decide(
+    judge: Judge, make_pair: MakePair
 ) -> None:
-    verdict = judge(_scattered(make_pair, logs))
+    verdict = judge(_scattered(make_pair, [-0.02, 0.08, np.log(1.03) + 1e-4]))
     assert (verdict.wall_verdict, verdict.blocks_needed) == ("inconclusive", None)
 
 
-def test_undecided_verdicts_are_said_in_words(judge: Judge, make_pair: MakePair) -> None:
-    verdict = judge(_scattered(make_pair, [0.02, 0.10, 0.08, 0.12]))
-    assert list(undecided_lines([verdict], lambda each: each.cell_id)) == [
-        f"cell-a: inconclusive; about {verdict.blocks_needed} more blocks would decide."
+@pytest.mark.parametrize(
+    ("logs", "verdict", "words", "lacking"),
+    [
+        ([-2.04, -2.05], "so_far_faster", "so far faster (2 blocks)", 1),
+        ([0.20, 0.21], "so_far_slower", "so far slower (2 blocks)", 1),
+        ([-2.0], "undecided", "not decided yet (1 block)", 2),
+        ([-0.020, -0.021], "undecided", "not decided yet (2 blocks)", 1),  # beyond 1, within 3%
+        ([-0.9, 0.7, -0.1], "inconclusive", "inconclusive", None),
+    ],
+)
+def test_before_the_first_look_a_cell_says_what_it_looks_like(
+    ask: Ask,
+    make_pair: MakePair,
+    logs: list[float],
+    verdict: str,
+    words: str,
+    lacking: int | None,
+) -> None:
+    blocks = [
+        make_pair(n, 10.0, 10.0 * np.exp(log), looks=[3, 5, 8, 12, 20])
+        for n, log in enumerate(logs)
     ]
-    one = replace(verdict, blocks_needed=1)
-    decided = replace(verdict, blocks_needed=None)
-    (line,) = undecided_lines([decided, one], lambda _: "it")
-    assert line == "it: inconclusive; about 1 more block would decide."
+    (row,) = ask("helps_or_hurts", chain(*blocks))
+    assert (row["wall_verdict"], row["wall_in_words"]) == (verdict, words)
+    (state,) = ask("decided", [])
+    if lacking:
+        assert (row["blocks_needed"], state["state"]) == (lacking, "open")
+        assert "inconclusive" not in (row["device_verdict"], row["net_verdict"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "candidate", "words"),
+    [
+        ({"warnings": ["throttled"]}, {}, "not measured: throttled"),
+        ({"warnings": ["shared_gpu"]}, {}, "not measured: shared GPU"),
+        ({}, {"slot": "GPU-1"}, "not measured: no whole block"),
+        ({"status": "error", "steady_wall_ms": None}, {}, "not measured: failed"),
+    ],
+)
+def test_a_cell_without_a_block_that_counts_says_why(
+    judge: Judge,
+    make_pair: MakePair,
+    changes: dict[str, object],
+    candidate: dict[str, Any],
+    words: str,
+) -> None:
+    off, on = make_pair(0, 10.0, 5.0, **changes)
+    verdict = judge([[off, replace(on, **candidate)]])
+    assert (verdict.wall_verdict, verdict.wall_in_words) == ("not_measured", words)
+    assert verdict.blocks_needed is None
+
+
+def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(
+    judge: Judge, make_pair: MakePair
+) -> None:
+    helped = judge(_scattered(make_pair, [-2.0, -2.01, -2.02]))
+    open_ = replace(helped, blocks=2, wall_verdict="undecided", blocks_needed=1, block_s=90.0)
+    cells = [
+        helped,
+        replace(open_, cell_id="a", wall_verdict="so_far_faster"),
+        replace(open_, cell_id="b", blocks=1, blocks_needed=2),
+        replace(open_, cell_id="c"),
+        replace(helped, wall_verdict="inconclusive"),
+        replace(helped, wall_verdict="not_measured", wall_in_words="not measured: throttled"),
+    ]
+    assert headline(cells, 0.03) == (
+        "benchmark: false → true: 1 of 6 cells decided (helps in 1), 1 looks faster so far, none slower, "
+        "1 open, 1 with one block, 1 inconclusive, 1 not measured (throttled)."
+    )
+    assert (
+        third_blocks(cells) == "gives each open cell its third block (about 6 minutes of one GPU)"
+    )
+    assert headline([helped], 0.03) == "benchmark: false → true: 1 of 1 cell decided (helps in 1)."
+    assert third_blocks([helped, cells[4]]) is None
+
+
+def test_what_would_decide_the_nearest_cell_is_said(judge: Judge, make_pair: MakePair) -> None:
+    verdict = judge(_scattered(make_pair, [0.02, 0.10, 0.08, 0.12]))
+    (line,) = more_blocks([verdict, replace(verdict, blocks_needed=1)])
+    assert line == "About 1 more block would decide the nearest of 2 open cells."
+    assert list(more_blocks([replace(verdict, blocks_needed=None)])) == []

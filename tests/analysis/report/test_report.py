@@ -20,8 +20,8 @@ from cudnn_sweep.analysis.report.delivery import as_html, as_json, as_markdown
 from cudnn_sweep.analysis.report.figures.every import figures
 from cudnn_sweep.analysis.report.figures.palette import LIGHT
 from cudnn_sweep.analysis.report.payload import Payload, payload
-from cudnn_sweep.analysis.report.pictures import drawn_rows
-from cudnn_sweep.analysis.report.sheets import Sheet, plain
+from cudnn_sweep.analysis.report.pictures import drawn_rows, export
+from cudnn_sweep.analysis.report.sheets import CHART_NAME, Sheet, plain
 from cudnn_sweep.analysis.report.single_file import escaped_json
 from cudnn_sweep.analysis.report.words import duration, number
 from cudnn_sweep.analysis.storing.schema import RunRecord
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
 HOSTILE = "</script><script>window.pwned=1</script>\"'&\u2028"
+CUT = ((0.129, 2), (0.5, 1), (0.9, 3), (0.95, 2), (1.0, 2), (1.01, 1), (1.3, 2), (0.7, 0))
+CUT_NAME = "nets.patch_embedding:PatchEmbeddingOfLongVideos"
 NOISE = (0.999, 1.0, 1.001, 1.0)  # of the candidate's time, a block
 
 
@@ -84,8 +86,8 @@ def _filled(store: Store, add_cell: AddCell) -> Store:
 def test_the_answer_is_said_in_words(found: Payload) -> None:
     (contrast,) = found.contrasts
     assert contrast.headline == (
-        "benchmark: false → true, over 3 cells: helps in 1, hurts in 1 and makes no difference of "
-        "3% in 1."
+        "benchmark: false → true: 3 of 3 cells decided (helps in 1, hurts in 1, makes no difference of "
+        "3% in 1)."
     )
     assert contrast.sentences == [
         (
@@ -105,7 +107,7 @@ def test_the_answer_is_said_in_words(found: Payload) -> None:
 def test_every_format_has_the_verdicts_and_what_they_rest_on(found: Payload) -> None:
     assert _column(found, "verdicts", "verdict") == ["helps", "equivalent", "hurts"]
     assert _column(found, "verdicts", "blocks") == [4, 4, 4]
-    assert _column(found, "verdicts", "warm_payback") == ["after 78", "inconclusive", "never"]
+    assert _column(found, "verdicts", "warm_payback") == ["after 78", "?", "never"]
     read = json.loads(as_json(found))
     assert read["contrasts"][0]["headline"] == found.contrasts[0].headline
     assert read["tables"]["verdicts"]["columns"] == list(found.tables["verdicts"].columns)
@@ -198,7 +200,7 @@ def test_no_effect_is_told_with_its_reason(store: Store, add_cell: AddCell) -> N
     add_cell("cpu", 1.0, device="cpu", compute_cache=None, routes=["Mkldnn"])
     (contrast,) = _payload(store).contrasts
     assert contrast.counts["no_effect"] == 1
-    assert contrast.headline.endswith("over 1 cell: can have no effect in 1.")
+    assert contrast.headline.endswith("1 of 1 cell decided (cannot have an effect in 1).")
     assert contrast.sentences[-1] == "No effect is possible in 1 cell: there is no GPU."
 
 
@@ -219,10 +221,76 @@ def test_what_was_left_out_is_counted(store: Store, make_pair: MakePair) -> None
         "1 block left out because the GPU was throttled or shared.",
         "1 block left out because one of the two trials failed or is missing.",
     ]
-    assert found.left_out == [
-        "1 trial did not end well: 1 crash.",
-        "2 trials warned: throttled.",
-    ]
+    assert found.left_out == ["1 trial did not end well: 1 crash."]
+    assert found.warnings == ["2 trials: throttled."]
+    assert "## Warnings\n\n- 2 trials: throttled." in as_markdown(found)
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory, make_pair: MakePair) -> Payload:
+    """The report of a sweep that was cut: cells of no block that counts, of one, two and three."""
+    store = open_store(str(tmp_path_factory.mktemp("cut")))
+    common: dict[str, object] = {"workload": CUT_NAME, "problem": None, "plan_trials": 64}
+    common["looks"] = [3, 5, 8]
+    for place, (ratio, blocks) in enumerate(CUT):
+        changes = common | {"precision": ("fp32", "tf32", "fp16", "bf16")[place % 4]}
+        changes |= {"input_shape": [64, 3, 224, 224 + place], "steady_device_ms": 9.0 * ratio}
+        changes |= {} if blocks else {"warnings": ["throttled"]}
+        for block in range(max(1, blocks)):
+            for record in make_pair(block, 10.0, 10.0 * ratio * NOISE[block], **changes):
+                store.write(_of(record, f"cell-{place}"))
+    return _payload(store)
+
+
+def test_a_cut_sweep_says_what_is_known_so_far_and_what_comes_next(cut: Payload) -> None:
+    (contrast,) = cut.contrasts
+    assert contrast.headline == (
+        "benchmark: false → true: 1 of 8 cells decided (helps in 1), 2 look faster so far, 1 slower, "
+        "1 open, 2 with one block, 1 not measured (throttled)."
+    )
+    largest, loss, following = contrast.sentences
+    assert largest.startswith("Largest gain: ") and "10.0 → 9.00 ms" in largest
+    assert loss.startswith("Largest loss so far: ")
+    assert following == (
+        "Next: the same `sweep launch` again gives each open cell its third block (about 2 minutes of one "
+        "GPU)."
+    )
+    text = as_markdown(cut)
+    assert "so far faster (2 blocks)" in text and "not measured: throttled" in text
+    assert "inconclusive" not in text
+    assert text.index("| helps |") < text.index("What it cost")
+
+
+def test_the_first_chart_of_a_cut_sweep_spreads_its_marks(cut: Payload, tmp_path: Path) -> None:
+    """A cell of one block has a device time and no interval."""
+    assert {"heat_map.svg", "cold_cost.svg", "batch_map.svg"}.isdisjoint(
+        path.name for path in export(cut, tmp_path)
+    ), "nothing is compared there"
+    drawn = (tmp_path / "effect.svg").read_text()
+    marks = re.findall(r'aria-roledescription="point" transform="translate\(([\d.]+),', drawn)
+    places = sorted(float(mark) for mark in marks)
+    assert len(places) >= 7
+    assert places[-1] - places[0] > 300
+    assert len({round(place) for place in places}) >= 6
+
+
+def test_names_in_charts_are_short_and_keep_what_tells_them_apart(cut: Payload) -> None:
+    names = [str(name) for name in _column(cut, "verdicts", "short_label")]
+    assert len(set(names)) == len(names)
+    assert max(map(len, names)) <= CHART_NAME
+    wholes = [str(name) for name in _column(cut, "verdicts", "label")]
+    assert [name.split()[-1] for name in names] == [whole.split()[-1] for whole in wholes]
+
+
+def test_a_cell_that_never_ran_is_not_said_to_have_no_effect(
+    store: Store, make_pair: MakePair
+) -> None:
+    failed = {"status": "error", "steady_wall_ms": None, "device": "cpu", "message": "it fell"}
+    for record in make_pair(0, 1.0, 1.0, **failed):
+        store.write(record)
+    (contrast,) = _payload(store).contrasts
+    assert contrast.headline.endswith("0 of 1 cell decided, 1 not measured (failed).")
+    assert contrast.sentences == []
 
 
 def test_what_is_not_finite_is_null() -> None:
@@ -282,20 +350,27 @@ def test_trials_beyond_the_cap_are_left_to_a_query(
     )
 
 
-def test_the_command_compares_every_stored_contrast(filled: Store, make_pair: MakePair) -> None:
-    off, _on = make_pair(0, 10.0, 10.0)
+def test_the_command_compares_every_stored_contrast_twins_only_alone(
+    filled: Store, make_pair: MakePair
+) -> None:
+    off, on = make_pair(0, 10.0, 10.0)
     filled.write(_of(replace(off, trial_id="twin", twin=1), "gain"))
+    filled.write(_of(replace(on, trial_id="exact", deterministic=True), "gain"))
     read = json.loads(_report(filled, "--format", "json").stdout)
     assert [each["name"] for each in read["contrasts"]] == [
         "benchmark: false → true",
-        "twin: 0 → 1",
+        "deterministic: false → true",
     ]
+    twins = _report(filled, "--field", "twin", "--baseline", "0", "--candidate", "1", "--json")
+    assert [each["name"] for each in json.loads(twins.stdout)["contrasts"]] == ["twin: 0 → 1"]
 
 
 def test_the_command_writes_the_file_and_answers_in_a_line(kept: Store, tmp_path: Path) -> None:
     output = tmp_path / "mine.html"
     found = _report(kept, "--field", "benchmark", "--output", str(output))
-    assert found.stdout.startswith(f"{output}: benchmark: false → true, over 3 cells: helps in 1")
+    assert found.stdout.startswith(
+        f"{output}: benchmark: false → true: 3 of 3 cells decided (helps in 1"
+    )
     assert output.read_text().startswith("<!doctype html>")
 
 

@@ -92,11 +92,11 @@ def test_what_could_not_show_the_least_effect_is_counted_apart_and_named(night: 
     outcome, series = night
     quiet = replace(outcome, state="fine", findings=(), fine_series=4, blunt_series=1)
     assert headline(quiet).endswith(
-        "no regression; 4 series are as they were; 1 could not show the least effect"
+        "no regression; 4 series are as they were; 1 too noisy to see the least effect"
     )
     assert "16.0%, the least effect is 10.0%" in to_markdown(outcome, series)
     assert (
-        'message="could not show the least effect; the smallest step that it could show: 16.0%'
+        'message="too noisy to see the least effect; the smallest step that it could show: 16.0%'
         in (to_junit(outcome, series))
     )
     (row,) = (row for row in json.loads(to_json(*night))["series"] if not row["could_show"])

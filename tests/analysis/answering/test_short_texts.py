@@ -1,6 +1,6 @@
 import pytest
 
-from cudnn_sweep.orchestrator.showing.short_texts import short_names, short_sentence
+from cudnn_sweep.analysis.answering.short_texts import short_names, short_sentence
 
 NAMES = [
     "Darknet53 inference fixed amp_bf16 channels_last",
