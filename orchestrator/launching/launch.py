@@ -1,5 +1,8 @@
 """A launch: read what is asked, find the place that its launch file means, and run there."""
 
+from dataclasses import replace
+from time import monotonic
+
 from rich.console import Console
 
 from cudnn_sweep.cluster.launch_file import LaunchFile, no_launch_file, read_launch_file
@@ -15,8 +18,9 @@ def launch(options: LaunchOptions, console: Console) -> int:
 
     Raises one of the folders' errors where nothing can start.
     """
-    file = _launch_file(options)
-    request, destination = request_of(file, options), destination_of(file)
+    launched_at, file = monotonic(), _launch_file(options)
+    request = replace(request_of(file, options), launched_at=launched_at)
+    destination = destination_of(file)
     if options.dry_run:
         return destination.show(request, console)
     return destination.launch(request, console)

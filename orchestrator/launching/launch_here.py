@@ -9,10 +9,10 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.running.place import NightPlace
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, Planned, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, Planned, Ran, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.running.trial_run import try_cells
-from cudnn_sweep.orchestrator.showing.plan_text import print_part
+from cudnn_sweep.orchestrator.showing.plan_text import print_limit, print_part
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
 from cudnn_sweep.orchestrator.showing.summary_json import to_json
@@ -28,9 +28,14 @@ class Here:
         place = ThisMachine()
         planned = plan_sweep(request, place)
         tell_without_gpu(planned, console)
-        ran = run_sweep(planned, place, console)
-        summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
-        print_summary(console, summary, request.results, request.options)
+
+        def tell(ran: Ran) -> Summary:
+            summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
+            print_summary(console, summary, request.results, request.options)
+            return summary
+
+        ran = run_sweep(planned, place, console, if_cut=tell)
+        summary = tell(ran)
         if request.options.json:
             print(to_json(summary, request.results, ran.exit_code))
         return ran.exit_code
@@ -58,8 +63,12 @@ class Here:
 
 
 def print_planned(planned: Planned, console: Console) -> None:
-    selection, gpus = planned.request.options.selection, planned.machine.gpus
-    print_part(console, planned.chosen, selection, max(1, len(gpus)), gpu=bool(gpus))
+    request, gpus = planned.request, len(planned.machine.gpus)
+    selection, slots = request.options.selection, max(1, gpus)
+    print_part(console, planned.chosen, selection, slots, gpu=gpus > 0)
+    if request.launched_at is not None and request.budget_minutes is not None:
+        at_s = selection.part(planned.chosen).decidable_at_s(slots, gpu=gpus > 0)
+        print_limit(console, request.budget_minutes, at_s, request.budget_minutes * 60)
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:

@@ -22,6 +22,8 @@ class SweepRequest:
     """Modules that the user has the fork server import once, beside the suite's own."""
     budget_minutes: float | None = None
     """No new block starts after this long."""
+    launched_at: float | None = None
+    """A launch's start, by the monotonic clock: its limit counts from there. None: from the first session."""
     job: Job | None = None
     """What advice is measured for: every second block meets an empty compute cache."""
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.asked_file import LAUNCH_FILE
@@ -24,6 +24,7 @@ from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import (
     Plan,
     first_blocks,
+    is_short,
     make_plan,
     narrow,
     with_alternate_caches,
@@ -36,12 +37,14 @@ from cudnn_sweep.orchestrator.planning.standing import stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, choose_sweep
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import Place, RunSession
-from cudnn_sweep.orchestrator.showing.plan_text import print_stopped
+from cudnn_sweep.orchestrator.showing.plan_text import print_limit, print_stopped
 from cudnn_sweep.orchestrator.showing.say import warn
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
+END_S = 3.0  # of a launch: what is held is written, Ray ends, the summary is asked for
+LEAST_S = 1.0  # one block runs in any case
 DONE, UNFINISHED, CELL_FAILED = 0, 1, 4  # exit codes; a night's 3 is its own
 
 
@@ -102,8 +105,15 @@ def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] 
     )
 
 
-def run_sweep(planned: Planned, place: Place, console: Console) -> Ran:
-    """Choose the sweep that this goes on with, or open one, and run what it lacks."""
+def run_sweep(
+    planned: Planned,
+    place: Place,
+    console: Console,
+    if_cut: Callable[[Ran], object] = lambda ran: None,
+) -> Ran:
+    """Choose the sweep that this goes on with, or open one, and run what it lacks. `if_cut` is told what there is
+    by then where a signal ends it early.
+    """
     request, whole, machine = planned.request, planned.whole, planned.machine
     store = open_results(request.results, console)
 
@@ -118,19 +128,42 @@ def run_sweep(planned: Planned, place: Place, console: Console) -> Ran:
         session = session_for(choice, whole, planned.chosen, planned.preload, machine.gpu_uuids)
         session = replace(session, job=request.job)
         place.announce(session, choice.reason, console)
+        session = _limited(session, request, len(machine.gpus), console)
         again = partial(repeats_of, store, whole, choice)
         progress = Progress()
         if lacks_anything(choice, session, store) or again().trials:
-            with place.opened(store, machine, console) as run:
-                announce = partial(place.announce, console=console)
-                progress = run_rounds(session, again, run, announce, _seconds(request))
+            announce = partial(place.announce, console=console)
+            try:
+                with place.opened(store, machine, console) as run:
+                    progress = run_rounds(session, again, run, announce, _seconds(request))
+            except (KeyboardInterrupt, UnfinishedError):
+                if store.stored_trials(session.sweep_id):
+                    cut = partial(Ran, store=store, choice=choice, session=session)
+                    if_cut(cut(progress=progress, exit_code=UNFINISHED))
+                raise
         tell_stopped(store, progress, console)
         code = end_of(choice, session, store, progress)
     return Ran(store=store, choice=choice, session=session, progress=progress, exit_code=code)
 
 
+def _limited(session: Session, request: SweepRequest, gpus: int, console: Console) -> Session:
+    """In the order that suits a launch's time limit."""
+    minutes, left_s = request.budget_minutes, _seconds(request)
+    if request.launched_at is None or minutes is None or left_s is None:
+        return session
+    at_s = session.plan.decidable_at_s(max(1, gpus), gpu=gpus > 0)
+    print_limit(console, minutes, at_s, left_s)
+    return replace(session, cell_by_cell=is_short(at_s, left_s))
+
+
 def _seconds(request: SweepRequest) -> float | None:
-    return None if request.budget_minutes is None else request.budget_minutes * 60
+    """Until no block is to run any more. A launch's own limit is kept: it counts from its start, and the end is
+    left time too.
+    """
+    if request.budget_minutes is None or request.launched_at is None:
+        return request.budget_minutes and request.budget_minutes * 60
+    gone_s = monotonic() - request.launched_at
+    return max(LEAST_S, request.budget_minutes * 60 - gone_s - END_S)
 
 
 def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:

@@ -6,6 +6,7 @@ stores is disposable: the results are the only state that matters.
 """
 
 import logging
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ from cudnn_sweep.orchestrator.recording.hopeless import configs_to_fail
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST
 from cudnn_sweep.orchestrator.slots.lost import ActorGone, UntilLost
-from cudnn_sweep.orchestrator.slots.next_block import Asking, asking_of
+from cudnn_sweep.orchestrator.slots.next_block import Asking, Pace, asking_of
 from cudnn_sweep.orchestrator.slots.node_loss_watch import GONE_S, NodeLossWatch
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.slots.slot_gate import SlotGate
@@ -112,8 +113,10 @@ class BlockRunner(tune.Trainable):
         if self._records is None:
             trials = self._wanted(self._blocks[self.config["block"]])
             self._records, self._left = self._slot.measure(trials, self._begin), len(trials)
+            self._began = monotonic()
         stopped = self._left > 0 and not self._record_next(self._records)
-        return {"done": stopped or not self._left, "stopped": stopped}
+        took_s = monotonic() - self._began
+        return {"done": stopped or not self._left, "stopped": stopped, "took_s": took_s}
 
     def _wanted(self, trials: list[Trial]) -> list[Trial]:
         """Where a worker was lost, some of its block's trials are done, or given up; a cell may be too."""
@@ -154,27 +157,36 @@ class BlockRunner(tune.Trainable):
 
 
 class BlockSearcher(Searcher):
-    """Hands Tune blocks of the plan, until they end, the time is up or a record is not durable."""
+    """Hands Tune blocks of the plan, until they end, the time is up or a record is not durable.
 
-    def __init__(self, blocks: Asking, slots: int, deadline: float | None) -> None:
+    No block begins that would probably end past the deadline, but for the first.
+    """
+
+    def __init__(self, blocks: Asking, slots: int, pace: Pace, deadline: float) -> None:
         super().__init__()
         self._blocks = blocks
         self._slots = slots
+        self._pace = pace
         self._deadline = deadline
+        self._has_begun = False
         self._running: dict[str, int] = {}
 
     def suggest(self, trial_id: str) -> Any:
-        if self._deadline is not None and monotonic() > self._deadline:
+        if self._has_begun and monotonic() > self._deadline:
             self._blocks.time_is_up()
         if len(self._running) >= self._slots:
             return None  # a block prepared ahead might start after the time is up
         if self._blocks.is_over():
             return Searcher.FINISHED
-        block = self._blocks.take()
+        block = self._blocks.take(self._fits)
         if block is None:
             return None
+        self._has_begun = True
         self._running[trial_id] = block
         return {"block": block}
+
+    def _fits(self, block: int) -> bool:
+        return not self._has_begun or monotonic() + self._pace.expected_s(block) < self._deadline
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         if result["stopped"]:
@@ -186,6 +198,8 @@ class BlockSearcher(Searcher):
         block = self._running.pop(trial_id, None)
         if block is not None:
             self._blocks.done(block)
+        if block is not None and result is not None and "took_s" in result:
+            self._pace.note(block, result["took_s"])
         if result is not None and result.get("stopped"):
             self._blocks.stop()
 
@@ -257,7 +271,7 @@ class Host:
             logging.CRITICAL
         )  # it misses the logs it is not to keep
         blocks = [trials for _, trials in self._session.plan.blocks()]
-        deadline = None if budget_s is None else monotonic() + budget_s
+        deadline = math.inf if budget_s is None else monotonic() + budget_s
         trainable = tune.with_parameters(
             BlockRunner,
             session=self._session,
@@ -270,11 +284,12 @@ class Host:
             ActorGone("what starts all slots at once", self.gate.is_there.remote),
             self._nodes_gone(),
         )
-        asking = asking_of(self._session, self._look)
+        asking = asking_of(self._session, self._look, self._slots.count)
+        pace = Pace(self._session.plan, gpu=self._slots.gpu)
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(
-                search_alg=BlockSearcher(asking, self._slots.count, deadline),
+                search_alg=BlockSearcher(asking, self._slots.count, pace, deadline),
                 scheduler=ActorsKept(),  # type: ignore[no-untyped-call]
                 num_samples=len(blocks),
                 reuse_actors=True,
