@@ -12,7 +12,7 @@ from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, Planned, Ran, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.running.trial_run import try_cells
-from cudnn_sweep.orchestrator.showing.plan_text import print_limit, print_part
+from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
 from cudnn_sweep.orchestrator.showing.summary_json import to_json
@@ -26,6 +26,7 @@ class Here:
 
     def launch(self, request: SweepRequest, console: Console) -> int:
         place = ThisMachine()
+        say(console, "Looking at this machine: torch is imported.")
         planned = plan_sweep(request, place)
         tell_without_gpu(planned, console)
 
@@ -63,12 +64,8 @@ class Here:
 
 
 def print_planned(planned: Planned, console: Console) -> None:
-    request, gpus = planned.request, len(planned.machine.gpus)
-    selection, slots = request.options.selection, max(1, gpus)
-    print_part(console, planned.chosen, selection, slots, gpu=gpus > 0)
-    if request.launched_at is not None and request.budget_minutes is not None:
-        at_s = selection.part(planned.chosen).decidable_at_s(slots, gpu=gpus > 0)
-        print_limit(console, request.budget_minutes, at_s, request.budget_minutes * 60)
+    selection, gpus = planned.request.options.selection, planned.machine.gpus
+    print_part(console, planned.chosen, selection, max(1, len(gpus)), gpu=bool(gpus))
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:

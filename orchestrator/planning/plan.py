@@ -2,9 +2,10 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import accumulate, chain, groupby
+from itertools import groupby
 from typing import TypeVar
 
 from cudnn_sweep.analysis.storing.schema import SettingValue, settings
@@ -12,12 +13,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.cells.suite import (
-    LOOKS,
-    SuiteSpec,
-    most_replicates,
-    too_many_trials,
-)
+from cudnn_sweep.workloads.cells.suite import LOOKS, SuiteSpec, most_replicates, too_many_trials
 from cudnn_sweep.workloads.hashes import content_hash, text_hash
 
 T = TypeVar("T")
@@ -160,45 +156,27 @@ class Plan:
         return START_S + (sum(each) + sum(besides)) / slots
 
     def first_look(self) -> "Plan":
-        """What runs if each cell is decided when it is examined for the first time; all, if none is."""
-        if not self.looks:
-            return self
-        return replace(self, trials=tuple(t for t in self.trials if t.replicate < self.looks[0]))
+        """What runs if each cell is decided when it is examined for the first time, or could be examined."""
+        return replace(self, trials=tuple(t for t in self.trials if t.replicate < LOOKS[0]))
 
-    def cell_by_cell(self, at_once: int) -> list[list[int]]:
-        """The blocks of so many cells at a time up to the first one that can decide a cell, cells first that
-        lack fewest of them; then all others.
-        """
-        first = self.looks[0] if self.looks else LOOKS[0]
-        cells: dict[str, list[tuple[int, int]]] = {}
-        others: list[int] = []
-        for block, (trial, *_) in self.blocks():
-            if trial.replicate < first:
-                cells.setdefault(trial.cell.cell_id, []).append((trial.replicate, block))
-            else:
-                others.append(block)
-        ordered = sorted(cells.values(), key=len)
-        groups = [ordered[at : at + at_once] for at in range(0, len(ordered), at_once)]
-        return [[block for _, block in sorted(chain(*group))] for group in groups] + [others]
+    def cell_by_cell(self) -> "Plan":
+        """With what runs up to the first look in front, one cell after another: first those that lack least."""
+        lacking = Counter(trial.cell.cell_id for trial in self.first_look().trials)
+        places = {cell: place for place, cell in enumerate(sorted(lacking, key=lacking.__getitem__))}
 
-    def decidable_at_s(self, slots: int, *, gpu: bool) -> list[float]:
-        """When each cell that lacks such blocks has them, cell by cell, roughly."""
-        blocks = dict(self.blocks())
-        *cells, _ = self.cell_by_cell(1)
-        costs_s = [sum(self.block_s(blocks[each], gpu=gpu) for each in cell) for cell in cells]
-        return [START_S + spent_s / slots for spent_s in accumulate(costs_s)]
+        def place(trial: Trial) -> int:
+            return places[trial.cell.cell_id] if trial.replicate < LOOKS[0] else len(places)
 
-    def block_s(self, trials: Sequence[Trial], *, gpu: bool) -> float:
-        """Time that some of its trials take in one slot, roughly."""
-        return replace(self, trials=tuple(trials)).estimated_s(1, gpu=gpu) - START_S
+        return replace(self, trials=tuple(sorted(self.trials, key=place)))
+
+    def looks_within(self, limit_s: float, slots: int, *, gpu: bool) -> int:
+        """How many cells can have their first look by then, roughly."""
+        first = self.first_look()
+        work_s = first.estimated_s(slots, gpu=gpu) - START_S
+        share = (limit_s - START_S) / work_s if work_s else 1.0
+        return int(min(max(share, 0.0), 1.0) * len(first.cell_ids()))
 
 
-def is_short(decidable_at_s: Sequence[float], left_s: float) -> bool:
-    """Whether cells may be left without what can decide them where all of them go on side by side."""
-    return SURE * max(decidable_at_s, default=0.0) > left_s
-
-
-SURE = 2.0  # times the estimate
 OVERHEAD_S = 0.9  # a process's start and end, cold calls, checks: seen on an H200 and on two cores
 NETWORK_S = 4.3  # the same of a network's process: the mean over the suite `models` on H200s
 START_S = 12.0  # Ray's start, and the first import of torch

@@ -30,7 +30,7 @@ class Session:
     job: Job | None = None
     """What decides a cell is the advice about this job; None: its verdict."""
     cell_by_cell: bool = False
-    """Its time may not suffice for all cells: they get the blocks that can decide them one after another."""
+    """Cells go to their first look one after another, as there may be no time for all."""
     begun: Mapping[str, int] = field(default_factory=dict)
     """How many blocks of each cell the sweep has trials of, by cell_id."""
     of_cells: int = 0

@@ -24,7 +24,6 @@ from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import (
     Plan,
     first_blocks,
-    is_short,
     make_plan,
     narrow,
     with_alternate_caches,
@@ -37,14 +36,13 @@ from cudnn_sweep.orchestrator.planning.standing import stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, choose_sweep
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import Place, RunSession
-from cudnn_sweep.orchestrator.showing.plan_text import print_limit, print_stopped
-from cudnn_sweep.orchestrator.showing.say import warn
+from cudnn_sweep.orchestrator.showing.plan_text import print_stopped
+from cudnn_sweep.orchestrator.showing.say import counted, say, warn
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
-END_S = 3.0  # of a launch: what is held is written, Ray ends, the summary is asked for
-LEAST_S = 1.0  # one block runs in any case
+END_S = 3.0  # what is held is written, Ray ends, the summary is asked for
 DONE, UNFINISHED, CELL_FAILED = 0, 1, 4  # exit codes; a night's 3 is its own
 
 
@@ -111,8 +109,8 @@ def run_sweep(
     console: Console,
     if_cut: Callable[[Ran], object] = lambda ran: None,
 ) -> Ran:
-    """Choose the sweep that this goes on with, or open one, and run what it lacks. `if_cut` is told what there is
-    by then where a signal ends it early.
+    """Choose the sweep that this goes on with, or open one, and run what it lacks. `if_cut`: told what is there
+    where that ends early.
     """
     request, whole, machine = planned.request, planned.whole, planned.machine
     store = open_results(request.results, console)
@@ -129,6 +127,7 @@ def run_sweep(
         session = replace(session, job=request.job)
         place.announce(session, choice.reason, console)
         session = _limited(session, request, len(machine.gpus), console)
+        ran = partial(Ran, store=store, choice=choice, session=session)
         again = partial(repeats_of, store, whole, choice)
         progress = Progress()
         if lacks_anything(choice, session, store) or again().trials:
@@ -138,32 +137,33 @@ def run_sweep(
                     progress = run_rounds(session, again, run, announce, _seconds(request))
             except (KeyboardInterrupt, UnfinishedError):
                 if store.stored_trials(session.sweep_id):
-                    cut = partial(Ran, store=store, choice=choice, session=session)
-                    if_cut(cut(progress=progress, exit_code=UNFINISHED))
+                    if_cut(ran(progress=progress, exit_code=UNFINISHED))
                 raise
         tell_stopped(store, progress, console)
         code = end_of(choice, session, store, progress)
-    return Ran(store=store, choice=choice, session=session, progress=progress, exit_code=code)
+    return ran(progress=progress, exit_code=code)
 
 
 def _limited(session: Session, request: SweepRequest, gpus: int, console: Console) -> Session:
-    """In the order that suits a launch's time limit."""
-    minutes, left_s = request.budget_minutes, _seconds(request)
-    if request.launched_at is None or minutes is None or left_s is None:
+    """Its blocks are asked for in the order that suits a launch's time limit."""
+    left_s, cells = _seconds(request), len(session.plan.first_look().cell_ids())
+    if request.launched_at is None or left_s is None or not cells:
         return session
-    at_s = session.plan.decidable_at_s(max(1, gpus), gpu=gpus > 0)
-    print_limit(console, minutes, at_s, left_s)
-    return replace(session, cell_by_cell=is_short(at_s, left_s))
+    reached = session.plan.looks_within(left_s, max(1, gpus), gpu=gpus > 0)
+    say(
+        console,
+        f"In the {left_s / 60:.1f} minutes left, about {reached} of {counted(cells, 'cell')} get the blocks that a "
+        "first verdict needs.",
+    )
+    return replace(session, cell_by_cell=reached < cells)
 
 
 def _seconds(request: SweepRequest) -> float | None:
-    """Until no block is to run any more. A launch's own limit is kept: it counts from its start, and the end is
-    left time too.
-    """
-    if request.budget_minutes is None or request.launched_at is None:
-        return request.budget_minutes and request.budget_minutes * 60
-    gone_s = monotonic() - request.launched_at
-    return max(LEAST_S, request.budget_minutes * 60 - gone_s - END_S)
+    """For blocks. A launch's limit is kept with what comes before and after them."""
+    if request.budget_minutes is None:
+        return None
+    spent_s = END_S + monotonic() - request.launched_at if request.launched_at else 0.0
+    return max(1.0, request.budget_minutes * 60 - spent_s)  # one block runs in any case
 
 
 def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:

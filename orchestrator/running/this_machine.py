@@ -115,6 +115,7 @@ class ThisMachine:
         from cudnn_sweep.cluster.local.local_ray import local_ray
 
         gpus = len(machine.gpus)
+        say(console, "Starting Ray and the processes that measure.")
         with (
             free_devices(machine.gpu_uuids, self._wait_s, console),
             local_ray(slots=max(1, gpus), gpus=gpus, gpu_uuids=machine.gpu_uuids) as ours,
@@ -133,6 +134,7 @@ class ThisMachine:
                             session.plan,
                             host.progress,
                             lambda: verdicts_of(store, session.sweep_id, session.contrasts),
+                            budget_s,
                         ),
                     ):
                         folder = Path(mkdtemp(dir=ours.folder))

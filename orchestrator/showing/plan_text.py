@@ -8,7 +8,7 @@ from rich.table import Table
 
 from cudnn_sweep.analysis.answering.cell_names import cell_words
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
-from cudnn_sweep.orchestrator.planning.plan import Plan, is_short
+from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.showing.labels import as_row
@@ -46,8 +46,7 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
     model = plan.trials[0].cell.gpu
     say(
         console,
-        f"\n{counted(len(plan.trials), 'trial')}: {counted(len(cells), 'cell')} × "
-        f"{counted(len(configs), 'config')} in {counted(blocks, 'block')}, "
+        f"\n{len(plan.trials)} trials: {counted(len(cells), 'cell')} × {len(configs)} configs in {blocks} blocks, "
         f"{twins} of them with an A/A pair; contrasts: {contrasts}.\n"
         f"On {slots} × {model}, {minutes} minutes.",
     )
@@ -56,19 +55,6 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
         say(
             console,
             f"Each cell is examined after {looks} blocks and gets no more once it is decided.",
-        )
-
-
-def print_limit(
-    console: Console, minutes: float, decidable_at_s: Sequence[float], left_s: float
-) -> None:
-    """How many cells get to a first verdict in what is left of these minutes."""
-    if of := len(decidable_at_s):
-        reached = sum(at_s <= left_s for at_s in decidable_at_s)
-        say(
-            console,
-            f"With a limit of {minutes:g} min, about {reached} of {counted(of, 'cell')} get the blocks that a first "
-            f"verdict needs{', one cell after another' * is_short(decidable_at_s, left_s)}.",
         )
 
 

@@ -248,8 +248,10 @@ def _print_next(console: Console, summary: Summary, location: str, options: Laun
     say(console, "\nNext:", "bold")
     if not summary.is_complete:
         say(console, f"  {options.command()}   # runs what is missing")
-    if summary.progress.failures:
+    if set(summary.statuses) - {"ok"}:
         say(console, f"  {program} query failures{one}")
+    if "ok" not in summary.statuses:
+        return
     say(console, f"  {program} report --format markdown{one}   # what was found, in words")
     for query in ("helps_or_hurts", "break_even"):
         say(console, f"  {program} query {query}{one}")

@@ -3,7 +3,6 @@
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from itertools import chain
 from typing import Protocol
 
 from cudnn_sweep.analysis.errors import AnalysisError
@@ -19,8 +18,8 @@ AGAIN_S = 1.0
 class Asking(Protocol):
     """What Tune's searcher hands out."""
 
-    def take(self, fits: Callable[[int], bool] = lambda block: True) -> int | None:
-        """A block; None where there is none, for now or at all. Where the next one does not fit, time is up."""
+    def take(self) -> int | None:
+        """A block; None where there is none, for now or at all."""
 
     def done(self, block: int) -> None:
         """It has run: what is recorded of it is durable."""
@@ -37,13 +36,10 @@ class Asking(Protocol):
 class InOrder:
     """All blocks of the plan."""
 
-    def __init__(self, plan: Plan, at_once: int | None = None) -> None:
-        blocks = (block for block, _ in plan.blocks())
-        self._blocks = deque(chain(*plan.cell_by_cell(at_once)) if at_once else blocks)
+    def __init__(self, plan: Plan) -> None:
+        self._blocks = deque(block for block, _ in plan.blocks())
 
-    def take(self, fits: Callable[[int], bool] = lambda block: True) -> int | None:
-        if self._blocks and not fits(self._blocks[0]):
-            self.time_is_up()
+    def take(self) -> int | None:
         return self._blocks.popleft() if self._blocks else None
 
     def done(self, block: int) -> None:
@@ -66,8 +62,6 @@ class UntilDecided:
     are asked for depends on the plan and on what is recorded alone. A cell's blocks up to its next look run
     side by side; past it none is asked for, so that a look has the blocks that it was to have. Open cells that
     are behind catch up first, so that a sweep cut short and resumed judges its cells together, too.
-
-    Where only so many cells go on at once, each goes to its first look before others begin.
     """
 
     def __init__(
@@ -76,12 +70,12 @@ class UntilDecided:
         begun: Mapping[str, int],
         ask: Callable[[], Mapping[str, Standing]],
         owed: int = 0,
-        at_once: int | None = None,
+        first: int = FIRST_BLOCKS,
     ) -> None:
         """`plan`: what is not recorded yet. `begun`: by cell_id how many blocks were. `owed`: how many first
-        blocks of a cell run although time is up. `at_once`: how many cells begin at a time; None: all.
+        blocks of a cell run although time is up. `first`: how many run in the plan's order.
         """
-        self._stages = plan.looks if at_once else (FIRST_BLOCKS, *plan.looks)
+        self._stages = (first, *plan.looks)
         self._ask = ask
         self._waiting: dict[str, deque[tuple[int, int]]] = {}
         """By cell, each block with its number among the cell's, in the plan's order."""
@@ -97,23 +91,12 @@ class UntilDecided:
         self._ready: deque[int] = deque()
         for cell_id, reached in self._reached.items():
             self._go_to(cell_id, next(stage for stage in self._stages if stage >= reached))
-        self._unsure: set[int] = set()
-        """Blocks before which it shows whether a setting can matter in their cell."""
-        if at_once:
-            ordered, ready = chain(*plan.cell_by_cell(at_once)), set(self._ready)
-            self._ready = deque(block for block in ordered if block in ready)
-            thirds = (blocks for blocks in plan.blocks() if blocks[1][0].replicate == FIRST_BLOCKS)
-            self._unsure = {block for block, _ in thirds}
-        else:
-            self._ready = deque(sorted(self._ready))  # the plan's rounds
+        ready = set(self._ready)
+        self._ready = deque(block for block, _ in plan.blocks() if block in ready)
 
-    def take(self, fits: Callable[[int], bool] = lambda block: True) -> int | None:
-        while self._ready and self._cannot_matter(self._ready[0]):
-            self._waiting.pop(self._cell_of[self._ready.popleft()], None)
+    def take(self) -> int | None:
         if not self._ready:
             self._look()
-        if self._ready and not fits(self._ready[0]):
-            self.time_is_up()
         if not self._ready:
             return None
         block = self._ready.popleft()
@@ -135,13 +118,6 @@ class UntilDecided:
     def stop(self) -> None:
         self._ready.clear()
         self._waiting.clear()
-
-    def _cannot_matter(self, block: int) -> bool:
-        if block not in self._unsure:
-            return False
-        self._unsure.discard(block)
-        standing = self._standings().get(self._cell_of[block])
-        return standing is not None and not standing.is_open
 
     def _look(self) -> None:
         """Let go on whichever cells have all blocks of their look, and are open."""
@@ -182,30 +158,11 @@ class UntilDecided:
         return self._ask()
 
 
-def asking_of(
-    session: Session, ask: Callable[[], Mapping[str, Standing]], slots: int = 1
-) -> Asking:
+def asking_of(session: Session, ask: Callable[[], Mapping[str, Standing]]) -> Asking:
     """`ask`: how the cells stand as recorded so far, where that decides."""
-    plan, at_once = session.plan, slots if session.cell_by_cell else None
+    plan = session.plan.cell_by_cell() if session.cell_by_cell else session.plan
     if not plan.looks:
-        return InOrder(plan, at_once)
+        return InOrder(plan)
+    first = plan.looks[0] if session.cell_by_cell else FIRST_BLOCKS
     owed = session.job.blocks_owed if session.job else 0
-    return UntilDecided(plan, session.begun, ask, owed, at_once)
-
-
-class Pace:
-    """About how long a block takes: as the last one of its cell did, or as the plan estimates."""
-
-    def __init__(self, plan: Plan, *, gpu: bool) -> None:
-        self._plan, self._gpu = plan, gpu
-        self._blocks = dict(plan.blocks())
-        self._trial_s: dict[str, float] = {}
-
-    def expected_s(self, block: int) -> float:
-        trials = self._blocks[block]
-        trial_s = self._trial_s.get(trials[0].cell.cell_id)
-        return trial_s * len(trials) if trial_s else self._plan.block_s(trials, gpu=self._gpu)
-
-    def note(self, block: int, took_s: float) -> None:
-        trials = self._blocks[block]
-        self._trial_s[trials[0].cell.cell_id] = took_s / len(trials)
+    return UntilDecided(plan, session.begun, ask, owed, first)

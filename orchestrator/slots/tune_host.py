@@ -6,8 +6,8 @@ stores is disposable: the results are the only state that matters.
 """
 
 import logging
-import math
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +31,7 @@ from cudnn_sweep.orchestrator.recording.hopeless import configs_to_fail
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST
 from cudnn_sweep.orchestrator.slots.lost import ActorGone, UntilLost
-from cudnn_sweep.orchestrator.slots.next_block import Asking, Pace, asking_of
+from cudnn_sweep.orchestrator.slots.next_block import Asking, asking_of
 from cudnn_sweep.orchestrator.slots.node_loss_watch import GONE_S, NodeLossWatch
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.slots.slot_gate import SlotGate
@@ -44,6 +44,7 @@ QUIET = {
     "RAY_AIR_NEW_OUTPUT": "0",
 }
 
+LAST_BLOCKS = 3  # about as long as the longest of them the next one may take
 ANSWER_S = 10.0  # the recorder answers at once while it lives
 OWN_GONE_S = 10.0  # on one machine no cable brings a node back
 AGAIN = ", and with it what was not recorded yet: launch again to resume"
@@ -157,36 +158,32 @@ class BlockRunner(tune.Trainable):
 
 
 class BlockSearcher(Searcher):
-    """Hands Tune blocks of the plan, until they end, the time is up or a record is not durable.
-
-    No block begins that would probably end past the deadline, but for the first.
+    """Hands Tune blocks of the plan, until they end, the next one would probably end too late or a record is
+    not durable. The first one runs in any case.
     """
 
-    def __init__(self, blocks: Asking, slots: int, pace: Pace, deadline: float) -> None:
+    def __init__(self, blocks: Asking, slots: int, deadline: float | None) -> None:
         super().__init__()
         self._blocks = blocks
         self._slots = slots
-        self._pace = pace
         self._deadline = deadline
-        self._has_begun = False
         self._running: dict[str, int] = {}
+        self._took_s: deque[float] = deque([0.0], maxlen=LAST_BLOCKS)
+        self._has_begun = False
 
     def suggest(self, trial_id: str) -> Any:
-        if self._has_begun and monotonic() > self._deadline:
+        if self._has_begun and self._deadline and monotonic() + max(self._took_s) > self._deadline:
             self._blocks.time_is_up()
         if len(self._running) >= self._slots:
             return None  # a block prepared ahead might start after the time is up
         if self._blocks.is_over():
             return Searcher.FINISHED
-        block = self._blocks.take(self._fits)
+        block = self._blocks.take()
         if block is None:
             return None
         self._has_begun = True
         self._running[trial_id] = block
         return {"block": block}
-
-    def _fits(self, block: int) -> bool:
-        return not self._has_begun or monotonic() + self._pace.expected_s(block) < self._deadline
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         if result["stopped"]:
@@ -198,8 +195,8 @@ class BlockSearcher(Searcher):
         block = self._running.pop(trial_id, None)
         if block is not None:
             self._blocks.done(block)
-        if block is not None and result is not None and "took_s" in result:
-            self._pace.note(block, result["took_s"])
+        if result is not None and "took_s" in result:
+            self._took_s.append(result["took_s"])
         if result is not None and result.get("stopped"):
             self._blocks.stop()
 
@@ -271,7 +268,7 @@ class Host:
             logging.CRITICAL
         )  # it misses the logs it is not to keep
         blocks = [trials for _, trials in self._session.plan.blocks()]
-        deadline = math.inf if budget_s is None else monotonic() + budget_s
+        deadline = None if budget_s is None else monotonic() + budget_s
         trainable = tune.with_parameters(
             BlockRunner,
             session=self._session,
@@ -284,12 +281,11 @@ class Host:
             ActorGone("what starts all slots at once", self.gate.is_there.remote),
             self._nodes_gone(),
         )
-        asking = asking_of(self._session, self._look, self._slots.count)
-        pace = Pace(self._session.plan, gpu=self._slots.gpu)
+        asking = asking_of(self._session, self._look)
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(
-                search_alg=BlockSearcher(asking, self._slots.count, pace, deadline),
+                search_alg=BlockSearcher(asking, self._slots.count, deadline),
                 scheduler=ActorsKept(),  # type: ignore[no-untyped-call]
                 num_samples=len(blocks),
                 reuse_actors=True,

@@ -136,17 +136,14 @@ class _Run:
         blocks = dict(self._session.plan.blocks())
         asking = asking_of(self._session, lambda: standings(self._store, self._session))
         while not asking.is_over():
-            block = asking.take(lambda block: self._fits(len(blocks[block]), budget_s))
-            if block is None:
-                break
+            block = asking.take()
+            assert block is not None, "one at a time: nothing is under way"
             for trial in blocks[block]:
                 self._one(trial)
             asking.done(block)
+            if budget_s is not None and self._elapsed_s > budget_s:
+                asking.time_is_up()
         return self._recorder.finish(self._session.sweep_id, self._session.fallback_folders())
-
-    def _fits(self, trials: int, budget_s: float | None) -> bool:
-        ends_s = self._elapsed_s + trials * self._machine.script.trial_s
-        return not self._elapsed_s or budget_s is None or ends_s < budget_s
 
     def _one(self, trial: Trial) -> None:
         made_up = FakeTrial(
