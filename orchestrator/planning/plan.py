@@ -162,7 +162,9 @@ class Plan:
     def cell_by_cell(self) -> "Plan":
         """With what runs up to the first look in front, one cell after another: first those that lack least."""
         lacking = Counter(trial.cell.cell_id for trial in self.first_look().trials)
-        places = {cell: place for place, cell in enumerate(sorted(lacking, key=lacking.__getitem__))}
+        places = {
+            cell: place for place, cell in enumerate(sorted(lacking, key=lacking.__getitem__))
+        }
 
         def place(trial: Trial) -> int:
             return places[trial.cell.cell_id] if trial.replicate < LOOKS[0] else len(places)

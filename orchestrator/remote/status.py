@@ -69,26 +69,26 @@ def status_of(jobs: Jobs, job: SentJob) -> JobStatus:
 def status_here(location: str) -> JobStatus:
     """Of the sweep on this machine that recorded something last."""
     store, holder = open_store(location), holder_of(location)
-    told, sweeps = holder or f"Results: {location}", ()
-    if states := store.sweeps():
-        last = max(states, key=lambda state: state.last_ended_at)
-        rows = store.snapshot(last.sweep_id).table(["ended_at", "cell_id"])
-        name = stored_names(store, last.sweep_id)[0][rows.sort_by("ended_at")["cell_id"][-1].as_py()]
-        told += f"; last trial: {name}, ended {last.last_ended_at:%F %T} UTC"
-        sweeps = (
+    states = sorted(store.sweeps(), key=lambda state: state.last_ended_at)[-1:]
+    told = [holder] if holder else []
+    for last in states:
+        rows = store.snapshot(last.sweep_id).table(["ended_at", "cell_id"]).sort_by("ended_at")
+        name = stored_names(store, last.sweep_id)[0][rows["cell_id"][-1].as_py()]
+        told.append(f"Last trial: {name}, ended {last.last_ended_at:%F %T} UTC")
+    return JobStatus(
+        job_id="this machine",
+        state="running" if holder else "not running",
+        message=". ".join(told) or f"No trial is recorded in {location}",
+        results=location,
+        sweeps=tuple(
             SweepStatus(
                 sweep_id=last.sweep_id,
                 trials_planned=last.plan_trials,
                 trials_recorded=last.recorded,
                 stopped=None,
-            ),
-        )
-    return JobStatus(
-        job_id="this machine",
-        state="running" if holder else "not running",
-        message=told,
-        results=location,
-        sweeps=sweeps,
+            )
+            for last in states
+        ),
     )
 
 

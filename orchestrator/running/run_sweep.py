@@ -37,7 +37,7 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, choos
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import Place, RunSession
 from cudnn_sweep.orchestrator.showing.plan_text import print_stopped
-from cudnn_sweep.orchestrator.showing.say import counted, say, warn
+from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
@@ -150,11 +150,8 @@ def _limited(session: Session, request: SweepRequest, gpus: int, console: Consol
     if request.launched_at is None or left_s is None or not cells:
         return session
     reached = session.plan.looks_within(left_s, max(1, gpus), gpu=gpus > 0)
-    say(
-        console,
-        f"In the {left_s / 60:.1f} minutes left, about {reached} of {counted(cells, 'cell')} get the blocks that a "
-        "first verdict needs.",
-    )
+    left = f"The {left_s / 60:.1f} minutes left"
+    say(console, f"{left} are probably enough for a first verdict in {reached} of {cells} cells.")
     return replace(session, cell_by_cell=reached < cells)
 
 

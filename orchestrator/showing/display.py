@@ -34,7 +34,7 @@ from cudnn_sweep.orchestrator.showing.verdict_table import (
 from cudnn_sweep.workloads.warnings import ADVICE
 
 POLL_S = 0.25
-LINE_S, LINE_SHARE = 10.0, 0.1  # plain lines are so far apart, or that share of the time gone; failures are not
+LINE_S = 10.0  # between plain lines, but for failures; later a tenth of the time gone
 VERDICTS_S = 10.0  # a look at the results takes 0.1 s of a core, which on a CPU disturbs a trial
 VERDICTS_SHOWN = 8
 
@@ -62,7 +62,10 @@ def watch(
         with suppress(UnfinishedError):  # the launch itself will meet it, and say so
             display.update(ask(), verdicts)
 
-    with _display(console, plan, limit_s) as display, now_and_then(partial(follow, display), every_s=POLL_S):
+    with (
+        _display(console, plan, limit_s) as display,
+        now_and_then(partial(follow, display), every_s=POLL_S),
+    ):
         yield
 
 
@@ -156,8 +159,9 @@ class PlainDisplay:
         cells = cell_labels(trial.cell for trial in plan.trials)
         self._cells = {trial.position: cells[trial.cell.cell_id] for trial in plan.trials}
         self._clock = Clock(plan, limit_s)
-        self._began = self._last = monotonic()
+        self._last = monotonic()
         self._shown = self._failures = self._warnings = 0
+        self._now = ""
         self._told: set[tuple[str, str]] = set()
 
     def update(self, progress: Progress, verdicts: list[Verdict]) -> None:
@@ -170,21 +174,23 @@ class PlainDisplay:
         for name in progress.warnings[self._warnings :]:
             warn(self._console, f"{name}: {ADVICE[name]}")
         self._warnings = len(progress.warnings)
+        if progress.slots:
+            cells = dict.fromkeys(self._cells[state.position] for state in progress.slots.values())
+            self._now = f"now {', '.join(cells)}"
         now = monotonic()
-        apart_s = max(LINE_S, LINE_SHARE * (now - self._began))
+        apart_s = max(LINE_S, (now - self._clock.began) / 10)
         if progress.recorded == self._shown or now - self._last < apart_s:
             return
         self._last, self._shown = now, progress.recorded
         found = Counter(map(verdict_text, verdicts))
-        cells = dict.fromkeys(self._cells[state.position] for state in progress.slots.values())
         told = [
             f"{progress.recorded}/{len(self._cells)} trials ({_counts(progress.statuses)})",
             self._clock.read(progress),
-            *([progress.standings] if progress.standings else []),
-            *([f"so far {_counts(found)}"] if found else []),
-            *([f"now {', '.join(cells)}"] if cells else []),
+            progress.standings,
+            f"so far {_counts(found)}" if found else None,
+            self._now,
         ]
-        say(self._console, "; ".join(told))
+        say(self._console, "; ".join(filter(None, told)))
 
 
 def _counts(counts: Mapping[str, int]) -> str:
@@ -197,8 +203,8 @@ class Clock:
     def __init__(self, plan: Plan, limit_s: float | None = None) -> None:
         self._most = len(plan.trials)
         self._least = len(plan.first_look().trials) if plan.looks else self._most
-        self._limit_s = math.inf if limit_s is None else limit_s
-        self._began = monotonic()
+        self._limit_s = limit_s or math.inf
+        self.began = monotonic()
         self._first: tuple[float, int] | None = None
         """When trials were first seen, and how many were recorded by then."""
 
@@ -206,10 +212,10 @@ class Clock:
         now = monotonic()
         if self._first is None and (progress.slots or progress.recorded):
             self._first = now, progress.recorded
-        text = f"{_clock(now - self._began)} elapsed"
+        text = f"{_clock(now - self.began)} elapsed"
         if self._first is not None and self._first[1] < progress.recorded < self._most:
             pace = (now - self._first[0]) / (progress.recorded - self._first[1])
-            left_s = max(0.0, self._limit_s - (now - self._began))
+            left_s = max(0.0, self.began + self._limit_s - now)
             trials = max(0, self._least - progress.recorded), self._most - progress.recorded
             least, most = (_clock(min(pace * each, left_s)) for each in trials)
             text += f", {f'about {most}' if least == most else f'{least} to {most}'} to go"

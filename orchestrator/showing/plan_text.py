@@ -12,7 +12,7 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.showing.labels import as_row
-from cudnn_sweep.orchestrator.showing.say import counted, say
+from cudnn_sweep.orchestrator.showing.say import say
 
 PLAN_COLUMNS = {
     "workload": ("what", "direction", "loss", "optimiser"),
@@ -46,7 +46,7 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
     model = plan.trials[0].cell.gpu
     say(
         console,
-        f"\n{len(plan.trials)} trials: {counted(len(cells), 'cell')} × {len(configs)} configs in {blocks} blocks, "
+        f"\n{len(plan.trials)} trials: {len(cells)} cell{'s' * (len(cells) > 1)} × {len(configs)} configs in {blocks} blocks, "
         f"{twins} of them with an A/A pair; contrasts: {contrasts}.\n"
         f"On {slots} × {model}, {minutes} minutes.",
     )

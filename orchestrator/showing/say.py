@@ -22,7 +22,3 @@ def say(console: Console, text: str, style: str = "") -> None:
 
 def warn(console: Console, text: str) -> None:
     say(console, text, "yellow")
-
-
-def counted(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")

@@ -26,7 +26,7 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice
 from cudnn_sweep.orchestrator.recording.hopeless import cause
 from cudnn_sweep.orchestrator.recording.progress import Failure, Progress
 from cudnn_sweep.orchestrator.showing.completeness import shard_lines, split_lines
-from cudnn_sweep.orchestrator.showing.say import counted, say, warn
+from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.orchestrator.showing.slow_gpu_lines import slow_gpu_lines
 from cudnn_sweep.orchestrator.showing.verdict_table import verdict_label, verdict_table
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
@@ -206,16 +206,16 @@ def _print_failures(
         _print_cause(console, summary, failures)
         say(console, f"  {options.again(sweep_id, failures[0].trial_id)} --retry-failed")
     if summary.not_run:
-        cells = counted(len(progress.hopeless), "cell")
+        cells = _counted(len(progress.hopeless), "cell")
         say(
             console,
-            f"\n{counted(summary.not_run, 'further trial')} of {cells} not run: every config raised the "
+            f"\n{_counted(summary.not_run, 'further trial')} of {cells} not run: every config raised the "
             "same exception twice. Launch again after mending it.",
         )
     more = len(by_cause) - CAUSES_SHOWN
     if more > 0:
         where = f"{_results(location, options)} --sweep-id {sweep_id}"
-        say(console, f"and {counted(more, 'cause')} more: {options.program} query failures{where}")
+        say(console, f"and {_counted(more, 'cause')} more: {options.program} query failures{where}")
     for reason in progress.reasons:
         say(console, f"\na worker gave up a trial: {reason}")
     for trial_id in progress.given_up:
@@ -229,11 +229,15 @@ def _print_cause(console: Console, summary: Summary, failures: Sequence[Failure]
     ids = dict.fromkeys(summary.plan_cells.get(each.trial_id, "") for each in failures)
     names = [summary.cells[cell_id] for cell_id in ids if cell_id in summary.cells]
     console.print(f"\n{first.status}", style="red", end=" ", highlight=False)
-    where = f"in {counted(len(failures), 'trial')} of {counted(len(ids), 'cell')}"
+    where = f"in {_counted(len(failures), 'trial')} of {_counted(len(ids), 'cell')}"
     say(console, f"{where}: {first.message}")
     shown = ", ".join(names[:CELLS_NAMED]) + (", ..." if len(names) > CELLS_NAMED else "")
     if shown:
         say(console, f"  {shown}")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def _results(location: str, options: LaunchOptions) -> str:

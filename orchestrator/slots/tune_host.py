@@ -7,7 +7,6 @@ stores is disposable: the results are the only state that matters.
 
 import logging
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,7 +43,6 @@ QUIET = {
     "RAY_AIR_NEW_OUTPUT": "0",
 }
 
-LAST_BLOCKS = 3  # about as long as the longest of them the next one may take
 ANSWER_S = 10.0  # the recorder answers at once while it lives
 OWN_GONE_S = 10.0  # on one machine no cable brings a node back
 AGAIN = ", and with it what was not recorded yet: launch again to resume"
@@ -158,8 +156,8 @@ class BlockRunner(tune.Trainable):
 
 
 class BlockSearcher(Searcher):
-    """Hands Tune blocks of the plan, until they end, the next one would probably end too late or a record is
-    not durable. The first one runs in any case.
+    """Hands Tune blocks of the plan, until they end, one as long as the last would end too late, or a record is
+    not durable.
     """
 
     def __init__(self, blocks: Asking, slots: int, deadline: float | None) -> None:
@@ -168,11 +166,11 @@ class BlockSearcher(Searcher):
         self._slots = slots
         self._deadline = deadline
         self._running: dict[str, int] = {}
-        self._took_s: deque[float] = deque([0.0], maxlen=LAST_BLOCKS)
-        self._has_begun = False
+        self._took_s: float | None = None  # the first block runs in any case
 
     def suggest(self, trial_id: str) -> Any:
-        if self._has_begun and self._deadline and monotonic() + max(self._took_s) > self._deadline:
+        ends = monotonic() + (self._took_s or 0.0)
+        if self._took_s is not None and self._deadline is not None and ends > self._deadline:
             self._blocks.time_is_up()
         if len(self._running) >= self._slots:
             return None  # a block prepared ahead might start after the time is up
@@ -181,7 +179,6 @@ class BlockSearcher(Searcher):
         block = self._blocks.take()
         if block is None:
             return None
-        self._has_begun = True
         self._running[trial_id] = block
         return {"block": block}
 
@@ -195,8 +192,7 @@ class BlockSearcher(Searcher):
         block = self._running.pop(trial_id, None)
         if block is not None:
             self._blocks.done(block)
-        if result is not None and "took_s" in result:
-            self._took_s.append(result["took_s"])
+        self._took_s = (result or {}).get("took_s", self._took_s or 0.0)
         if result is not None and result.get("stopped"):
             self._blocks.stop()
 
