@@ -70,7 +70,7 @@ def status_here(location: str) -> JobStatus:
     """Of the sweep on this machine that recorded something last."""
     store, holder = open_store(location), holder_of(location)
     states = sorted(store.sweeps(), key=lambda state: state.last_ended_at)[-1:]
-    told = [holder] if holder else []
+    told = [f"By {holder}"] if holder else []
     for last in states:
         rows = store.snapshot(last.sweep_id).table(["ended_at", "cell_id"]).sort_by("ended_at")
         name = stored_names(store, last.sweep_id)[0][rows["cell_id"][-1].as_py()]

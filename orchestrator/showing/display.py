@@ -182,12 +182,12 @@ class PlainDisplay:
         if progress.recorded == self._shown or now - self._last < apart_s:
             return
         self._last, self._shown = now, progress.recorded
-        found = Counter(map(verdict_text, verdicts))
+        done = f"{progress.recorded}/{len(self._cells)} trials ({_counts(progress.statuses)})"
+        found = _counts(Counter(map(verdict_text, verdicts)))
         told = [
-            f"{progress.recorded}/{len(self._cells)} trials ({_counts(progress.statuses)})",
-            self._clock.read(progress),
+            f"{done}, {self._clock.read(progress)}",
             progress.standings,
-            f"so far {_counts(found)}" if found else None,
+            f"so far {found}" if found else None,
             self._now,
         ]
         say(self._console, "; ".join(filter(None, told)))
@@ -218,7 +218,8 @@ class Clock:
             left_s = max(0.0, self.began + self._limit_s - now)
             trials = max(0, self._least - progress.recorded), self._most - progress.recorded
             least, most = (_clock(min(pace * each, left_s)) for each in trials)
-            text += f", {f'about {most}' if least == most else f'{least} to {most}'} to go"
+            span = f"{least} to {most}" if trials[0] else f"at most {most}"
+            text += f", {f'about {most}' if least == most else span} to go"
         return text
 
 
