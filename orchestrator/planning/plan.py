@@ -161,22 +161,11 @@ class Plan:
 
     def cell_by_cell(self) -> "Plan":
         """With what runs up to the first look in front, one cell after another: first those that lack least."""
-        lacking = Counter(trial.cell.cell_id for trial in self.first_look().trials)
-        places = {
-            cell: place for place, cell in enumerate(sorted(lacking, key=lacking.__getitem__))
-        }
-
-        def place(trial: Trial) -> int:
-            return places[trial.cell.cell_id] if trial.replicate < LOOKS[0] else len(places)
-
-        return replace(self, trials=tuple(sorted(self.trials, key=place)))
-
-    def looks_within(self, limit_s: float, slots: int, *, gpu: bool) -> int:
-        """How many cells can have their first look by then, roughly."""
-        first = self.first_look()
-        work_s = first.estimated_s(slots, gpu=gpu) - START_S
-        share = (limit_s - START_S) / work_s if work_s else 1.0
-        return int(min(max(share, 0.0), 1.0) * len(first.cell_ids()))
+        first = self.first_look().trials
+        lacking = Counter(trial.cell.cell_id for trial in first)
+        ahead = sorted(first, key=lambda each: (lacking[each.cell.cell_id], each.cell.cell_id))
+        behind = [trial for trial in self.trials if trial.replicate >= LOOKS[0]]
+        return replace(self, trials=(*ahead, *behind))
 
 
 OVERHEAD_S = 0.9  # a process's start and end, cold calls, checks: seen on an H200 and on two cores

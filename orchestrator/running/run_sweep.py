@@ -146,10 +146,12 @@ def run_sweep(
 
 def _limited(session: Session, request: SweepRequest, gpus: int, console: Console) -> Session:
     """Its blocks are asked for in the order that suits a launch's time limit."""
-    left_s, cells = _seconds(request), len(session.plan.first_look().cell_ids())
+    left_s, first = _seconds(request), session.plan.first_look()
+    cells = len(first.cell_ids())
     if request.launched_at is None or left_s is None or not cells:
         return session
-    reached = session.plan.looks_within(left_s, max(1, gpus), gpu=gpus > 0)
+    share = left_s / first.estimated_s(max(1, gpus), gpu=gpus > 0)
+    reached = min(int(cells * share), cells)
     left = f"The {left_s / 60:.1f} minutes left"
     say(console, f"{left} are probably enough for a first verdict in {reached} of {cells} cells.")
     return replace(session, cell_by_cell=reached < cells)
