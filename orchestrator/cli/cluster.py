@@ -31,14 +31,25 @@ def attach(file: File = Path("cluster.yaml")) -> None:
 
 
 def status(
-    file: File = Path("cluster.yaml"),
+    file: Annotated[Path | None, typer.Argument(help="What was launched: file or suite.")] = None,
+    results: Annotated[
+        str | None, typer.Option(help="Of a sweep on this machine: as it was launched with.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
 ) -> None:
-    """Show the progress of the last sweep sent to FILE's cluster."""
-    from cudnn_sweep.orchestrator.remote.status import status_of
+    """Show the progress of the last sweep: on this machine, or sent to FILE's cluster."""
+    from cudnn_sweep.orchestrator.launching.destinations import destination_of
+    from cudnn_sweep.orchestrator.launching.launch import launch_file
+    from cudnn_sweep.orchestrator.launching.launch_here import Here
+    from cudnn_sweep.orchestrator.planning.asked_file import asked_file
+    from cudnn_sweep.orchestrator.remote.status import status_here, status_of
 
-    with _connected(file) as (_, jobs, job):
-        found = status_of(jobs, job)
+    launched = launch_file(asked_file(file, None, results).file)
+    if isinstance(destination_of(launched), Here):
+        found = status_here(results or launched.sweep.results)
+    else:
+        with _connected(launched.path) as (_, jobs, job):
+            found = status_of(jobs, job)
     if json:
         typer.echo(json_format.dumps(asdict(found), indent=1, ensure_ascii=False))
     else:

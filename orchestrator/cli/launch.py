@@ -33,6 +33,10 @@ def launch(
             help="Blocks per cell: a number, or until it is decided, at most 20 (the default).",
         ),
     ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Time limit; overrides `budget_minutes` of the launch file."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and run nothing.")
     ] = False,
@@ -126,6 +130,7 @@ def launch(
         results=results,
         only=tuple(_choice(text) for text in only or ()),
         replicates=None if replicates is None else read_replicates(replicates),
+        budget_minutes=minutes,
         dry_run=dry_run,
         try_cells=try_,
         ask=ask,

@@ -1,5 +1,9 @@
 """A launch: read what is asked, find the place that its launch file means, and run there."""
 
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+
 from rich.console import Console
 
 from cudnn_sweep.cluster.launch_file import LaunchFile, no_launch_file, read_launch_file
@@ -15,14 +19,15 @@ def launch(options: LaunchOptions, console: Console) -> int:
 
     Raises one of the folders' errors where nothing can start.
     """
-    file = _launch_file(options)
-    request, destination = request_of(file, options), destination_of(file)
+    file = launch_file(options.file)
+    request = replace(request_of(file, options), launched_at=monotonic())
+    destination = destination_of(file)
     if options.dry_run:
         return destination.show(request, console)
     return destination.launch(request, console)
 
 
-def _launch_file(options: LaunchOptions) -> LaunchFile[SweepSpec]:
-    if options.file is None:
+def launch_file(file: Path | None) -> LaunchFile[SweepSpec]:
+    if file is None:
         return no_launch_file(LAUNCH_FILE, SweepSpec)
-    return read_launch_file(options.file, SweepSpec)
+    return read_launch_file(file, SweepSpec)

@@ -9,7 +9,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.running.place import NightPlace
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, Planned, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, Planned, Ran, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.running.trial_run import try_cells
 from cudnn_sweep.orchestrator.showing.plan_text import print_part
@@ -26,11 +26,17 @@ class Here:
 
     def launch(self, request: SweepRequest, console: Console) -> int:
         place = ThisMachine()
+        say(console, "Looking at this machine: torch is imported.")
         planned = plan_sweep(request, place)
         tell_without_gpu(planned, console)
-        ran = run_sweep(planned, place, console)
-        summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
-        print_summary(console, summary, request.results, request.options)
+
+        def tell(ran: Ran) -> Summary:
+            summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
+            print_summary(console, summary, request.results, request.options)
+            return summary
+
+        ran = run_sweep(planned, place, console, if_cut=tell)
+        summary = tell(ran)
         if request.options.json:
             print(to_json(summary, request.results, ran.exit_code))
         return ran.exit_code

@@ -51,6 +51,15 @@ def measuring_lock(accelerators: list[str]) -> Iterator[None]:
         yield
 
 
+def holder_of(location: str) -> str | None:
+    """Which process runs a sweep there, by what it wrote; None where none does."""
+    for holder in _folder(location).glob(".*.holder"):
+        told = _describe(holder)
+        if Path("/proc", told.split()[1]).exists() or socket.gethostname() not in told:
+            return told
+    return None
+
+
 @contextmanager
 def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
     """The kernel lets go of the lock when this process ends, however it ends."""

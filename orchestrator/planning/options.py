@@ -63,6 +63,7 @@ class LaunchOptions:
         words = [self.program, "launch"] + ([] if self.file is None else [str(self.file)])
         replicates = None if self.replicates is None else replicates_text(self.replicates)
         given = {"--suite": self.suite, "--results": self.results, "--replicates": replicates}
+        given["--minutes"] = None if self.budget_minutes is None else f"{self.budget_minutes:g}"
         for option, value in given.items():
             if value is not None:
                 words += [option, value]

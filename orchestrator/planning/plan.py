@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
@@ -12,7 +13,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.cells.suite import SuiteSpec, most_replicates, too_many_trials
+from cudnn_sweep.workloads.cells.suite import LOOKS, SuiteSpec, most_replicates, too_many_trials
 from cudnn_sweep.workloads.hashes import content_hash, text_hash
 
 T = TypeVar("T")
@@ -155,10 +156,16 @@ class Plan:
         return START_S + (sum(each) + sum(besides)) / slots
 
     def first_look(self) -> "Plan":
-        """What runs if each cell is decided when it is examined for the first time; all, if none is."""
-        if not self.looks:
-            return self
-        return replace(self, trials=tuple(t for t in self.trials if t.replicate < self.looks[0]))
+        """What runs if each cell is decided when it is examined for the first time, or could be examined."""
+        return replace(self, trials=tuple(t for t in self.trials if t.replicate < LOOKS[0]))
+
+    def cell_by_cell(self) -> "Plan":
+        """With what runs up to the first look in front, one cell after another: first those that lack least."""
+        first = self.first_look().trials
+        lacking = Counter(trial.cell.cell_id for trial in first)
+        ahead = sorted(first, key=lambda each: (lacking[each.cell.cell_id], each.cell.cell_id))
+        behind = [trial for trial in self.trials if trial.replicate >= LOOKS[0]]
+        return replace(self, trials=(*ahead, *behind))
 
 
 OVERHEAD_S = 0.9  # a process's start and end, cold calls, checks: seen on an H200 and on two cores

@@ -21,7 +21,9 @@ class SweepRequest:
     preload: tuple[str, ...] = ()
     """Modules that the user has the fork server import once, beside the suite's own."""
     budget_minutes: float | None = None
-    """No new block starts after this long."""
+    """Time limit."""
+    launched_at: float | None = None
+    """A launch's start, by the monotonic clock: its limit counts from there. None: from the first session."""
     job: Job | None = None
     """What advice is measured for: every second block meets an empty compute cache."""
 

@@ -29,6 +29,8 @@ class Session:
     """After how many blocks of a cell it is asked whether the cell is decided; empty: blocks are a fixed number."""
     job: Job | None = None
     """What decides a cell is the advice about this job; None: its verdict."""
+    cell_by_cell: bool = False
+    """Cells go to their first look one after another, as there may be no time for all."""
     begun: Mapping[str, int] = field(default_factory=dict)
     """How many blocks of each cell the sweep has trials of, by cell_id."""
     of_cells: int = 0

@@ -61,7 +61,7 @@ class SweepSpec(BaseModel):
     preload: list[str] = []
     """Installed packages that the fork server imports once, in addition to the suite's."""
     budget_minutes: PositiveFloat | None = None
-    """No new block starts after this long."""
+    """Time limit of a launch; `sweep launch --minutes` overrides it."""
     nightly: NightlyKeys = NightlyKeys()
     """What `sweep nightly` runs, and where it reports."""
     kubernetes: KubernetesKeys | None = None

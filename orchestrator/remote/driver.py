@@ -11,6 +11,7 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import ray
 from rich.console import Console
@@ -82,7 +83,8 @@ def _sweep(request: JobRequest, nodes: list[Node], sweeps: int, console: Console
     if not Location(location).is_url and Path(RECORDS).is_dir():
         shutil.copytree(RECORDS, location, dirs_exist_ok=True)
     place = TheseNodes(nodes, asked.suite.gpus, sweeps)
-    ran = run_sweep(plan_sweep(replace(asked, results=location), place), place, console)
+    asked_here = replace(asked, results=location, launched_at=monotonic())
+    ran = run_sweep(plan_sweep(asked_here, place), place, console)
     summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
     print_summary(console, summary, asked.results, asked.options)
     return ran.exit_code

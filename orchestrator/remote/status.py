@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from cudnn_sweep.analysis.answering.cell_names import stored_names
 from cudnn_sweep.analysis.storing.collector import Collector
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.reach.jobs import Jobs
 from cudnn_sweep.cluster.reach.known import SentJob
+from cudnn_sweep.orchestrator.locks.sweep_lock import holder_of
 from cudnn_sweep.orchestrator.remote.events import Event, Progressed, Recorded, from_line
 
 LAST_LINES = 500  # a line is a record of about 12 KB, or, each second, how far a sweep is
@@ -60,6 +62,32 @@ def status_of(jobs: Jobs, job: SentJob) -> JobStatus:
                 stopped=last.progress.stopped,
             )
             for last in _last_told(jobs, job)
+        ),
+    )
+
+
+def status_here(location: str) -> JobStatus:
+    """Of the sweep on this machine that recorded something last."""
+    store, holder = open_store(location), holder_of(location)
+    states = sorted(store.sweeps(), key=lambda state: state.last_ended_at)[-1:]
+    told = [f"By {holder}"] if holder else []
+    for last in states:
+        rows = store.snapshot(last.sweep_id).table(["ended_at", "cell_id"]).sort_by("ended_at")
+        name = stored_names(store, last.sweep_id)[0][rows["cell_id"][-1].as_py()]
+        told.append(f"Last trial: {name}, ended {last.last_ended_at:%F %T} UTC")
+    return JobStatus(
+        job_id="this machine",
+        state="running" if holder else "not running",
+        message=". ".join(told) or f"No trial is recorded in {location}",
+        results=location,
+        sweeps=tuple(
+            SweepStatus(
+                sweep_id=last.sweep_id,
+                trials_planned=last.plan_trials,
+                trials_recorded=last.recorded,
+                stopped=None,
+            )
+            for last in states
         ),
     )
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.asked_file import LAUNCH_FILE
@@ -37,11 +37,12 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, choos
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import Place, RunSession
 from cudnn_sweep.orchestrator.showing.plan_text import print_stopped
-from cudnn_sweep.orchestrator.showing.say import warn
+from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
+END_S = 3.0  # what is held is written, Ray ends, the summary is asked for
 DONE, UNFINISHED, CELL_FAILED = 0, 1, 4  # exit codes; a night's 3 is its own
 
 
@@ -102,8 +103,15 @@ def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] 
     )
 
 
-def run_sweep(planned: Planned, place: Place, console: Console) -> Ran:
-    """Choose the sweep that this goes on with, or open one, and run what it lacks."""
+def run_sweep(
+    planned: Planned,
+    place: Place,
+    console: Console,
+    if_cut: Callable[[Ran], object] = lambda ran: None,
+) -> Ran:
+    """Choose the sweep that this goes on with, or open one, and run what it lacks. `if_cut`: told what is there
+    where that ends early.
+    """
     request, whole, machine = planned.request, planned.whole, planned.machine
     store = open_results(request.results, console)
 
@@ -118,19 +126,43 @@ def run_sweep(planned: Planned, place: Place, console: Console) -> Ran:
         session = session_for(choice, whole, planned.chosen, planned.preload, machine.gpu_uuids)
         session = replace(session, job=request.job)
         place.announce(session, choice.reason, console)
+        session = _limited(session, request, len(machine.gpus), console)
+        ran = partial(Ran, store=store, choice=choice, session=session)
         again = partial(repeats_of, store, whole, choice)
         progress = Progress()
         if lacks_anything(choice, session, store) or again().trials:
-            with place.opened(store, machine, console) as run:
-                announce = partial(place.announce, console=console)
-                progress = run_rounds(session, again, run, announce, _seconds(request))
+            announce = partial(place.announce, console=console)
+            try:
+                with place.opened(store, machine, console) as run:
+                    progress = run_rounds(session, again, run, announce, _seconds(request))
+            except (KeyboardInterrupt, UnfinishedError):
+                if store.stored_trials(session.sweep_id):
+                    if_cut(ran(progress=progress, exit_code=UNFINISHED))
+                raise
         tell_stopped(store, progress, console)
         code = end_of(choice, session, store, progress)
-    return Ran(store=store, choice=choice, session=session, progress=progress, exit_code=code)
+    return ran(progress=progress, exit_code=code)
+
+
+def _limited(session: Session, request: SweepRequest, gpus: int, console: Console) -> Session:
+    """Its blocks are asked for in the order that suits a launch's time limit."""
+    left_s, first = _seconds(request), session.plan.first_look()
+    cells = len(first.cell_ids())
+    if request.launched_at is None or left_s is None or not cells:
+        return session
+    share = left_s / first.estimated_s(max(1, gpus), gpu=gpus > 0)
+    reached = min(int(cells * share), cells)
+    left = f"The {left_s / 60:.1f} minutes left"
+    say(console, f"{left} are probably enough for a first verdict in {reached} of {cells} cells.")
+    return replace(session, cell_by_cell=reached < cells)
 
 
 def _seconds(request: SweepRequest) -> float | None:
-    return None if request.budget_minutes is None else request.budget_minutes * 60
+    """For blocks. A launch's limit is kept with what comes before and after them."""
+    if request.budget_minutes is None:
+        return None
+    spent_s = END_S + monotonic() - request.launched_at if request.launched_at else 0.0
+    return max(1.0, request.budget_minutes * 60 - spent_s)  # one block runs in any case
 
 
 def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:

@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -117,6 +117,7 @@ class ThisMachine:
         gpus = len(machine.gpus)
         with (
             free_devices(machine.gpu_uuids, self._wait_s, console),
+            nullcontext(say(console, "Starting Ray and the processes that measure.")),
             local_ray(slots=max(1, gpus), gpus=gpus, gpu_uuids=machine.gpu_uuids) as ours,
         ):
             from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
@@ -133,6 +134,7 @@ class ThisMachine:
                             session.plan,
                             host.progress,
                             lambda: verdicts_of(store, session.sweep_id, session.contrasts),
+                            budget_s,
                         ),
                     ):
                         folder = Path(mkdtemp(dir=ours.folder))

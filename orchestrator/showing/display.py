@@ -1,5 +1,7 @@
 """What a person sees while a sweep runs: a live picture at a terminal, plain lines elsewhere."""
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -31,7 +33,7 @@ from cudnn_sweep.orchestrator.showing.verdict_table import (
 from cudnn_sweep.workloads.warnings import ADVICE
 
 POLL_S = 0.25
-LINE_S = 5.0  # plain lines come at most so often, but for failures
+LINE_S = 10.0  # between plain lines, but for failures; later a tenth of the time gone
 VERDICTS_S = 10.0  # a look at the results takes 0.1 s of a core, which on a CPU disturbs a trial
 VERDICTS_SHOWN = 8
 
@@ -46,8 +48,9 @@ def watch(
     plan: Plan,
     ask: Callable[[], Progress],
     ask_verdicts: Callable[[], list[Verdict]],
+    limit_s: float | None = None,
 ) -> Iterator[None]:
-    """Show how far the plan is until the block ends."""
+    """Show how far the plan is until the block ends; no trial begins after `limit_s`."""
     verdicts: list[Verdict] = []
     asked_at = monotonic()
 
@@ -58,7 +61,10 @@ def watch(
         with suppress(UnfinishedError):  # the launch itself will meet it, and say so
             display.update(ask(), verdicts)
 
-    with _display(console, plan) as display, now_and_then(partial(follow, display), every_s=POLL_S):
+    with (
+        _display(console, plan, limit_s) as display,
+        now_and_then(partial(follow, display), every_s=POLL_S),
+    ):
         yield
 
 
@@ -71,22 +77,22 @@ def _quietly(ask: Callable[[], list[Verdict]], otherwise: list[Verdict]) -> list
 
 
 @contextmanager
-def _display(console: Console, plan: Plan) -> Iterator[Display]:
+def _display(console: Console, plan: Plan, limit_s: float | None) -> Iterator[Display]:
     if not console.is_terminal:
-        yield PlainDisplay(console, plan)
+        yield PlainDisplay(console, plan, limit_s)
         return
-    live_display = LiveDisplay(plan)
+    live_display = LiveDisplay(plan, limit_s)
     with Live(live_display.render(), console=console, refresh_per_second=4) as live:
         live_display.live = live
         yield live_display
 
 
 class LiveDisplay:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, limit_s: float | None = None) -> None:
         self.live: Live | None = None
         self._trials = {trial.position: trial for trial in plan.trials}
         self._cells = cell_labels(trial.cell for trial in plan.trials)
-        self._clock = Clock(len(plan.trials), is_most=bool(plan.looks))
+        self._clock = Clock(plan, limit_s)
         self._bar = Bar(
             TextColumn("trials"),
             BarColumn(bar_width=40),
@@ -147,12 +153,14 @@ def _latest(verdicts: list[Verdict], cells: Mapping[str, str]) -> Table:
 
 
 class PlainDisplay:
-    def __init__(self, console: Console, plan: Plan) -> None:
+    def __init__(self, console: Console, plan: Plan, limit_s: float | None = None) -> None:
         self._console = console
-        self._total = len(plan.trials)
-        self._clock = Clock(self._total, is_most=bool(plan.looks))
+        cells = cell_labels(trial.cell for trial in plan.trials)
+        self._cells = {trial.position: cells[trial.cell.cell_id] for trial in plan.trials}
+        self._clock = Clock(plan, limit_s)
         self._last = monotonic()
         self._shown = self._failures = self._warnings = 0
+        self._now = ""
         self._told: set[tuple[str, str]] = set()
 
     def update(self, progress: Progress, verdicts: list[Verdict]) -> None:
@@ -165,25 +173,37 @@ class PlainDisplay:
         for name in progress.warnings[self._warnings :]:
             warn(self._console, f"{name}: {ADVICE[name]}")
         self._warnings = len(progress.warnings)
-        if progress.recorded == self._shown or monotonic() - self._last < LINE_S:
+        if progress.slots:
+            cells = dict.fromkeys(self._cells[state.position] for state in progress.slots.values())
+            self._now = f"now {', '.join(cells)}"
+        now = monotonic()
+        apart_s = max(LINE_S, (now - self._clock.began) / 10)
+        if progress.recorded == self._shown or now - self._last < apart_s:
             return
-        self._last, self._shown = monotonic(), progress.recorded
-        outcomes = ", ".join(f"{count} {status}" for status, count in progress.statuses.items())
-        told = f", {progress.standings}" if progress.standings else ""
-        say(
-            self._console,
-            f"{progress.recorded}/{self._total} trials ({outcomes}), {self._clock.read(progress)}{told}",
-        )
+        self._last, self._shown = now, progress.recorded
+        done = f"{progress.recorded}/{len(self._cells)} trials ({_counts(progress.statuses)})"
+        found = _counts(Counter(map(verdict_text, verdicts)))
+        told = [
+            f"{done}, {self._clock.read(progress)}",
+            progress.standings,
+            f"so far {found}" if found else None,
+            self._now,
+        ]
+        say(self._console, "; ".join(filter(None, told)))
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in counts.items())
 
 
 class Clock:
     """Time gone, and an estimate of the time to go, which starts with the first trial."""
 
-    def __init__(self, total: int, *, is_most: bool = False) -> None:
-        """`is_most`: fewer trials may do."""
-        self._total = total
-        self._about = "at most" if is_most else "about"
-        self._began = monotonic()
+    def __init__(self, plan: Plan, limit_s: float | None = None) -> None:
+        self._most = len(plan.trials)
+        self._least = len(plan.first_look().trials) if plan.looks else self._most
+        self._limit_s = limit_s or math.inf
+        self.began = monotonic()
         self._first: tuple[float, int] | None = None
         """When trials were first seen, and how many were recorded by then."""
 
@@ -191,10 +211,14 @@ class Clock:
         now = monotonic()
         if self._first is None and (progress.slots or progress.recorded):
             self._first = now, progress.recorded
-        text = f"{_clock(now - self._began)} elapsed"
-        if self._first is not None and progress.recorded > self._first[1]:
+        text = f"{_clock(now - self.began)} elapsed"
+        if self._first is not None and self._first[1] < progress.recorded < self._most:
             pace = (now - self._first[0]) / (progress.recorded - self._first[1])
-            text += f", {self._about} {_clock(pace * (self._total - progress.recorded))} to go"
+            left_s = max(0.0, self.began + self._limit_s - now)
+            trials = max(0, self._least - progress.recorded), self._most - progress.recorded
+            least, most = (_clock(min(pace * each, left_s)) for each in trials)
+            span = f"{least} to {most}" if trials[0] else f"at most {most}"
+            text += f", {f'about {most}' if least == most else span} to go"
         return text
 
 

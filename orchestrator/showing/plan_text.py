@@ -46,7 +46,7 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
     model = plan.trials[0].cell.gpu
     say(
         console,
-        f"\n{len(plan.trials)} trials: {len(cells)} cells × {len(configs)} configs in {blocks} blocks, "
+        f"\n{len(plan.trials)} trials: {len(cells)} cell{'s' * (len(cells) > 1)} × {len(configs)} configs in {blocks} blocks, "
         f"{twins} of them with an A/A pair; contrasts: {contrasts}.\n"
         f"On {slots} × {model}, {minutes} minutes.",
     )

@@ -255,8 +255,10 @@ def _print_next(console: Console, summary: Summary, location: str, options: Laun
             console,
             f"  {options.command()}   # {third_blocks(summary.verdicts) or 'runs what is missing'}",
         )
-    if summary.progress.failures:
+    if set(summary.statuses) - {"ok"}:
         say(console, f"  {program} query failures{one}")
+    if "ok" not in summary.statuses:
+        return
     say(console, f"  {program} report --format markdown{one}   # what was found, in words")
     for query in ("helps_or_hurts", "break_even"):
         say(console, f"  {program} query {query}{one}")

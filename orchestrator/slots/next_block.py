@@ -70,11 +70,12 @@ class UntilDecided:
         begun: Mapping[str, int],
         ask: Callable[[], Mapping[str, Standing]],
         owed: int = 0,
+        first: int = FIRST_BLOCKS,
     ) -> None:
         """`plan`: what is not recorded yet. `begun`: by cell_id how many blocks were. `owed`: how many first
-        blocks of a cell run although time is up.
+        blocks of a cell run although time is up. `first`: how many run in the plan's order.
         """
-        self._stages = (FIRST_BLOCKS, *plan.looks)
+        self._stages = (first, *plan.looks)
         self._ask = ask
         self._waiting: dict[str, deque[tuple[int, int]]] = {}
         """By cell, each block with its number among the cell's, in the plan's order."""
@@ -90,7 +91,8 @@ class UntilDecided:
         self._ready: deque[int] = deque()
         for cell_id, reached in self._reached.items():
             self._go_to(cell_id, next(stage for stage in self._stages if stage >= reached))
-        self._ready = deque(sorted(self._ready))  # the plan's rounds
+        ready = set(self._ready)
+        self._ready = deque(block for block, _ in plan.blocks() if block in ready)
 
     def take(self) -> int | None:
         if not self._ready:
@@ -158,7 +160,9 @@ class UntilDecided:
 
 def asking_of(session: Session, ask: Callable[[], Mapping[str, Standing]]) -> Asking:
     """`ask`: how the cells stand as recorded so far, where that decides."""
-    plan = session.plan
+    plan = session.plan.cell_by_cell() if session.cell_by_cell else session.plan
     if not plan.looks:
         return InOrder(plan)
-    return UntilDecided(plan, session.begun, ask, session.job.blocks_owed if session.job else 0)
+    first = plan.looks[0] if session.cell_by_cell else FIRST_BLOCKS
+    owed = session.job.blocks_owed if session.job else 0
+    return UntilDecided(plan, session.begun, ask, owed, first)

@@ -112,8 +112,10 @@ class BlockRunner(tune.Trainable):
         if self._records is None:
             trials = self._wanted(self._blocks[self.config["block"]])
             self._records, self._left = self._slot.measure(trials, self._begin), len(trials)
+            self._began = monotonic()
         stopped = self._left > 0 and not self._record_next(self._records)
-        return {"done": stopped or not self._left, "stopped": stopped}
+        took_s = monotonic() - self._began
+        return {"done": stopped or not self._left, "stopped": stopped, "took_s": took_s}
 
     def _wanted(self, trials: list[Trial]) -> list[Trial]:
         """Where a worker was lost, some of its block's trials are done, or given up; a cell may be too."""
@@ -154,7 +156,9 @@ class BlockRunner(tune.Trainable):
 
 
 class BlockSearcher(Searcher):
-    """Hands Tune blocks of the plan, until they end, the time is up or a record is not durable."""
+    """Hands Tune blocks of the plan, until they end, one as long as the last would end too late, or a record is
+    not durable.
+    """
 
     def __init__(self, blocks: Asking, slots: int, deadline: float | None) -> None:
         super().__init__()
@@ -162,9 +166,11 @@ class BlockSearcher(Searcher):
         self._slots = slots
         self._deadline = deadline
         self._running: dict[str, int] = {}
+        self._took_s: float | None = None  # the first block runs in any case
 
     def suggest(self, trial_id: str) -> Any:
-        if self._deadline is not None and monotonic() > self._deadline:
+        ends = monotonic() + (self._took_s or 0.0)
+        if self._took_s is not None and self._deadline is not None and ends > self._deadline:
             self._blocks.time_is_up()
         if len(self._running) >= self._slots:
             return None  # a block prepared ahead might start after the time is up
@@ -186,6 +192,7 @@ class BlockSearcher(Searcher):
         block = self._running.pop(trial_id, None)
         if block is not None:
             self._blocks.done(block)
+        self._took_s = (result or {}).get("took_s", self._took_s or 0.0)
         if result is not None and result.get("stopped"):
             self._blocks.stop()
 

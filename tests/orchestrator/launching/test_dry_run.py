@@ -139,7 +139,7 @@ def test_dry_run_is_of_the_shard_and_the_gpus_asked_for(typed: Typed, tmp_path: 
     file, noops = tmp_path / "cluster.yaml", "cells: [{workload: noop}], replicates: 6"
     file.write_text(f"metadata: {{sweep: {{{noops}}}}}")
     told = typed("--dry-run", "--sweep-id", "june", "--shard", "2/2")
-    assert re.search(r"6 trials: 1 cells × 2 configs in 3 blocks", told.output), told.output
+    assert re.search(r"6 trials: 1 cell × 2 configs in 3 blocks", told.output), told.output
     assert "Shard 2/2 of 13 trials" in told.output
     file.write_text(f"metadata: {{sweep: {{{noops}, gpus: {{models: B200}}}}}}")
     told = typed("--dry-run")

@@ -207,6 +207,7 @@ def test_an_interrupt_keeps_what_is_recorded_and_leaves_no_process(
         output, _ = launch.communicate()
     assert launch.returncode == code, output
     assert "launch again to resume" in output
+    assert "of 13 trials recorded" in output and "# runs what is missing" in output
     assert "logging.cc" not in output and "nanobind" not in output
     ((_, trials),) = stored(tmp_path).items()
     assert 0 < len(trials) < 13

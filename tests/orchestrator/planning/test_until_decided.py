@@ -1,9 +1,13 @@
 """Blocks until decided, on the fake machine: who gets how many, over budgets, launches and shards."""
 
+import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from time import monotonic
 
 import pytest
 from rich.console import Console
@@ -12,6 +16,8 @@ from cudnn_sweep.analysis.answering.verdicts import contrast_states, verdicts
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.launching import launch_here
+from cudnn_sweep.orchestrator.launching.launch import launch
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
 from cudnn_sweep.orchestrator.planning.options import (
@@ -20,11 +26,15 @@ from cudnn_sweep.orchestrator.planning.options import (
     replicates_text,
 )
 from cudnn_sweep.orchestrator.planning.request import request_of
+from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.shard import read_shard
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
-from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.running.place import RunSession
+from cudnn_sweep.orchestrator.running.run_sweep import Planned, Ran, plan_sweep, run_sweep
 from cudnn_sweep.workloads.cells.suite import LOOKS, UntilDecided
+from cudnn_sweep.workloads.survey import Survey
 
 AT_MOST = 12
 FILE = f"""
@@ -56,11 +66,14 @@ def options(tmp_path: Path) -> LaunchOptions:
     return LaunchOptions(file=file, results=str(tmp_path / "results"))
 
 
+def planned(options: LaunchOptions, machine: FakeMachine) -> Planned:
+    assert options.file is not None
+    return plan_sweep(request_of(read_launch_file(options.file, SweepSpec), options), machine)
+
+
 def run(options: LaunchOptions, machine: FakeMachine) -> int:
     """The exit code of a launch there."""
-    assert options.file is not None
-    request = request_of(read_launch_file(options.file, SweepSpec), options)
-    return run_sweep(plan_sweep(request, machine), machine, Console(quiet=True)).exit_code
+    return run_sweep(planned(options, machine), machine, Console(quiet=True)).exit_code
 
 
 def blocks_of(store: Store, sweep_id: str) -> Counter[str]:
@@ -95,6 +108,69 @@ def test_a_cell_gets_its_blocks_until_it_is_decided_or_out_of_reach(
     assert all(blocks[cell_id] in LOOKS and blocks[cell_id] < AT_MOST for cell_id in others)
     assert run(whole, machine) == 0
     assert blocks_of(store, "one") == blocks, "nothing is left to do"
+
+
+def test_a_time_limit_that_is_too_short_for_all_cells_decides_some_of_them(
+    machine: FakeMachine, options: LaunchOptions
+) -> None:
+    """A night has every cell as often as the others, a launch comes to a verdict cell by cell."""
+    script = machine.script.model_copy(update={"effects": [], "trial_s": 2.0})
+    quiet = replace(machine, script=script)
+    decided, said = {}, Console(record=True, width=120)
+    for name, launched_at in (("launch", monotonic()), ("night", None)):
+        named = replace(options, selection=SweepSelection(sweep_id=name), budget_minutes=0.5)
+        plan = planned(named, quiet)
+        plan = replace(plan, request=replace(plan.request, launched_at=launched_at))
+        assert run_sweep(plan, quiet, said).exit_code == 1
+        store = open_store(options.results or "")
+        decided[name] = sum(count >= LOOKS[0] for count in blocks_of(store, name).values())
+    assert decided["launch"] >= 2 and decided["night"] == 0
+    (line,) = [line for line in said.export_text().splitlines() if "first verdict" in line]
+    assert re.fullmatch(
+        r"The 0\.[45] minutes left are probably enough .* in [01] of 4 cells\.", line
+    )
+
+
+class Cut(FakeMachine):
+    """Ctrl-C comes while a trial runs."""
+
+    @contextmanager
+    def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
+        with FakeMachine.opened(self, store, machine, console) as run:
+
+            def cut(session: Session, budget_s: float | None, /) -> Progress:
+                run(session, budget_s)
+                raise KeyboardInterrupt
+
+            yield cut
+
+
+def test_a_launch_that_is_cut_prints_the_table_and_next_steps_of_one_that_ends(
+    machine: FakeMachine,
+    options: LaunchOptions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cut = Cut(script=machine.script, night=machine.night)
+    monkeypatch.setattr(launch_here, "ThisMachine", lambda: cut)
+    told = Console(record=True, width=160)
+    with pytest.raises(KeyboardInterrupt):
+        launch(replace(options, budget_minutes=0.4, json=True), told)
+    text = told.export_text()
+    assert "benchmark: false → true; milliseconds an iteration" in text
+    recorded = len(open_store(options.results or "").snapshot().table(["trial_id"]))
+    assert f": {recorded} of at most " in text and recorded
+    assert re.search(r"launch .*--minutes 0.4 .*# runs what is missing", text)
+
+
+def test_a_launch_that_is_cut_before_its_first_trial_has_no_table(
+    machine: FakeMachine, options: LaunchOptions
+) -> None:
+    lost = FakeEffect(where={"workload": "conv"}, lost=True)
+    script = machine.script.model_copy(update={"effects": [lost]})
+    cut, told = Cut(script=script, night=machine.night), list[Ran]()
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(planned(options, cut), cut, Console(quiet=True), told.append)
+    assert not told
 
 
 def test_shards_own_whole_cells_and_together_run_what_one_launch_does(

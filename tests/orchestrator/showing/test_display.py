@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from rich.console import Console
 
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.recording.progress import Failure, Progress, SlotState
+from cudnn_sweep.orchestrator.showing import display
 from cudnn_sweep.orchestrator.showing.display import LiveDisplay, PlainDisplay
 
 if TYPE_CHECKING:
@@ -30,10 +33,10 @@ def test_live_display_shows_slots_outcomes_and_why_it_stopped(plan: Plan) -> Non
         slots={"GPU-1": SlotState(position=4, attempt=1, began_at=datetime.now(UTC))},
         stopped="No space left on device",
     )
-    display = LiveDisplay(plan)
-    console.print(display.render(replace(progress, statuses={}), []))
+    live = LiveDisplay(plan)
+    console.print(live.render(replace(progress, statuses={}), []))
     assert "to go" not in console.export_text(), "nobody knows the pace yet"
-    console.print(display.render(progress, []))
+    console.print(live.render(progress, []))
     shown = console.export_text()
     assert "ok 2" in shown and "timeout 1" in shown
     assert "GPU-1" in shown and "noop forward 1x1 fixed tf32 · benchmark=" in shown
@@ -45,13 +48,64 @@ def test_plain_display_prints_failures_at_once_and_progress_in_lines(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console = Console(record=True, width=120)
-    display = PlainDisplay(console, plan)
+    plain = PlainDisplay(console, plan)
     failure = Failure(trial_id="abc", status="crash", message="SIGSEGV [0]")
-    display.update(Progress(statuses={"crash": 1}, failures=[failure]), [])
+    plain.update(Progress(statuses={"crash": 1}, failures=[failure]), [])
     assert console.export_text() == "abc crash: SIGSEGV [0]\n"
 
     monkeypatch.setattr("cudnn_sweep.orchestrator.showing.display.LINE_S", 0.0)
-    display.update(Progress(statuses={"crash": 1, "ok": 4}, failures=[failure]), [])
+    plain.update(Progress(statuses={"crash": 1, "ok": 4}, failures=[failure]), [])
     line = console.export_text()
     assert re.match(r"5/7 trials \(1 crash, 4 ok\), 0:\d\d elapsed", line)
     assert line.count("\n") == 1
+
+
+class Seconds:
+    """A clock that a test sets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.gone = 0.0
+        monkeypatch.setattr(display, "monotonic", lambda: self.gone)
+
+
+def test_plain_lines_name_the_cell_and_what_is_found_and_become_rarer(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, console = Seconds(monkeypatch), Console(record=True, width=120)
+    endless = replace(plan, trials=tuple(plan.trials[0] for _ in range(4000)))
+    shown = PlainDisplay(console, endless)
+    slots = {"GPU-1": SlotState(position=0, attempt=1, began_at=datetime.now(UTC))}
+    verdict = cast(Verdict, SimpleNamespace(wall_verdict="helps", no_effect_reason=None))
+    for second in range(3600):
+        clock.gone = float(second)
+        shown.update(Progress(statuses={"ok": 1 + second}, slots=slots), [verdict])
+    lines = console.export_text().splitlines()
+    assert 20 < len(lines) < 60, "an hour"
+    assert all(line.endswith("; so far 1 helps; now noop forward 1x1 fixed tf32") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "limit_s", "to_go"),
+    [
+        (2, None, "0:04 to 0:18 to go"),
+        (7, None, "at most 0:13 to go"),
+        (2, 10.0, "0:04 to 0:08 to go"),
+        (2, 5.0, "about 0:03 to go"),
+        (20, None, None),
+    ],
+)
+def test_time_to_go_has_a_lower_bound_and_ends_with_the_limit(
+    plan_of: MakePlan,
+    monkeypatch: pytest.MonkeyPatch,
+    recorded: int,
+    limit_s: float | None,
+    to_go: str | None,
+) -> None:
+    """A second a trial; of twenty, six are up to the first look."""
+    clock, fixed = Seconds(monkeypatch), plan_of("noop", replicates=10)
+    trials = tuple(trial for trial in fixed.trials if not trial.twin)
+    read = display.Clock(replace(fixed, trials=trials, looks=(3, 10)), limit_s).read
+    read(Progress(slots={"GPU-1": SlotState(position=0, attempt=1, began_at=datetime.now(UTC))}))
+    clock.gone = float(recorded)
+    said = read(Progress(statuses={"ok": recorded}))
+    assert said == f"0:{recorded:02} elapsed" + (f", {to_go}" if to_go else "")

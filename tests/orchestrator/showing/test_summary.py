@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import pytest
+from rich.console import Console
 
 from cudnn_sweep.analysis.report.payload import WARNINGS
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection, choose_sweep
@@ -18,7 +20,7 @@ from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.hopeless import Hopeless, cause, configs_to_fail
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, UNFINISHED, end_of
-from cudnn_sweep.orchestrator.showing.summary import Summary
+from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
 
@@ -118,6 +120,25 @@ def test_a_cause_is_an_exception_and_its_place() -> None:
 
 def test_a_report_counts_every_warning_that_telemetry_may_give() -> None:
     assert set(WARNINGS) == set(get_args(WarningName))
+
+
+@pytest.mark.parametrize("status", ["error", "ok"])
+def test_where_nothing_was_measured_only_its_failures_are_to_be_asked_for(
+    tmp_path: Path,
+    plan_of: MakePlan,
+    record_of: RecordOf,
+    environment: Environment,
+    status: Status,
+) -> None:
+    store, plan = open_store(str(tmp_path)), plan_of("noop")
+    for trial in plan.trials:
+        store.write(record_of(session_of(plan, "night", tmp_path), trial, status=status))
+    console, options = Console(record=True, width=120), LaunchOptions(file=None)
+    print_summary(console, summary_of(store, plan, environment), str(tmp_path), options)
+    following = console.export_text().partition("Next:")[2]
+    assert ("sweep query failures" in following) == (status != "ok")
+    for offered in ("query helps_or_hurts", "query break_even", "sweep report"):
+        assert (offered in following) == (status == "ok")
 
 
 def test_nothing_recorded_is_no_reason_to_say_where_the_time_went(

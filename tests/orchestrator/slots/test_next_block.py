@@ -33,7 +33,7 @@ LogRatio = Callable[[int, int], float]
 
 
 class Launch:
-    """A launch of made-up blocks."""
+    """A launch of made-up blocks. Its session's `cell_by_cell` says in which order they are asked for."""
 
     def __init__(
         self,
@@ -207,3 +207,50 @@ def test_a_resumed_launch_asks_in_one_order_and_for_no_more_than_an_uninterrupte
     assert rest == again
     assert not set(first) & set(rest)
     assert set(first + rest) <= set(whole)
+
+
+def cells_of(launch: Launch, blocks: Sequence[int]) -> list[int]:
+    return [launch.place(block) for block in blocks]
+
+
+def test_with_a_limit_each_cell_comes_to_its_first_look_before_the_next_begins(
+    session: Session, record_of: RecordOf, tmp_path: Path
+) -> None:
+    """Cut at whatever moment, only one cell has blocks for nothing; those that had some go on first."""
+    limited, first = replace(session, cell_by_cell=True), LOOKS[0]
+    rounds = Launch(session, tmp_path / "rounds", record_of, made_up(1)).run()
+    assert len(set(cells_of(Launch(session, tmp_path, record_of, made_up(1)), rounds[:first]))) > 1
+    launch = Launch(limited, tmp_path / "limited", record_of, made_up(1))
+    asked = launch.run()
+    cells = cells_of(launch, asked[: first * CELLS])
+    assert cells == [cell for cell in dict.fromkeys(cells) for _ in range(first)]
+    assert set(cells) == set(range(CELLS))
+    assert set(asked) >= set(rounds) - set(asked), "past their first looks they go on as ever"
+
+    begun = asked[: first + 1]
+    resumed = Launch(limited, tmp_path / "resumed", record_of, made_up(1), earlier=begun)
+    rest = resumed.run()
+    assert cells_of(resumed, rest[: first - 1]) == [launch.place(begun[-1])] * (first - 1)
+    assert not set(rest) & set(begun)
+    side_by_side = Launch(limited, tmp_path / "slots", record_of, made_up(1)).take_all()
+    assert side_by_side == asked[: first * CELLS], "with several slots in the same order"
+
+
+def test_with_a_limit_a_fixed_number_of_blocks_comes_cell_by_cell_too(
+    plan_of: MakePlan, tmp_path: Path
+) -> None:
+    plan = plan_of("noop", replicates=5, batch=[1, 2, 3])
+    fixed = session_of(plan, "fixed", tmp_path)
+    orders = []
+    for by_cell in (False, True):
+        asking, asked = asking_of(replace(fixed, cell_by_cell=by_cell), dict), []
+        while (block := asking.take()) is not None:
+            asked.append(block)
+        orders.append(asked)
+    (rounds, cell_by_cell), blocks = orders, dict(plan.blocks())
+    assert rounds == list(blocks), "the plan's order, without a limit"
+    assert sorted(cell_by_cell) == sorted(rounds)
+    cells = [blocks[block][0].cell.cell_id for block in cell_by_cell]
+    for at in (0, 3, 6):
+        assert len(set(cells[at : at + 3])) == 1
+    assert cell_by_cell[9:] == [block for block in rounds if blocks[block][0].replicate >= 3]
