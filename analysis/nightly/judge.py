@@ -5,7 +5,7 @@ trials and further nights make of it.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 from cudnn_sweep.analysis.nightly.categories import CategoryScreening, screen_category
 from cudnn_sweep.analysis.nightly.confirmation import (
@@ -169,6 +169,10 @@ def _candidate(
         since = next((at for at, day in enumerate(dates) if day >= earlier.since), since)
     if since is None:
         return None
+    if is_seen and (earlier is None or earlier.state == "waiting"):
+        anew = _with_new_software(series, found, since)
+        earlier = earlier if anew == since else None
+        since = anew
     return Candidate(
         series=series,
         direction=direction,
@@ -181,6 +185,28 @@ def _candidate(
         earlier=earlier,
         left_out=left_out,
     )
+
+
+def _with_new_software(
+    series: Series, found: Screening | CategoryScreening, since: int
+) -> int:
+    """Where a suspicion begins: with new software, where the nights that were suspect before it are nearer
+    to what was usual than to what came with it.
+    """
+    points, before = series.points, found.before
+    if not isinstance(before, float):
+        return since
+    for at in range(since + 1, len(points)):
+        suspect, now = (
+            [value for value in numbers_of([point.value for point in part]) if value is not None]
+            for part in (points[since:at], points[at:])
+        )
+        is_new = points[at].software_hash != points[at - 1].software_hash
+        if is_new and suspect and now:
+            half = (before * median(now)) ** 0.5
+            if (median(suspect) < half) == (before < half):
+                since = at
+    return since
 
 
 def _stays(earlier: Finding, found: Screening | CategoryScreening) -> bool:
@@ -218,8 +244,7 @@ def settle(
     if fresh is not None and fresh.confirmation.state == "confirmed":
         return _finding(candidate, fresh.confirmation, fresh, history, command)
     if earlier is not None and earlier.state == "confirmed":
-        now = candidate.now if candidate.is_seen else earlier.now
-        return replace(earlier, key=candidate.key, now=now)
+        return _still(candidate, earlier, is_pinned)
     known = _by_waiting(candidate, is_pinned)
     if fresh is not None and fresh.of_two is None and fresh.confirmation.state == "refuted":
         known = fresh.confirmation
@@ -230,6 +255,16 @@ def settle(
     if known.state == "refuted" and not candidate.is_seen:
         return None
     return _finding(candidate, known, fresh, history, command)
+
+
+def _still(candidate: Candidate, earlier: Finding, is_pinned: bool) -> Finding:
+    """A confirmed finding, as large as tonight shows it: its ratio and its levels are of the same nights."""
+    found = replace(earlier, key=candidate.key)
+    if not candidate.is_seen:
+        return found
+    if earlier.ratio is None or earlier.blocks:
+        return replace(found, now=candidate.now)
+    return replace(found, **_amounts(candidate, _by_waiting(candidate, is_pinned)))
 
 
 def refuted(candidate: Candidate, history: History, command: str) -> Finding:
@@ -279,19 +314,12 @@ def _finding(
     command: str,
 ) -> Finding:
     is_of_pairs = fresh is not None and fresh.confirmation is known
-    ratio, low, high = known.ratio, known.low, known.high
-    if candidate.direction == "better" and ratio and low and high:
-        ratio, low, high = 1 / ratio, 1 / high, 1 / low
     cause, moved = _cause(candidate, fresh, history)
     return Finding(
         key=candidate.key,
         state="waiting" if known.state == "undecided" else known.state,
         direction=candidate.direction,
-        before=candidate.before,
-        now=candidate.now,
-        ratio=ratio or candidate.ratio,
-        ratio_low=low,
-        ratio_high=high,
+        **_amounts(candidate, known, is_of_pairs=is_of_pairs),
         blocks=known.blocks if is_of_pairs else 0,
         nights=candidate.nights,
         since=candidate.series.points[candidate.since].date,
@@ -299,6 +327,22 @@ def _finding(
         moved=moved,
         command=command,
     )
+
+
+def _amounts(
+    candidate: Candidate, known: Confirmation, *, is_of_pairs: bool = False
+) -> dict[str, Any]:
+    """Before, now and the ratio; where that is of the nights, it is of these two."""
+    before, now = candidate.before, candidate.now
+    ratio, low, high = known.ratio, known.low, known.high
+    if candidate.direction == "better" and ratio and low and high:
+        ratio, low, high = 1 / ratio, 1 / high, 1 / low
+    if ratio and not is_of_pairs:
+        values = numbers_of([point.value for point in candidate.series.points[candidate.since :]])
+        now = median(value for value in values if value is not None)
+        before = now / ratio
+    sizes = {"ratio": ratio or candidate.ratio, "ratio_low": low, "ratio_high": high}
+    return {"before": before, "now": now, **sizes}
 
 
 def _moved(candidate: Candidate, history: History) -> tuple[Change, ...]:

@@ -29,6 +29,12 @@ class Memory:
     accepted: tuple[Acceptance, ...] = ()
     """The last acceptance of each series, of those that hold tonight."""
 
+    @property
+    def alerted(self) -> frozenset[str]:
+        """The series_id of what was an alert of its own the night before."""
+        alone = [each for each in self.findings if each.is_alert and each.shared is None]
+        return frozenset(each.key.series_id for each in alone)
+
     def nights_left_out(self, series: Series) -> frozenset[int]:
         """Indices of the series' points that are left out."""
         series_id = series.key.series_id

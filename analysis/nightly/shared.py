@@ -2,22 +2,25 @@
 what all of them share.
 """
 
+from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from statistics import median
 
 import numpy as np
 
 from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, Array, Mask
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
-from cudnn_sweep.analysis.nightly.outcome import Finding, NightPoint, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
 
 SHARED = "shared"  # the metric of such a finding
 FEWEST_SERIES = 5  # of one metric: of fewer, most are soon alike by chance
 FEWEST_CELLS = 3  # configs of one cell have more in common than their GPU
 ALIKE = 0.5  # of the typical change, or the least effect: how far apart they may be
 MOST = 0.5  # of a metric's series there
+NIGHTS_APART = 1  # of what began together: by noise the first night that shows it may be the next
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,25 +41,63 @@ class _Place:
     direction: str
 
 
-def share(findings: Sequence[Finding], series: Sequence[Series], command: str) -> SharedFindings:
-    """`series`: all of the night; `command` measures all of them again."""
+def share(
+    findings: Sequence[Finding],
+    series: Sequence[Series],
+    command: str,
+    alerted: Collection[str] = (),
+) -> SharedFindings:
+    """`series`: all of the night; `command` measures all of them again; `alerted`: the series_id of what was
+    an alert of its own the night before, which goes on as one until most that began with it are confirmed.
+    """
     known = {one.key: one for one in series if one.is_judged}
+    nights = sorted({point.date for one in known.values() for point in one.points})
     by_place: dict[_Place, list[Finding]] = {}
     for finding in findings:
         place = _place(finding, known)
         if place is not None:
             by_place.setdefault(place, []).append(finding)
     told, members = list(findings), []
-    for place, mine in by_place.items():
+    for place, there in by_place.items():
         here = [one for one in known.values() if _ran_on(one, place)]
-        alike = _alike_of_most(mine, here)
-        alike += [each for each in mine if each not in alike and _ends(each, known[each.key])]
-        if alike:
-            one = _one(place, alike, _of_metrics(alike, here), command)
-            told = [one, *(each for each in told if each not in alike)]
-            members += [replace(each, shared=one.key.series_id) for each in alike]
+        for mine in _begun_together(there, nights):
+            alike = _alike_of_most(mine, here)
+            alike += [each for each in mine if each not in alike and _ends(each, known[each.key])]
+            if alike and not _is_confirmed(alike):
+                alike = [each for each in alike if each.key.series_id not in alerted]
+            if alike:
+                one = _one(place, alike, _of_metrics(alike, here), command)
+                told = [one, *(each for each in told if each not in alike)]
+                members += [replace(each, shared=one.key.series_id) for each in alike]
     alone = [replace(each, shared=None) for each in told]
     return SharedFindings(findings=tuple(alone), members=tuple(members))
+
+
+def _begun_together(findings: Sequence[Finding], nights: Sequence[date]) -> list[list[Finding]]:
+    """Those of one cause that began in the same night or the next; where most began comes first."""
+    groups, left = [], list(findings)
+    while left:
+        since, _, moved = Counter(map(_beginning, left)).most_common(1)[0][0]
+        place = bisect(nights, since)
+        mine = [
+            each
+            for each in left
+            if abs(bisect(nights, each.since) - place) <= NIGHTS_APART
+            and _beginning(each)[2] in (moved, ())
+        ]
+        groups.append(mine)
+        left = [each for each in left if each not in mine]
+    return groups
+
+
+def _beginning(finding: Finding) -> tuple[date, str, tuple[Change, ...]]:
+    """A commit alone is no cause: there may be one each night."""
+    moved = tuple(change for change in finding.moved if change.part != "commit")
+    return finding.since, finding.cause, moved
+
+
+def _is_confirmed(members: Sequence[Finding]) -> bool:
+    return 2 * sum(each.state == "confirmed" for each in members) > len(members)
 
 
 def are_alike(log_ratios: Array, min_effect: float) -> Mask:
@@ -141,8 +182,8 @@ def _of_metrics(findings: Iterable[Finding], here: Sequence[Series]) -> list[Ser
 
 def _one(place: _Place, members: Sequence[Finding], of: Sequence[Series], command: str) -> Finding:
     """What it stands for is in the words before and now."""
-    confirmed = [each for each in members if each.state == "confirmed"]
-    typical = confirmed or members
+    is_confirmed = _is_confirmed(members)
+    typical = [each for each in members if each.state == "confirmed" or not is_confirmed]
     walls = [each.wall_ratio for each in typical if each.wall_ratio is not None]
     cause, moved = Counter((each.cause, each.moved) for each in typical).most_common(1)[0][0]
     return Finding(
@@ -150,11 +191,11 @@ def _one(place: _Place, members: Sequence[Finding], of: Sequence[Series], comman
             metric=SHARED,
             env_hash=place.env_hash,
             gpu=place.gpu,
-            cell_id="",
+            cell_id=place.machine,
             cell=place.machine,
             settings=f"most series {place.direction}",
         ),
-        state="confirmed" if confirmed else "waiting",
+        state="confirmed" if is_confirmed else "waiting",
         direction=members[0].direction,
         before="none",
         now=f"{len(members):,} of {len(of):,} series",

@@ -121,7 +121,7 @@ def _compared(
     findings: list[Finding],
 ) -> Compared:
     tonight = history.tonight
-    told = share(findings, screened.series, asked.again())
+    told = share(findings, screened.series, asked.again(), memory.alerted)
     alerts = sum(finding.is_alert for finding in told.findings)
     reasons = () if alerts else _reasons(history, screened)
     state: NightState = "regression" if alerts else "could_not_tell" if reasons else "fine"
