@@ -11,7 +11,7 @@ from statistics import median
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, Array, Mask
+from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, RECENT, Array, Mask, Places
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
 
@@ -20,7 +20,7 @@ FEWEST_SERIES = 5  # of one metric: of fewer, most are soon alike by chance
 FEWEST_CELLS = 3  # configs of one cell have more in common than their GPU
 ALIKE = 0.5  # of the typical change, or the least effect: how far apart they may be
 MOST = 0.5  # of a metric's series there
-NIGHTS_APART = 1  # of what began together: by noise the first night that shows it may be the next
+NIGHTS_APART = 1  # of what began together; RECENT, by noise, where it was no alert of its own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +48,9 @@ def share(
     alerted: Collection[str] = (),
 ) -> SharedFindings:
     """`series`: all of the night; `command` measures all of them again; `alerted`: the series_id of what was
-    an alert of its own the night before, which goes on as one until most that began with it are confirmed.
+    an alert of its own the night before.
+
+    What is confirmed waits as long as most of those that began with it do, unless it was alerted before.
     """
     known = {one.key: one for one in series if one.is_judged}
     nights = sorted({point.date for one in known.values() for point in one.points})
@@ -60,10 +62,10 @@ def share(
     told, members = list(findings), []
     for place, there in by_place.items():
         here = [one for one in known.values() if _ran_on(one, place)]
-        for mine in _begun_together(there, nights):
+        for mine in _begun_together(there, nights, alerted):
             alike = _alike_of_most(mine, here)
             alike += [each for each in mine if each not in alike and _ends(each, known[each.key])]
-            if alike and not _is_confirmed(alike):
+            if not _is_confirmed(alike):
                 alike = [each for each in alike if each.key.series_id not in alerted]
             if alike:
                 one = _one(place, alike, _of_metrics(alike, here), command)
@@ -73,20 +75,32 @@ def share(
     return SharedFindings(findings=tuple(alone), members=tuple(members))
 
 
-def _begun_together(findings: Sequence[Finding], nights: Sequence[date]) -> list[list[Finding]]:
-    """Those of one cause that began in the same night or the next; where most began comes first."""
+def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
+    """Which began when `most` did, all as the number of a night. What was an alert of its own before,
+    `is_alone`, is another change unless it began right then; what creeps begins over many nights in a row.
+    """
+    found: Mask = abs(since - most) <= np.where(is_alone, NIGHTS_APART, RECENT)
+    if may_creep:
+        nights = np.unique(since[found | ~is_alone])
+        in_a_row = np.split(nights, np.flatnonzero(np.diff(nights) > RECENT) + 1)
+        run = next(run for run in in_a_row if most in run)
+        found |= ~is_alone & np.isin(since, run)
+    return found
+
+
+def _begun_together(
+    findings: Sequence[Finding], nights: Sequence[date], alerted: Collection[str]
+) -> list[list[Finding]]:
+    """Those of one cause that began together, where most began first."""
     groups, left = [], list(findings)
     while left:
-        since, _, moved = Counter(map(_beginning, left)).most_common(1)[0][0]
-        place = bisect(nights, since)
-        mine = [
-            each
-            for each in left
-            if abs(bisect(nights, each.since) - place) <= NIGHTS_APART
-            and _beginning(each)[2] in (moved, ())
-        ]
-        groups.append(mine)
-        left = [each for each in left if each not in mine]
+        most, _, moved = Counter(map(_beginning, left)).most_common(1)[0][0]
+        mine = [each for each in left if _beginning(each)[2] in (moved, ())]
+        since = np.array([bisect(nights, each.since) for each in mine])
+        alone = np.array([each.key.series_id in alerted for each in mine])
+        with_most = begun_with_most(since, bisect(nights, most), alone, may_creep=not moved)
+        groups.append([each for each, is_so in zip(mine, with_most, strict=True) if is_so])
+        left = [each for each in left if each not in groups[-1]]
     return groups
 
 
