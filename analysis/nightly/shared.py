@@ -212,7 +212,7 @@ def _one(place: _Place, members: Sequence[Finding], of: Sequence[Series], comman
         state="confirmed" if is_confirmed else "waiting",
         direction=members[0].direction,
         before="none",
-        now=f"{len(members):,} of {len(of):,} series",
+        now=f"{len(members):,} of {len(of):,} times",
         ratio=median(each.ratio for each in typical if each.ratio is not None),
         ratio_low=None,
         ratio_high=None,

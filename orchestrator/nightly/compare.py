@@ -20,7 +20,7 @@ from cudnn_sweep.analysis.nightly.history import (
 from cudnn_sweep.analysis.nightly.judge import Screened, refuted, screen_all, settle
 from cudnn_sweep.analysis.nightly.machines import MACHINE
 from cudnn_sweep.analysis.nightly.memory import Memory, in_tonights_way, remembered
-from cudnn_sweep.analysis.nightly.metric import STEADY_DEVICE
+from cudnn_sweep.analysis.nightly.metric import FAILURE, STEADY_DEVICE
 from cudnn_sweep.analysis.nightly.outcome import (
     Change,
     Finding,
@@ -79,9 +79,17 @@ def compare(asked: NightRequest, began: datetime, console: Console) -> Compared:
         for each in gone
         if each.is_new and each.key not in fresh
     ]
-    known = [each for each in findings if each]
+    known = [_with_message(each, asked, history) for each in findings if each]
     beside = with_walls(known, screened.series, fresh, memory, is_pinned=is_pinned)
     return _compared(asked, began, history, memory, screened, beside)
+
+
+def _with_message(finding: Finding, asked: NightRequest, history: History) -> Finding:
+    """Of a failure: what it said tonight, or the last time that it did."""
+    said = history.failures.get(finding.key.cell_id)
+    if finding.key.metric != FAILURE.name or said is None:
+        return finding
+    return replace(finding, message=said.strip().splitlines()[0], failures=asked.failures)
 
 
 def _read(asked: NightRequest, first: date | None) -> History | None:

@@ -88,6 +88,12 @@ class NightRequest:
         only = [] if cell_id is None else ["--only", f"cell_id={cell_id}"]
         return shlex.join([*words, "--new", *only])
 
+    @property
+    def failures(self) -> str:
+        """What to type to see the night's failed trials."""
+        words = [self.options.program, "query", "failures", "--sweep-id", self.name.sweep_id]
+        return shlex.join([*words, "--results", self.results])
+
 
 def read_asked(
     options: NightOptions, environment: Mapping[str, str], console: Console

@@ -7,12 +7,11 @@ import re
 from collections.abc import Sequence
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
-from cudnn_sweep.analysis.nightly.reports.grouped import headline
+from cudnn_sweep.analysis.nightly.reports.grouped import MOST_NAMED, OneChange, headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
     WHY,
-    FindingText,
     Group,
     facts,
     finding_texts,
@@ -25,12 +24,12 @@ from cudnn_sweep.analysis.nightly.reports.words import (
 )
 
 MOST_ROWS = 100  # of a table: a step's summary may have 1 MiB
-COLUMNS = ("", "cell and settings", "what changed", "nights", "confirmed", "what moved")
+COLUMNS = ("", "what changed", "cells and settings", "nights", "confirmed", "what moved")
 
 
 def to_markdown(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
     """Ends in a line break."""
-    findings = finding_texts(outcome)
+    findings = one_by_one(finding_texts(outcome))
     parts = [
         f"## {_text(headline(outcome))}",
         *_reasons(outcome),
@@ -56,7 +55,7 @@ def _reasons(outcome: NightOutcome) -> list[str]:
     return [f"### {WHY.get(outcome.state, 'Reasons')}", lines]
 
 
-def _findings(group: Group, findings: Sequence[FindingText]) -> list[str]:
+def _findings(group: Group, findings: Sequence[OneChange]) -> list[str]:
     mine = [each for each in findings if each.group == group]
     if not mine:
         return []
@@ -102,21 +101,26 @@ def _how_to_accept(outcome: NightOutcome) -> list[str]:
     return [f"To accept a change, from a date on (here the first): {_code(first)}"]
 
 
-def _row(each: FindingText) -> tuple[str, ...]:
+def _row(change: OneChange) -> tuple[str, ...]:
     """Words that are ours as text, what users or cuDNN have named as code."""
-    size = f"**{_text(each.change)}**<br>{_text(each.levels)}"
-    if each.finding.ratio is None:
-        size = f"{_code(each.before)} → {_code(each.now)}"
-    return (
-        f"{_code(each.cell)}<br>{_code(each.settings)}<br>series {_code(each.series_id)}",
-        f"{_text(each.metric)}<br>{size}",
-        _text(each.nights),
-        _text(each.confirmation),
-        _text(each.moved),
-    )
+    first, count = change.findings[0], len(change.findings)
+    what = [f"**{_text(change.size)}**"]
+    if first.finding.ratio is None:
+        words = dict.fromkeys(each.change for each in change.findings)
+        what = [_text(first.metric), *map(_code, list(words)[:MOST_NAMED])]
+        what += [_code(first.finding.failures or "")]
+    elif first.levels:
+        what.append(_text(f"{change.largest}: {first.size}" if count > 1 else first.size))
+    series = [
+        f"{_code(each.cell)}<br>{_code(each.settings)}<br>series {_code(each.series_id)}"
+        for each in change.findings[:MOST_NAMED]
+    ]
+    more = [f"and {count - MOST_NAMED:,} more: the JSON has all"] if count > MOST_NAMED else []
+    told = (first.nights, first.confirmation, first.moved)
+    return "<br>".join(what), "<br>".join([*series, *more]), *map(_text, told)
 
 
-def _commands(findings: Sequence[FindingText]) -> str:
+def _commands(findings: Sequence[OneChange]) -> str:
     """Each once, with the numbers of its findings."""
     numbers: dict[str, list[str]] = {}
     for number, each in enumerate(findings, 1):

@@ -82,7 +82,7 @@ def test_a_slow_gpu_is_one_finding_that_names_it(fine_tonight: bool) -> None:
     assert one.is_alert
     assert one.key.metric == SHARED
     assert one.key.cell == "GPU-b on node", "also on the first night without it"
-    assert one.now == "8 of 10 series"
+    assert one.now == "8 of 10 times"
     assert one.ratio == pytest.approx(1.06)
     assert (one.moved, one.command) == (OTHER_GPU, "sweep launch")
     assert {each.shared for each in told.members} == {one.key.series_id}
