@@ -187,9 +187,7 @@ def _candidate(
     )
 
 
-def _with_new_software(
-    series: Series, found: Screening | CategoryScreening, since: int
-) -> int:
+def _with_new_software(series: Series, found: Screening | CategoryScreening, since: int) -> int:
     """Where a suspicion begins: with new software, where the nights that were suspect before it are nearer
     to what was usual than to what came with it.
     """

@@ -120,10 +120,12 @@ class OneChange:
         return [each for each in self.findings if each.finding in fresh]
 
     def echoes(self, other: "OneChange") -> bool:
-        """Whether it shows in no other cell than `other`, the same way."""
+        """Whether it shows in no other cell than `other`, the same way, or came with the same change."""
         mine = {each.finding.key.cell_id for each in self.findings}
         its = {each.finding.key.cell_id for each in other.findings}
-        return mine <= its and _kind(self.first) == _kind(other.first)
+        moved = self.first.moved
+        is_of_one = mine <= its or (moved and moved == other.first.moved)
+        return bool(is_of_one) and _kind(self.first) == _kind(other.first)
 
     @property
     def largest(self) -> str:
