@@ -242,7 +242,12 @@ def settle(
     if fresh is not None and fresh.confirmation.state == "confirmed":
         return _finding(candidate, fresh.confirmation, fresh, history, command)
     if earlier is not None and earlier.state == "confirmed":
-        return _still(candidate, earlier, is_pinned)
+        found = replace(earlier, key=candidate.key)
+        if not candidate.is_seen:
+            return found
+        if earlier.ratio is None or earlier.blocks:
+            return replace(found, now=candidate.now)
+        return replace(found, **_amounts(candidate, _by_waiting(candidate, is_pinned)))
     known = _by_waiting(candidate, is_pinned)
     if fresh is not None and fresh.of_two is None and fresh.confirmation.state == "refuted":
         known = fresh.confirmation
@@ -253,16 +258,6 @@ def settle(
     if known.state == "refuted" and not candidate.is_seen:
         return None
     return _finding(candidate, known, fresh, history, command)
-
-
-def _still(candidate: Candidate, earlier: Finding, is_pinned: bool) -> Finding:
-    """A confirmed finding, as large as tonight shows it: its ratio and its levels are of the same nights."""
-    found = replace(earlier, key=candidate.key)
-    if not candidate.is_seen:
-        return found
-    if earlier.ratio is None or earlier.blocks:
-        return replace(found, now=candidate.now)
-    return replace(found, **_amounts(candidate, _by_waiting(candidate, is_pinned)))
 
 
 def refuted(candidate: Candidate, history: History, command: str) -> Finding:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, RECENT, Array, Mask, Places
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
-from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import Finding, NightPoint, Series, SeriesKey
 
 SHARED = "shared"  # the metric of such a finding
 FEWEST_SERIES = 5  # of one metric: of fewer, most are soon alike by chance
@@ -94,20 +94,14 @@ def _begun_together(
     """Those of one cause that began together, where most began first."""
     groups, left = [], list(findings)
     while left:
-        most, _, moved = Counter(map(_beginning, left)).most_common(1)[0][0]
-        mine = [each for each in left if _beginning(each)[2] in (moved, ())]
+        (most, _, moved), _ = Counter((e.since, e.cause, e.moved) for e in left).most_common(1)[0]
+        mine = [each for each in left if each.moved in (moved, ())]
         since = np.array([bisect(nights, each.since) for each in mine])
         alone = np.array([each.key.series_id in alerted for each in mine])
         with_most = begun_with_most(since, bisect(nights, most), alone, may_creep=not moved)
         groups.append([each for each, is_so in zip(mine, with_most, strict=True) if is_so])
         left = [each for each in left if each not in groups[-1]]
     return groups
-
-
-def _beginning(finding: Finding) -> tuple[date, str, tuple[Change, ...]]:
-    """A commit alone is no cause: there may be one each night."""
-    moved = tuple(change for change in finding.moved if change.part != "commit")
-    return finding.since, finding.cause, moved
 
 
 def _is_confirmed(members: Sequence[Finding]) -> bool:

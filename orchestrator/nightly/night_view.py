@@ -63,7 +63,7 @@ def show(
         if mine:
             say(console, f"\n{TITLES[group]}", STYLES[group])
         for change in mine:
-            lines = [change.told, *change.details, change.series_ids, change.command]
+            lines = [change.told, *change.details, change.command]
             say(console, "\n    ".join(map(printable, lines)))
     if outcome.alerts:
         first = how_to_accept(outcome, outcome.alerts[0], results)

@@ -89,23 +89,18 @@ class OneChange:
 
     @property
     def details(self) -> list[str]:
-        """What is to be known of it, a line each."""
-        first = self.findings[0]
+        """What is to be known of it, a line each: first its series, last what `--accept` takes."""
+        first, ids = self.findings[0], [each.series_id for each in self.findings[:MOST_NAMED]]
         basis = f"{first.nights}; {first.confirmation}"
         largest = f"; {self.largest}: {first.size}" if first.levels and first.finding.ratio else ""
-        return [self.cells, basis + largest, *filter(None, [self.first.failures])]
+        more = " ..." if self.findings[MOST_NAMED:] else ""
+        known = filter(None, [basis + largest, self.first.failures])
+        return [self.cells, *known, f"series {', '.join(ids)}{more}"]
 
     @property
     def command(self) -> str:
         """That measures the first of them again."""
         return self.findings[0].command
-
-    @property
-    def series_ids(self) -> str:
-        """What `--accept` takes."""
-        more = len(self.findings) - MOST_NAMED
-        ids = [each.series_id for each in self.findings[:MOST_NAMED]]
-        return f"series {', '.join(ids)}{f' and {more:,} more' if more > 0 else ''}"
 
     @property
     def versions(self) -> tuple[str, str] | None:

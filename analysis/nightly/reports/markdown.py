@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
-from cudnn_sweep.analysis.nightly.reports.grouped import MOST_NAMED, OneChange, headline, one_by_one
+from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
@@ -24,7 +24,6 @@ from cudnn_sweep.analysis.nightly.reports.words import (
 )
 
 MOST_ROWS = 100  # of a table: a step's summary may have 1 MiB
-COLUMNS = ("", "what changed", "cells and settings", "nights", "confirmed", "what moved")
 
 
 def to_markdown(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
@@ -61,14 +60,8 @@ def _findings(group: Group, findings: Sequence[OneChange]) -> list[str]:
         return []
     shown = mine[:MOST_ROWS]
     more = [f"and {len(mine) - MOST_ROWS:,} more: the JSON has all."] if mine[MOST_ROWS:] else []
-    commands = _commands(shown)
-    return [
-        f"### {TITLES[group]}",
-        _table(COLUMNS, [(str(number), *_row(each)) for number, each in enumerate(shown, 1)]),
-        *more,
-        "To measure again:",
-        f"{_fence(commands, 3)}sh\n{commands}\n{_fence(commands, 3)}",
-    ]
+    lines = "\n".join(line for each in shown for line in _told(each))
+    return [f"### {TITLES[group]}", lines, *more]
 
 
 def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> list[str]:
@@ -101,31 +94,11 @@ def _how_to_accept(outcome: NightOutcome) -> list[str]:
     return [f"To accept a change, from a date on (here the first): {_code(first)}"]
 
 
-def _row(change: OneChange) -> tuple[str, ...]:
-    """Words that are ours as text, what users or cuDNN have named as code."""
-    first, count = change.findings[0], len(change.findings)
-    what = [f"**{_text(change.size)}**"]
-    if first.finding.ratio is None:
-        words = dict.fromkeys(each.change for each in change.findings)
-        what = [_text(first.metric), *map(_code, list(words)[:MOST_NAMED])]
-        what += [_code(first.finding.failures or "")]
-    elif first.levels:
-        what.append(_text(f"{change.largest}: {first.size}" if count > 1 else first.size))
-    series = [
-        f"{_code(each.cell)}<br>{_code(each.settings)}<br>series {_code(each.series_id)}"
-        for each in change.findings[:MOST_NAMED]
-    ]
-    more = [f"and {count - MOST_NAMED:,} more: the JSON has all"] if count > MOST_NAMED else []
-    told = (first.nights, first.confirmation, first.moved)
-    return "<br>".join(what), "<br>".join([*series, *more]), *map(_text, told)
-
-
-def _commands(findings: Sequence[OneChange]) -> str:
-    """Each once, with the numbers of its findings."""
-    numbers: dict[str, list[str]] = {}
-    for number, each in enumerate(findings, 1):
-        numbers.setdefault(each.command, []).append(str(number))
-    return "\n".join(f"{command}  # {', '.join(mine)}" for command, mine in numbers.items())
+def _told(change: OneChange) -> list[str]:
+    """Words that are ours as text, what users have named as code."""
+    cells, *known = change.details
+    said = [_code(cells), *map(_text, known), _code(change.command)]
+    return [f"- **{_text(change.told)}**", *(f"  - {each}" for each in said)]
 
 
 def _environment(outcome: NightOutcome) -> list[str]:

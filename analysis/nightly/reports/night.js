@@ -12,11 +12,9 @@ const LEAST_SPAN = 0.1; // of the level: of a series that never moves, so that i
 const KEY =
   "A dot is a night, the thick line the level between changes. ▶ worse, ◀ better or ◆ changed since the night of the finding; ▲ beyond the scale; ✚ not measured. A dashed line with a number is the first night with other software.";
 const FOUND_COLUMNS = [
-  { field: "size", title: "change", kind: "text" },
+  { field: "told", title: "change", kind: "text" },
   { field: "group", title: "", kind: "text" },
-  { field: "since", title: "since", kind: "text" },
-  { field: "moved", title: "what moved", kind: "text" },
-  { field: "name", title: "cells and settings", kind: "text" },
+  { field: "cells", title: "cells and settings", kind: "text" },
 ];
 const fourDigits = new Intl.NumberFormat("en", { minimumSignificantDigits: 4, maximumSignificantDigits: 4 }); // nights differ little
 const dayText = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
@@ -175,24 +173,15 @@ function historyOf(series, finding) {
 const drawn = []; // what to draw again where the width changes
 
 function findingElement(finding, number) {
-  const { series } = finding;
-  const facts = [
-    ["nights", finding.nights],
-    ["confirmed", finding.confirmation],
-    ["what moved", finding.moved],
-    ["series", finding.series_id],
-    ["what failed", finding.failures && element("code", {}, finding.failures)],
-    ["measure again", element("code", {}, finding.command)],
-    ["accept", finding.group === "alert" && element("code", {}, report.accept.replace("SERIES", finding.series_id).replace("DATE", finding.since))],
-  ];
-  const shown = facts.filter(([, text]) => text);
+  const accept = report.accept.replace("SERIES", finding.series_id).replace("DATE", finding.since);
+  const commands = [["measure again", finding.command], ...(finding.group === "alert" ? [["accept", accept]] : [])];
   return element(
     "article",
     { class: "finding", id: `finding-${number}`, tabindex: "-1", "aria-labelledby": `name-${number}` },
-    element("h3", { id: `name-${number}` }, element("span", { class: `badge ${finding.group}` }, signOf(finding)), finding.name),
-    element("p", { class: "headline" }, finding.size),
-    element("dl", { class: "said" }, ...shown.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)])),
-    ...series.flatMap((one, place) => memberElements(one, place < MOST_OF_ONE))
+    element("h3", { id: `name-${number}` }, element("span", { class: `badge ${finding.group}` }, signOf(finding)), finding.told),
+    list(finding.details),
+    element("dl", { class: "said" }, ...commands.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, element("code", {}, text))])),
+    ...finding.series.flatMap((one, place) => memberElements(one, place < MOST_OF_ONE))
   );
 }
 
@@ -220,7 +209,7 @@ function signOf({ group, direction }) {
 function showFound() {
   const { findings } = report;
   byId("found").hidden = byId("histories").hidden = !findings.length;
-  const rows = findings.map((each, number) => ({ ...each, number, group: signOf(each) }));
+  const rows = findings.map((each, number) => ({ told: each.told, number, group: signOf(each), cells: each.details[0] }));
   const firstCell = (row, text) => element("a", { href: `#finding-${row.number}` }, text);
   fill("found-table", ...tableOf({ caption: "What is not as it was", columns: FOUND_COLUMNS, rows, firstCell }));
   byId("key").textContent = KEY;

@@ -73,20 +73,12 @@ def _change(
     change: OneChange, outcome: NightOutcome, places: Mapping[SeriesKey, int]
 ) -> dict[str, object]:
     """With the series that show it: of a finding that stands for many, those."""
-    first, ids = change.findings[0], {each.series_id for each in change.findings}
+    ids = {each.series_id for each in change.findings}
     members = finding_texts(outcome, [each for each in outcome.members if each.shared in ids])
-    return {
-        "group": change.group,
-        "direction": change.first.direction,
-        "name": change.cells,
-        "size": change.size,
-        "nights": first.nights,
-        "since": str(change.since),
-        "confirmation": first.confirmation,
-        "moved": change.why,
-        "series_id": first.series_id,
+    return _finding(change.findings[0]) | {
+        "told": change.told,
+        "details": change.details,
         "command": change.command,
-        "failures": change.first.failures,
         "series": [
             _finding(each) | {"place": places.get(each.finding.key)}
             for each in sorted(members, key=by_size) or change.findings

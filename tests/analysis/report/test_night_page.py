@@ -89,7 +89,7 @@ def test_the_keyboard_leads_to_findings_and_series(page: Browser) -> None:
 
 def test_a_name_that_attacks_is_shown_and_does_nothing(page: Browser, night: Night) -> None:
     assert page.evaluate("window.pwned === undefined && !document.querySelector('img')")
-    assert night[0].findings[1].key.cell[:40] in str(_text(page, "#finding-1 h3"))
+    assert night[0].findings[1].key.cell[:40] in str(_text(page, "#finding-1 h4"))
 
 
 @pytest.mark.parametrize("dark", [False, True])
