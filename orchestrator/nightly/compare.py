@@ -42,7 +42,10 @@ class Compared:
     series: tuple[Series, ...]
 
 
-def compare(asked: NightRequest, began: datetime, console: Console) -> Compared:
+def compare(
+    asked: NightRequest, began: datetime, console: Console, skipped: dict[str, str]
+) -> Compared:
+    """`skipped`: models that were not measured tonight, and why: none of them is missing."""
     diary = asked.diary()
     first = diary.baseline()
     if first is not None and asked.name.date < first:
@@ -52,7 +55,7 @@ def compare(asked: NightRequest, began: datetime, console: Console) -> Compared:
         warning = f"warning: left out {file}: it is no night's JSON"
         console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
     memory = remembered(diary.before(asked.name), diary.accepted(), asked.name.date)
-    history = _read(asked, first)
+    history = _read(asked, first, skipped)
     if history is None:
         return not_measured(asked, began, ("no trial was recorded tonight",))
     memory = in_tonights_way(memory, history)
@@ -61,7 +64,9 @@ def compare(asked: NightRequest, began: datetime, console: Console) -> Compared:
     fresh = measure_again(asked, suspected.candidates, console)
     screened = suspected
     if any(candidate.is_new for candidate in suspected.candidates):
-        history = _read(asked, first) or history  # fresh trials may have joined tonight's values
+        history = (
+            _read(asked, first, skipped) or history
+        )  # fresh trials may have joined tonight's values
         screened = screen_all(history, memory, is_pinned=is_pinned)
     seen = {candidate.key for candidate in screened.candidates}
     gone = [each for each in suspected.candidates if each.key not in seen]
@@ -81,7 +86,8 @@ def compare(asked: NightRequest, began: datetime, console: Console) -> Compared:
     ]
     known = [_with_message(each, asked, history) for each in findings if each]
     beside = with_walls(known, screened.series, fresh, memory, is_pinned=is_pinned)
-    return _compared(asked, began, history, memory, screened, beside)
+    compared = _compared(asked, began, history, memory, screened, beside)
+    return replace(compared, outcome=replace(compared.outcome, skipped=skipped))
 
 
 def _with_message(finding: Finding, asked: NightRequest, history: History) -> Finding:
@@ -92,9 +98,13 @@ def _with_message(finding: Finding, asked: NightRequest, history: History) -> Fi
     return replace(finding, message=said.strip().splitlines()[0], failures=asked.failures)
 
 
-def _read(asked: NightRequest, first: date | None) -> History | None:
+def _read(asked: NightRequest, first: date | None, skipped: dict[str, str]) -> History | None:
     name = asked.name
-    return read_history(asked.store(), name.launch, name.sweep_id, asked.contrasts, first=first)
+    found = read_history(asked.store(), name.launch, name.sweep_id, asked.contrasts, first=first)
+    if found is None or not skipped:
+        return found
+    left = [one for one in found.series if not one.key.cell.startswith(tuple(skipped))]
+    return replace(found, series=tuple(left))
 
 
 def not_measured(asked: NightRequest, began: datetime, reasons: Sequence[str]) -> Compared:

@@ -9,7 +9,7 @@ from pathlib import Path
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import to_json
 from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
-from cudnn_sweep.analysis.nightly.reports.words import finding_texts, moves, printable
+from cudnn_sweep.analysis.nightly.reports.words import finding_texts, moves, not_measured, printable
 from cudnn_sweep.orchestrator.nightly.news import News
 
 
@@ -35,6 +35,7 @@ def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLoo
         findings=(
             *(_lines(change, where) for change in one_by_one(told)),
             *outcome.reasons,
+            *([f"Not measured: {not_measured(outcome)}"] if outcome.skipped else []),
             *([f"A new baseline starts: {outcome.new_baseline}"] if outcome.new_baseline else []),
             *(changes if outcome.changes else []),
             "\n".join([*as_before, f"Page: {where.page}"]),

@@ -18,6 +18,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     how_to_accept,
     machine,
     moves,
+    not_measured,
     printable,
 )
 from cudnn_sweep.orchestrator.showing.say import say
@@ -55,6 +56,7 @@ def show(
     if outcome.changes:
         say(console, f"Changed since the night before: {moves(outcome.changes)}")
     said = [f"Ran on {machine(each)}" for each in outcome.machines]
+    said += [f"Not measured: {not_measured(outcome)}"] if outcome.skipped else []
     for line in (*said, *(f"Accepted: {each}" for each in acceptances(outcome))):
         say(console, line)
     changes = one_by_one(finding_texts(outcome))

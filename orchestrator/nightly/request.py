@@ -8,11 +8,13 @@ from pathlib import Path
 from rich.console import Console
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
+from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Destination, destination_of
 from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.fake.machine import read_fake_machine
@@ -25,7 +27,11 @@ from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.place import NightPlace
-from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, SuiteSpec
+from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec
+from cudnn_sweep.workloads.errors import WorkloadError
+
+NOTHING = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own suite cannot be read
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +46,8 @@ class NightRequest:
     webhook: Webhook | None
     no_webhook: str | None
     """Why the webhook that is asked for cannot be reached, where it cannot."""
+    fault: Exception | None = None
+    """A mistake in the suite or in what else it needs, which a night tells before it fails."""
 
     @property
     def suite_name(self) -> str:
@@ -98,29 +106,41 @@ class NightRequest:
 def read_asked(
     options: NightOptions, environment: Mapping[str, str], console: Console
 ) -> NightRequest:
-    """Raises an error of the folders for a mistake in the launch file, the suite or the script, but for a
-    webhook that is not found.
+    """Raises an error of the folders for a mistake in the launch file. One in what it names is the night's
+    `fault`, so that somebody hears of it.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
     night = NightName(date=options.night, launch=launch_name(file))
-    request = request_of(
-        file,
-        LaunchOptions(
-            file=options.file,
-            suite=options.suite or keys.suite,
-            results=options.results,
-            selection=SweepSelection(sweep_id=night.sweep_id),
-            budget_minutes=options.budget_minutes or keys.budget_minutes,
-            dry_run=options.dry_run,
-            program=options.program,
-        ),
+    launch = LaunchOptions(
+        file=options.file,
+        suite=options.suite or keys.suite,
+        results=options.results,
+        selection=SweepSelection(sweep_id=night.sweep_id),
+        budget_minutes=options.budget_minutes or keys.budget_minutes,
+        dry_run=options.dry_run,
+        program=options.program,
     )
-    # each night as many: what a series is compared with stays
-    request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS))
+    results = Location(options.results or file.sweep.results).text
+    request = SweepRequest(
+        options=launch, suite_name=launch.suite or "", suite=NOTHING, results=results
+    )
     destination = destination_of(file)
-    if options.measure and options.fake is None and keys.last_good is not None:
-        destination.check_python(keys.last_good)
+    place: NightPlace = ThisMachine()
+    fault: Exception | None = None
+    try:
+        # each night as many: what a series is compared with stays
+        asked = request_of(file, launch)
+        suite = asked.suite.with_blocks(FIXED_BLOCKS)
+        request = replace(asked, suite=suite, may_skip=True)
+        if options.measure and options.fake is None and keys.last_good is not None:
+            destination.check_python(keys.last_good)
+        if options.fake is None:
+            place = destination.for_night(request, night, keys, console)
+        else:
+            place = read_fake_machine(options.fake, request, night.date)
+    except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
+        fault = error
     webhook, no_webhook = _webhook(keys, environment)
     return NightRequest(
         options=options,
@@ -128,11 +148,10 @@ def read_asked(
         request=request,
         name=night,
         destination=destination,
-        place=destination.for_night(request, night, keys, console)
-        if options.fake is None
-        else read_fake_machine(options.fake, request, night.date),
+        place=place,
         webhook=webhook,
         no_webhook=no_webhook,
+        fault=fault,
     )
 
 

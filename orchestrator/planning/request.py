@@ -22,6 +22,8 @@ class SweepRequest:
     """Modules that the user has the fork server import once, beside the suite's own."""
     budget_minutes: float | None = None
     """No new block starts after this long."""
+    may_skip: bool = False
+    """Whether models are left out whose package is not installed, as a night does."""
     job: Job | None = None
     """What advice is measured for: every second block meets an empty compute cache."""
 

@@ -5,9 +5,9 @@ lacks, end.
 import math
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -38,7 +38,7 @@ from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import Place, RunSession
 from cudnn_sweep.orchestrator.showing.plan_text import print_stopped
 from cudnn_sweep.orchestrator.showing.say import warn
-from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells
+from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells, without_missing
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
@@ -58,6 +58,8 @@ class Planned:
     """What `--only` left of it."""
     former: str | None = None
     """The plan_hash that it had when five blocks were the default."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Models that are left out, and why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,6 +82,9 @@ def plan_sweep(request: SweepRequest, place: Place) -> Planned:
 def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] = ()) -> Planned:
     """Raises SpecError for a mistake in what its cells mean."""
     suite, only = request.suite, list(request.options.only)
+    skipped: dict[str, str] = {}
+    if request.may_skip:
+        suite, skipped = without_missing(suite, machine.workloads)
     with cells_named(request.options.file or LAUNCH_FILE, request.suite_name):
         whole = plan_of(request.suite_name, suite, machine)
     if request.job is not None:
@@ -99,6 +104,7 @@ def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] 
         whole=whole,
         chosen=chosen,
         former=former,
+        skipped=skipped,
     )
 
 

@@ -154,6 +154,8 @@ def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
         said = ["no regression", *said, f"{outcome.fine_series:,} series are as they were"]
         if outcome.blunt_series:
             said.append(f"{outcome.blunt_series:,} {BLUNT}")
+    if outcome.skipped:
+        said.append(f"{counted(len(outcome.skipped), 'network')} not measured")
     return printable(f"{_who(outcome)}, {outcome.date}: {'; '.join(said)}")
 
 

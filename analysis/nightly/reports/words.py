@@ -101,6 +101,7 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
         ("suite", outcome.suite),
         ("started", f"{outcome.started_at:%Y-%m-%d %H:%M %Z}".strip()),
         ("took", f"{number(minutes)} minutes"),
+        *([("not measured", not_measured(outcome))] if outcome.skipped else []),
         ("trials", f"{outcome.recorded_trials:,} of {outcome.planned_trials:,} recorded"),
         ("nights before that compare", f"{outcome.nights:,}"),
         ("series as they were", f"{outcome.fine_series:,}"),
@@ -109,6 +110,11 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
         *(("machine", machine(each)) for each in outcome.machines),
         *(("accepted", said) for said in acceptances(outcome)),
     ]
+
+
+def not_measured(outcome: NightOutcome) -> str:
+    """Which models of the suite, and why."""
+    return printable(f"{', '.join(outcome.skipped)}: {next(iter(outcome.skipped.values()))}")
 
 
 def acceptances(outcome: NightOutcome) -> list[str]:

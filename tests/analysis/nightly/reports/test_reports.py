@@ -29,7 +29,9 @@ TEXTS: dict[str, Callable[[Night], str]] = {
     "markdown": lambda night: to_markdown(*night),
     "junit": lambda night: to_junit(*night),
 }
-TAGS = set(re.findall("[a-z0-9]+", "page h2 h3 p table thead tbody tr th td code pre br strong ul li"))
+TAGS = set(
+    re.findall("[a-z0-9]+", "page h2 h3 p table thead tbody tr th td code pre br strong ul li")
+)
 TAGS |= {"details", "summary"}
 RESULTS = ("failures", "skipped", "errors")
 WHY = "2 nights compare and 7 are needed: wait"
