@@ -57,7 +57,7 @@ def _night(asked: NightRequest, environment: Mapping[str, str], console: Console
         warn(console, f"warning: nobody will be told: {asked.no_webhook}")
     known = asked.diary().of(asked.name)
     skipped = known.skipped if known else {}
-    reasons = () if asked.fault is None else (str(asked.fault),)
+    reasons = () if asked.fault is None else tuple(str(asked.fault).splitlines())
     if asked.options.measure and not reasons:
         reasons = why_unfit(asked) or _measure(asked, console, skipped)
     compared = not_measured(asked, began, reasons)
