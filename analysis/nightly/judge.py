@@ -4,6 +4,7 @@ trials and further nights make of it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import log
 from statistics import median
 from typing import Any, Literal
 
@@ -25,7 +26,7 @@ from cudnn_sweep.analysis.nightly.history import (
 from cudnn_sweep.analysis.nightly.machines import MACHINE, PHYSICAL, moved_machine
 from cudnn_sweep.analysis.nightly.memory import Memory
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
-from cudnn_sweep.analysis.nightly.outcome import Change, Finding, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
 
 Direction = Literal["worse", "better", "other"]
 Cause = Literal["software", "hardware", "unknown"]
@@ -169,10 +170,10 @@ def _candidate(
         since = next((at for at, day in enumerate(dates) if day >= earlier.since), since)
     if since is None:
         return None
-    if is_seen and (earlier is None or earlier.state == "waiting"):
-        anew = _with_new_software(series, found, since)
-        earlier = earlier if anew == since else None
-        since = anew
+    is_open = is_seen and (earlier is None or earlier.state == "waiting")
+    if is_open and isinstance(found.before, float):
+        anew = _with_new_software(series.points, found.before, since)
+        earlier, since = (earlier if anew == since else None), anew
     return Candidate(
         series=series,
         direction=direction,
@@ -187,24 +188,21 @@ def _candidate(
     )
 
 
-def _with_new_software(series: Series, found: Screening | CategoryScreening, since: int) -> int:
+def _with_new_software(points: Sequence[NightPoint], before: float, since: int) -> int:
     """Where a suspicion begins: with new software, where the nights that were suspect before it are nearer
     to what was usual than to what came with it.
     """
-    points, before = series.points, found.before
-    if not isinstance(before, float):
-        return since
     for at in range(since + 1, len(points)):
-        suspect, now = (
-            [value for value in numbers_of([point.value for point in part]) if value is not None]
-            for part in (points[since:at], points[at:])
-        )
+        suspect, now = _typical(points[since:at]), _typical(points[at:])
         is_new = points[at].software_hash != points[at - 1].software_hash
-        if is_new and suspect and now:
-            half = (before * median(now)) ** 0.5
-            if (median(suspect) < half) == (before < half):
-                since = at
+        if is_new and suspect and now and abs(log(suspect / before)) < abs(log(suspect / now)):
+            since = at
     return since
+
+
+def _typical(points: Sequence[NightPoint]) -> float | None:
+    values = [each for each in numbers_of([point.value for point in points]) if each is not None]
+    return median(values) if values else None
 
 
 def _stays(earlier: Finding, found: Screening | CategoryScreening) -> bool:
@@ -242,12 +240,10 @@ def settle(
     if fresh is not None and fresh.confirmation.state == "confirmed":
         return _finding(candidate, fresh.confirmation, fresh, history, command)
     if earlier is not None and earlier.state == "confirmed":
-        found = replace(earlier, key=candidate.key)
-        if not candidate.is_seen:
-            return found
-        if earlier.ratio is None or earlier.blocks:
-            return replace(found, now=candidate.now)
-        return replace(found, **_amounts(candidate, _by_waiting(candidate, is_pinned)))
+        known = _by_waiting(candidate, is_pinned)
+        now = {"now": candidate.now} if known.ratio is None or earlier.blocks else None
+        sizes = (now or _amounts(candidate, known)) if candidate.is_seen else {}
+        return replace(earlier, key=candidate.key, **sizes)
     known = _by_waiting(candidate, is_pinned)
     if fresh is not None and fresh.of_two is None and fresh.confirmation.state == "refuted":
         known = fresh.confirmation
@@ -331,9 +327,8 @@ def _amounts(
     if candidate.direction == "better" and ratio and low and high:
         ratio, low, high = 1 / ratio, 1 / high, 1 / low
     if ratio and not is_of_pairs:
-        values = numbers_of([point.value for point in candidate.series.points[candidate.since :]])
-        now = median(value for value in values if value is not None)
-        before = now / ratio
+        now = _typical(candidate.series.points[candidate.since :])
+        before = now and now / ratio
     sizes = {"ratio": ratio or candidate.ratio, "ratio_low": low, "ratio_high": high}
     return {"before": before, "now": now, **sizes}
 

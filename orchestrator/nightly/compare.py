@@ -20,7 +20,7 @@ from cudnn_sweep.analysis.nightly.history import (
 from cudnn_sweep.analysis.nightly.judge import Screened, refuted, screen_all, settle
 from cudnn_sweep.analysis.nightly.machines import MACHINE
 from cudnn_sweep.analysis.nightly.memory import Memory, in_tonights_way, remembered
-from cudnn_sweep.analysis.nightly.metric import FAILURE, STEADY_DEVICE
+from cudnn_sweep.analysis.nightly.metric import FAILURE
 from cudnn_sweep.analysis.nightly.outcome import (
     Change,
     Finding,
@@ -64,9 +64,8 @@ def compare(
     fresh = measure_again(asked, suspected.candidates, console)
     screened = suspected
     if any(candidate.is_new for candidate in suspected.candidates):
-        history = (
-            _read(asked, first, skipped) or history
-        )  # fresh trials may have joined tonight's values
+        # fresh trials may have joined tonight's values
+        history = _read(asked, first, skipped) or history
         screened = screen_all(history, memory, is_pinned=is_pinned)
     seen = {candidate.key for candidate in screened.candidates}
     gone = [each for each in suspected.candidates if each.key not in seen]
@@ -154,7 +153,7 @@ def _compared(
         fine_series=screened.fine,
         blunt_series=screened.blunt,
         insufficient_series=screened.insufficient,
-        findings=tuple(sorted(told.findings, key=_place)),
+        findings=tuple(sorted(told.findings, key=lambda finding: not finding.is_alert)),
         members=told.members,
         changes=_changes(history),
         new_baseline=_new_baseline(history),
@@ -164,12 +163,6 @@ def _compared(
         machines=history.machines,
     )
     return Compared(outcome=outcome, series=screened.series)
-
-
-def _place(finding: Finding) -> tuple[bool, bool, bool]:
-    """Alerts first, and of those what wall time shows, which is what decides."""
-    is_hidden = finding.wall_ratio is not None
-    return not finding.is_alert, is_hidden, finding.key.metric == STEADY_DEVICE.name
 
 
 def _comparable(history: History) -> int:

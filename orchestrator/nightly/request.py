@@ -140,6 +140,8 @@ def read_asked(
         else:
             place = read_fake_machine(options.fake, request, night.date)
     except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
+        if options.suite is not None:  # somebody typed it
+            raise
         fault = error
     webhook, no_webhook = _webhook(keys, environment)
     return NightRequest(

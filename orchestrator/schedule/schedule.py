@@ -70,7 +70,9 @@ def check(launch_file: Path) -> list[str]:
         if nightly.last_good is not None:
             destination_of(file).check_python(nightly.last_good)
         request = request_of(file, LaunchOptions(file=launch_file, suite=nightly.suite))
-        if isinstance(destination_of(file), Here):  # the nodes of a cluster say at night what they have
+        if isinstance(
+            destination_of(file), Here
+        ):  # the nodes of a cluster say at night what they have
             suite = request.suite.model_copy(update={"needs_cuda": False})
             planned = planned_on(ThisMachine().look(suite), replace(request, may_skip=True))
             hints += [f"a night leaves out {name}: {why}" for name, why in planned.skipped.items()]

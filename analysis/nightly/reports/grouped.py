@@ -9,6 +9,7 @@ from cudnn_sweep.analysis.nightly.metric import METRIC_OF, STEADY_DEVICE, STEADY
 from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.words import (
     BLUNT,
+    TITLES,
     WHY,
     FindingText,
     Group,
@@ -196,9 +197,10 @@ def counted_changes(changes: Sequence[OneChange], alerts: Sequence[OneChange]) -
         for change in changes
         if change.group != "waiting" or not any(change.echoes(alert) for alert in alerts)
     )
-    words = {"waiting": "waiting", "better": "better", "refuted": "refuted"}
     said = [counted(counts["alert"], "other confirmed change")] if counts["alert"] else []
-    return said + [f"{counts[group]:,} {word}" for group, word in words.items() if counts[group]]
+    return said + [
+        f"{counts[each]:,} {each}" for each in TITLES if counts[each] and each != "alert"
+    ]
 
 
 def _kind(finding: Finding) -> tuple[str, str, str]:
