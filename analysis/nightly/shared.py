@@ -47,8 +47,8 @@ def share(
     command: str,
     alerted: Collection[str] = (),
 ) -> SharedFindings:
-    """`series`: all of the night; `command` measures all of them again; `alerted`: the series_id of what was
-    an alert of its own the night before.
+    """`series`: all of the night; `command` measures all of them again; `alerted`: the series_id of each alert
+    of the night before.
 
     What is confirmed waits as long as most of those that began with it do, unless it was alerted before.
     """
@@ -65,10 +65,11 @@ def share(
         for mine in _begun_together(there, nights, alerted):
             alike = _alike_of_most(mine, here)
             alike += [each for each in mine if each not in alike and _ends(each, known[each.key])]
-            if not _is_confirmed(alike):
+            is_confirmed = _is_confirmed(alike, alerted)
+            if not is_confirmed:
                 alike = [each for each in alike if each.key.series_id not in alerted]
             if alike:
-                one = _one(place, alike, _of_metrics(alike, here), command)
+                one = _one(place, alike, _of_metrics(alike, here), command, is_confirmed)
                 told = [one, *(each for each in told if each not in alike)]
                 members += [replace(each, shared=one.key.series_id) for each in alike]
     alone = [replace(each, shared=None) for each in told]
@@ -104,8 +105,10 @@ def _begun_together(
     return groups
 
 
-def _is_confirmed(members: Sequence[Finding]) -> bool:
-    return 2 * sum(each.state == "confirmed" for each in members) > len(members)
+def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
+    """Most of them are, or were when they were told; more that wait do not undo that."""
+    confirmed = [each for each in members if each.state == "confirmed"]
+    return 2 * len(confirmed) > len(members) or any(each.shared in alerted for each in confirmed)
 
 
 def are_alike(log_ratios: Array, min_effect: float) -> Mask:
@@ -188,9 +191,14 @@ def _of_metrics(findings: Iterable[Finding], here: Sequence[Series]) -> list[Ser
     return [one for one in here if one.key.metric in names]
 
 
-def _one(place: _Place, members: Sequence[Finding], of: Sequence[Series], command: str) -> Finding:
+def _one(
+    place: _Place,
+    members: Sequence[Finding],
+    of: Sequence[Series],
+    command: str,
+    is_confirmed: bool,
+) -> Finding:
     """What it stands for is in the words before and now."""
-    is_confirmed = _is_confirmed(members)
     typical = [each for each in members if each.state == "confirmed" or not is_confirmed]
     walls = [each.wall_ratio for each in typical if each.wall_ratio is not None]
     cause, moved = Counter((each.cause, each.moved) for each in typical).most_common(1)[0][0]

@@ -168,14 +168,16 @@ def findings_of(alerts: Alerts, group: slice) -> list[int]:
     assert alerts.beyond is not None and alerts.since is not None
     known, sizes, beyond = alerts.known[group], alerts.sizes[group], alerts.beyond[group]
     is_shared = alone = np.zeros(len(known), dtype=bool)
-    found = []
+    is_confirmed, found = False, []
     for night in range(known.shape[1]):
         alerting = known[:, night] == Known.ALERTS
         lasting = beyond[:, max(0, night + 1 - FINE_NIGHTS) : night + 1].all(axis=1)
         since = alerts.since[group, night]
         alike = _alike(known[:, night], sizes[:, night], since, alone)
+        told = is_shared & alerting & is_confirmed
         is_shared = alike | (is_shared & alerting & ~lasting)
-        is_confirmed = 2 * int((alerting & is_shared).sum()) > int(is_shared.sum())
+        confirmed = alerting & is_shared
+        is_confirmed = bool((told & confirmed).any() or 2 * confirmed.sum() > is_shared.sum())
         is_shared = is_shared & (is_confirmed | ~alone)
         alone = alerting & ~is_shared
         found.append(int(alone.sum()) + int(is_confirmed))

@@ -70,11 +70,12 @@ def _night(asked: NightRequest, environment: Mapping[str, str], console: Console
 
 
 def _measure(asked: NightRequest, console: Console, skipped: dict[str, str]) -> tuple[str, ...]:
-    """Why it could not be; whatever was recorded by then is kept. What is `skipped` is added."""
+    """Why it could not be; whatever was recorded by then is kept. `skipped` is filled."""
     try:
         if not _is_measured(asked):
             asked.place.follow_running_jobs()
             planned = plan_sweep(asked.request, asked.place)
+            skipped.clear()
             skipped |= planned.skipped
             run_sweep(planned, asked.place, console)
     except UNTOLD as error:

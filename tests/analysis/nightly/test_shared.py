@@ -169,3 +169,14 @@ def test_what_the_noise_lets_begin_some_nights_apart_is_one() -> None:
     gone = [*findings[:-1], began(findings[-1], 4)]
     alone = share(gone, slow, "").findings
     assert [each.key.metric for each in alone] == [SHARED, "steady_wall"], "nights lie between"
+
+
+def test_what_was_told_stays_told_where_more_begins_that_waits() -> None:
+    slow = cells(5)
+    first = share(found_of(slow[:6]), slow, "")
+    assert first.findings[0].is_alert
+    waits = [replace(each, state="waiting") for each in found_of(slow[3:])]
+    alerted = {each.key.series_id for each in first.findings}
+    again = share([*first.members[:3], *waits], slow, "", alerted).findings
+    assert [(each.now, each.is_alert) for each in again] == [("10 of 10 times", True)]
+    assert not share([*found_of(slow[:3]), *waits], slow, "").findings[0].is_alert
