@@ -96,6 +96,8 @@ class History:
     """The workload_hash by the night's sweep_id, env_hash and cell_id; bundled workloads have none."""
     machines: tuple[Machine, ...] = ()
     """The machines that tonight ran on."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """By cell_id, what the last of tonight's failed trials said."""
 
     @property
     def tonight(self) -> Night:
@@ -169,6 +171,7 @@ def read_history(
         stored = database.query(CELLS).to_pylist()
         rows = _ask(database, "night_series", asked)
         signs = series_signs(database, asked, contrasts)
+        failed = _ask(database, "failures", {"sweep_id": tonight})
     here = {night.sweep_id for night in nights}
     found = _Rows([row for row in rows + signs if row["night"] in here])
     names = whole_names(stored)
@@ -188,6 +191,9 @@ def read_history(
         series=tuple(series),
         workloads=workloads,
         machines=machines_of(machines, tonight),
+        failures={
+            row["cell_id"]: row["message"].splitlines()[0] for row in failed if row["message"]
+        },
     )
 
 

@@ -4,8 +4,9 @@ trials and further nights make of it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import log
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 from cudnn_sweep.analysis.nightly.categories import CategoryScreening, screen_category
 from cudnn_sweep.analysis.nightly.confirmation import (
@@ -24,8 +25,8 @@ from cudnn_sweep.analysis.nightly.history import (
 )
 from cudnn_sweep.analysis.nightly.machines import MACHINE, PHYSICAL, moved_machine
 from cudnn_sweep.analysis.nightly.memory import Memory
-from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
-from cudnn_sweep.analysis.nightly.outcome import Change, Finding, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.metric import FAILURE, METRIC_OF, Amount
+from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
 
 Direction = Literal["worse", "better", "other"]
 Cause = Literal["software", "hardware", "unknown"]
@@ -169,6 +170,10 @@ def _candidate(
         since = next((at for at, day in enumerate(dates) if day >= earlier.since), since)
     if since is None:
         return None
+    is_open = is_seen and (earlier is None or earlier.state == "waiting")
+    if is_open and isinstance(found.before, float):
+        anew = _with_new_software(series.points, found.before, since)
+        earlier, since = (earlier if anew == since else None), anew
     return Candidate(
         series=series,
         direction=direction,
@@ -181,6 +186,23 @@ def _candidate(
         earlier=earlier,
         left_out=left_out,
     )
+
+
+def _with_new_software(points: Sequence[NightPoint], before: float, since: int) -> int:
+    """Where a suspicion begins: with new software, where the nights that were suspect before it are nearer
+    to what was usual than to what came with it.
+    """
+    for at in range(since + 1, len(points)):
+        suspect, now = _typical(points[since:at]), _typical(points[at:])
+        is_new = points[at].software_hash != points[at - 1].software_hash
+        if is_new and suspect and now and abs(log(suspect / before)) < abs(log(suspect / now)):
+            since = at
+    return since
+
+
+def _typical(points: Sequence[NightPoint]) -> float | None:
+    values = [each for each in numbers_of([point.value for point in points]) if each is not None]
+    return median(values) if values else None
 
 
 def _stays(earlier: Finding, found: Screening | CategoryScreening) -> bool:
@@ -218,8 +240,10 @@ def settle(
     if fresh is not None and fresh.confirmation.state == "confirmed":
         return _finding(candidate, fresh.confirmation, fresh, history, command)
     if earlier is not None and earlier.state == "confirmed":
-        now = candidate.now if candidate.is_seen else earlier.now
-        return replace(earlier, key=candidate.key, now=now)
+        known = _by_waiting(candidate, is_pinned)
+        now = {"now": candidate.now} if known.ratio is None or earlier.blocks else None
+        sizes = (now or _amounts(candidate, known)) if candidate.is_seen else {}
+        return replace(earlier, key=candidate.key, **sizes)
     known = _by_waiting(candidate, is_pinned)
     if fresh is not None and fresh.of_two is None and fresh.confirmation.state == "refuted":
         known = fresh.confirmation
@@ -279,26 +303,37 @@ def _finding(
     command: str,
 ) -> Finding:
     is_of_pairs = fresh is not None and fresh.confirmation is known
-    ratio, low, high = known.ratio, known.low, known.high
-    if candidate.direction == "better" and ratio and low and high:
-        ratio, low, high = 1 / ratio, 1 / high, 1 / low
     cause, moved = _cause(candidate, fresh, history)
     return Finding(
         key=candidate.key,
         state="waiting" if known.state == "undecided" else known.state,
         direction=candidate.direction,
-        before=candidate.before,
-        now=candidate.now,
-        ratio=ratio or candidate.ratio,
-        ratio_low=low,
-        ratio_high=high,
+        **_amounts(candidate, known, is_of_pairs=is_of_pairs),
         blocks=known.blocks if is_of_pairs else 0,
         nights=candidate.nights,
         since=candidate.series.points[candidate.since].date,
         cause=cause,
         moved=moved,
         command=command,
+        message=history.failures.get(candidate.key.cell_id)
+        if candidate.key.metric == FAILURE.name
+        else None,
     )
+
+
+def _amounts(
+    candidate: Candidate, known: Confirmation, *, is_of_pairs: bool = False
+) -> dict[str, Any]:
+    """Before, now and the ratio; where that is of the nights, it is of these two."""
+    before, now = candidate.before, candidate.now
+    ratio, low, high = known.ratio, known.low, known.high
+    if candidate.direction == "better" and ratio and low and high:
+        ratio, low, high = 1 / ratio, 1 / high, 1 / low
+    if ratio and not is_of_pairs:
+        now = _typical(candidate.series.points[candidate.since :])
+        before = now and now / ratio
+    sizes = {"ratio": ratio or candidate.ratio, "ratio_low": low, "ratio_high": high}
+    return {"before": before, "now": now, **sizes}
 
 
 def _moved(candidate: Candidate, history: History) -> tuple[Change, ...]:

@@ -28,6 +28,8 @@ class Memory:
     left_out: tuple[LeftOut, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
     """The last acceptance of each series, of those that hold tonight."""
+    alerted: frozenset[str] = frozenset()
+    """The series_id of each alert of the night before, without those that another stood for."""
 
     def nights_left_out(self, series: Series) -> frozenset[int]:
         """Indices of the series' points that are left out."""
@@ -82,6 +84,7 @@ def remembered(
         findings=tuple(each for each in findings if not is_accepted(each)),
         left_out=tuple(span for span in spans if not is_accepted(span)),
         accepted=tuple(holding.values()),
+        alerted=frozenset(each.key.series_id for each in before.findings if each.is_alert),
     )
 
 

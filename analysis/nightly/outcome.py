@@ -1,6 +1,6 @@
 """What a night found, as one value: every report, exit code and message is made from it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from hashlib import sha256
 from typing import Literal
@@ -114,6 +114,8 @@ class Finding:
     """
     wall_ratio_low: float | None = None
     wall_ratio_high: float | None = None
+    message: str | None = None
+    """Of a failure: what a trial that failed said."""
 
     @property
     def is_alert(self) -> bool:
@@ -200,6 +202,8 @@ class NightOutcome:
     """The machines that tonight ran on."""
     host: str | None = None
     """The host that the night was started on."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Models of the suite whose package cannot be imported, and why."""
 
     @property
     def exit_code(self) -> int:

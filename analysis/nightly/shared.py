@@ -2,14 +2,16 @@
 what all of them share.
 """
 
+from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from statistics import median
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, Array, Mask
+from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, RECENT, Array, Mask, Places
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightPoint, Series, SeriesKey
 
@@ -18,6 +20,7 @@ FEWEST_SERIES = 5  # of one metric: of fewer, most are soon alike by chance
 FEWEST_CELLS = 3  # configs of one cell have more in common than their GPU
 ALIKE = 0.5  # of the typical change, or the least effect: how far apart they may be
 MOST = 0.5  # of a metric's series there
+NIGHTS_APART = 1  # of what began together; RECENT, by noise, where it was no alert of its own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,25 +41,74 @@ class _Place:
     direction: str
 
 
-def share(findings: Sequence[Finding], series: Sequence[Series], command: str) -> SharedFindings:
-    """`series`: all of the night; `command` measures all of them again."""
+def share(
+    findings: Sequence[Finding],
+    series: Sequence[Series],
+    command: str,
+    alerted: Collection[str] = (),
+) -> SharedFindings:
+    """`series`: all of the night; `command` measures all of them again; `alerted`: the series_id of each alert
+    of the night before.
+
+    What is confirmed waits as long as most of those that began with it do, unless it was alerted before.
+    """
     known = {one.key: one for one in series if one.is_judged}
+    nights = sorted({point.date for one in known.values() for point in one.points})
     by_place: dict[_Place, list[Finding]] = {}
     for finding in findings:
         place = _place(finding, known)
         if place is not None:
             by_place.setdefault(place, []).append(finding)
     told, members = list(findings), []
-    for place, mine in by_place.items():
+    for place, there in by_place.items():
         here = [one for one in known.values() if _ran_on(one, place)]
-        alike = _alike_of_most(mine, here)
-        alike += [each for each in mine if each not in alike and _ends(each, known[each.key])]
-        if alike:
-            one = _one(place, alike, _of_metrics(alike, here), command)
-            told = [one, *(each for each in told if each not in alike)]
-            members += [replace(each, shared=one.key.series_id) for each in alike]
+        for mine in _begun_together(there, nights, alerted):
+            alike = _alike_of_most(mine, here)
+            alike += [each for each in mine if each not in alike and _ends(each, known[each.key])]
+            is_confirmed = _is_confirmed(alike, alerted)
+            if not is_confirmed:
+                alike = [each for each in alike if each.key.series_id not in alerted]
+            if alike:
+                one = _one(place, alike, _of_metrics(alike, here), command, is_confirmed)
+                told = [one, *(each for each in told if each not in alike)]
+                members += [replace(each, shared=one.key.series_id) for each in alike]
     alone = [replace(each, shared=None) for each in told]
     return SharedFindings(findings=tuple(alone), members=tuple(members))
+
+
+def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
+    """Which began when `most` did, all as the number of a night. What was an alert of its own before,
+    `is_alone`, is another change unless it began right then; what creeps begins over many nights in a row.
+    """
+    found: Mask = abs(since - most) <= np.where(is_alone, NIGHTS_APART, RECENT)
+    if may_creep:
+        nights = np.unique(since[found | ~is_alone])
+        in_a_row = np.split(nights, np.flatnonzero(np.diff(nights) > RECENT) + 1)
+        run = next(run for run in in_a_row if most in run)
+        found |= ~is_alone & np.isin(since, run)
+    return found
+
+
+def _begun_together(
+    findings: Sequence[Finding], nights: Sequence[date], alerted: Collection[str]
+) -> list[list[Finding]]:
+    """Those of one cause that began together, where most began first."""
+    groups, left = [], list(findings)
+    while left:
+        (most, _, moved), _ = Counter((e.since, e.cause, e.moved) for e in left).most_common(1)[0]
+        mine = [each for each in left if each.moved in (moved, ())]
+        since = np.array([bisect(nights, each.since) for each in mine])
+        alone = np.array([each.key.series_id in alerted for each in mine])
+        with_most = begun_with_most(since, bisect(nights, most), alone, may_creep=not moved)
+        groups.append([each for each, is_so in zip(mine, with_most, strict=True) if is_so])
+        left = [each for each in left if each not in groups[-1]]
+    return groups
+
+
+def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
+    """Most of them are, or were when they were told; more that wait do not undo that."""
+    confirmed = [each for each in members if each.state == "confirmed"]
+    return 2 * len(confirmed) > len(members) or any(each.shared in alerted for each in confirmed)
 
 
 def are_alike(log_ratios: Array, min_effect: float) -> Mask:
@@ -139,10 +191,15 @@ def _of_metrics(findings: Iterable[Finding], here: Sequence[Series]) -> list[Ser
     return [one for one in here if one.key.metric in names]
 
 
-def _one(place: _Place, members: Sequence[Finding], of: Sequence[Series], command: str) -> Finding:
+def _one(
+    place: _Place,
+    members: Sequence[Finding],
+    of: Sequence[Series],
+    command: str,
+    is_confirmed: bool,
+) -> Finding:
     """What it stands for is in the words before and now."""
-    confirmed = [each for each in members if each.state == "confirmed"]
-    typical = confirmed or members
+    typical = [each for each in members if each.state == "confirmed" or not is_confirmed]
     walls = [each.wall_ratio for each in typical if each.wall_ratio is not None]
     cause, moved = Counter((each.cause, each.moved) for each in typical).most_common(1)[0][0]
     return Finding(
@@ -150,14 +207,14 @@ def _one(place: _Place, members: Sequence[Finding], of: Sequence[Series], comman
             metric=SHARED,
             env_hash=place.env_hash,
             gpu=place.gpu,
-            cell_id="",
+            cell_id=place.machine,
             cell=place.machine,
             settings=f"most series {place.direction}",
         ),
-        state="confirmed" if confirmed else "waiting",
+        state="confirmed" if is_confirmed else "waiting",
         direction=members[0].direction,
         before="none",
-        now=f"{len(members):,} of {len(of):,} series",
+        now=f"{len(members):,} of {len(of):,} times",
         ratio=median(each.ratio for each in typical if each.ratio is not None),
         ratio_low=None,
         ratio_high=None,

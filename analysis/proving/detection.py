@@ -70,6 +70,8 @@ class Alerts:
     """Series × nights: the log ratio of what waits or alerts; None as for `known`."""
     beyond: Mask | None = None
     """Series × nights: whether the night is beyond the line; None as for `known`."""
+    since: Places | None = None
+    """Series × nights: where what waits or alerts began; None as for `known`."""
 
     def found_within(self, nights: int, changed_at: Places) -> int:
         """Series with an alert in that many nights from the change on."""
@@ -145,11 +147,12 @@ def by_waiting(tried: ScreenedHistories, z: float = WAITING_Z) -> Alerts:
     known = np.full(raised.shape, Known.NOTHING)
     sizes = np.full(raised.shape, np.nan)
     beyond = np.zeros(raised.shape, dtype=bool)
+    since = np.full(raised.shape, NO_CANDIDATE)
     for tonight in range(FEWEST_NIGHTS - 1, nights):
         raised[:, tonight] = following.night(tonight)
         known[:, tonight], sizes[:, tonight] = following.known, following.sizes
-        beyond[:, tonight] = following.is_beyond
-    return Alerts(raised=raised, known=known, sizes=sizes, beyond=beyond)
+        beyond[:, tonight], since[:, tonight] = following.is_beyond, following.first
+    return Alerts(raised=raised, known=known, sizes=sizes, beyond=beyond, since=since)
 
 
 class _Following:
@@ -159,7 +162,7 @@ class _Following:
         self._histories, self._z = histories, z
         self._values = histories.values.copy()
         self._left_out = np.zeros(self._values.shape, dtype=bool)
-        self._first = np.full(len(self._values), NO_CANDIDATE)
+        self.first = np.full(len(self._values), NO_CANDIDATE)
         self.known = np.full(len(self._values), Known.NOTHING)
         self.sizes = np.full(len(self._values), np.nan)
         self.is_beyond = np.zeros(len(self._values), dtype=bool)
@@ -172,7 +175,7 @@ class _Following:
         known[(known == Known.REFUTED) & ~is_seen] = Known.NOTHING
         new = np.flatnonzero((known == Known.NOTHING) & is_seen)
         self._values[new, tonight] = self._histories.with_fresh[new, tonight]
-        self._first[new], known[new] = found.since[new], Known.WAITS
+        self.first[new], known[new] = found.since[new], Known.WAITS
         cleared = new[self._screen(tonight, new).since == NO_CANDIDATE]
         is_asked = (known == Known.WAITS) | (known == Known.REFUTED)
         is_asked[cleared], known[cleared] = False, Known.REFUTED
@@ -184,7 +187,7 @@ class _Following:
     def _remember(self, tonight: int) -> None:
         """No later night is compared with those of an alert."""
         for series in np.flatnonzero(self.known == Known.ALERTS):
-            self._left_out[series, self._first[series] : tonight + 1] = True
+            self._left_out[series, self.first[series] : tonight + 1] = True
 
     def _screen(self, tonight: int, series: Places | slice = slice(None)) -> _Screen:
         nights = (series, slice(tonight + 1))
@@ -197,8 +200,8 @@ class _Following:
     def _judge(self, tonight: int, is_asked: Mask) -> Mask:
         raised = np.zeros(len(self.known), dtype=bool)
         kept = np.where(self._left_out, np.nan, self._values)
-        for night in np.unique(self._first[is_asked]):
-            series = np.flatnonzero(is_asked & (self._first == night))
+        for night in np.unique(self.first[is_asked]):
+            series = np.flatnonzero(is_asked & (self.first == night))
             since = self._values[series, night : tonight + 1]
             before = last_known(kept[series, :night], MONTH)
             judged = judge_nights(before, since, MIN_EFFECT, self._z)

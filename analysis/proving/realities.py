@@ -11,7 +11,7 @@ import numpy as np
 
 from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, NO_CANDIDATE, Array, Mask, Places
 from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
-from cudnn_sweep.analysis.nightly.shared import are_alike, are_most
+from cudnn_sweep.analysis.nightly.shared import are_alike, are_most, begun_with_most
 from cudnn_sweep.analysis.proving.detection import Alerts, Known, ScreenedHistories, by_waiting
 from cudnn_sweep.analysis.proving.simulated_nights import (
     FRESH,
@@ -164,24 +164,33 @@ def findings_of(alerts: Alerts, group: slice) -> list[int]:
 
     As `shared.share`, whose one metric is that of all series here.
     """
-    assert alerts.known is not None and alerts.sizes is not None and alerts.beyond is not None
+    assert alerts.known is not None and alerts.sizes is not None
+    assert alerts.beyond is not None and alerts.since is not None
     known, sizes, beyond = alerts.known[group], alerts.sizes[group], alerts.beyond[group]
-    is_shared = np.zeros(len(known), dtype=bool)
-    found = []
+    is_shared = alone = np.zeros(len(known), dtype=bool)
+    is_confirmed, found = False, []
     for night in range(known.shape[1]):
         alerting = known[:, night] == Known.ALERTS
         lasting = beyond[:, max(0, night + 1 - FINE_NIGHTS) : night + 1].all(axis=1)
-        alike = _alike(known[:, night], sizes[:, night])
+        since = alerts.since[group, night]
+        alike = _alike(known[:, night], sizes[:, night], since, alone)
+        told = is_shared & alerting & is_confirmed
         is_shared = alike | (is_shared & alerting & ~lasting)
-        found.append(int((alerting & ~is_shared).sum()) + int((alerting & is_shared).any()))
+        confirmed = alerting & is_shared
+        is_confirmed = bool((told & confirmed).any() or 2 * confirmed.sum() > is_shared.sum())
+        is_shared = is_shared & (is_confirmed | ~alone)
+        alone = alerting & ~is_shared
+        found.append(int(alone.sum()) + int(is_confirmed))
     return found
 
 
-def _alike(known: Places, sizes: Array) -> Mask:
-    """Which series wait or alert with alike sizes; none where those are not most."""
+def _alike(known: Places, sizes: Array, since: Places, alone: Mask) -> Mask:
+    """Which series wait or alert with alike sizes since one time; none where those are not most."""
     moved: Mask = np.isin(known, (Known.WAITS, Known.ALERTS)) & ~np.isnan(sizes)
     alike = np.zeros_like(moved)
     if moved.any():
+        most = int(np.bincount(since[moved]).argmax())
+        moved[moved] = begun_with_most(since[moved], most, alone[moved], may_creep=True)
         alike[moved] = are_alike(sizes[moved], STEADY_WALL.min_effect)
     return alike if are_most(int(alike.sum()), len(known)) else np.zeros_like(moved)
 

@@ -49,7 +49,7 @@ def install(
     entry = Entry(
         launch_file=launch_file, program=_program(), at=time, log=_folders().log_of(launch_file)
     )
-    hint = check(launch_file)
+    hints = check(launch_file)
     schedulers = _schedulers()
     scheduler = schedulers.every[kind] if dry_run and kind else schedulers.choose(kind)
     if dry_run:
@@ -57,8 +57,9 @@ def install(
     else:
         schedulers.install(entry, scheduler)
         show(file)
-        for text in filter(None, (hint, scheduler.hint())):
-            typer.echo(f"hint: {text}", err=True)
+        hints += filter(None, [scheduler.hint()])
+    for text in hints:
+        typer.echo(f"hint: {text}", err=True)
 
 
 @schedule.command(cls=Command)

@@ -20,7 +20,6 @@ from cudnn_sweep.analysis.nightly.history import (
 from cudnn_sweep.analysis.nightly.judge import Screened, refuted, screen_all, settle
 from cudnn_sweep.analysis.nightly.machines import MACHINE
 from cudnn_sweep.analysis.nightly.memory import Memory, in_tonights_way, remembered
-from cudnn_sweep.analysis.nightly.metric import STEADY_DEVICE
 from cudnn_sweep.analysis.nightly.outcome import (
     Change,
     Finding,
@@ -42,7 +41,10 @@ class Compared:
     series: tuple[Series, ...]
 
 
-def compare(asked: NightRequest, began: datetime, console: Console) -> Compared:
+def compare(
+    asked: NightRequest, began: datetime, console: Console, skipped: dict[str, str]
+) -> Compared:
+    """`skipped`: models that were not measured tonight, and why: none of them is missing."""
     diary = asked.diary()
     first = diary.baseline()
     if first is not None and asked.name.date < first:
@@ -52,7 +54,7 @@ def compare(asked: NightRequest, began: datetime, console: Console) -> Compared:
         warning = f"warning: left out {file}: it is no night's JSON"
         console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
     memory = remembered(diary.before(asked.name), diary.accepted(), asked.name.date)
-    history = _read(asked, first)
+    history = _read(asked, first, skipped)
     if history is None:
         return not_measured(asked, began, ("no trial was recorded tonight",))
     memory = in_tonights_way(memory, history)
@@ -61,7 +63,8 @@ def compare(asked: NightRequest, began: datetime, console: Console) -> Compared:
     fresh = measure_again(asked, suspected.candidates, console)
     screened = suspected
     if any(candidate.is_new for candidate in suspected.candidates):
-        history = _read(asked, first) or history  # fresh trials may have joined tonight's values
+        # fresh trials may have joined tonight's values
+        history = _read(asked, first, skipped) or history
         screened = screen_all(history, memory, is_pinned=is_pinned)
     seen = {candidate.key for candidate in screened.candidates}
     gone = [each for each in suspected.candidates if each.key not in seen]
@@ -81,12 +84,17 @@ def compare(asked: NightRequest, began: datetime, console: Console) -> Compared:
     ]
     known = [each for each in findings if each]
     beside = with_walls(known, screened.series, fresh, memory, is_pinned=is_pinned)
-    return _compared(asked, began, history, memory, screened, beside)
+    compared = _compared(asked, began, history, memory, screened, beside)
+    return replace(compared, outcome=replace(compared.outcome, skipped=skipped))
 
 
-def _read(asked: NightRequest, first: date | None) -> History | None:
+def _read(asked: NightRequest, first: date | None, skipped: dict[str, str]) -> History | None:
     name = asked.name
-    return read_history(asked.store(), name.launch, name.sweep_id, asked.contrasts, first=first)
+    found = read_history(asked.store(), name.launch, name.sweep_id, asked.contrasts, first=first)
+    if found is None or not skipped:
+        return found
+    left = [one for one in found.series if not one.key.cell.startswith(tuple(skipped))]
+    return replace(found, series=tuple(left))
 
 
 def not_measured(asked: NightRequest, began: datetime, reasons: Sequence[str]) -> Compared:
@@ -121,7 +129,7 @@ def _compared(
     findings: list[Finding],
 ) -> Compared:
     tonight = history.tonight
-    told = share(findings, screened.series, asked.again())
+    told = share(findings, screened.series, asked.again(), memory.alerted)
     alerts = sum(finding.is_alert for finding in told.findings)
     reasons = () if alerts else _reasons(history, screened)
     state: NightState = "regression" if alerts else "could_not_tell" if reasons else "fine"
@@ -136,7 +144,7 @@ def _compared(
         fine_series=screened.fine,
         blunt_series=screened.blunt,
         insufficient_series=screened.insufficient,
-        findings=tuple(sorted(told.findings, key=_place)),
+        findings=tuple(sorted(told.findings, key=lambda finding: not finding.is_alert)),
         members=told.members,
         changes=_changes(history),
         new_baseline=_new_baseline(history),
@@ -146,12 +154,6 @@ def _compared(
         machines=history.machines,
     )
     return Compared(outcome=outcome, series=screened.series)
-
-
-def _place(finding: Finding) -> tuple[bool, bool, bool]:
-    """Alerts first, and of those what wall time shows, which is what decides."""
-    is_hidden = finding.wall_ratio is not None
-    return not finding.is_alert, is_hidden, finding.key.metric == STEADY_DEVICE.name
 
 
 def _comparable(history: History) -> int:

@@ -34,6 +34,7 @@ from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of, tell_stopped
 from cudnn_sweep.orchestrator.showing.labels import cell_labels
 from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.workloads.cells.expand import without_missing
 from cudnn_sweep.workloads.survey import Survey
 
 TIME_SHARE = 0.5  # of the night's budget, besides it
@@ -69,7 +70,8 @@ class _Confirming:
         self._store = asked.store()
         place.follow_running_jobs()
         self._machine = place.look(asked.suite)
-        self._whole = plan_of(asked.suite_name, asked.suite, self._machine)
+        suite, _ = without_missing(asked.suite, self._machine.workloads)
+        self._whole = plan_of(asked.suite_name, suite, self._machine)
         last_good = asked.keys.last_good
         self._good = None if last_good is None else Path(last_good)
         self._of_two = (

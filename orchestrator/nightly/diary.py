@@ -62,9 +62,14 @@ class Diary:
     def write(self, outcome: NightOutcome) -> None:
         self._write(f"{outcome.night}.json", to_json(outcome))
 
-    def before(self, name: NightName) -> NightOutcome | None:
-        """The last outcome of an earlier night that measured something."""
-        return self._last([night for night in self._nights() if night < f"{name.sweep_id}.json"])
+    def of(self, name: NightName) -> NightOutcome | None:
+        """What an earlier start of this night made of it."""
+        return self._outcome(f"{name.sweep_id}.json")
+
+    def before(self, name: NightName, *, measured: bool = True) -> NightOutcome | None:
+        """The last outcome of an earlier night, of one that measured something or of any."""
+        nights = [night for night in self._nights() if night < f"{name.sweep_id}.json"]
+        return self._last(nights) if measured or not nights else self._outcome(nights[-1])
 
     def last(self) -> NightOutcome | None:
         """That of all nights."""

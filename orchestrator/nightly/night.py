@@ -22,6 +22,7 @@ from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.request import NightRequest, read_asked
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.workloads.cells.expand import without_missing
 
 UNTOLD = (OrchestratorError, ClusterError, AnalysisError)  # of what was asked rightly
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
@@ -33,6 +34,8 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
     Raises an error of the folders for a mistake in what is asked.
     """
     asked = read_asked(options, environment, console)
+    if asked.fault is not None and (options.dry_run or asked.diary().of(asked.name)):
+        raise asked.fault
     if options.dry_run:
         if options.fake is None:
             return asked.destination.show(asked.request, console)
@@ -40,32 +43,42 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
         return DONE
     try:
         with night_lock(asked.results, asked.name.launch):
-            return _night(asked, environment, console)
+            code = _night(asked, environment, console)
+        if asked.fault is None:
+            return code
     except UNTOLD as error:
         say(console, f"could not tell: {error}")
         return EXIT_CODES["could_not_tell"]
+    raise asked.fault
 
 
 def _night(asked: NightRequest, environment: Mapping[str, str], console: Console) -> int:
     began = datetime.now(UTC)
     if asked.no_webhook is not None:
         warn(console, f"warning: nobody will be told: {asked.no_webhook}")
-    reasons: tuple[str, ...] = ()
-    if asked.options.measure:
-        reasons = why_unfit(asked) or _measure(asked, console)
-    compared = not_measured(asked, began, reasons) if reasons else compare(asked, began, console)
+    known = asked.diary().of(asked.name)
+    skipped = known.skipped if known else {}
+    reasons = () if asked.fault is None else tuple(str(asked.fault).splitlines())
+    if asked.options.measure and not reasons:
+        reasons = why_unfit(asked) or _measure(asked, console, skipped)
+    compared = not_measured(asked, began, reasons)
+    if not reasons:
+        compared = compare(asked, began, console, skipped)
     reports = _keep(asked, compared, environment)
     show(compared.outcome, reports, asked.options.format, console, asked.options.results)
     tell_news(asked, compared.outcome, console)
     return compared.outcome.exit_code
 
 
-def _measure(asked: NightRequest, console: Console) -> tuple[str, ...]:
-    """Why it could not be; whatever was recorded by then is kept."""
+def _measure(asked: NightRequest, console: Console, skipped: dict[str, str]) -> tuple[str, ...]:
+    """Why it could not be; whatever was recorded by then is kept. `skipped` is filled."""
     try:
         if not _is_measured(asked):
             asked.place.follow_running_jobs()
-            run_sweep(plan_sweep(asked.request, asked.place), asked.place, console)
+            planned = plan_sweep(asked.request, asked.place)
+            skipped.clear()
+            skipped |= without_missing(asked.suite, planned.machine.workloads)[1]
+            run_sweep(planned, asked.place, console)
     except UNTOLD as error:
         return (str(error),)
     return ()

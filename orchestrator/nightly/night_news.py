@@ -9,7 +9,7 @@ from pathlib import Path
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import to_json
 from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
-from cudnn_sweep.analysis.nightly.reports.words import finding_texts, moves, printable
+from cudnn_sweep.analysis.nightly.reports.words import finding_texts, moves, not_measured, printable
 from cudnn_sweep.orchestrator.nightly.news import News
 
 
@@ -31,10 +31,11 @@ def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLoo
     told = [each for each in finding_texts(outcome) if each.finding in fresh]
     as_before = [f"{outcome.fine_series:,} series are as they were."] if told else []
     return News(
-        headline=headline(outcome),
+        headline=headline(outcome, fresh),
         findings=(
             *(_lines(change, where) for change in one_by_one(told)),
             *outcome.reasons,
+            *([f"Not measured: {not_measured(outcome)}"] if outcome.skipped else []),
             *([f"A new baseline starts: {outcome.new_baseline}"] if outcome.new_baseline else []),
             *(changes if outcome.changes else []),
             "\n".join([*as_before, f"Page: {where.page}"]),
@@ -44,18 +45,12 @@ def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLoo
 
 
 def _lines(change: OneChange, where: WhereToLook) -> str:
-    first = change.findings[0]
     there = f"cd {shlex.quote(str(where.folder))} && "
-    lines = [
-        change.told,
-        change.cells,
-        f"{first.nights}; {first.confirmation}",
-        *([f"{change.largest}: {first.change} ({first.levels})"] if first.finding.ratio else []),
-    ]
+    lines = [change.told, *change.details]
     if change.versions is not None:
         words = [where.program, "compare", *change.versions, "--results", where.results]
         lines.append(f"Which version: {there}{shlex.join(words)}")
-    return _joined([*lines, f"Measure again: {there}{first.command}"])
+    return _joined([*lines, f"Measure again: {there}{change.command}"])
 
 
 def _joined(lines: list[str]) -> str:

@@ -27,8 +27,9 @@ def tell_news(asked: NightRequest, outcome: NightOutcome, console: Console) -> N
     current = [as_sent_alert(alert) for alert in outcome.alerts]
     is_measured = bool(outcome.recorded_trials)  # else it says nothing of what was told before
     kept = [each for each in known if each in current or not is_measured]
-    before = diary.before(asked.name)
+    before = diary.before(asked.name, measured=False)
     is_news = bool(fresh) or outcome.new_baseline is not None or _stopped_telling(before, outcome)
+    is_news |= outcome.skipped.keys() > (before.skipped.keys() if before else set())
     if is_news and asked.keys.webhook is not None:
         untold = asked.no_webhook or _told(asked, news_of(outcome, fresh, _where(asked)))
         if untold is not None:

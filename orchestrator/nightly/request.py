@@ -10,9 +10,10 @@ from rich.console import Console
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Destination, destination_of
 from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.fake.machine import read_fake_machine
@@ -25,7 +26,9 @@ from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.place import NightPlace
-from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, SuiteSpec
+from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec
+
+NO_SUITE = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own suite cannot be read
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +43,8 @@ class NightRequest:
     webhook: Webhook | None
     no_webhook: str | None
     """Why the webhook that is asked for cannot be reached, where it cannot."""
+    fault: Exception | None = None
+    """A mistake in the suite or in what else it needs, which a night tells before it fails."""
 
     @property
     def suite_name(self) -> str:
@@ -92,29 +97,37 @@ class NightRequest:
 def read_asked(
     options: NightOptions, environment: Mapping[str, str], console: Console
 ) -> NightRequest:
-    """Raises an error of the folders for a mistake in the launch file, the suite or the script, but for a
-    webhook that is not found.
+    """Raises an error of the folders for a mistake in the launch file. One in what it names is the night's
+    `fault`, so that somebody hears of it.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
     night = NightName(date=options.night, launch=launch_name(file))
-    request = request_of(
-        file,
-        LaunchOptions(
-            file=options.file,
-            suite=options.suite or keys.suite,
-            results=options.results,
-            selection=SweepSelection(sweep_id=night.sweep_id),
-            budget_minutes=options.budget_minutes or keys.budget_minutes,
-            dry_run=options.dry_run,
-            program=options.program,
-        ),
+    launch = LaunchOptions(
+        file=options.file,
+        suite=options.suite or keys.suite,
+        results=options.results,
+        selection=SweepSelection(sweep_id=night.sweep_id),
+        budget_minutes=options.budget_minutes or keys.budget_minutes,
+        dry_run=options.dry_run,
+        program=options.program,
     )
-    # each night as many: what a series is compared with stays
-    request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS))
     destination = destination_of(file)
-    if options.measure and options.fake is None and keys.last_good is not None:
-        destination.check_python(keys.last_good)
+    fault: Exception | None = None
+    try:
+        request = request_of(file, launch)
+        if options.measure and options.fake is None and keys.last_good is not None:
+            destination.check_python(keys.last_good)
+    except (ClusterError, OrchestratorError) as error:
+        if options.suite is not None:  # somebody typed it
+            raise
+        fault = error
+        results = Location(options.results or file.sweep.results).text
+        request = SweepRequest(
+            options=launch, suite_name=keys.suite, suite=NO_SUITE, results=results
+        )
+    # each night as many: what a series is compared with stays
+    request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS), may_skip=True)
     webhook, no_webhook = _webhook(keys, environment)
     return NightRequest(
         options=options,
@@ -123,10 +136,11 @@ def read_asked(
         name=night,
         destination=destination,
         place=destination.for_night(request, night, keys, console)
-        if options.fake is None
+        if options.fake is None or fault is not None
         else read_fake_machine(options.fake, request, night.date),
         webhook=webhook,
         no_webhook=no_webhook,
+        fault=fault,
     )
 
 

@@ -24,6 +24,8 @@ class SweepRequest:
     """Time limit."""
     launched_at: float | None = None
     """A launch's start, by the monotonic clock: its limit counts from there. None: from the first session."""
+    may_skip: bool = False
+    """Whether models are left out whose package is not installed, as a night does."""
     job: Job | None = None
     """What advice is measured for: every second block meets an empty compute cache."""
 

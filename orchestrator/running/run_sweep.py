@@ -38,7 +38,7 @@ from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import Place, RunSession
 from cudnn_sweep.orchestrator.showing.plan_text import print_stopped
 from cudnn_sweep.orchestrator.showing.say import say, warn
-from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells
+from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells, without_missing
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 
@@ -81,6 +81,8 @@ def plan_sweep(request: SweepRequest, place: Place) -> Planned:
 def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] = ()) -> Planned:
     """Raises SpecError for a mistake in what its cells mean."""
     suite, only = request.suite, list(request.options.only)
+    if request.may_skip:
+        suite, _ = without_missing(suite, machine.workloads)
     with cells_named(request.options.file or LAUNCH_FILE, request.suite_name):
         whole = plan_of(request.suite_name, suite, machine)
     if request.job is not None:

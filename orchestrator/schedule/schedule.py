@@ -1,19 +1,25 @@
 """Installing, finding and removing the schedule of a launch file, with systemd or a crontab."""
 
 from contextlib import chdir
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import ScheduleError
 from cudnn_sweep.orchestrator.launching.destinations import destination_of
+from cudnn_sweep.orchestrator.launching.launch_here import Here
 from cudnn_sweep.orchestrator.nightly.webhook import find_webhook
-from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.request import request_of
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.running.run_sweep import planned_on
+from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.schedule.crontab import Crontab
 from cudnn_sweep.orchestrator.schedule.entry import Entry, UserFolders
 from cudnn_sweep.orchestrator.schedule.scheduler import Scheduled, Scheduler
 from cudnn_sweep.orchestrator.schedule.user_timer import UserTimer
+from cudnn_sweep.workloads.cells.expand import without_missing
 
 Kind: TypeAlias = Literal["systemd", "cron"]
 
@@ -53,24 +59,32 @@ class Schedulers:
         return [each.name for each in self.every.values() if each.remove(launch_file)]
 
 
-def check(launch_file: Path) -> str | None:
+def check(launch_file: Path) -> list[str]:
     """A mistake in what a night reads is to be seen now. Raises one of the folders' errors.
 
-    Returns a hint where all is well here and may not be at night.
+    Returns hints: what is well here and may not be at night, and what a night leaves out.
     """
-    file = read_launch_file(launch_file, SweepSpec)
+    hints = []
     with chdir(launch_file.parent):  # as at night
+        file = read_launch_file(launch_file, SweepSpec)
         nightly = file.sweep.nightly
         if nightly.last_good is not None:
             destination_of(file).check_python(nightly.last_good)
-        load_suite(nightly.suite)
-        if nightly.webhook is None:
-            return None
-        if nightly.webhook.url_env is None:
+        request = request_of(file, LaunchOptions(file=launch_file, suite=nightly.suite))
+        if isinstance(
+            destination_of(file), Here
+        ):  # the nodes of a cluster say at night what they have
+            suite = request.suite.model_copy(update={"needs_cuda": False})
+            machine = ThisMachine().look(suite)
+            planned_on(machine, replace(request, may_skip=True))
+            _, skipped = without_missing(suite, machine.workloads)
+            hints += [f"a night leaves out {name}: {why}" for name, why in skipped.items()]
+        if nightly.webhook is not None and nightly.webhook.url_env is None:
             find_webhook(nightly.webhook, {})
-            return None
-    return (
-        f"a night does not see this shell's {nightly.webhook.url_env}, which the webhook's url_env names: "
-        "set it in ~/.config/cudnn-sweep/env (systemd) or at the top of the crontab, or use url_file. "
-        "Without it a night is measured and nobody is told"
-    )
+    if nightly.webhook is not None and nightly.webhook.url_env is not None:
+        hints.append(
+            f"a night does not see this shell's {nightly.webhook.url_env}, which the webhook's url_env names: "
+            "set it in ~/.config/cudnn-sweep/env (systemd) or at the top of the crontab, or use url_file. "
+            "Without it a night is measured and nobody is told"
+        )
+    return hints

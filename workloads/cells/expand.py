@@ -29,6 +29,7 @@ from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, load_problems, sizes_text
 from cudnn_sweep.workloads.regime import ShapeRegime
 from cudnn_sweep.workloads.training.choice import ModelChoice
+from cudnn_sweep.workloads.user_code import EXTRAS
 from cudnn_sweep.workloads.workload import State
 
 OPEN_SHAPES_CHECKED = 1000
@@ -57,6 +58,22 @@ class WorkloadFacts:
     """Of a regime; None: it is none."""
     fault: str | None = None
     """Why no cell can use it; None: one can."""
+
+
+def without_missing(
+    suite: SuiteSpec, facts: Mapping[str, WorkloadFacts]
+) -> tuple[SuiteSpec, dict[str, str]]:
+    """Without the models of packages that only an extra of ours brings, where they cannot be imported, and
+    why each cannot. The suite as it is where nothing is left.
+    """
+    faults = {name: known.fault for name, known in facts.items() if name.split(".")[0] in EXTRAS}
+    missing = {name: fault for name, fault in faults.items() if fault is not None}
+    left = [
+        axes.model_copy(update={"workload": names})
+        for axes in suite.cells
+        if (names := [name for name in each(axes.workload) if name not in missing])
+    ]
+    return (suite.model_copy(update={"cells": left}), missing) if left else (suite, {})
 
 
 def expand_cells(

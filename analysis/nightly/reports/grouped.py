@@ -1,6 +1,7 @@
 """Findings that say the same as one change: a message tells each fact once, not each of its series."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -8,6 +9,7 @@ from cudnn_sweep.analysis.nightly.metric import METRIC_OF, STEADY_DEVICE, STEADY
 from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.words import (
     BLUNT,
+    TITLES,
     WHY,
     FindingText,
     Group,
@@ -17,6 +19,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     percent_or_times,
     printable,
 )
+from cudnn_sweep.analysis.nightly.shared import SHARED
 from cudnn_sweep.analysis.report.words import counted, listed
 
 STEADY = {STEADY_WALL.name: "wall", STEADY_DEVICE.name: "device"}
@@ -48,8 +51,10 @@ class OneChange:
     def size(self) -> str:
         """What changed, and by how much: over its series, the smallest and the largest change."""
         ratios = [each.finding.ratio for each in self.findings if each.finding.ratio is not None]
+        if self.is_of_many:
+            return self.findings[0].change
         if len(ratios) < len(self.findings):
-            words = dict.fromkeys(each.levels for each in self.findings)
+            words = dict.fromkeys(each.change for each in self.findings)
             return f"{self._what}: {listed(list(words)[:MOST_NAMED])}"
         walls = [wall for each in self.findings if (wall := each.finding.wall_ratio) is not None]
         if len(self.findings) == len(walls) == 1:
@@ -61,7 +66,12 @@ class OneChange:
 
     @property
     def told(self) -> str:
-        return f"{self.size} since {self.since}, {self.why}"
+        comma = "," if self.is_of_many else ""
+        return f"{self.size}{comma} since {self.since}, {self.why}"
+
+    @property
+    def is_of_many(self) -> bool:
+        return self.first.key.metric == SHARED
 
     @property
     def why(self) -> str:
@@ -70,11 +80,28 @@ class OneChange:
     @property
     def cells(self) -> str:
         """Its series, in words."""
+        if self.is_of_many:
+            return self.findings[0].cell
         cells = list(dict.fromkeys(each.cell for each in self.findings))
         settings = dict.fromkeys(each.settings for each in self.findings)
         more = f" and {counted(len(cells) - MOST_NAMED, 'more cell')}" if cells[MOST_NAMED:] else ""
         series = "1 series" if len(self.findings) == 1 else f"{len(self.findings):,} series"
         return f"{series}: {'; '.join(cells[:MOST_NAMED])}{more} · {listed(list(settings))}"
+
+    @property
+    def details(self) -> list[str]:
+        """What is to be known of it, a line each: first its series, last what `--accept` takes."""
+        first, ids = self.findings[0], [each.series_id for each in self.findings[:MOST_NAMED]]
+        basis = f"{first.nights}; {first.confirmation}"
+        largest = f"; {self.largest}: {first.size}" if first.levels and first.finding.ratio else ""
+        more = " ..." if self.findings[MOST_NAMED:] else ""
+        known = filter(None, [basis + largest, first.look])
+        return [self.cells, *known, f"series {', '.join(ids)}{more}"]
+
+    @property
+    def command(self) -> str:
+        """That measures the first of them again."""
+        return self.findings[0].command
 
     @property
     def versions(self) -> tuple[str, str] | None:
@@ -85,11 +112,16 @@ class OneChange:
                 return f"{kind}={moved[part].before}", f"{kind}={moved[part].now}"
         return None
 
+    def new_of(self, fresh: Collection[Finding]) -> list[FindingText]:
+        return [each for each in self.findings if each.finding in fresh]
+
     def echoes(self, other: "OneChange") -> bool:
-        """Whether it shows in no other cell than `other`, the same way."""
+        """Whether it shows in no other cell than `other`, the same way, or came with the same change."""
         mine = {each.finding.key.cell_id for each in self.findings}
         its = {each.finding.key.cell_id for each in other.findings}
-        return mine <= its and _kind(self.first) == _kind(other.first)
+        moved = self.first.moved
+        is_of_one = mine <= its or (moved and moved == other.first.moved)
+        return bool(is_of_one) and _kind(self.first) == _kind(other.first)
 
     @property
     def largest(self) -> str:
@@ -107,21 +139,24 @@ class OneChange:
         return self.findings[0].metric
 
 
-def headline(outcome: NightOutcome) -> str:
-    """The answer in one line: whose night, where it ran, and what it found."""
-    findings = finding_texts(outcome)
-    alerts = [change for change in one_by_one(findings) if change.group == "alert"]
-    said = counted_changes(findings)
+def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
+    """The answer in one line: whose night, where it ran, and what it found; what is `fresh` comes first."""
+    changes = one_by_one(finding_texts(outcome))
+    alerts = [change for change in changes if change.group == "alert"]
+    alerts.sort(key=lambda change: not change.new_of(fresh))
+    said = counted_changes([change for change in changes if change not in alerts[:1]], alerts)
     if outcome.state in WHY:
         said = [WHY[outcome.state].lower(), *said]
-    elif len(alerts) == 1:
-        said = [alerts[0].told, *said[1:]]
     elif alerts:
-        said = [listed(said)]
+        new = alerts[0].new_of(fresh)
+        more = f"{len(new):,} more series: " if 0 < len(new) < len(alerts[0].findings) else ""
+        said = [more + alerts[0].told, *said]
     else:
         said = ["no regression", *said, f"{outcome.fine_series:,} series are as they were"]
         if outcome.blunt_series:
             said.append(f"{outcome.blunt_series:,} {BLUNT}")
+    if outcome.skipped:
+        said.append(f"{counted(len(outcome.skipped), 'network')} not measured")
     return printable(f"{_who(outcome)}, {outcome.date}: {'; '.join(said)}")
 
 
@@ -144,34 +179,28 @@ def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
         moved: tuple[Change, ...] | date = finding.moved or finding.since
         key = (each.group, finding.key.gpu, _kind(finding), finding.cause, moved)
         grouped.setdefault(key, []).append(each)
-    changes = [OneChange(findings=tuple(sorted(mine, key=_size))) for mine in grouped.values()]
+    changes = [OneChange(findings=tuple(sorted(mine, key=by_size))) for mine in grouped.values()]
     return sorted(
         changes,
-        key=lambda change: (change.first.wall_ratio is not None, -len(change.findings)),
+        key=lambda change: (
+            not change.is_of_many,
+            change.first.wall_ratio is not None,
+            -len(change.findings),
+        ),
     )
 
 
-def counted_changes(findings: Sequence[FindingText]) -> list[str]:
+def counted_changes(changes: Sequence[OneChange], alerts: Sequence[OneChange]) -> list[str]:
     """How many changes there are of each kind; what waits beside an alert of the same is none of its own."""
-    changes = one_by_one(findings)
-    alerts = [change for change in changes if change.group == "alert"]
-    worse = [change for change in alerts if change.first.direction == "worse"]
-    waiting = [
-        change
+    counts = Counter(
+        change.group
         for change in changes
-        if change.group == "waiting" and not any(change.echoes(alert) for alert in alerts)
+        if change.group != "waiting" or not any(change.echoes(alert) for alert in alerts)
+    )
+    said = [counted(counts["alert"], "other confirmed change")] if counts["alert"] else []
+    return said + [
+        f"{counts[each]:,} {each}" for each in TITLES if counts[each] and each != "alert"
     ]
-    counts = [
-        (len(worse), "confirmed regression"),
-        (len(alerts) - len(worse), "other confirmed change"),
-    ]
-    others = {"better": "better", "refuted": "refuted"}
-    said = [counted(count, what) for count, what in counts if count]
-    said += [f"{len(waiting):,} waiting"] if waiting else []
-    for group, word in others.items():
-        count = sum(change.group == group for change in changes)
-        said += [f"{count:,} {word}"] if count else []
-    return said
 
 
 def _kind(finding: Finding) -> tuple[str, str, str]:
@@ -182,7 +211,8 @@ def _kind(finding: Finding) -> tuple[str, str, str]:
     return finding.key.env_hash, finding.direction, "steady" if metric in STEADY else metric
 
 
-def _size(each: FindingText) -> tuple[bool, float]:
+def by_size(each: FindingText) -> tuple[bool, float]:
+    """Wall times first, and of those the largest."""
     metric = each.finding.key.metric
     is_amount = isinstance(METRIC_OF.get(metric), Amount)
     return metric == STEADY_DEVICE.name, -(each.finding.ratio or 0.0) if is_amount else 0.0

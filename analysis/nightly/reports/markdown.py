@@ -7,12 +7,11 @@ import re
 from collections.abc import Sequence
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
-from cudnn_sweep.analysis.nightly.reports.grouped import headline
+from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
     WHY,
-    FindingText,
     Group,
     facts,
     finding_texts,
@@ -25,12 +24,11 @@ from cudnn_sweep.analysis.nightly.reports.words import (
 )
 
 MOST_ROWS = 100  # of a table: a step's summary may have 1 MiB
-COLUMNS = ("", "cell and settings", "what changed", "nights", "confirmed", "what moved")
 
 
 def to_markdown(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
     """Ends in a line break."""
-    findings = finding_texts(outcome)
+    findings = one_by_one(finding_texts(outcome))
     parts = [
         f"## {_text(headline(outcome))}",
         *_reasons(outcome),
@@ -56,20 +54,14 @@ def _reasons(outcome: NightOutcome) -> list[str]:
     return [f"### {WHY.get(outcome.state, 'Reasons')}", lines]
 
 
-def _findings(group: Group, findings: Sequence[FindingText]) -> list[str]:
+def _findings(group: Group, findings: Sequence[OneChange]) -> list[str]:
     mine = [each for each in findings if each.group == group]
     if not mine:
         return []
     shown = mine[:MOST_ROWS]
     more = [f"and {len(mine) - MOST_ROWS:,} more: the JSON has all."] if mine[MOST_ROWS:] else []
-    commands = _commands(shown)
-    return [
-        f"### {TITLES[group]}",
-        _table(COLUMNS, [(str(number), *_row(each)) for number, each in enumerate(shown, 1)]),
-        *more,
-        "To measure again:",
-        f"{_fence(commands, 3)}sh\n{commands}\n{_fence(commands, 3)}",
-    ]
+    lines = "\n".join(line for each in shown for line in _told(each))
+    return [f"### {TITLES[group]}", lines, *more]
 
 
 def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> list[str]:
@@ -102,26 +94,11 @@ def _how_to_accept(outcome: NightOutcome) -> list[str]:
     return [f"To accept a change, from a date on (here the first): {_code(first)}"]
 
 
-def _row(each: FindingText) -> tuple[str, ...]:
-    """Words that are ours as text, what users or cuDNN have named as code."""
-    size = f"**{_text(each.change)}**<br>{_text(each.levels)}"
-    if each.finding.ratio is None:
-        size = f"{_code(each.before)} → {_code(each.now)}"
-    return (
-        f"{_code(each.cell)}<br>{_code(each.settings)}<br>series {_code(each.series_id)}",
-        f"{_text(each.metric)}<br>{size}",
-        _text(each.nights),
-        _text(each.confirmation),
-        _text(each.moved),
-    )
-
-
-def _commands(findings: Sequence[FindingText]) -> str:
-    """Each once, with the numbers of its findings."""
-    numbers: dict[str, list[str]] = {}
-    for number, each in enumerate(findings, 1):
-        numbers.setdefault(each.command, []).append(str(number))
-    return "\n".join(f"{command}  # {', '.join(mine)}" for command, mine in numbers.items())
+def _told(change: OneChange) -> list[str]:
+    """Words that are ours as text, what users have named as code."""
+    cells, *known = change.details
+    said = [_code(cells), *map(_text, known), _code(change.command)]
+    return [f"- **{_text(change.told)}**", *(f"  - {each}" for each in said)]
 
 
 def _environment(outcome: NightOutcome) -> list[str]:

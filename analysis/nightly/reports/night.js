@@ -2,6 +2,7 @@
 
 const SIGNS = { worse: "▲ worse", other: "◆ changed", waiting: "◷ waits", better: "▼ better", refuted: "– refuted" };
 const MOST_DRAWN = 30; // histories at once; a button draws each of the others
+const MOST_OF_ONE = 4; // of them for one finding
 const MOST_OFFERED = 500; // series in the chooser; the search narrows them
 const WORD_PX = 26; // of a word's line
 const MOST_TICKS = { wide: 9, narrow: 4 };
@@ -11,12 +12,9 @@ const LEAST_SPAN = 0.1; // of the level: of a series that never moves, so that i
 const KEY =
   "A dot is a night, the thick line the level between changes. ▶ worse, ◀ better or ◆ changed since the night of the finding; ▲ beyond the scale; ✚ not measured. A dashed line with a number is the first night with other software.";
 const FOUND_COLUMNS = [
-  { field: "series", title: "cell and settings", kind: "text" },
+  { field: "told", title: "change", kind: "text" },
   { field: "group", title: "", kind: "text" },
-  { field: "change", title: "change", kind: "text" },
-  { field: "metric", title: "of", kind: "text" },
-  { field: "since", title: "since", kind: "text" },
-  { field: "moved", title: "what moved", kind: "text" },
+  { field: "cells", title: "cells and settings", kind: "text" },
 ];
 const fourDigits = new Intl.NumberFormat("en", { minimumSignificantDigits: 4, maximumSignificantDigits: 4 }); // nights differ little
 const dayText = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
@@ -175,31 +173,25 @@ function historyOf(series, finding) {
 const drawn = []; // what to draw again where the width changes
 
 function findingElement(finding, number) {
-  const isNumber = finding.change !== `${finding.before} → ${finding.now}`;
-  const facts = [
-    ["what", finding.metric],
-    ["before → now", isNumber && `${finding.before} → ${finding.now}`],
-    ["nights", finding.nights],
-    ["confirmed", finding.confirmation],
-    ["what moved", finding.moved],
-    ["series", finding.series_id],
-    ["measure again", element("code", {}, finding.command)],
-    ["accept", finding.group === "alert" && element("code", {}, report.accept.replace("SERIES", finding.series_id).replace("DATE", finding.since))],
-  ];
-  const shown = facts.filter(([, text]) => text);
-  const made = element(
+  const accept = report.accept.replace("SERIES", finding.series_id).replace("DATE", finding.since);
+  const commands = [["measure again", finding.command], ...(finding.group === "alert" ? [["accept", accept]] : [])];
+  return element(
     "article",
     { class: "finding", id: `finding-${number}`, tabindex: "-1", "aria-labelledby": `name-${number}` },
-    element("h3", { id: `name-${number}` }, element("span", { class: `badge ${finding.group}` }, signOf(finding)), finding.cell, element("span", { class: "quiet" }, ` · ${finding.settings}`)),
-    element("p", { class: "headline" }, finding.change),
-    element("dl", { class: "said" }, ...shown.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]))
+    element("h3", { id: `name-${number}` }, element("span", { class: `badge ${finding.group}` }, signOf(finding)), finding.told),
+    list(finding.details),
+    element("dl", { class: "said" }, ...commands.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, element("code", {}, text))])),
+    ...finding.series.flatMap((one, place) => memberElements(one, place < MOST_OF_ONE))
   );
-  if (finding.series === null) return made;
-  const { figure, drawNow } = historyOf(report.series[finding.series], finding);
-  if (number < MOST_DRAWN) {
-    made.append(figure);
+}
+
+function memberElements(one, isDrawn) {
+  const name = element("h4", {}, `${one.name}: ${one.size}`, element("span", { class: "quiet" }, ` · series ${one.series_id}`));
+  if (one.place === null) return [name];
+  const { figure, drawNow } = historyOf(report.series[one.place], one);
+  if (isDrawn && drawn.length < MOST_DRAWN) {
     drawn.push(drawNow);
-    return made;
+    return [name, figure];
   }
   const button = element("button", { type: "button" }, "Show its history");
   button.addEventListener("click", () => {
@@ -207,8 +199,7 @@ function findingElement(finding, number) {
     drawn.push(drawNow);
     drawNow();
   });
-  made.append(button);
-  return made;
+  return [name, button];
 }
 
 function signOf({ group, direction }) {
@@ -218,9 +209,9 @@ function signOf({ group, direction }) {
 function showFound() {
   const { findings } = report;
   byId("found").hidden = byId("histories").hidden = !findings.length;
-  const rows = findings.map((each, number) => ({ ...each, number, series: `${each.cell} · ${each.settings}`, group: signOf(each) }));
+  const rows = findings.map((each, number) => ({ told: each.told, number, group: signOf(each), cells: each.details[0] }));
   const firstCell = (row, text) => element("a", { href: `#finding-${row.number}` }, text);
-  fill("found-table", ...tableOf({ caption: `${shownNumber(rows.length)} series are not what they were`, columns: FOUND_COLUMNS, rows, firstCell }));
+  fill("found-table", ...tableOf({ caption: "What is not as it was", columns: FOUND_COLUMNS, rows, firstCell }));
   byId("key").textContent = KEY;
   fill("history-list", ...findings.map(findingElement));
 }
@@ -252,7 +243,7 @@ let shownSeries = null;
 
 function showSeries(place) {
   if (place === "") return fill("chosen", nothing("No series has all of these words."));
-  const finding = report.findings.find((each) => each.series === Number(place));
+  const finding = report.findings.flatMap((each) => each.series).find((each) => each.place === Number(place));
   const { figure, drawNow } = historyOf(report.series[place], finding);
   shownSeries = drawNow;
   fill("chosen", figure);

@@ -1,12 +1,12 @@
 """A night as one HTML file: what was found on top, the history of each of it below, then the rest."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import cache
 
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
-from cudnn_sweep.analysis.nightly.reports.grouped import headline
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, by_size, headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.histories import hardwares, history
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
@@ -34,7 +34,7 @@ def to_html(outcome: NightOutcome, series: Sequence[Series]) -> str:
 
 
 def _data(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, object]:
-    findings = finding_texts(outcome)
+    changes = one_by_one(finding_texts(outcome))
     drawn = [one for one in series if one.points]
     places = {one.key: place for place, one in enumerate(drawn)}
     known = hardwares(outcome, drawn)
@@ -45,16 +45,14 @@ def _data(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, object]:
         "why": WHY.get(outcome.state, ""),
         "facts": facts(outcome),
         "titles": TITLES,
-        "counts": Counter(each.group for each in findings),
+        "counts": Counter(change.group for change in changes),
         "fine": outcome.fine_series,
         "blunt": outcome.blunt_series,
         "insufficient": outcome.insufficient_series,
         "new_baseline": outcome.new_baseline,
         "accept": how_to_accept(outcome),
         "changes": [asdict(change) for change in outcome.changes],
-        "findings": [
-            _finding(each) | {"series": places.get(each.finding.key)} for each in findings
-        ],
+        "findings": [_change(change, outcome, places) for change in changes],
         "hardware": {env_hash: asdict(each) for env_hash, each in known.items()},
         "series": [history(one, known[one.key.env_hash]) for one in drawn],
         "columns": [asdict(column) for column in figure.COLUMNS],
@@ -71,23 +69,33 @@ def _drawings() -> dict[str, dict[str, object]]:
     }
 
 
+def _change(
+    change: OneChange, outcome: NightOutcome, places: Mapping[SeriesKey, int]
+) -> dict[str, object]:
+    """With the series that show it: of a finding that stands for many, those."""
+    ids = {each.series_id for each in change.findings}
+    members = tuple(each for each in outcome.members if each.shared in ids)
+    texts = finding_texts(replace(outcome, findings=members))
+    return _finding(change.findings[0]) | {
+        "told": change.told,
+        "details": change.details,
+        "command": change.command,
+        "series": [
+            _finding(each) | {"place": places.get(each.finding.key)}
+            for each in sorted(texts, key=by_size) or change.findings
+        ],
+    }
+
+
 def _finding(each: FindingText) -> dict[str, object]:
-    finding = each.finding
     return {
         "group": each.group,
-        "direction": finding.direction,
-        "cell": each.cell,
-        "settings": each.settings,
-        "series_id": each.series_id,
-        "metric": each.metric,
-        "change": each.change,
+        "direction": each.finding.direction,
+        "name": f"{each.series}, {each.metric}",
+        "size": each.size,
         "before": each.before,
-        "now": each.now,
-        "nights": each.nights,
-        "since": finding.since.isoformat(),
-        "confirmation": each.confirmation,
-        "moved": each.moved,
-        "command": each.command,
+        "since": str(each.finding.since),
+        "series_id": each.series_id,
     }
 
 

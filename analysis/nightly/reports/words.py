@@ -31,6 +31,8 @@ BLUNT = "too noisy to see the least effect"
 WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "Still learning"}
 """What the reasons of a night are reasons for."""
 MIB, GIB = 2.0**20, 2.0**30
+MOST_CHARACTERS = 200  # of a failure's message
+AS_USUAL = 0.02  # of a calibration: less comes and goes with the night
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +48,7 @@ class FindingText:
     change: str
     """The size of the change with its 95% interval; for words, the word before and now."""
     before: str
-    """The value before, in the metric's unit as `now` is."""
+    """The value before, in the metric's unit as `now` is; both are empty for one that stands for many."""
     now: str
     nights: str
     """How many nights it was compared with, and since when it shows."""
@@ -54,20 +56,27 @@ class FindingText:
     moved: str
     """What changed in the environment."""
     command: str
+    look: str
+    """Of a failure: the command that shows all of the night's; else empty."""
 
     @property
     def series(self) -> str:
-        return f"{self.cell} · {self.settings}"
+        return self.cell if self.finding.key.metric == SHARED else f"{self.cell} · {self.settings}"
 
     @property
     def levels(self) -> str:
-        return f"{self.before} → {self.now}"
+        return f"{self.before} → {self.now}" if self.before else ""
+
+    @property
+    def size(self) -> str:
+        """The change, and its levels where they say more."""
+        levels = "" if self.change.startswith(self.levels) else f" ({self.levels})"
+        return f"{self.change}{levels}"
 
     @property
     def line(self) -> str:
         """All of it but the command."""
-        size = self.change if self.change == self.levels else f"{self.change} ({self.levels})"
-        said = f"{self.metric}: {size}; {self.nights}; {self.confirmation}; {self.moved}"
+        said = f"{self.metric}: {self.size}; {self.nights}; {self.confirmation}; {self.moved}"
         return f"{self.series}: {said}; series {self.series_id}"
 
     @property
@@ -78,7 +87,8 @@ class FindingText:
 def finding_texts(outcome: NightOutcome) -> list[FindingText]:
     """Every finding, in the outcome's order."""
     several = len({finding.key.gpu for finding in outcome.findings}) > 1
-    return [_finding_text(finding, with_gpu=several) for finding in outcome.findings]
+    look = f"sweep query failures --sweep-id {outcome.night}"
+    return [_finding_text(finding, look, with_gpu=several) for finding in outcome.findings]
 
 
 def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
@@ -90,6 +100,7 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
         ("suite", outcome.suite),
         ("started", f"{outcome.started_at:%Y-%m-%d %H:%M %Z}".strip()),
         ("took", f"{number(minutes)} minutes"),
+        *([("not measured", not_measured(outcome))] if outcome.skipped else []),
         ("trials", f"{outcome.recorded_trials:,} of {outcome.planned_trials:,} recorded"),
         ("nights before that compare", f"{outcome.nights:,}"),
         ("series as they were", f"{outcome.fine_series:,}"),
@@ -98,6 +109,11 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
         *(("machine", machine(each)) for each in outcome.machines),
         *(("accepted", said) for said in acceptances(outcome)),
     ]
+
+
+def not_measured(outcome: NightOutcome) -> str:
+    """Which models of the suite, and why."""
+    return printable(f"{', '.join(outcome.skipped)}: {next(iter(outcome.skipped.values()))}")
 
 
 def acceptances(outcome: NightOutcome) -> list[str]:
@@ -123,7 +139,9 @@ def machine(one: Machine) -> str:
     shares = (("matrix product", one.matmul), ("copy", one.copy))
     measured = [f"{what} {share:.3f}" for what, share in shares if share is not None]
     said = ", ".join(each for each in named if each)
-    return printable(f"{said}; of what is usual: {', '.join(measured)}" if measured else said)
+    is_usual = all(abs(share - 1) < AS_USUAL for _, share in shares if share is not None)
+    text = "calibration as usual" if is_usual else f"of what is usual: {', '.join(measured)}"
+    return printable(f"{said}; {text}" if measured else said)
 
 
 def how_to_accept(
@@ -149,7 +167,7 @@ def meaning(key: SeriesKey) -> str:
     """What the series measures, in words."""
     metric = METRIC_OF.get(key.metric)
     if key.metric == SHARED:
-        return "most times of one GPU"
+        return "times"
     return metric.meaning if metric else key.metric
 
 
@@ -187,9 +205,14 @@ def part(change: Change) -> str:
     return "cudnn-sweep" if change.part == "version" else change.part
 
 
-def _finding_text(finding: Finding, *, with_gpu: bool) -> FindingText:
+def _finding_text(finding: Finding, look: str, *, with_gpu: bool) -> FindingText:
     key, its_unit = finding.key, unit(finding.key)
     before, now = (printable(amount(each, its_unit)) for each in (finding.before, finding.now))
+    change = f"{before} → {now}" if finding.ratio is None else _ratio(finding)
+    if key.metric == SHARED:
+        before, now, change = "", "", _of_many(finding)
+    elif finding.message is not None:
+        change = f"{change} ({printable(finding.message)[:MOST_CHARACTERS]})"
     cell = f"{key.cell} on {key.gpu}" if with_gpu else key.cell
     return FindingText(
         finding=finding,
@@ -197,13 +220,14 @@ def _finding_text(finding: Finding, *, with_gpu: bool) -> FindingText:
         cell=printable(cell),
         settings=printable(key.settings),
         metric=meaning(key),
-        change=f"{before} → {now}" if finding.ratio is None else _ratio(finding),
+        change=change,
         before=before,
         now=now,
         nights=f"against {_nights(finding.nights)}, since {finding.since}",
         confirmation=_confirmation(finding),
         moved=cause(finding),
         command=printable(finding.command),
+        look=look if finding.message is not None else "",
     )
 
 
@@ -229,6 +253,15 @@ def _ratio(finding: Finding) -> str:
         return f"{number(100 * sign * (ratio - 1))}% {word}{inner}"
     inner = f" (95% interval {number(ends[0])} to {number(ends[1])})" if ends[1:] else ""
     return f"{number(ratio)} times as much{inner}"
+
+
+def _of_many(finding: Finding) -> str:
+    """One that stands for most times of a GPU."""
+    place = finding.key.cell.rpartition(" on ")[2]
+    told = f"{finding.now} on {place} are {'slower' if finding.direction == 'worse' else 'faster'}"
+    if finding.wall_ratio is not None:
+        return f"{told}: {_ratio(finding)}"
+    return f"{told}, typically by {100 * abs((finding.ratio or 1.0) - 1):.0f}%"
 
 
 def _in_percent(ratio: float, low: float | None, high: float | None) -> str:
@@ -276,11 +309,7 @@ def _fresh(finding: Finding) -> str:
 
 def cause(finding: Finding) -> str:
     """What is known of its reason."""
-    moved = moves(finding.moved)
-    if finding.cause == "unknown":
-        return f"changed meanwhile: {moved}" if moved else "no change of the environment is known"
-    return (
-        f"{finding.cause}: {moved}"
-        if moved
-        else f"{finding.cause}: nothing is known to have changed"
-    )
+    if not finding.moved:
+        return "nothing known has changed"
+    known = "changed meanwhile" if finding.cause == "unknown" else finding.cause
+    return f"{known}: {moves(finding.moved)}"

@@ -29,7 +29,7 @@ from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.recording.recorder import Recorder
 from cudnn_sweep.orchestrator.running.place import RunSession
-from cudnn_sweep.orchestrator.running.run_sweep import plan_of
+from cudnn_sweep.orchestrator.running.run_sweep import planned_on
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.slots.next_block import asking_of
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
@@ -107,7 +107,7 @@ class FakeMachine:
 def read_fake_machine(file: Path, request: SweepRequest, night: date) -> FakeMachine:
     """Raises LaunchFileError for a mistake in the script, SpecError for an effect that meets no trial."""
     machine = FakeMachine(script=read_strict(file, FakeScript), night=night)
-    plan = plan_of(request.suite_name, request.suite, machine.look(request.suite))
+    plan = planned_on(machine.look(request.suite), request).whole
     for place, effect in enumerate(machine.script.effects):
         asked = [each for each in effect.where.items() if each[0] not in OTHERS_WHERE_CONFIRMED]
         narrow(plan, asked, f"{file}: effects[{place}].where")

@@ -192,3 +192,24 @@ def test_what_waits_since_before_the_pinned_night_waits_on() -> None:
     found = settle(candidate, None, history(nights), is_pinned=True, command="again")
     assert found is not None
     assert (found.state, found.direction) == ("waiting", "better")
+
+
+@pytest.mark.parametrize(
+    ("suspect", "since", "cause"), [(10.3, 10, "software"), (11.0, 8, "hardware")]
+)
+def test_a_new_software_begins_a_suspicion_anew_unless_it_was_there_before(
+    suspect: float, since: int, cause: str
+) -> None:
+    """Two nights are suspect before the new torch; those since are 10% slower."""
+    waits = judged(history([*STEADY, suspect, suspect]))
+    assert waits is not None
+    waits = replace(waits, state="waiting")
+    nights = history([*STEADY, suspect, suspect, 11.0, 11.05], new_torch_at=10)
+    for earlier in (waits, None):
+        found = judged(nights, earlier)
+        assert found is not None
+        assert (found.since, found.cause) == (FIRST + timedelta(days=since), cause)
+        assert isinstance(found.now, float) and isinstance(found.before, float)
+        assert found.now / found.before == pytest.approx(found.ratio)
+    anew = screen_all(nights, Memory(findings=(waits,)), is_pinned=False).candidates
+    assert [each.is_new for each in anew] == [since == 10], "then it is measured again"

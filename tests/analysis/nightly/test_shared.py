@@ -82,7 +82,7 @@ def test_a_slow_gpu_is_one_finding_that_names_it(fine_tonight: bool) -> None:
     assert one.is_alert
     assert one.key.metric == SHARED
     assert one.key.cell == "GPU-b on node", "also on the first night without it"
-    assert one.now == "8 of 10 series"
+    assert one.now == "8 of 10 times"
     assert one.ratio == pytest.approx(1.06)
     assert (one.moved, one.command) == (OTHER_GPU, "sweep launch")
     assert {each.shared for each in told.members} == {one.key.series_id}
@@ -125,3 +125,58 @@ def test_one_that_lags_behind_ends_with_the_others_and_one_that_lasts_is_told() 
     assert [each.key for each in told.members] == [late.key]
     assert told.findings[1].key == lasts.key
     assert told.findings[1].shared is None
+
+
+def began(each: Finding, days_before: int, **changed: object) -> Finding:
+    return replace(each, since=each.since - timedelta(days=days_before), **changed)  # type: ignore[arg-type]
+
+
+def test_older_alerts_neither_join_nor_speak_for_what_began_now() -> None:
+    slow = cells(5)
+    torch = (Change(part="torch", before="2.11", now="2.12"),)
+    old = [began(each, 6, cause="software", moved=torch) for each in found_of(slow[:2])]
+    new = [replace(each, state="waiting", moved=()) for each in found_of(slow[2:])]
+    told = share([*old, *new], slow, "", alerted={each.key.series_id for each in old})
+    one, *others = told.findings
+    assert (one.state, one.since, one.cause, one.moved) == (
+        "waiting",
+        new[0].since,
+        "hardware",
+        (),
+    )
+    assert one.now == "8 of 10 times"
+    assert others == old
+
+
+@pytest.mark.parametrize("confirmed", [3, 5])
+def test_it_is_confirmed_where_most_of_it_is(confirmed: int) -> None:
+    """Until then an alert of the night before goes on, and what is confirmed tonight waits."""
+    slow = cells(4)
+    findings = found_of(slow)
+    findings[confirmed:] = [replace(each, state="waiting") for each in findings[confirmed:]]
+    told = share(findings, slow, "", alerted={findings[0].key.series_id})
+    alerts = [each.key.metric for each in told.findings if each.is_alert]
+    assert alerts == ([SHARED] if confirmed == 5 else ["steady_wall"])
+    assert len(told.members) == (8 if confirmed == 5 else 7)
+
+
+def test_what_the_noise_lets_begin_some_nights_apart_is_one() -> None:
+    slow = cells(4)
+    apart = dict(zip(found_of(slow), [0, 0, 0, 1, 1, 2, 3, 5], strict=True))
+    findings = [began(each, days, moved=()) for each, days in apart.items()]
+    told = share(findings, slow, "")
+    assert [each.key.metric for each in told.findings] == [SHARED]
+    gone = [*findings[:-1], began(findings[-1], 4)]
+    alone = share(gone, slow, "").findings
+    assert [each.key.metric for each in alone] == [SHARED, "steady_wall"], "nights lie between"
+
+
+def test_what_was_told_stays_told_where_more_begins_that_waits() -> None:
+    slow = cells(5)
+    first = share(found_of(slow[:6]), slow, "")
+    assert first.findings[0].is_alert
+    waits = [replace(each, state="waiting") for each in found_of(slow[3:])]
+    alerted = {each.key.series_id for each in first.findings}
+    again = share([*first.members[:3], *waits], slow, "", alerted).findings
+    assert [(each.now, each.is_alert) for each in again] == [("10 of 10 times", True)]
+    assert not share([*found_of(slow[:3]), *waits], slow, "").findings[0].is_alert

@@ -89,13 +89,15 @@ def test_the_keyboard_leads_to_findings_and_series(page: Browser) -> None:
 
 def test_a_name_that_attacks_is_shown_and_does_nothing(page: Browser, night: Night) -> None:
     assert page.evaluate("window.pwned === undefined && !document.querySelector('img')")
-    assert night[0].findings[1].key.cell[:40] in str(_text(page, "#finding-1 h3"))
+    assert night[0].findings[1].key.cell[:40] in str(_text(page, "#finding-1 h4"))
 
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_phone_scrolls_down_alone(browser: Browser, file: Path, dark: bool) -> None:
     browser.open(file, width=390, dark=dark)
     assert browser.evaluate("document.documentElement.scrollWidth") == 390
+    change = "[...document.querySelectorAll('#found-table tbody a')]"
+    assert browser.evaluate(f"{change}.every((e) => e.getBoundingClientRect().right < 390)")
 
 
 def _count(page: Browser, selector: str) -> object:

@@ -3,6 +3,7 @@
 Each fault is to be found, confirmed and named within its nights, and nothing else alerted.
 """
 
+import io
 import json
 import re
 import threading
@@ -165,6 +166,7 @@ class Month:
     exit_codes: dict[date, int]
     posts: list[dict[str, Any]]
     folder: Path
+    logs: dict[date, str]
 
     def first_alerts(self, planted: Planted) -> dict[tuple[str, str], Finding]:
         found: dict[tuple[str, str], Finding] = {}
@@ -201,22 +203,40 @@ def posts() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 def month(
     tmp_path_factory: pytest.TempPathFactory, posts: tuple[str, list[dict[str, Any]]]
 ) -> Month:
-    folder = tmp_path_factory.mktemp("month")
-    for name, text in {"cluster": LAUNCH_FILE, "suite": SUITE, "script": SCRIPT}.items():
+    return play(tmp_path_factory.mktemp("month"), posts, NIGHTS, LAUNCH_FILE, SCRIPT)
+
+
+def play(
+    folder: Path,
+    posts: tuple[str, list[dict[str, Any]]],
+    nights: list[date],
+    launch_file: str,
+    script: str,
+) -> Month:
+    for name, text in {"cluster": launch_file, "suite": SUITE, "script": script}.items():
         (folder / f"{name}.yaml").write_text(text)
-    outcomes, exit_codes = {}, {}
+    outcomes, exit_codes, logs = {}, {}, {}
     url, received = posts
+    before = len(received)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         # Pages are a third of the time; tests/analysis/report/test_night_page.py looks at them.
         patch.setattr("cudnn_sweep.analysis.nightly.reports.write.night_reports", lambda: REPORTS)
-        for night in NIGHTS:
+        for night in nights:
             options = NightOptions(file=Path("cluster.yaml"), night=night, fake=Path("script.yaml"))
             environment = {"NIGHTLY_WEBHOOK": url}
-            exit_codes[night] = run_night(options, environment, Console(quiet=True))
-            written = folder / "results" / "nightly" / "month" / f"night-{night}-month.json"
+            log = io.StringIO()
+            exit_codes[night] = run_night(options, environment, Console(file=log, width=80))
+            (written,) = (folder / "results" / "nightly").glob(f"*/night-{night}-*.json")
             outcomes[night] = from_json(written.read_text())
-    return Month(outcomes=outcomes, exit_codes=exit_codes, posts=received, folder=folder)
+            logs[night] = log.getvalue()
+    return Month(
+        outcomes=outcomes,
+        exit_codes=exit_codes,
+        posts=received[before:],
+        folder=folder,
+        logs=logs,
+    )
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda each: f"{each.cell} {each.metrics[-1]}")
@@ -295,3 +315,87 @@ def test_confirmations_are_no_nights(month: Month) -> None:
     assert sum(name.startswith("sweep=night-") for name in folders) == len(NIGHTS)
     assert any(name.startswith("sweep=confirm-") for name in folders)
     assert month.outcomes[date(2026, 11, 22)].nights == 21
+
+
+def test_a_crash_names_its_message_and_where_the_others_are(month: Month) -> None:
+    log = month.logs[date(2026, 11, 17)]
+    assert "outcome of the trials: ok → crash (the script says so) since 2026-11-17" in log
+    assert "    sweep query failures --sweep-id night-2026-11-17-month\n" in log
+
+
+FARM = LAUNCH_FILE.replace("month", "farm").replace(
+    "      last_good: /opt/last-good/bin/python\n", ""
+)
+FARM_NIGHTS = [date(2026, 11, day) for day in (*range(5, 19), *range(25, 29))]
+FARM_SCRIPT = """
+noise: {night: 0.005, process: 0.01}
+installed:
+  - {from: 2026-11-01, torch: 2.11.0, host: gpu07}
+  - {from: 2026-11-15, torch: 2.12.0}
+effects:
+  - {where: {problem: tutorials/rgb256}, from: 2026-11-15, time: 1.08}
+  - {where: {problem: tutorials/rgb256, precision: bf16}, from: 2026-11-12, to: 2026-11-14, cause: hardware, time: 1.03}
+  - {from: 2026-11-26, cause: hardware, time: 1.06}
+"""
+TORCH = "% more since 2026-11-15, software: torch 2.11.0 → 2.12.0"
+
+
+@pytest.fixture(scope="module")
+def farm(
+    tmp_path_factory: pytest.TempPathFactory, posts: tuple[str, list[dict[str, Any]]]
+) -> Month:
+    """A suspicion since the 12th, torch 2.12 from the 15th and a slow GPU from the 26th."""
+    return play(tmp_path_factory.mktemp("farm"), posts, FARM_NIGHTS, FARM, FARM_SCRIPT)
+
+
+def test_a_suspicion_of_before_does_not_carry_what_a_new_software_brings(farm: Month) -> None:
+    waited = farm.outcomes[date(2026, 11, 14)].findings
+    of_noise = [each for each in waited if "rgb256" in each.key.cell and "bf16" in each.key.cell]
+    assert {each.since.day for each in of_noise if each.state == "waiting"} == {12}
+    told = farm.outcomes[date(2026, 11, 18)].alerts
+    assert len(told) == 8, "wall and device time, two cells, two configs"
+    for alert in told:
+        assert "rgb256" in alert.key.cell
+        assert (alert.since, alert.cause) == (date(2026, 11, 15), "software")
+        assert [change.part for change in alert.moved] == ["torch"]
+    for outcome in farm.outcomes.values():
+        for each in (*outcome.findings, *outcome.members):
+            if isinstance(each.before, float) and isinstance(each.now, float) and not each.blocks:
+                assert each.now / each.before == pytest.approx(each.ratio)
+
+
+def test_one_fact_is_one_line_of_the_log(farm: Month) -> None:
+    for day in (16, 17, 18):
+        log = farm.logs[date(2026, 11, day)]
+        alerts, _, waiting = log.partition("What waits for further nights")
+        for part in (alerts, waiting):
+            facts = [line for line in part.splitlines() if line.startswith("wall and device")]
+            assert sum(TORCH in line for line in facts) <= 1, facts
+        assert TORCH in log
+        assert "calibration as usual" in log
+
+
+def test_a_slow_gpu_is_not_told_as_the_torch_that_was_slow_before(farm: Month) -> None:
+    waits, told = (farm.outcomes[date(2026, 11, day)] for day in (27, 28))
+    (group,) = (each for each in waits.findings if each.key.metric == "shared")
+    assert (group.state, group.since) == ("waiting", date(2026, 11, 26))
+    assert {each.since for each in waits.alerts} == {date(2026, 11, 15)}
+    (group,) = (each for each in told.findings if each.key.metric == "shared")
+    assert (group.is_alert, group.since, group.moved) == (True, date(2026, 11, 26), ())
+    assert group.now == "20 of 28 times", "none of rgb256, which torch has slowed"
+    assert not any("rgb256" in each.key.cell for each in told.members)
+    assert len(told.alerts) == 9
+
+
+def test_each_fact_is_posted_once_with_its_cause(farm: Month) -> None:
+    heads = [post["headline"] for post in farm.posts]
+    of_torch, of_gpu = ([head for head in heads if cause in head] for cause in (TORCH, "gpu07 are"))
+    assert heads == [*of_torch, *of_gpu]
+    (head,) = of_gpu
+    assert head == (
+        "farm on gpu07 (NVIDIA H200), 2026-11-28: 20 of 28 times on gpu07 are slower, typically by 6%, "
+        "since 2026-11-26, nothing known has changed; 1 other confirmed change"
+    )
+    texts = [text for post in farm.posts for text in post["findings"]]
+    told = re.findall(r"^(\d+) series: ", "\n".join(texts), re.MULTILINE)
+    assert sum(map(int, told)) == 8

@@ -16,9 +16,11 @@ from collections.abc import Callable
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 import typer
 from rich.console import Console
 from typer.testing import CliRunner
@@ -34,16 +36,24 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
+from cudnn_sweep.orchestrator.nightly import notify
 from cudnn_sweep.orchestrator.nightly.accepting import accept_change
 from cudnn_sweep.orchestrator.nightly.baseline_pin import pin_baseline
+from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
+from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
+from cudnn_sweep.orchestrator.nightly.news import News
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.night_news import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import make_plan
+from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
+from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep
+from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.schedule.schedule import check
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import workload_names
@@ -147,7 +157,74 @@ def test_a_last_good_that_is_not_there_is_told_at_once(here: Path, night: RunNig
     assert night(measure=False, fake=None) == 3, "compares anywhere"
 
 
-def test_a_webhook_that_is_not_found_costs_no_night(here: Path, night: RunNight) -> None:
+@pytest.fixture
+def posts(here: Path, monkeypatch: pytest.MonkeyPatch) -> list[News]:
+    """What a webhook is told."""
+    told: list[News] = []
+    monkeypatch.setattr(notify, "tell", lambda webhook, news: told.append(news))
+    (here / "hook").write_text("https://hook")
+    keys = "{suite: suite.yaml, webhook: {url_file: hook}}"
+    (here / "cluster.yaml").write_text(FILES["cluster.yaml"].replace("{suite: suite.yaml}", keys))
+    return told
+
+
+def test_a_mistake_in_the_suite_is_reported_and_posted_once(
+    here: Path, night: RunNight, posts: list[News]
+) -> None:
+    (here / "suite.yaml").write_text("cells: [{workloa: conv}]")
+    for day in (1, 1, 2):
+        with pytest.raises(ClusterError, match="workloa: unknown key"):
+            night(day)
+        assert "workloa: unknown key" in outcome(here, day).reasons[0]
+    assert (here / "results/nightly/lab/reports/2026-11-02/night.md").exists()
+    (news,) = posts
+    assert "2026-11-01: could not tell" in news.headline
+    assert "workloa: unknown key" in news.findings[0]
+
+
+def test_networks_without_their_package_are_left_out_and_are_no_change(
+    here: Path, night: RunNight, posts: list[News], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "suite.yaml").write_text(
+        "replicates: 2\ncells:\n- {workload: conv, problem: tutorials/rgb224}\n"
+        "- {workload: 'torchvision.models:Tiny', input: 1x3x8x8}\n"
+    )
+    lost = "{where: {problem: tutorials/rgb224, replicate: '0', benchmark: 'true'}, from: 2026-11-09, to: 2026-11-09, lost: true}"
+    (here / "script.yaml").write_text(f"noise: {{night: 0.001, process: 0.001}}\neffects: [{lost}]")
+    models = ModuleType("torchvision.models")
+    models.Tiny = type("Tiny", (torch.nn.Module,), {})  # type: ignore[attr-defined]
+
+    def install(package: ModuleType | None) -> None:
+        for name in ("torchvision", "torchvision.models"):
+            monkeypatch.setitem(sys.modules, name, package)
+
+    for day in range(1, 14):
+        install(None if day in (9, 10, 11) else models)
+        assert night(day) == 0
+        found = outcome(here, day)
+        assert list(found.skipped) == (["torchvision.models:Tiny"] if day in (9, 10, 11) else [])
+        assert not [each for each in found.findings if "Tiny" in each.key.cell], day
+    assert "night.md" in [file.name for file in here.glob("results/nightly/lab/reports/*-09/*")]
+    of_loss = [news for news in posts if "network" in news.headline]
+    assert ["2026-11-09" in news.headline for news in of_loss] == [True]
+    assert of_loss[0].headline.endswith("1 network not measured")
+    assert any(
+        "Tiny: torchvision.models cannot be imported" in text for text in of_loss[0].findings
+    )
+    request = SweepRequest(
+        options=LaunchOptions(file=Path("cluster.yaml")),
+        suite_name="suite.yaml",
+        suite=load_suite("suite.yaml"),
+        results="r",
+    )
+    install(None)
+    with pytest.raises(SpecError, match=r"cells\[1\]: torchvision.models cannot be imported"):
+        plan_sweep(request, FakeMachine(script=FakeScript(), night=date(2026, 11, 1)))
+
+
+def test_a_webhook_that_is_not_found_costs_no_night(
+    here: Path, night: RunNight, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = here / "cluster.yaml"
     keys = "{suite: suite.yaml, webhook: {url_env: HOOK}}"
     file.write_text(FILES["cluster.yaml"].replace("{suite: suite.yaml}", keys))
@@ -161,7 +238,9 @@ def test_a_webhook_that_is_not_found_costs_no_night(here: Path, night: RunNight)
     assert said.getvalue().count(f"warning: nobody will be told: {not_set}") == 2
     assert said.getvalue().count(f"warning: no notification was sent: {not_set}") == 1
     assert json.loads((here / "results/nightly/lab/told.json").read_text()) == [], "to be told yet"
-    assert "HOOK" in (check(file) or "")
+    look = FakeMachine(script=FakeScript(), night=date(2026, 11, 1)).look
+    monkeypatch.setattr(ThisMachine, "look", lambda self, suite: look(suite))
+    assert "HOOK" in check(file)[0]
 
 
 def test_results_below_the_home_folder_keep_a_night_together(
@@ -394,7 +473,7 @@ def test_a_mistake_ends_it_before_anything_runs(
     (here / name).write_text(text)
     with pytest.raises(ClusterError, match=named):
         night()
-    assert not (here / "results").exists()
+    assert not list(here.glob("results/sweep=*"))
 
 
 def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_again(
@@ -437,7 +516,7 @@ def test_what_had_no_turn_when_the_time_was_up_is_not_confirmed(
     here: Path, night: RunNight, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = "{where: {problem: tutorials/rgb224}, from: 2026-11-02, lost: true}"
-    (here / "script.yaml").write_text(f"effects: [{lost}]")
+    (here / "script.yaml").write_text(f"noise: {{night: 0.001, process: 0.001}}\neffects: [{lost}]")
     monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.confirm.TIME_SHARE", 0.0)
     for day, state in ((1, []), (2, ["waiting"]), (3, ["waiting"]), (4, ["confirmed"])):
         night(day)

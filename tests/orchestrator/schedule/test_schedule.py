@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from datetime import datetime, time
+import sys
+from datetime import date, datetime, time
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
@@ -15,6 +16,9 @@ from typer.testing import CliRunner
 
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import ScheduleError
+from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
+from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
+from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.schedule.crontab import line_of, next_time_of, with_entry, without
 from cudnn_sweep.orchestrator.schedule.entry import (
     Entry,
@@ -29,6 +33,13 @@ from cudnn_sweep.orchestrator.schedule.user_timer import UserTimer, service_of
 
 if TYPE_CHECKING:
     from tests.makers import Need
+
+
+@pytest.fixture(autouse=True)
+def no_survey(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that tells of this machine takes seconds."""
+    look = FakeMachine(script=FakeScript(), night=date(2026, 11, 1)).look
+    monkeypatch.setattr(ThisMachine, "look", lambda self, suite: look(suite))
 
 
 OTHERS = "MAILTO=me\r\n# mine: 30 2 * * *\n\n0 5 * * * backup \\%d \udce9\x0b # cudnn-sweeper"
@@ -158,6 +169,7 @@ def test_dry_run_prints_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.M
         ("{suite: other.yaml}", ":1: metadata.sweep.nightly: no file other.yaml"),
         ("{webhook: {url_file: gone}}", "webhook.url_file: gone cannot be read"),
         ("{suit: quick}", "metadata.sweep.nightly.suit: unknown key"),
+        ("{suite: wrong.yaml}", "wrong.yaml:1: cells[0]: unknown problem 'tutorials/rgb'"),
     ],
 )
 def test_mistake_in_the_launch_file_is_told_at_once(
@@ -165,10 +177,23 @@ def test_mistake_in_the_launch_file_is_told_at_once(
 ) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(f"metadata: {{sweep: {{nightly: {nightly}}}}}")
+    (tmp_path / "wrong.yaml").write_text("cells: [{workload: conv, problem: tutorials/rgb}]")
     told = CliRunner().invoke(
         app, ["schedule", "install", str(file), "--at", "02:30", "--cron", "--dry-run"]
     )
     assert told.exit_code == 2 and said in told.stderr
+
+
+def test_networks_that_a_night_leaves_out_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    file = tmp_path / "cluster.yaml"
+    file.write_text("cluster_name: lab")
+    words = ["schedule", "install", str(file), "--at", "02:30", "--cron", "--dry-run"]
+    told = CliRunner().invoke(app, words)
+    assert told.exit_code == 0
+    assert "hint: a night leaves out torchvision.models:resnet50: " in told.stderr
 
 
 def test_program_that_systemd_would_not_start_is_refused() -> None:
