@@ -1,17 +1,19 @@
 """Compares two sides of the results: sweeps, versions, GPUs or dates, named as a user names them."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from cudnn_sweep.analysis.asking.database import Database
+from cudnn_sweep.analysis.asking.queries import NamedQuery, parse_query
+from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.comparing.bisection import next_to_try
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.printable import part_text
-from cudnn_sweep.analysis.storing.schema import columns_of
+from cudnn_sweep.analysis.storing.schema import arrow_schema, columns_of
 
 IN_BOTH = """
 select count(*) as trials
@@ -26,13 +28,19 @@ where workload_hash is not null
 group by workload, cell_id
 """
 
+MARKED = """\
+-- terminal: cell, config, {versions}a_ms, b_ms, ratio[ratio_low ratio_high], verdict,
+--     device_ratio, device_verdict, by_choice
+"""
 KINDS = ("sweep", "torch", "cudnn", "driver", "ours", "software", "gpu", "uuid", "date")
 SOFTWARE = columns_of("software")
 PARTS = (*columns_of("hardware"), *SOFTWARE)
 MOST_LISTED = 6  # names of a kind in an error
+MOST_VALUES = 3  # of a part on a side
 NONE = "none"
 
 Parts: TypeAlias = Mapping[str, tuple[str, ...]]  # of the environment: all values on a side
+Ask: TypeAlias = Callable[..., pa.Table]  # SQL, and values for it
 Code: TypeAlias = Mapping[tuple[str, str], list[str]]  # by workload and cell_id: its hashes
 
 
@@ -54,7 +62,7 @@ class Difference:
     b: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.part}: {', '.join(self.a)} → {', '.join(self.b)}"
+        return f"{self.part}: {_some(self.a)} → {_some(self.b)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,37 +88,65 @@ class Comparison:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many rows have each verdict on wall time."""
+        """How many cells and configs have each verdict on wall time, in one row or more."""
         return self._counts("verdict")
 
     @property
     def device_counts(self) -> dict[str, int]:
-        """How many rows have each verdict on device time, of the rows that have one."""
+        """The same on device time, where it is known."""
         return self._counts("device_verdict")
 
     def _counts(self, column: str) -> dict[str, int]:
-        verdicts = [verdict for verdict in self.rows[column].to_pylist() if verdict is not None]
-        return dict(sorted(Counter(verdicts).items()))
+        found = {(row["cell_id"], row["settings"], row[column]) for row in self.rows.to_pylist()}
+        return dict(sorted(Counter(verdict for *_, verdict in found if verdict).items()))
+
+    @property
+    def cells(self) -> int:
+        """Cells and configs: with several versions on a side each has several rows."""
+        return len({(row["cell_id"], row["settings"]) for row in self.rows.to_pylist()})
+
+    @property
+    def mixed(self) -> dict[str, list[str]]:
+        """The parts of the software of which a side has several versions, and which to compare."""
+        sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
+        return {
+            part: sorted(a & b)[-1:] or [max(a), max(b)]
+            for part, (a, b) in sides.items()
+            if max(len(a), len(b)) > 1
+        }
+
+    @property
+    def marked(self) -> NamedQuery:
+        """With the columns that a terminal shows."""
+        names = [f"{side}_{part}" for part in self.mixed for side in "ab"]
+        versions = [f"{name}, " for name in names if name in self.rows.column_names]
+        return parse_query("compare", MARKED.format(versions="".join(versions)))
 
 
-def compare(database: Database, a: str, b: str, min_effect: float) -> Comparison:
-    """Raises QueryError for a name that is unknown, means several things, or means the same as the other."""
+def compare(
+    database: Database, a: str, b: str, min_effect: float, where: Sequence[str] = ()
+) -> Comparison:
+    """Raises QueryError for a name that is unknown, means several things, or means the same as the other.
+
+    `where`: COLUMN=VALUE each, of the records that count; of two values of one column either counts.
+    """
     names = [Side(**row) for row in database.query("select * from side_names()").to_pylist()]
     first, second = find_side(a, names), find_side(b, names)
     if first == second:
         raise QueryError(f"{a} and {b} both mean {first}: nothing to compare")
+    ask = _asking(database, (first, second), where)
     asked = {
         "a_kind": first.kind,
         "a_name": first.name,
         "b_kind": second.kind,
         "b_name": second.name,
     }
-    ((in_both,),) = (row.values() for row in database.query(IN_BOTH, asked).to_pylist())
+    ((in_both,),) = (row.values() for row in ask(IN_BOTH, asked).to_pylist())
     if in_both:
         raise QueryError(
             f"{in_both} trials belong both to {first} and to {second}: name two sides that share none"
         )
-    rows = database.query(
+    rows = ask(
         "select * from sides_compared($a_kind, $a_name, $b_kind, $b_name, $min_effect)",
         {**asked, "min_effect": min_effect},
     )
@@ -118,11 +154,42 @@ def compare(database: Database, a: str, b: str, min_effect: float) -> Comparison
         a=first,
         b=second,
         rows=rows,
-        a_parts=_parts(database, first),
-        b_parts=_parts(database, second),
-        softwares=_softwares(database),
-        edited=_edited(_code(database, first), _code(database, second)),
+        a_parts=_parts(ask, first),
+        b_parts=_parts(ask, second),
+        softwares=_softwares(ask),
+        edited=_edited(_code(ask, first), _code(ask, second)),
     )
+
+
+def _asking(database: Database, sides: Sequence[Side], where: Sequence[str]) -> Ask:
+    """Asks about those records only."""
+    wanted: dict[str, list[str]] = {}
+    for each in where:
+        column, _, value = each.partition("=")
+        if column not in arrow_schema().names:
+            raise QueryError(
+                f"--where {each}: found {column!r}, allowed is COLUMN=VALUE, a column of records"
+            )
+        wanted.setdefault(column, []).append(value)
+    conditions = ["true"]
+    for column, values in wanted.items():
+        text = f"coalesce({column}::text, '{NONE}')"
+        chosen = []
+        for side in sides:
+            sql = f"select distinct {text} as value from of_side($kind, $name) order by all"
+            there = database.query(sql, asdict(side))["value"].to_pylist()
+            found = [each for each in there if {each, part_text(column, each)} & set(values)]
+            if not found:
+                raise QueryError(f"--where {column}={', '.join(values)}: {side} has {_some(there)}")
+            chosen += map(literal, found)
+        conditions.append(f"{text} in ({', '.join(chosen)})")
+    only = f"with records as not materialized (from main.records where {' and '.join(conditions)})"
+    return lambda sql, values=None: database.query(f"{only}\n{sql}", values)
+
+
+def _some(values: Sequence[str]) -> str:
+    more = len(values) - MOST_VALUES
+    return ", ".join(values[:MOST_VALUES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def find_side(asked: str, names: list[Side]) -> Side:
@@ -151,19 +218,19 @@ def _listed(sides: list[Side]) -> str:
     return ", ".join(shown) or "no results at all"
 
 
-def _parts(database: Database, side: Side) -> Parts:
+def _parts(ask: Ask, side: Side) -> Parts:
     columns = ", ".join(
         f"list_sort(list(distinct coalesce({part}::text, '{NONE}'))) as {part}" for part in PARTS
     )
-    (row,) = database.query(
+    (row,) = ask(
         f"select {columns} from of_side($kind, $name)",  # columns of our own
         {"kind": side.kind, "name": side.name},
     ).to_pylist()
     return {part: tuple(part_text(part, value) for value in row[part]) for part in PARTS}
 
 
-def _code(database: Database, side: Side) -> Code:
-    rows = database.query(CODE, {"kind": side.kind, "name": side.name}).to_pylist()
+def _code(ask: Ask, side: Side) -> Code:
+    rows = ask(CODE, {"kind": side.kind, "name": side.name}).to_pylist()
     return {(row["workload"], row["cell_id"]): row["hashes"] for row in rows}
 
 
@@ -171,20 +238,19 @@ def _edited(a: Code, b: Code) -> tuple[str, ...]:
     return tuple(sorted({cell[0] for cell in a.keys() & b.keys() if a[cell] != b[cell]}))
 
 
-def _softwares(database: Database) -> tuple[dict[str, str], ...]:
+def _softwares(ask: Ask) -> tuple[dict[str, str], ...]:
     columns = ", ".join(f"{part}::text as {part}" for part in SOFTWARE)
-    rows = database.query(f"select distinct {columns} from records").to_pylist()
+    rows = ask(f"select distinct {columns} from records").to_pylist()
     return tuple({part: part_text(part, row[part] or NONE) for part in SOFTWARE} for row in rows)
 
 
 def suggestion(found: Comparison, candidates: list[str]) -> str | None:
-    """Which version to try next; None where nothing got slower, or no software differs."""
+    """Which version to try next; None where nothing got slower, or a side has several versions."""
     is_slower = found.counts.get("hurts") or found.device_counts.get("hurts")
     if not is_slower or not any(d.part in SOFTWARE for d in found.differences):
         return None
+    if found.mixed:
+        return None
     sides = (found.a_parts, found.b_parts)
-    mixed = [part for part in SOFTWARE if any(len(side[part]) > 1 for side in sides)]
-    if mixed:
-        return f"A side has several versions of {', '.join(mixed)}: compare two of those."
     good, bad = ({part: side[part][0] for part in SOFTWARE} for side in sides)
     return next_to_try(good, bad, found.softwares, candidates)

@@ -170,8 +170,10 @@ processes as materialized (
 walls as materialized (
     select
         cell,
-        median(wall_ms) filter (where side = 'b') as baseline_ms,
-        median(wall_ms) filter (where side = 'c') as candidate_ms
+        exp(avg(log_of(wall_ms)) filter (where side = 'b')) as baseline_ms,
+        exp(avg(log_of(wall_ms)) filter (where side = 'c')) as candidate_ms,
+        exp(avg(log_of(device_ms)) filter (where side = 'b')) as baseline_device_ms,
+        exp(avg(log_of(device_ms)) filter (where side = 'c')) as candidate_device_ms
     from processes
     group by cell
 ),
@@ -218,8 +220,8 @@ select
     nullif(
         concat_ws('; ', 'baseline ' || chosen.b_choice, 'candidate ' || chosen.c_choice), ''
     ) as by_choice,
-    if(named.same_source, named.b.device_ms, null) as baseline_device_ms,
-    if(named.same_source, named.c.device_ms, null) as candidate_device_ms,
+    walls.baseline_device_ms,
+    walls.candidate_device_ms,
     device.ratio as device_ratio,
     device.ratio_low as device_ratio_low,
     device.ratio_high as device_ratio_high,

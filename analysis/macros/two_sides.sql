@@ -197,8 +197,8 @@ sides as materialized (
         cell,
         side,
         count(log_of(wall_ms)) as n,
-        median(wall_ms) as ms,
-        median(device_ms) as device_ms
+        exp(avg(log_of(wall_ms))) as ms,
+        exp(avg(log_of(device_ms))) as device_ms
     from processes
     group by cell, side
 ),
@@ -328,10 +328,24 @@ select
     if(in_blocks.cell is null, 'welch', 'pairs') as method,
     chosen.by_choice,
     labels.gpu,
+    a_software.torch as a_torch,
+    b_software.torch as b_torch,
+    a_software.cudnn as a_cudnn,
+    b_software.cudnn as b_cudnn,
+    a_software.driver as a_driver,
+    b_software.driver as b_driver,
+    a_software.version as a_version,
+    b_software.version as b_version,
+    matched.b.loop_kind,
+    matched.b.took_turns as in_turns,
     matched.b.cell_id,
+    matched.b.env_hash,
+    matched.b.workload_hash,
     matched.a.software_hash as a_software_hash,
     matched.b.software_hash as b_software_hash
 from matched
+inner join software_labels() as a_software on matched.a.software_hash = a_software.software_hash
+inner join software_labels() as b_software on matched.b.software_hash = b_software.software_hash
 inner join sides as side_a on matched.cell = side_a.cell and side_a.side = 'a'
 inner join sides as side_b on matched.cell = side_b.cell and side_b.side = 'b'
 left join in_blocks on matched.cell = in_blocks.cell and in_blocks.clock = 'wall'

@@ -3,7 +3,7 @@
 -- $candidate TEXT = NULL: a version or software_hash; the one that measured last where null
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: cell, contrast, settings, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
+-- terminal: cell, contrast, config, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
 --     wall_verdict, device_verdict
 -- none: no cell was measured with two softwares on the same hardware
 --

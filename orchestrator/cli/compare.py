@@ -1,5 +1,6 @@
 """`sweep compare A B`: what changed between two sweeps, versions, GPUs or dates."""
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +12,15 @@ from cudnn_sweep.orchestrator.cli.query import Format, deliver
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.comparing.comparison import Comparison
 
+NOTHING, FAILED_ON = 3, 6  # exit codes
 FOR_PEOPLE = (Format.TABLE, Format.MARKDOWN)  # the others' output holds the rows and nothing else
+
+
+class FailOn(StrEnum):
+    HURTS = "hurts"
+    HELPS = "helps"
+    EQUIVALENT = "equivalent"
+    INCONCLUSIVE = "inconclusive"
 
 
 def compare(
@@ -26,6 +35,23 @@ def compare(
     candidates: Annotated[
         str | None, typer.Option(help="Versions that you could try next, such as 2.9.1,2.10.0.")
     ] = None,
+    sweep_id: Annotated[
+        str | None,
+        typer.Option(help="Only this sweep, or those that a pattern matches (night-*)."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=VALUE", help="Only such records, as driver=580.1. May be repeated."
+        ),
+    ] = None,
+    fail_on: Annotated[
+        list[FailOn] | None,
+        typer.Option(
+            help="Exit code 6 where wall or device time of a cell has this verdict, 3 where nothing compares. "
+            "May be repeated."
+        ),
+    ] = None,
 ) -> None:
     """Compare two sides of the results, and suggest which version to try next.
 
@@ -33,6 +59,7 @@ def compare(
     GPU's model or UUID, or a date (UTC). If that is ambiguous, write KIND=NAME, such as torch=2.11.0. Trials of
     one block are compared in pairs, others by Welch's t test. Wall and device time each have a verdict.
     """
+    from cudnn_sweep.analysis.answering.marked import marked_columns
     from cudnn_sweep.analysis.comparing.bisection import read_candidates
     from cudnn_sweep.analysis.comparing.comparison import compare as compare_sides
     from cudnn_sweep.analysis.errors import QueryError
@@ -41,12 +68,17 @@ def compare(
     if format is Format.PARQUET:
         raise QueryError("--format: found parquet, allowed are table, csv, json, markdown")
     named = read_candidates(candidates or "")
-    with asking(open_results(results)) as database:
-        found = compare_sides(database, a, b, min_effect)
+    with asking(open_results(results), sweep_id) as database:
+        found = compare_sides(database, a, b, min_effect, where or ())
+        marked = marked_columns(database, found.marked, found.rows)
     to_stderr = format not in FOR_PEOPLE
     typer.echo("\n".join(_head(found)) + "\n", err=to_stderr)
-    deliver(found.rows, format, None)
+    deliver(found.rows, format, None, marked)
     typer.echo("\n" + "\n".join(_end(found, named)), err=to_stderr)
+    if fail_on and not found.rows.num_rows:
+        raise typer.Exit(NOTHING)
+    if any(found.counts.get(each) or found.device_counts.get(each) for each in fail_on or ()):
+        raise typer.Exit(FAILED_ON)
 
 
 def _head(found: "Comparison") -> list[str]:
@@ -64,7 +96,14 @@ def _end(found: "Comparison", candidates: list[str]) -> list[str]:
     if not found.rows.num_rows:
         return ["No cell and config was measured on both sides."]
     line = suggestion(found, candidates)
-    lines = [f"{found.rows.num_rows} cells and configs: {_counted(found.counts)}."]
+    lines = [
+        f"A side has several versions of {part}, each with rows of its own. To compare two add "
+        + " ".join(f"--where {part}={version}" for version in versions)
+        for part, versions in found.mixed.items()
+    ]
+    what = "cell and config" if found.cells == 1 else "cells and configs"
+    in_rows = f", in {found.rows.num_rows} rows" if found.rows.num_rows > found.cells else ""
+    lines.append(f"{found.cells} {what}{in_rows}: {_counted(found.counts)}.")
     if found.device_counts:
         lines.append(f"By device time: {_counted(found.device_counts)}.")
     return [*lines, *([line] if line else [])]

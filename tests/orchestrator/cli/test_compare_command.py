@@ -32,7 +32,7 @@ def test_people_are_told_what_changed_and_what_to_try_next(results: str) -> None
     said = _compare("monday", "tuesday", results, "--candidates", "2.10.1").stdout
     assert "A is sweep=monday, B is sweep=tuesday." in said
     assert "- torch: 2.10.0 → 2.11.0" in said
-    assert "1 cells and configs: hurts 1." in said
+    assert "1 cell and config: hurts 1." in said
     assert "try torch 2.10.1 next (not measured yet)" in said
 
 
