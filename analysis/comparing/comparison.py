@@ -21,11 +21,18 @@ from of_side($a_kind, $a_name)
 semi join of_side($b_kind, $b_name) as other using (sweep_id, trial_id)
 """
 
-CODE = """
-select workload, cell_id, list_sort(list(distinct workload_hash)) as hashes
-from of_side($kind, $name)
-where workload_hash is not null
+EDITED = """
+select distinct workload
+from (
+    select workload, cell_id, list_sort(list(distinct workload_hash)) as hashes
+    from of_side($a_kind, $a_name) where workload_hash is not null group by all
+    union all
+    select workload, cell_id, list_sort(list(distinct workload_hash)) as hashes
+    from of_side($b_kind, $b_name) where workload_hash is not null group by all
+)
 group by workload, cell_id
+having count(distinct hashes) > 1
+order by workload
 """
 
 MARKED = """\
@@ -41,7 +48,6 @@ NONE = "none"
 
 Parts: TypeAlias = Mapping[str, tuple[str, ...]]  # of the environment: all values on a side
 Ask: TypeAlias = Callable[..., pa.Table]  # SQL, and values for it
-Code: TypeAlias = Mapping[tuple[str, str], list[str]]  # by workload and cell_id: its hashes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,17 +92,8 @@ class Comparison:
             if self.a_parts[part] != self.b_parts[part]
         )
 
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many cells and configs have each verdict on wall time, in one row or more."""
-        return self._counts("verdict")
-
-    @property
-    def device_counts(self) -> dict[str, int]:
-        """The same on device time, where it is known."""
-        return self._counts("device_verdict")
-
-    def _counts(self, column: str) -> dict[str, int]:
+    def counts(self, column: str = "verdict") -> dict[str, int]:
+        """How many cells and configs have each verdict on wall time, or in `device_verdict`, in a row or more."""
         found = {(row["cell_id"], row["settings"], row[column]) for row in self.rows.to_pylist()}
         return dict(sorted(Counter(verdict for *_, verdict in found if verdict).items()))
 
@@ -130,11 +127,11 @@ def compare(
 
     `where`: COLUMN=VALUE each, of the records that count; of two values of one column either counts.
     """
-    names = [Side(**row) for row in database.query("select * from side_names()").to_pylist()]
+    ask = _asking(database, where)
+    names = [Side(**row) for row in ask("select * from side_names()").to_pylist()]
     first, second = find_side(a, names), find_side(b, names)
     if first == second:
         raise QueryError(f"{a} and {b} both mean {first}: nothing to compare")
-    ask = _asking(database, (first, second), where)
     asked = {
         "a_kind": first.kind,
         "a_name": first.name,
@@ -157,34 +154,26 @@ def compare(
         a_parts=_parts(ask, first),
         b_parts=_parts(ask, second),
         softwares=_softwares(ask),
-        edited=_edited(_code(ask, first), _code(ask, second)),
+        edited=tuple(ask(EDITED, asked)["workload"].to_pylist()),
     )
 
 
-def _asking(database: Database, sides: Sequence[Side], where: Sequence[str]) -> Ask:
-    """Asks about those records only."""
+def _asking(database: Database, where: Sequence[str]) -> Ask:
+    """Asks about the records that have these values alone."""
     wanted: dict[str, list[str]] = {}
     for each in where:
         column, _, value = each.partition("=")
         if column not in arrow_schema().names:
-            raise QueryError(
-                f"--where {each}: found {column!r}, allowed is COLUMN=VALUE, a column of records"
-            )
-        wanted.setdefault(column, []).append(value)
-    conditions = ["true"]
-    for column, values in wanted.items():
+            raise QueryError(f"--where {each}: found no column {column!r}, allowed is COLUMN=VALUE")
         text = f"coalesce({column}::text, '{NONE}')"
-        chosen = []
-        for side in sides:
-            sql = f"select distinct {text} as value from of_side($kind, $name) order by all"
-            there = database.query(sql, asdict(side))["value"].to_pylist()
-            found = [each for each in there if {each, part_text(column, each)} & set(values)]
-            if not found:
-                raise QueryError(f"--where {column}={', '.join(values)}: {side} has {_some(there)}")
-            chosen += map(literal, found)
-        conditions.append(f"{text} in ({', '.join(chosen)})")
-    only = f"with records as not materialized (from main.records where {' and '.join(conditions)})"
-    return lambda sql, values=None: database.query(f"{only}\n{sql}", values)
+        stored = database.query(f"select distinct {text} as value from records order by all")
+        there = {part_text(column, found): found for found in stored["value"].to_pylist()}
+        if value not in there:
+            raise QueryError(f"--where {each}: there are {_some(list(there))}")
+        wanted.setdefault(text, []).append(literal(there[value]))
+    only = [f"{text} in ({', '.join(values)})" for text, values in wanted.items()]
+    head = f"with records as not materialized (from main.records where {' and '.join(only)})"
+    return lambda sql, values=None: database.query(f"{head * bool(only)}\n{sql}", values)
 
 
 def _some(values: Sequence[str]) -> str:
@@ -222,20 +211,8 @@ def _parts(ask: Ask, side: Side) -> Parts:
     columns = ", ".join(
         f"list_sort(list(distinct coalesce({part}::text, '{NONE}'))) as {part}" for part in PARTS
     )
-    (row,) = ask(
-        f"select {columns} from of_side($kind, $name)",  # columns of our own
-        {"kind": side.kind, "name": side.name},
-    ).to_pylist()
+    (row,) = ask(f"select {columns} from of_side($kind, $name)", asdict(side)).to_pylist()
     return {part: tuple(part_text(part, value) for value in row[part]) for part in PARTS}
-
-
-def _code(ask: Ask, side: Side) -> Code:
-    rows = ask(CODE, {"kind": side.kind, "name": side.name}).to_pylist()
-    return {(row["workload"], row["cell_id"]): row["hashes"] for row in rows}
-
-
-def _edited(a: Code, b: Code) -> tuple[str, ...]:
-    return tuple(sorted({cell[0] for cell in a.keys() & b.keys() if a[cell] != b[cell]}))
 
 
 def _softwares(ask: Ask) -> tuple[dict[str, str], ...]:
@@ -246,10 +223,8 @@ def _softwares(ask: Ask) -> tuple[dict[str, str], ...]:
 
 def suggestion(found: Comparison, candidates: list[str]) -> str | None:
     """Which version to try next; None where nothing got slower, or a side has several versions."""
-    is_slower = found.counts.get("hurts") or found.device_counts.get("hurts")
-    if not is_slower or not any(d.part in SOFTWARE for d in found.differences):
-        return None
-    if found.mixed:
+    is_slower = "hurts" in found.counts() | found.counts("device_verdict")
+    if not is_slower or found.mixed or not any(d.part in SOFTWARE for d in found.differences):
         return None
     sides = (found.a_parts, found.b_parts)
     good, bad = ({part: side[part][0] for part in SOFTWARE} for side in sides)

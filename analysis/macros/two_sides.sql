@@ -259,24 +259,21 @@ in_blocks as materialized (
     where blocks >= 2
 ),
 
+process_logs as (
+    select
+        cell,
+        if(side = 'a', 'b', 'c') as side, -- noqa: RF04
+        settings as pool,
+        choice,
+        log_of(wall_ms) as wall,
+        log_of(device_ms) as device
+    from processes
+),
+
 apart_logs as (
-    select
-        cell,
-        if(side = 'a', 'b', 'c') as side, -- noqa: RF04
-        settings as pool,
-        choice,
-        'wall' as clock,
-        log_of(wall_ms) as observed
-    from processes
-    union all
-    select
-        cell,
-        if(side = 'a', 'b', 'c') as side, -- noqa: RF04
-        settings as pool,
-        choice,
-        'device' as clock,
-        log_of(device_ms) as observed
-    from processes
+    unpivot process_logs
+    on wall, device
+    into name clock value observed
 ),
 
 estimates as materialized (
@@ -328,21 +325,13 @@ select
     if(in_blocks.cell is null, 'welch', 'pairs') as method,
     chosen.by_choice,
     labels.gpu,
-    a_software.torch as a_torch,
-    b_software.torch as b_torch,
-    a_software.cudnn as a_cudnn,
-    b_software.cudnn as b_cudnn,
-    a_software.driver as a_driver,
-    b_software.driver as b_driver,
-    a_software.version as a_version,
-    b_software.version as b_version,
+    columns(a_software.*) as 'a_\0', -- noqa: RF05
+    columns(b_software.*) as 'b_\0', -- noqa: RF05
     matched.b.loop_kind,
     matched.b.took_turns as in_turns,
     matched.b.cell_id,
     matched.b.env_hash,
-    matched.b.workload_hash,
-    matched.a.software_hash as a_software_hash,
-    matched.b.software_hash as b_software_hash
+    matched.b.workload_hash
 from matched
 inner join software_labels() as a_software on matched.a.software_hash = a_software.software_hash
 inner join software_labels() as b_software on matched.b.software_hash = b_software.software_hash

@@ -1,7 +1,6 @@
 """`sweep compare A B`: what changed between two sweeps, versions, GPUs or dates."""
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,13 +13,6 @@ if TYPE_CHECKING:
 
 NOTHING, FAILED_ON = 3, 6  # exit codes
 FOR_PEOPLE = (Format.TABLE, Format.MARKDOWN)  # the others' output holds the rows and nothing else
-
-
-class FailOn(StrEnum):
-    HURTS = "hurts"
-    HELPS = "helps"
-    EQUIVALENT = "equivalent"
-    INCONCLUSIVE = "inconclusive"
 
 
 def compare(
@@ -46,10 +38,9 @@ def compare(
         ),
     ] = None,
     fail_on: Annotated[
-        list[FailOn] | None,
+        Literal["hurts", "helps", "equivalent", "inconclusive"] | None,
         typer.Option(
-            help="Exit code 6 where wall or device time of a cell has this verdict, 3 where nothing compares. "
-            "May be repeated."
+            help="Exit code 6 if the wall or device time of a cell has this verdict, 3 if no cell compares."
         ),
     ] = None,
 ) -> None:
@@ -77,7 +68,7 @@ def compare(
     typer.echo("\n" + "\n".join(_end(found, named)), err=to_stderr)
     if fail_on and not found.rows.num_rows:
         raise typer.Exit(NOTHING)
-    if any(found.counts.get(each) or found.device_counts.get(each) for each in fail_on or ()):
+    if fail_on in found.counts() | found.counts("device_verdict"):
         raise typer.Exit(FAILED_ON)
 
 
@@ -103,9 +94,9 @@ def _end(found: "Comparison", candidates: list[str]) -> list[str]:
     ]
     what = "cell and config" if found.cells == 1 else "cells and configs"
     in_rows = f", in {found.rows.num_rows} rows" if found.rows.num_rows > found.cells else ""
-    lines.append(f"{found.cells} {what}{in_rows}: {_counted(found.counts)}.")
-    if found.device_counts:
-        lines.append(f"By device time: {_counted(found.device_counts)}.")
+    lines.append(f"{found.cells} {what}{in_rows}: {_counted(found.counts())}.")
+    if device := found.counts("device_verdict"):
+        lines.append(f"By device time: {_counted(device)}.")
     return [*lines, *([line] if line else [])]
 
 

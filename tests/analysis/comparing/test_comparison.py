@@ -137,7 +137,7 @@ def test_device_time_has_a_verdict_of_its_own(sides: Compare) -> None:
     (row,) = found.rows.to_pylist()
     assert (row["verdict"], row["device_verdict"]) == ("equivalent", "hurts")
     assert row["device_ratio"] == pytest.approx(1.2)
-    assert (found.counts, found.device_counts) == ({"equivalent": 1}, {"hurts": 1})
+    assert (found.counts(), found.counts("device_verdict")) == ({"equivalent": 1}, {"hurts": 1})
     assert suggestion(found, []) is not None
 
 
@@ -196,7 +196,7 @@ def test_gpus_of_two_models_are_compared_where_they_measured_the_same(sides: Com
     found = sides("H200", "B200", (times, {}), (half, other), (times, newer))
     (row,) = found.rows.to_pylist()  # the software that both have
     assert (row["verdict"], row["ratio"]) == ("helps", pytest.approx(0.5))
-    assert found.counts == {"helps": 1}
+    assert found.counts() == {"helps": 1}
 
 
 def test_sides_with_trials_in_common_are_refused(sides: Compare) -> None:
