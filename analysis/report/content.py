@@ -61,6 +61,8 @@ class Content:
     environments: pa.Table
     trials: pa.Table
     """The trials of whole cells, those with the largest effects first, up to MOST_TRIALS."""
+    charts: tuple[str, ...] = ()
+    """The only ones; all where none is named."""
 
     @property
     def numbers(self) -> Mapping[CellKey, int]:

@@ -49,6 +49,7 @@ class Payload:
     """Lists a cell's trials, once CELL stands for its cell_id."""
     failures_query: str
     tables: Mapping[str, Sheet]
+    charts: tuple[str, ...]
 
     def as_json(self) -> dict[str, object]:
         """All of it as JSON has it. Not by `asdict`, which copies every number of every table."""
@@ -71,6 +72,7 @@ def payload(content: Content) -> Payload:
         trials_query=_command(content, "\"select * from records where cell_id = 'CELL'\""),
         failures_query=_command(content, "failures"),
         tables=sheets(content),
+        charts=content.charts,
     )
 
 

@@ -37,12 +37,7 @@ def gather_two(
     verdicts = _verdicts(found)
     content = gather(store, locations, found.b.name, [], min_effect)
     one = Compared(contrast=contrast, verdicts=verdicts, break_evens={}, cold_costs=None)
-    return replace(
-        content,
-        compared=[one] if verdicts else [],
-        choices=content.choices.slice(0, 0),
-        precision_costs=content.precision_costs.slice(0, 0),
-    )
+    return replace(content, compared=[one] if verdicts else [], charts=("effect",))
 
 
 def _verdicts(found: Comparison) -> list[Verdict]:
