@@ -57,14 +57,12 @@ def marked_columns(
         if name == CELL:
             found.append(_cell_column(database, rows))
         elif name == CONFIG:
-            found.append(_words(CONFIG, [config_name(_config_of(row)) for row in rows]))
+            has = "settings" in answer.column_names
+            texts = (texts_in(row["settings"]) if has else texts_of(row) for row in rows)
+            found.append(_words(CONFIG, [config_name(each) for each in texts]))
         else:
             found.append(_column(answer, name, match["low"], match["high"]))
     return [column for column in found if any(column.texts) or not rows]
-
-
-def _config_of(row: Mapping[str, Any]) -> dict[str, str]:
-    return texts_in(row["settings"]) if row.get("settings") else texts_of(row)
 
 
 def _cell_column(database: "Database", rows: Sequence[Mapping[str, Any]]) -> MarkedColumn:

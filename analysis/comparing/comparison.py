@@ -60,18 +60,6 @@ class Side:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
-    """A part of the environment that is not the same on both sides: the values of each."""
-
-    part: str
-    a: tuple[str, ...]
-    b: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.part}: {_some(self.a)} → {_some(self.b)}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
     a: Side
     b: Side
@@ -85,12 +73,12 @@ class Comparison:
     """Workloads of a user's own whose code is not the same on both sides, in a cell of both."""
 
     @property
-    def differences(self) -> tuple[Difference, ...]:
-        return tuple(
-            Difference(part=part, a=self.a_parts[part], b=self.b_parts[part])
-            for part in PARTS
-            if self.a_parts[part] != self.b_parts[part]
-        )
+    def differences(self) -> dict[str, str]:
+        """The parts of the environment that are not the same on both sides, with the values of each."""
+        sides = {part: (self.a_parts[part], self.b_parts[part]) for part in PARTS}
+        return {
+            part: f"{part}: {_some(a)} → {_some(b)}" for part, (a, b) in sides.items() if a != b
+        }
 
     def counts(self, column: str = "verdict") -> dict[str, int]:
         """How many cells and configs have each verdict on wall time, or in `device_verdict`, in a row or more."""
@@ -224,7 +212,7 @@ def _softwares(ask: Ask) -> tuple[dict[str, str], ...]:
 def suggestion(found: Comparison, candidates: list[str]) -> str | None:
     """Which version to try next; None where nothing got slower, or a side has several versions."""
     is_slower = "hurts" in found.counts() | found.counts("device_verdict")
-    if not is_slower or found.mixed or not any(d.part in SOFTWARE for d in found.differences):
+    if not is_slower or found.mixed or not found.differences.keys() & set(SOFTWARE):
         return None
     sides = (found.a_parts, found.b_parts)
     good, bad = ({part: side[part][0] for part in SOFTWARE} for side in sides)

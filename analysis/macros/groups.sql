@@ -73,8 +73,6 @@ grouped as (
             wall_ms := steady_wall_ms,
             device_ms := steady_device_ms
         )) filter (where counts) as trials,
-        median(steady_wall_ms) filter (where counts) as wall_ms,
-        median(steady_device_ms) filter (where counts) as device_ms,
         min(steady_iterations) filter (where counts) as fewest_steps,
         max(steady_iterations) filter (where counts) as most_steps,
         min(steady_device_source) as device_source,
@@ -119,24 +117,22 @@ with named as (
 
 trials as (
     select
-        cell,
-        is_uneven,
-        same_source,
-        steps,
-        'b' as side,
-        b.settings as pool,
-        unnest(b.trials) as trial
-    from named
-    union all
-    select
-        cell,
-        is_uneven,
-        same_source,
-        steps,
-        'c' as side,
-        c.settings as pool,
-        unnest(c.trials) as trial
-    from named
+        * exclude (side),
+        side.name as side,
+        side.pool,
+        unnest(side.trials) as trial
+    from (
+        select
+            cell,
+            is_uneven,
+            same_source,
+            steps,
+            unnest([
+                struct_pack(name := 'b', pool := b.settings, trials := b.trials),
+                struct_pack(name := 'c', pool := c.settings, trials := c.trials)
+            ]) as side
+        from named
+    ) as sided
 ),
 
 shortened as (
@@ -178,18 +174,18 @@ walls as materialized (
     group by cell
 ),
 
+process_logs as (
+    select
+        *,
+        log_of(wall_ms) as wall,
+        log_of(device_ms) as device
+    from processes
+),
+
 logs as (
-    select
-        *,
-        'wall' as clock,
-        log_of(wall_ms) as observed
-    from processes
-    union all
-    select
-        *,
-        'device' as clock,
-        log_of(device_ms) as observed
-    from processes
+    unpivot process_logs
+    on wall, device
+    into name clock value observed
 ),
 
 estimates as materialized (

@@ -71,7 +71,9 @@ trials as materialized (
 
 counted as materialized (
     select
-        trials.*,
+        trials.* replace (
+            if(loop_kind = 'open', steady_wall_samples_ms, null) as steady_wall_samples_ms
+        ),
         tasks.task,
         coalesce(trials.in_turns, false) as took_turns,
         concat_ws(
@@ -157,19 +159,6 @@ members as (
     from matched
 ),
 
-shortened as (
-    select
-        members.cell,
-        records.sweep_id,
-        records.trial_id,
-        list_avg(records.steady_wall_samples_ms[:members.steps]) as wall_ms
-    from members
-    inner join counted on members.group_id = counted.group_id
-    inner join records
-        on counted.sweep_id = records.sweep_id and counted.trial_id = records.trial_id
-    where members.is_uneven and records.loop_kind = 'open'
-),
-
 processes as materialized (
     select
         members.cell,
@@ -181,15 +170,14 @@ processes as materialized (
         counted.slot,
         counted.settings,
         counted.kernels_source || counted.kernels_hash as choice,
-        coalesce(shortened.wall_ms, counted.steady_wall_ms) as wall_ms,
+        if(
+            members.is_uneven,
+            list_avg(counted.steady_wall_samples_ms[:members.steps]),
+            counted.steady_wall_ms
+        ) as wall_ms,
         if(members.same_source, counted.steady_device_ms, null) as device_ms
     from members
     inner join counted on members.group_id = counted.group_id
-    left join shortened
-        on
-            members.cell = shortened.cell
-            and counted.sweep_id = shortened.sweep_id
-            and counted.trial_id = shortened.trial_id
 ),
 
 sides as materialized (
@@ -224,10 +212,6 @@ same_block as (
     where x.side = 'a' and y.side = 'b'
 ),
 
-in_turns as (
-    select * from logs_in_turns('same_block')
-),
-
 block_logs as (
     select
         same_block.cell,
@@ -238,7 +222,7 @@ block_logs as (
         if(same_block.device is null, null, coalesce(in_turns.device_log, same_block.device))
             as device
     from same_block
-    left join in_turns
+    left join logs_in_turns('same_block') as in_turns
         on
             same_block.sweep_id = in_turns.sweep_id
             and same_block.b_trial_id = in_turns.b_trial_id
@@ -300,13 +284,7 @@ verdicts as materialized (
 )
 
 select
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.precision,
-    labels.layout,
+    labels.* exclude (cell_id), -- noqa: AM04
     matched.b.settings,
     coalesce(wall.verdict, 'inconclusive') as verdict,
     wall.ratio,
@@ -324,7 +302,6 @@ select
     side_b.n as b_processes,
     if(in_blocks.cell is null, 'welch', 'pairs') as method,
     chosen.by_choice,
-    labels.gpu,
     columns(a_software.*) as 'a_\0', -- noqa: RF05
     columns(b_software.*) as 'b_\0', -- noqa: RF05
     matched.b.loop_kind,

@@ -73,7 +73,7 @@ def compare(
 
 
 def _head(found: "Comparison") -> list[str]:
-    differing = [str(each) for each in found.differences]
+    differing = [*found.differences.values()]
     differing += [f"the code of {name}" for name in found.edited]
     return [
         f"A is {found.a}, B is {found.b}. A ratio over 1: B is slower. They differ in",
