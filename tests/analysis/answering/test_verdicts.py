@@ -254,6 +254,16 @@ def test_a_sweep_alone_has_verdicts_at_its_looks(
     assert row["error_share"] == pytest.approx(1 / 2)
 
 
+def test_the_times_of_both_sides_have_the_ratio_beside_them(
+    judge: Judge, make_pair: MakePair
+) -> None:
+    """One process of three took four times as long: medians would say that nothing differs."""
+    verdict = judge([make_pair(n, 10.0, ms) for n, ms in enumerate((10.0, 10.0, 40.0))])
+    assert verdict.ratio == pytest.approx(4 ** (1 / 3))
+    assert verdict.candidate_ms and verdict.baseline_ms
+    assert verdict.candidate_ms / verdict.baseline_ms == pytest.approx(verdict.ratio)
+
+
 def test_open_loops_are_compared_over_the_steps_that_both_made(
     judge: Judge, make_pair: MakePair
 ) -> None:
