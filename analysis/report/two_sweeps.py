@@ -13,8 +13,9 @@ from cudnn_sweep.analysis.comparing.comparison import compare
 from cudnn_sweep.analysis.report.content import Compared, Content, gather
 from cudnn_sweep.analysis.storing.stored import Stored
 
-COUNTS = ("split_blocks", "doubtful_blocks", "unpaired_blocks", "baseline_failed")
-BLANK = {field.name: None for field in fields(Verdict)} | dict.fromkeys(COUNTS, 0)
+BLANK = {
+    each.name: None if each.type not in (int, str) else each.type() for each in fields(Verdict)
+}
 
 
 def gather_two(
@@ -24,14 +25,13 @@ def gather_two(
     named = b or (store.sweep_ids() or [""])[-1]
     with open_database(store) as database:
         found = compare(database, f"sweep={a}", f"sweep={named}", min_effect)
-    differing = ", ".join(found.differences.values()) or "the same environment"
-    contrast = Contrast(
-        field="sweep", baseline=found.a.name, candidate=f"{found.b.name} ({differing})"
-    )
+    differing = ", ".join(found.differences.values()) or "the same software and hardware"
+    contrast = Contrast(field="sweep", baseline=found.a.name, candidate=found.b.name)
     verdicts = sorted(_verdicts(found.rows), key=attrgetter("ratio"))
     one = Compared(contrast=contrast, verdicts=verdicts, break_evens={}, cold_costs=None)
     content = gather(store, locations, found.b.name, [], min_effect)
-    return replace(content, compared=[one] if verdicts else [], charts=("effect",))
+    against = f"{contrast} ({differing})"
+    return replace(content, compared=[one] if verdicts else [], against=against)
 
 
 def _verdicts(rows: pa.Table) -> list[Verdict]:

@@ -103,6 +103,8 @@ def report(
     given = {name: value for name, value in job.items() if value is not None}
     if {"steps", "hours"} <= set(given):
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
+    if against and (field or page):
+        raise typer.BadParameter("not with --field or --page", param_hint="--against")
     if page is not None:
         shape = ReportFormat.JSON if json else format
         _write_page(page, asked, sweep_id, given, shape, output)
@@ -111,8 +113,6 @@ def report(
         typed = ", ".join(f"--{name}" for name in given)
         raise typer.BadParameter(f"found {typed} without --page advice", param_hint="--page")
     store = open_results(asked)
-    if against and field:
-        raise typer.BadParameter("found both, allowed: one", param_hint="--against, --field")
     contrasts = (
         [Contrast(field=field, baseline=baseline, candidate=candidate)]
         if field
