@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from operator import attrgetter
+from math import inf
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from cudnn_sweep.analysis.report.content import Compared, Content, gather
 from cudnn_sweep.analysis.storing.stored import Stored
 
 BLANK = {
-    each.name: None if each.type not in (int, str) else each.type() for each in fields(Verdict)
+    each.name: each.type() if each.type in (int, float, str) else None for each in fields(Verdict)
 }
 
 
@@ -27,7 +27,7 @@ def gather_two(
         found = compare(database, f"sweep={a}", f"sweep={named}", min_effect)
     differing = ", ".join(found.differences.values()) or "the same software and hardware"
     contrast = Contrast(field="sweep", baseline=found.a.name, candidate=found.b.name)
-    verdicts = sorted(_verdicts(found.rows), key=attrgetter("ratio"))
+    verdicts = sorted(_verdicts(found.rows), key=lambda each: each.ratio or inf)
     one = Compared(contrast=contrast, verdicts=verdicts, break_evens={}, cold_costs=None)
     content = gather(store, locations, found.b.name, [], min_effect)
     against = f"{contrast} ({differing})"
