@@ -27,14 +27,14 @@ def gather_two(
         found = compare(database, f"sweep={a}", f"sweep={named}", min_effect)
     differing = ", ".join(found.differences.values()) or "the same software and hardware"
     contrast = Contrast(field="sweep", baseline=found.a.name, candidate=found.b.name)
-    verdicts = sorted(_verdicts(found.rows), key=lambda each: each.ratio or inf)
+    verdicts = sorted(_verdicts(found.rows, str(contrast)), key=lambda each: each.ratio or inf)
     one = Compared(contrast=contrast, verdicts=verdicts, break_evens={}, cold_costs=None)
     content = gather(store, locations, found.b.name, [], min_effect)
     against = f"{contrast} ({differing})"
     return replace(content, compared=[one] if verdicts else [], against=against)
 
 
-def _verdicts(rows: pa.Table) -> list[Verdict]:
+def _verdicts(rows: pa.Table, contrast: str) -> list[Verdict]:
     return [
         Verdict(
             **BLANK
@@ -43,7 +43,8 @@ def _verdicts(rows: pa.Table) -> list[Verdict]:
             | {"baseline_ms": row["a_ms"], "baseline_device_ms": row["a_device_ms"]}
             | {"candidate_ms": row["b_ms"], "candidate_device_ms": row["b_device_ms"]}
             | dict.fromkeys(("wall_verdict", "wall_statistical_verdict"), row["verdict"])
-            | {"blocks": min(row["a_processes"], row["b_processes"]), "warnings": []}
+            | {"blocks": min(row["a_processes"], row["b_processes"]), "contrast": contrast}
+            | {"warnings": []}
         )
         for row in rows.to_pylist()
     ]
