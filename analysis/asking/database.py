@@ -177,13 +177,12 @@ class Database:
 
 
 def _told(failure: str) -> str:
-    """With what to write instead, where a question lacks its parentheses or a table's `cell` is no column."""
+    """With what to write instead, where that is known."""
     table = re.search(r"Table with name (\w+) does not exist", failure)
     if table and table[1] in question_macros():
         return f"{table[1]} is a macro: write `from {table[1]}()`"
-    is_cell = 'Referenced column "cell" not found' in failure
     more = "\n`cell` is made of workload, problem, input_shape, ...: select those, or cell_id"
-    return f"the query failed: {failure}{more * is_cell}"
+    return f"the query failed: {failure}" + ('column "cell" not found' in failure) * more
 
 
 def left_out(torn: str) -> str:

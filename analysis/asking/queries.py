@@ -82,8 +82,8 @@ class NamedQuery:
         allowed = {parameter.name: parameter.default for parameter in self.parameters}
         for name in re.findall(r"\$([a-z_]\w*)", re.sub(r"'[^']*'|--.*", "", self.sql)):
             if name not in allowed:
-                line = f"-- ${name} TEXT = NULL: what it is"
-                raise QueryError(f"{self.name} uses ${name}: declare it in a line of its own, `{line}`")
+                line = f"a line of its own, `-- ${name} TEXT = NULL: what it is`"
+                raise QueryError(f"{self.name} uses ${name}: declare it in {line}")
         for name in given:
             if name not in allowed:
                 choice = ", ".join(allowed) or "none"

@@ -71,6 +71,7 @@ grouped as (
             trial_id := trial_id,
             choice := kernels_source || kernels_hash,
             wall_ms := steady_wall_ms,
+            samples_ms := if(loop_kind = 'open', steady_wall_samples_ms, null),
             device_ms := steady_device_ms
         )) filter (where counts) as trials,
         min(steady_iterations) filter (where counts) as fewest_steps,
@@ -135,32 +136,15 @@ trials as (
     ) as sided
 ),
 
-shortened as (
-    select
-        trials.cell,
-        trials.side,
-        trials.trial,
-        list_avg(records.steady_wall_samples_ms[:trials.steps]) as wall_ms
-    from trials
-    inner join records
-        on trials.trial.sweep_id = records.sweep_id and trials.trial.trial_id = records.trial_id
-    where trials.is_uneven and records.loop_kind = 'open'
-),
-
 processes as materialized (
     select
-        trials.cell,
-        trials.side,
-        trials.pool,
-        trials.trial.choice,
-        if(trials.is_uneven, shortened.wall_ms, trials.trial.wall_ms) as wall_ms,
-        if(trials.same_source, trials.trial.device_ms, null) as device_ms
+        cell,
+        side,
+        pool,
+        trial.choice,
+        if(is_uneven, list_avg(trial.samples_ms[:steps]), trial.wall_ms) as wall_ms,
+        if(same_source, trial.device_ms, null) as device_ms
     from trials
-    left join shortened
-        on
-            trials.cell = shortened.cell
-            and trials.side = shortened.side
-            and trials.trial = shortened.trial
 ),
 
 walls as materialized (

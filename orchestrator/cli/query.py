@@ -265,18 +265,12 @@ def deliver(
     from cudnn_sweep.analysis.asking import formats
     from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked
 
-    match format:
-        case Format.TABLE:
-            width = _width(output)
-            _write(draw(answer, width) if marked is None else draw_marked(marked, width), output)
-        case Format.CSV:
-            _write(formats.to_csv(answer), output)
-        case Format.JSON:
-            _write(formats.to_json(answer), output)
-        case Format.MARKDOWN:
-            _write(formats.to_markdown(answer), output)
-        case Format.PARQUET:
-            _write(formats.to_parquet(answer), output)
+    if format is not Format.TABLE:
+        _write(getattr(formats, f"to_{format.value}")(answer), output)
+    elif marked is None:
+        _write(draw(answer, _width(output)), output)
+    else:
+        _write(draw_marked(marked, _width(output)), output)
 
 
 def _write(content: str | bytes, output: Path | None) -> None:
