@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, asking, open_results
+from cudnn_sweep.orchestrator.cli.launch_file_results import (
+    ReferenceOption,
+    ResultsOption,
+    asking,
+    open_results,
+)
 from cudnn_sweep.orchestrator.cli.query import Format, deliver
 
 if TYPE_CHECKING:
@@ -19,6 +24,7 @@ def compare(
     a: Annotated[str, typer.Argument(help="The baseline, such as 2.11.0, H200 or 2026-11-20.")],
     b: Annotated[str, typer.Argument(help="The side to compare with it.")],
     results: ResultsOption = None,
+    reference: ReferenceOption = False,
     format: Annotated[Format, typer.Option(help="Format of the rows.")] = Format.TABLE,
     json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     min_effect: Annotated[
@@ -59,7 +65,7 @@ def compare(
     if format is Format.PARQUET:
         raise QueryError("--format: found parquet, allowed are table, csv, json, markdown")
     named = read_candidates(candidates or "")
-    with asking(open_results(results), sweep_id) as database:
+    with asking(open_results(results, reference=reference), sweep_id) as database:
         found = compare_sides(database, a, b, min_effect, where or ())
         marked = marked_columns(database, found.marked, found.rows)
     to_stderr = format not in FOR_PEOPLE
