@@ -36,8 +36,8 @@ order by workload
 """
 
 MARKED = """\
--- terminal: cell, config, {versions}a_ms, b_ms, ratio[ratio_low ratio_high], verdict,
---     device_ratio, device_verdict, by_choice
+-- terminal: cell, config, ratio[ratio_low ratio_high], verdict, {versions}a_ms, b_ms, device_ratio,
+--     device_verdict, by_choice
 """
 KINDS = ("sweep", "torch", "cudnn", "driver", "ours", "software", "gpu", "uuid", "date")
 SOFTWARE = columns_of("software")

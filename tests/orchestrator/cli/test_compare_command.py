@@ -69,13 +69,13 @@ def test_a_change_counts_once_whatever_the_versions_of_a_side(drivers: str) -> N
     assert told.startswith("A side has several versions of driver, each with rows of its own.")
     assert told.endswith("add --where driver=580.1")
     assert counted == "1 cell and config, in 4 rows: hurts 1."
-    assert said.splitlines()[3].split()[2:4] == ["a_driver", "b_driver"]
+    assert said.splitlines()[3].split()[3:6] == ["verdict", "a_driver", "b_driver"]
 
 
 def test_a_row_is_a_line_of_the_columns_that_people_read(drivers: str) -> None:
     found = _compare("torch=2.10.0", "torch=2.11.0", drivers, "--where", "driver=580.1")
     head, row = found.stdout.splitlines()[3:5]
-    assert head.split()[:5] == ["cell", "config", "a_ms", "b_ms", "ratio"]
+    assert head.split()[:5] == ["cell", "config", "ratio", "verdict", "a_ms"]
     assert "benchmark=false" in row and "1.20 (1.20–1.20)" in row and len(row) < 150
     whole = _compare("torch=2.10.0", "torch=2.11.0", drivers, "--where", "driver=580.1", "--json")
     (row_,) = json.loads(whole.stdout)
