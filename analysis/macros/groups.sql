@@ -71,7 +71,6 @@ grouped as (
             trial_id := trial_id,
             choice := kernels_source || kernels_hash,
             wall_ms := steady_wall_ms,
-            samples_ms := if(loop_kind = 'open', steady_wall_samples_ms, null),
             device_ms := steady_device_ms
         )) filter (where counts) as trials,
         min(steady_iterations) filter (where counts) as fewest_steps,
@@ -99,6 +98,14 @@ select
     tasks.task
 from grouped
 inner join tasks on grouped.cell_id = tasks.cell_id;
+
+-- The samples of each open loop: those of other trials, most of a store, are not read for it.
+create or replace macro open_loops() as table
+select
+    [sweep_id, trial_id] as id,
+    steady_wall_samples_ms as ms
+from records
+where loop_kind = 'open';
 
 -- `pairs` names a table of `contrast` and two rows of process_groups, b (baseline) and c
 -- (candidate). One row a pair: the candidate's labels, the verdicts on wall and device time, b and
@@ -138,13 +145,14 @@ trials as (
 
 processes as materialized (
     select
-        cell,
-        side,
-        pool,
-        trial.choice,
-        if(is_uneven, list_avg(trial.samples_ms[:steps]), trial.wall_ms) as wall_ms,
-        if(same_source, trial.device_ms, null) as device_ms
+        trials.cell,
+        trials.side,
+        trials.pool,
+        trials.trial.choice,
+        if(trials.is_uneven, list_avg(loops.ms[:trials.steps]), trials.trial.wall_ms) as wall_ms,
+        if(trials.same_source, trials.trial.device_ms, null) as device_ms
     from trials
+    left join open_loops() as loops on [trials.trial.sweep_id, trials.trial.trial_id] = loops.id
 ),
 
 walls as materialized (

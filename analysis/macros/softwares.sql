@@ -26,7 +26,6 @@ trials as (
         loop_kind,
         steady_iterations,
         steady_wall_ms,
-        if(loop_kind = 'open', steady_wall_samples_ms, null) as open_samples_ms,
         steady_device_ms,
         steady_device_source,
         relative_l2_error,
@@ -84,12 +83,12 @@ select
     struct_pack(
         baseline
         := coalesce(
-            if(pairs.steps is null, null, list_avg(pairs.b.open_samples_ms[:pairs.steps])),
+            if(pairs.steps is null, null, list_avg(b_loops.ms[:pairs.steps])),
             in_rounds(pairs.b.steady_wall_ms, pairs.c.steady_wall_ms, -in_turns.wall_log)
         ),
         candidate
         := coalesce(
-            if(pairs.steps is null, null, list_avg(pairs.c.open_samples_ms[:pairs.steps])),
+            if(pairs.steps is null, null, list_avg(c_loops.ms[:pairs.steps])),
             in_rounds(pairs.c.steady_wall_ms, pairs.b.steady_wall_ms, in_turns.wall_log)
         )
     ) as steady_wall,
@@ -126,4 +125,6 @@ select
     ) as error -- noqa: RF04
 from pairs
 left join in_turns
-    on pairs.sweep_id = in_turns.sweep_id and pairs.c_trial_id = in_turns.c_trial_id;
+    on pairs.sweep_id = in_turns.sweep_id and pairs.c_trial_id = in_turns.c_trial_id
+left join open_loops() as b_loops on [pairs.sweep_id, pairs.b_trial_id] = b_loops.id
+left join open_loops() as c_loops on [pairs.sweep_id, pairs.c_trial_id] = c_loops.id;

@@ -71,9 +71,7 @@ trials as materialized (
 
 counted as materialized (
     select
-        trials.* replace (
-            if(loop_kind = 'open', steady_wall_samples_ms, null) as steady_wall_samples_ms
-        ),
+        trials.*,
         tasks.task,
         coalesce(trials.in_turns, false) as took_turns,
         concat_ws(
@@ -172,12 +170,13 @@ processes as materialized (
         counted.kernels_source || counted.kernels_hash as choice,
         if(
             members.is_uneven,
-            list_avg(counted.steady_wall_samples_ms[:members.steps]),
+            list_avg(loops.ms[:members.steps]),
             counted.steady_wall_ms
         ) as wall_ms,
         if(members.same_source, counted.steady_device_ms, null) as device_ms
     from members
     inner join counted on members.group_id = counted.group_id
+    left join open_loops() as loops on [counted.sweep_id, counted.trial_id] = loops.id
 ),
 
 sides as materialized (

@@ -100,8 +100,6 @@ of_interest as materialized (
             steady_wall_samples_ms, steady_wall_rounds, steady_device_samples_ms,
             steady_device_rounds, steady_flushed_samples_ms
         ),
-        -- of open loops only as many steps count as every process made
-        if(loop_kind = 'open', steady_wall_samples_ms, null) as open_samples_ms,
         unusual_settings(config) as settings,
         concat_ws('|', gpu, env_hash, software_hash) as place
     from records
@@ -141,14 +139,16 @@ trials as materialized (
 
 processes as materialized (
     select
-        *,
-        coalesce(list_avg(open_samples_ms[:steps]), steady_wall_ms) as wall_now,
+        trials.*,
+        -- of open loops only as many steps as every process made: later ones have other shapes
+        coalesce(list_avg(loops.ms[:trials.steps]), trials.steady_wall_ms) as wall_now,
         steady_device_ms as device_now,
         greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)::double as memory_now,
         cold[1].first_ms as cold_ms,
         cold[1].first_ms / nullif(cold[1].second_ms, 0) as first_over_second
     from trials
-    where counts
+    left join open_loops() as loops on [trials.sweep_id, trials.trial_id] = loops.id
+    where trials.counts
 ),
 
 sides as materialized (
