@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.answering.cell_names import (
 )
 from cudnn_sweep.analysis.asking.formats import plain_column, readable
 from cudnn_sweep.analysis.asking.queries import NamedQuery
-from cudnn_sweep.analysis.asking.settings import config_name, texts_of, unusual_in
+from cudnn_sweep.analysis.asking.settings import config_name, texts_in, texts_of, unusual_in
 from cudnn_sweep.analysis.printable import printable
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ def marked_columns(
         if name == CELL:
             found.append(_cell_column(database, rows))
         elif name == CONFIG:
-            found.append(_words(CONFIG, [config_name(texts_of(row)) for row in rows]))
+            has = "settings" in answer.column_names
+            texts = (texts_in(row["settings"]) if has else texts_of(row) for row in rows)
+            found.append(_words(CONFIG, [config_name(each) for each in texts]))
         else:
             found.append(_column(answer, name, match["low"], match["high"]))
     return [column for column in found if any(column.texts) or not rows]

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.asking.prelude import RECORDS_VIEW, REPEATED_KEYS, macros_in
 from cudnn_sweep.analysis.asking.queries import Value
+from cudnn_sweep.analysis.asking.question_macros import question_macros
 from cudnn_sweep.analysis.asking.settings_sql import with_config
 from cudnn_sweep.analysis.asking.spill_folder import spill_folder
 from cudnn_sweep.analysis.asking.sql_text import literal
@@ -89,7 +90,7 @@ class Database:
                 break
             self._snapshot = self._store.snapshot(self._sweep_id)
             self._is_shown = self._is_copied = False
-        raise QueryError(f"the query failed: {failure}") from failure
+        raise QueryError(_told(str(failure))) from failure
 
     def _answer(self, sql: str, values: dict[str, Value | list[Any]]) -> pa.Table:
         self._show_records()
@@ -173,6 +174,15 @@ class Database:
             raise QueryError(f"found {told}; allowed is one SELECT")
         if found != [duckdb.StatementType.SELECT.name]:
             raise QueryError(f"found {', '.join(found) or 'no statement'}; allowed is one SELECT")
+
+
+def _told(failure: str) -> str:
+    """With what to write instead, where that is known."""
+    table = re.search(r"Table with name (\w+) does not exist", failure)
+    if table and table[1] in question_macros():
+        return f"{table[1]} is a macro: write `from {table[1]}()`"
+    more = "\n`cell` is made of workload, problem, input_shape, ...: select those, or cell_id"
+    return f"the query failed: {failure}" + ('column "cell" not found' in failure) * more
 
 
 def left_out(torn: str) -> str:

@@ -80,6 +80,10 @@ class NamedQuery:
     def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """A value for every parameter, the defaults where none was given."""
         allowed = {parameter.name: parameter.default for parameter in self.parameters}
+        for name in re.findall(r"\$([a-z_]\w*)", re.sub(r"'[^']*'|--.*", "", self.sql)):
+            if name not in allowed:
+                line = f"a line of its own, `-- ${name} TEXT = NULL: what it is`"
+                raise QueryError(f"{self.name} uses ${name}: declare it in {line}")
         for name in given:
             if name not in allowed:
                 choice = ", ".join(allowed) or "none"
@@ -126,6 +130,8 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
         return parse_query(name, text)
     if own and name in own:
         return read_query(name, own[name])
+    if name == "records":
+        raise QueryError("`records` is the view of all trials: sweep query 'from records limit 5'")
     valid = [*names, *(own or ()), *(part_names() if "/" in name else ())]
     near = get_close_matches(name, valid, n=1)
     guess = f" (did you mean {near[0]}?)" if near else ""

@@ -1,17 +1,19 @@
 """Compares two sides of the results: sweeps, versions, GPUs or dates, named as a user names them."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from cudnn_sweep.analysis.asking.database import Database
+from cudnn_sweep.analysis.asking.queries import NamedQuery, parse_query
+from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.comparing.bisection import next_to_try
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.printable import part_text
-from cudnn_sweep.analysis.storing.schema import columns_of
+from cudnn_sweep.analysis.storing.schema import arrow_schema, columns_of
 
 IN_BOTH = """
 select count(*) as trials
@@ -19,21 +21,33 @@ from of_side($a_kind, $a_name)
 semi join of_side($b_kind, $b_name) as other using (sweep_id, trial_id)
 """
 
-CODE = """
-select workload, cell_id, list_sort(list(distinct workload_hash)) as hashes
-from of_side($kind, $name)
-where workload_hash is not null
+EDITED = """
+select distinct workload
+from (
+    select workload, cell_id, list_sort(list(distinct workload_hash)) as hashes
+    from of_side($a_kind, $a_name) where workload_hash is not null group by all
+    union all
+    select workload, cell_id, list_sort(list(distinct workload_hash)) as hashes
+    from of_side($b_kind, $b_name) where workload_hash is not null group by all
+)
 group by workload, cell_id
+having count(distinct hashes) > 1
+order by workload
 """
 
+MARKED = """\
+-- terminal: cell, config, ratio[ratio_low ratio_high], verdict, {versions}a_ms, b_ms, device_ratio,
+--     device_verdict, by_choice
+"""
 KINDS = ("sweep", "torch", "cudnn", "driver", "ours", "software", "gpu", "uuid", "date")
 SOFTWARE = columns_of("software")
 PARTS = (*columns_of("hardware"), *SOFTWARE)
 MOST_LISTED = 6  # names of a kind in an error
+MOST_VALUES = 3  # of a part on a side
 NONE = "none"
 
 Parts: TypeAlias = Mapping[str, tuple[str, ...]]  # of the environment: all values on a side
-Code: TypeAlias = Mapping[tuple[str, str], list[str]]  # by workload and cell_id: its hashes
+Ask: TypeAlias = Callable[..., pa.Table]  # SQL, and values for it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,18 +57,6 @@ class Side:
 
     def __str__(self) -> str:
         return f"{self.kind}={self.name}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
-    """A part of the environment that is not the same on both sides: the values of each."""
-
-    part: str
-    a: tuple[str, ...]
-    b: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.part}: {', '.join(self.a)} → {', '.join(self.b)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,31 +73,50 @@ class Comparison:
     """Workloads of a user's own whose code is not the same on both sides, in a cell of both."""
 
     @property
-    def differences(self) -> tuple[Difference, ...]:
-        return tuple(
-            Difference(part=part, a=self.a_parts[part], b=self.b_parts[part])
-            for part in PARTS
-            if self.a_parts[part] != self.b_parts[part]
-        )
+    def differences(self) -> dict[str, str]:
+        """The parts of the environment that are not the same on both sides, with the values of each."""
+        sides = {part: (self.a_parts[part], self.b_parts[part]) for part in PARTS}
+        return {
+            part: f"{part}: {_some(a)} → {_some(b)}" for part, (a, b) in sides.items() if a != b
+        }
+
+    def counts(self, column: str = "verdict") -> dict[str, int]:
+        """How many cells and configs have each verdict on wall time, or in `device_verdict`, in a row or more."""
+        found = {(row["cell_id"], row["settings"], row[column]) for row in self.rows.to_pylist()}
+        return dict(sorted(Counter(verdict for *_, verdict in found if verdict).items()))
 
     @property
-    def counts(self) -> dict[str, int]:
-        """How many rows have each verdict on wall time."""
-        return self._counts("verdict")
+    def cells(self) -> int:
+        """Cells and configs: with several versions on a side each has several rows."""
+        return len({(row["cell_id"], row["settings"]) for row in self.rows.to_pylist()})
 
     @property
-    def device_counts(self) -> dict[str, int]:
-        """How many rows have each verdict on device time, of the rows that have one."""
-        return self._counts("device_verdict")
+    def mixed(self) -> dict[str, list[str]]:
+        """The parts of the software of which a side has several versions, and which to compare."""
+        sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
+        return {
+            part: sorted(a & b)[-1:] or [max(a), max(b)]
+            for part, (a, b) in sides.items()
+            if max(len(a), len(b)) > 1
+        }
 
-    def _counts(self, column: str) -> dict[str, int]:
-        verdicts = [verdict for verdict in self.rows[column].to_pylist() if verdict is not None]
-        return dict(sorted(Counter(verdicts).items()))
+    @property
+    def marked(self) -> NamedQuery:
+        """With the columns that a terminal shows."""
+        names = [f"{side}_{part}" for part in self.mixed for side in "ab"]
+        versions = [f"{name}, " for name in names if name in self.rows.column_names]
+        return parse_query("compare", MARKED.format(versions="".join(versions)))
 
 
-def compare(database: Database, a: str, b: str, min_effect: float) -> Comparison:
-    """Raises QueryError for a name that is unknown, means several things, or means the same as the other."""
-    names = [Side(**row) for row in database.query("select * from side_names()").to_pylist()]
+def compare(
+    database: Database, a: str, b: str, min_effect: float, where: Sequence[str] = ()
+) -> Comparison:
+    """Raises QueryError for a name that is unknown, means several things, or means the same as the other.
+
+    `where`: COLUMN=VALUE each, of the records that count; of two values of one column either counts.
+    """
+    ask = _asking(database, where)
+    names = [Side(**row) for row in ask("select * from side_names()").to_pylist()]
     first, second = find_side(a, names), find_side(b, names)
     if first == second:
         raise QueryError(f"{a} and {b} both mean {first}: nothing to compare")
@@ -105,12 +126,12 @@ def compare(database: Database, a: str, b: str, min_effect: float) -> Comparison
         "b_kind": second.kind,
         "b_name": second.name,
     }
-    ((in_both,),) = (row.values() for row in database.query(IN_BOTH, asked).to_pylist())
+    ((in_both,),) = (row.values() for row in ask(IN_BOTH, asked).to_pylist())
     if in_both:
         raise QueryError(
             f"{in_both} trials belong both to {first} and to {second}: name two sides that share none"
         )
-    rows = database.query(
+    rows = ask(
         "select * from sides_compared($a_kind, $a_name, $b_kind, $b_name, $min_effect)",
         {**asked, "min_effect": min_effect},
     )
@@ -118,11 +139,34 @@ def compare(database: Database, a: str, b: str, min_effect: float) -> Comparison
         a=first,
         b=second,
         rows=rows,
-        a_parts=_parts(database, first),
-        b_parts=_parts(database, second),
-        softwares=_softwares(database),
-        edited=_edited(_code(database, first), _code(database, second)),
+        a_parts=_parts(ask, first),
+        b_parts=_parts(ask, second),
+        softwares=_softwares(ask),
+        edited=tuple(ask(EDITED, asked)["workload"].to_pylist()),
     )
+
+
+def _asking(database: Database, where: Sequence[str]) -> Ask:
+    """Asks about the records that have these values alone."""
+    wanted: dict[str, list[str]] = {}
+    for each in where:
+        column, _, value = each.partition("=")
+        if column not in arrow_schema().names:
+            raise QueryError(f"--where {each}: found no column {column!r}, allowed is COLUMN=VALUE")
+        text = f"coalesce({column}::text, '{NONE}')"
+        stored = database.query(f"select distinct {text} as value from records order by all")
+        there = {part_text(column, found): found for found in stored["value"].to_pylist()}
+        if value not in there:
+            raise QueryError(f"--where {each}: there are {_some(list(there))}")
+        wanted.setdefault(text, []).append(literal(there[value]))
+    only = [f"{text} in ({', '.join(values)})" for text, values in wanted.items()]
+    head = f"with records as not materialized (from main.records where {' and '.join(only)})"
+    return lambda sql, values=None: database.query(f"{head * bool(only)}\n{sql}", values)
+
+
+def _some(values: Sequence[str]) -> str:
+    more = len(values) - MOST_VALUES
+    return ", ".join(values[:MOST_VALUES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def find_side(asked: str, names: list[Side]) -> Side:
@@ -151,40 +195,25 @@ def _listed(sides: list[Side]) -> str:
     return ", ".join(shown) or "no results at all"
 
 
-def _parts(database: Database, side: Side) -> Parts:
+def _parts(ask: Ask, side: Side) -> Parts:
     columns = ", ".join(
         f"list_sort(list(distinct coalesce({part}::text, '{NONE}'))) as {part}" for part in PARTS
     )
-    (row,) = database.query(
-        f"select {columns} from of_side($kind, $name)",  # columns of our own
-        {"kind": side.kind, "name": side.name},
-    ).to_pylist()
+    (row,) = ask(f"select {columns} from of_side($kind, $name)", asdict(side)).to_pylist()
     return {part: tuple(part_text(part, value) for value in row[part]) for part in PARTS}
 
 
-def _code(database: Database, side: Side) -> Code:
-    rows = database.query(CODE, {"kind": side.kind, "name": side.name}).to_pylist()
-    return {(row["workload"], row["cell_id"]): row["hashes"] for row in rows}
-
-
-def _edited(a: Code, b: Code) -> tuple[str, ...]:
-    return tuple(sorted({cell[0] for cell in a.keys() & b.keys() if a[cell] != b[cell]}))
-
-
-def _softwares(database: Database) -> tuple[dict[str, str], ...]:
+def _softwares(ask: Ask) -> tuple[dict[str, str], ...]:
     columns = ", ".join(f"{part}::text as {part}" for part in SOFTWARE)
-    rows = database.query(f"select distinct {columns} from records").to_pylist()
+    rows = ask(f"select distinct {columns} from records").to_pylist()
     return tuple({part: part_text(part, row[part] or NONE) for part in SOFTWARE} for row in rows)
 
 
 def suggestion(found: Comparison, candidates: list[str]) -> str | None:
-    """Which version to try next; None where nothing got slower, or no software differs."""
-    is_slower = found.counts.get("hurts") or found.device_counts.get("hurts")
-    if not is_slower or not any(d.part in SOFTWARE for d in found.differences):
+    """Which version to try next; None where nothing got slower, or a side has several versions."""
+    is_slower = "hurts" in found.counts() | found.counts("device_verdict")
+    if not is_slower or found.mixed or not found.differences.keys() & set(SOFTWARE):
         return None
     sides = (found.a_parts, found.b_parts)
-    mixed = [part for part in SOFTWARE if any(len(side[part]) > 1 for side in sides)]
-    if mixed:
-        return f"A side has several versions of {', '.join(mixed)}: compare two of those."
     good, bad = ({part: side[part][0] for part in SOFTWARE} for side in sides)
     return next_to_try(good, bad, found.softwares, candidates)

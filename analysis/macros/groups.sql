@@ -73,8 +73,6 @@ grouped as (
             wall_ms := steady_wall_ms,
             device_ms := steady_device_ms
         )) filter (where counts) as trials,
-        median(steady_wall_ms) filter (where counts) as wall_ms,
-        median(steady_device_ms) filter (where counts) as device_ms,
         min(steady_iterations) filter (where counts) as fewest_steps,
         max(steady_iterations) filter (where counts) as most_steps,
         min(steady_device_source) as device_source,
@@ -101,6 +99,14 @@ select
 from grouped
 inner join tasks on grouped.cell_id = tasks.cell_id;
 
+-- The samples of each open loop: those of other trials, most of a store, are not read for it.
+create or replace macro open_loops() as table
+select
+    [sweep_id, trial_id] as id,
+    steady_wall_samples_ms as ms
+from records
+where loop_kind = 'open';
+
 -- `pairs` names a table of `contrast` and two rows of process_groups, b (baseline) and c
 -- (candidate). One row a pair: the candidate's labels, the verdicts on wall and device time, b and
 -- c. Device times from two sources do not compare. Of open loops only as many steps count as every
@@ -119,36 +125,22 @@ with named as (
 
 trials as (
     select
-        cell,
-        is_uneven,
-        same_source,
-        steps,
-        'b' as side,
-        b.settings as pool,
-        unnest(b.trials) as trial
-    from named
-    union all
-    select
-        cell,
-        is_uneven,
-        same_source,
-        steps,
-        'c' as side,
-        c.settings as pool,
-        unnest(c.trials) as trial
-    from named
-),
-
-shortened as (
-    select
-        trials.cell,
-        trials.side,
-        trials.trial,
-        list_avg(records.steady_wall_samples_ms[:trials.steps]) as wall_ms
-    from trials
-    inner join records
-        on trials.trial.sweep_id = records.sweep_id and trials.trial.trial_id = records.trial_id
-    where trials.is_uneven and records.loop_kind = 'open'
+        * exclude (side),
+        side.name as side,
+        side.pool,
+        unnest(side.trials) as trial
+    from (
+        select
+            cell,
+            is_uneven,
+            same_source,
+            steps,
+            unnest([
+                struct_pack(name := 'b', pool := b.settings, trials := b.trials),
+                struct_pack(name := 'c', pool := c.settings, trials := c.trials)
+            ]) as side
+        from named
+    ) as sided
 ),
 
 processes as materialized (
@@ -157,37 +149,35 @@ processes as materialized (
         trials.side,
         trials.pool,
         trials.trial.choice,
-        if(trials.is_uneven, shortened.wall_ms, trials.trial.wall_ms) as wall_ms,
+        if(trials.is_uneven, list_avg(loops.ms[:trials.steps]), trials.trial.wall_ms) as wall_ms,
         if(trials.same_source, trials.trial.device_ms, null) as device_ms
     from trials
-    left join shortened
-        on
-            trials.cell = shortened.cell
-            and trials.side = shortened.side
-            and trials.trial = shortened.trial
+    left join open_loops() as loops on [trials.trial.sweep_id, trials.trial.trial_id] = loops.id
 ),
 
 walls as materialized (
     select
         cell,
-        median(wall_ms) filter (where side = 'b') as baseline_ms,
-        median(wall_ms) filter (where side = 'c') as candidate_ms
+        exp(avg(log_of(wall_ms)) filter (where side = 'b')) as baseline_ms,
+        exp(avg(log_of(wall_ms)) filter (where side = 'c')) as candidate_ms,
+        exp(avg(log_of(device_ms)) filter (where side = 'b')) as baseline_device_ms,
+        exp(avg(log_of(device_ms)) filter (where side = 'c')) as candidate_device_ms
     from processes
     group by cell
 ),
 
+process_logs as (
+    select
+        *,
+        log_of(wall_ms) as wall,
+        log_of(device_ms) as device
+    from processes
+),
+
 logs as (
-    select
-        *,
-        'wall' as clock,
-        log_of(wall_ms) as observed
-    from processes
-    union all
-    select
-        *,
-        'device' as clock,
-        log_of(device_ms) as observed
-    from processes
+    unpivot process_logs
+    on wall, device
+    into name clock value observed
 ),
 
 estimates as materialized (
@@ -218,8 +208,8 @@ select
     nullif(
         concat_ws('; ', 'baseline ' || chosen.b_choice, 'candidate ' || chosen.c_choice), ''
     ) as by_choice,
-    if(named.same_source, named.b.device_ms, null) as baseline_device_ms,
-    if(named.same_source, named.c.device_ms, null) as candidate_device_ms,
+    walls.baseline_device_ms,
+    walls.candidate_device_ms,
     device.ratio as device_ratio,
     device.ratio_low as device_ratio_low,
     device.ratio_high as device_ratio_high,

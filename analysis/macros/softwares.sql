@@ -46,8 +46,12 @@ pairs as (
         b.sweep_id,
         b.trial_id as b_trial_id,
         c.trial_id as c_trial_id,
-        b.loop_kind = 'open' and b.steady_iterations <> c.steady_iterations as is_uneven,
-        least(b.steady_iterations, c.steady_iterations) as steps,
+        -- null where both made as many
+        if(
+            b.steady_iterations <> c.steady_iterations,
+            least(b.steady_iterations, c.steady_iterations),
+            null
+        ) as steps,
         coalesce(b.compute_cache, 'none') as cache
     from trials as b
     inner join trials as c
@@ -66,26 +70,6 @@ pairs as (
 
 in_turns as (
     select * from logs_in_turns('pairs')
-),
-
-uneven as (
-    select
-        sweep_id,
-        unnest([b_trial_id, c_trial_id]) as trial_id,
-        steps
-    from pairs
-    where is_uneven
-),
-
-shortened as (
-    select
-        records.sweep_id,
-        records.trial_id,
-        list_avg(records.steady_wall_samples_ms[:uneven.steps]) as wall_ms
-    from uneven
-    inner join records
-        on uneven.sweep_id = records.sweep_id and uneven.trial_id = records.trial_id
-    where records.loop_kind = 'open'
 )
 
 select
@@ -99,12 +83,12 @@ select
     struct_pack(
         baseline
         := coalesce(
-            b_short.wall_ms,
+            if(pairs.steps is null, null, list_avg(b_loops.ms[:pairs.steps])),
             in_rounds(pairs.b.steady_wall_ms, pairs.c.steady_wall_ms, -in_turns.wall_log)
         ),
         candidate
         := coalesce(
-            c_short.wall_ms,
+            if(pairs.steps is null, null, list_avg(c_loops.ms[:pairs.steps])),
             in_rounds(pairs.c.steady_wall_ms, pairs.b.steady_wall_ms, in_turns.wall_log)
         )
     ) as steady_wall,
@@ -142,7 +126,5 @@ select
 from pairs
 left join in_turns
     on pairs.sweep_id = in_turns.sweep_id and pairs.c_trial_id = in_turns.c_trial_id
-left join shortened as b_short
-    on pairs.sweep_id = b_short.sweep_id and pairs.b_trial_id = b_short.trial_id
-left join shortened as c_short
-    on pairs.sweep_id = c_short.sweep_id and pairs.c_trial_id = c_short.trial_id;
+left join open_loops() as b_loops on [pairs.sweep_id, pairs.b_trial_id] = b_loops.id
+left join open_loops() as c_loops on [pairs.sweep_id, pairs.c_trial_id] = c_loops.id;

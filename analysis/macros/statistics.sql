@@ -210,7 +210,9 @@ with given as (
         if(unseen_low > 0, se, coalesce(se_low, se)) as seen_se_low,
         if(unseen_high > 0, se, coalesce(se_high, se)) as seen_se_high,
         coalesce(share, 1) as share,
-        coalesce(between_looks, false) as between_looks,
+        -- what is the same in every block, as bytes, is decided before the next look too
+        coalesce(between_looks and coalesce(greatest(se, se_low, se_high), 1) > 0, false)
+            as between_looks,
         case
             when min_effect >= 0 and isfinite(min_effect) then ln(1 + min_effect)
             else error('min_effect: found ' || min_effect::text || ', allowed is 0 or more')

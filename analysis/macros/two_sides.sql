@@ -157,19 +157,6 @@ members as (
     from matched
 ),
 
-shortened as (
-    select
-        members.cell,
-        records.sweep_id,
-        records.trial_id,
-        list_avg(records.steady_wall_samples_ms[:members.steps]) as wall_ms
-    from members
-    inner join counted on members.group_id = counted.group_id
-    inner join records
-        on counted.sweep_id = records.sweep_id and counted.trial_id = records.trial_id
-    where members.is_uneven and records.loop_kind = 'open'
-),
-
 processes as materialized (
     select
         members.cell,
@@ -181,15 +168,15 @@ processes as materialized (
         counted.slot,
         counted.settings,
         counted.kernels_source || counted.kernels_hash as choice,
-        coalesce(shortened.wall_ms, counted.steady_wall_ms) as wall_ms,
+        if(
+            members.is_uneven,
+            list_avg(loops.ms[:members.steps]),
+            counted.steady_wall_ms
+        ) as wall_ms,
         if(members.same_source, counted.steady_device_ms, null) as device_ms
     from members
     inner join counted on members.group_id = counted.group_id
-    left join shortened
-        on
-            members.cell = shortened.cell
-            and counted.sweep_id = shortened.sweep_id
-            and counted.trial_id = shortened.trial_id
+    left join open_loops() as loops on [counted.sweep_id, counted.trial_id] = loops.id
 ),
 
 sides as materialized (
@@ -197,8 +184,8 @@ sides as materialized (
         cell,
         side,
         count(log_of(wall_ms)) as n,
-        median(wall_ms) as ms,
-        median(device_ms) as device_ms
+        exp(avg(log_of(wall_ms))) as ms,
+        exp(avg(log_of(device_ms))) as device_ms
     from processes
     group by cell, side
 ),
@@ -224,10 +211,6 @@ same_block as (
     where x.side = 'a' and y.side = 'b'
 ),
 
-in_turns as (
-    select * from logs_in_turns('same_block')
-),
-
 block_logs as (
     select
         same_block.cell,
@@ -238,7 +221,7 @@ block_logs as (
         if(same_block.device is null, null, coalesce(in_turns.device_log, same_block.device))
             as device
     from same_block
-    left join in_turns
+    left join logs_in_turns('same_block') as in_turns
         on
             same_block.sweep_id = in_turns.sweep_id
             and same_block.b_trial_id = in_turns.b_trial_id
@@ -259,24 +242,21 @@ in_blocks as materialized (
     where blocks >= 2
 ),
 
+process_logs as (
+    select
+        cell,
+        if(side = 'a', 'b', 'c') as side, -- noqa: RF04
+        settings as pool,
+        choice,
+        log_of(wall_ms) as wall,
+        log_of(device_ms) as device
+    from processes
+),
+
 apart_logs as (
-    select
-        cell,
-        if(side = 'a', 'b', 'c') as side, -- noqa: RF04
-        settings as pool,
-        choice,
-        'wall' as clock,
-        log_of(wall_ms) as observed
-    from processes
-    union all
-    select
-        cell,
-        if(side = 'a', 'b', 'c') as side, -- noqa: RF04
-        settings as pool,
-        choice,
-        'device' as clock,
-        log_of(device_ms) as observed
-    from processes
+    unpivot process_logs
+    on wall, device
+    into name clock value observed
 ),
 
 estimates as materialized (
@@ -303,13 +283,7 @@ verdicts as materialized (
 )
 
 select
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.precision,
-    labels.layout,
+    labels.* exclude (cell_id), -- noqa: AM04
     matched.b.settings,
     coalesce(wall.verdict, 'inconclusive') as verdict,
     wall.ratio,
@@ -327,11 +301,16 @@ select
     side_b.n as b_processes,
     if(in_blocks.cell is null, 'welch', 'pairs') as method,
     chosen.by_choice,
-    labels.gpu,
+    columns(a_software.*) as 'a_\0', -- noqa: RF05
+    columns(b_software.*) as 'b_\0', -- noqa: RF05
+    matched.b.loop_kind,
+    matched.b.took_turns as in_turns,
     matched.b.cell_id,
-    matched.a.software_hash as a_software_hash,
-    matched.b.software_hash as b_software_hash
+    matched.b.env_hash,
+    matched.b.workload_hash
 from matched
+inner join software_labels() as a_software on matched.a.software_hash = a_software.software_hash
+inner join software_labels() as b_software on matched.b.software_hash = b_software.software_hash
 inner join sides as side_a on matched.cell = side_a.cell and side_a.side = 'a'
 inner join sides as side_b on matched.cell = side_b.cell and side_b.side = 'b'
 left join in_blocks on matched.cell = in_blocks.cell and in_blocks.clock = 'wall'

@@ -106,14 +106,14 @@ cells as (
         flag <> 'twin'
         and count(*) filter (where candidate_failed and not baseline_failed)
         > count(*) filter (where baseline_failed and not candidate_failed) as fails,
-        median(baseline_ms) filter (where counts) as baseline_ms,
-        median(candidate_ms) filter (where counts) as candidate_ms,
+        exp(avg(log_of(baseline_ms)) filter (where counts)) as baseline_ms,
+        exp(avg(log_of(candidate_ms)) filter (where counts)) as candidate_ms,
         min(baseline_ms) filter (where counts) as baseline_fastest_ms,
         max(baseline_ms) filter (where counts) as baseline_slowest_ms,
         min(candidate_ms) filter (where counts) as candidate_fastest_ms,
         max(candidate_ms) filter (where counts) as candidate_slowest_ms,
-        median(baseline_device_ms) filter (where counts) as baseline_device_ms,
-        median(candidate_device_ms) filter (where counts) as candidate_device_ms,
+        exp(avg(log_of(baseline_device_ms)) filter (where counts)) as baseline_device_ms,
+        exp(avg(log_of(candidate_device_ms)) filter (where counts)) as candidate_device_ms,
         sum(launch_bound) filter (where counts) as launch_bound_trials,
         sum(launch_bound_known) filter (where counts) as launch_bound_known_trials,
         if(

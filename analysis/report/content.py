@@ -61,6 +61,8 @@ class Content:
     environments: pa.Table
     trials: pa.Table
     """The trials of whole cells, those with the largest effects first, up to MOST_TRIALS."""
+    against: str | None = None
+    """The sweep that is this one's baseline, and what differs; the effect is the only chart then."""
 
     @property
     def numbers(self) -> Mapping[CellKey, int]:

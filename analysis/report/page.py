@@ -12,14 +12,14 @@ from cudnn_sweep.analysis.report.single_file import single_file
 
 
 def to_html(payload: Payload) -> str:
-    data = payload.as_json() | {"figures": _drawn(payload.min_effect)}
+    data = payload.as_json() | {"figures": _drawn(payload.min_effect, payload.charts)}
     return single_file("report/template.html", script="report/report.js", data=data)
 
 
 @cache
-def _drawn(min_effect: float) -> list[Mapping[str, object]]:
+def _drawn(min_effect: float, charts: tuple[str, ...]) -> list[Mapping[str, object]]:
     """The same for all reports, and most of the time that one takes."""
-    return [_figure(each) for each in figures(PAGE, min_effect)]
+    return [_figure(each) for each in figures(PAGE, min_effect, charts)]
 
 
 def _figure(figure: Figure) -> Mapping[str, object]:

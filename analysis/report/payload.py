@@ -52,6 +52,8 @@ class Payload:
     """Lists a cell's trials, once CELL stands for its cell_id."""
     failures_query: str
     tables: Mapping[str, Sheet]
+    charts: tuple[str, ...]
+    """The only ones; all where none is named."""
 
     def as_json(self) -> dict[str, object]:
         """All of it as JSON has it. Not by `asdict`, which copies every number of every table."""
@@ -66,7 +68,7 @@ def payload(content: Content) -> Payload:
     return Payload(
         location=", ".join(content.locations),
         min_effect=content.min_effect,
-        common=shared(list(content.cells)),
+        common=[*filter(None, [content.against]), *shared(list(content.cells))],
         nothing=_nothing(content),
         cost=words.cost(content) if content.cells else "",
         contrasts=[_in_words(content, each) for each in content.compared],
@@ -75,6 +77,7 @@ def payload(content: Content) -> Payload:
         trials_query=_command(content, "\"select * from records where cell_id = 'CELL'\""),
         failures_query=_command(content, "failures"),
         tables=sheets(content),
+        charts=("effect",) if content.against else (),
     )
 
 

@@ -20,7 +20,7 @@ def export(payload: Payload, folder: Path) -> list[Path]:
     """Write what the first contrast has to show; returns the files. OSError where it cannot."""
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    for figure in figures(LIGHT, payload.min_effect):
+    for figure in figures(LIGHT, payload.min_effect, payload.charts):
         rows = drawn_rows(payload, figure)
         if not rows:
             continue

@@ -17,7 +17,7 @@
 -- number of shapes.
 --
 -- distinct_shapes: most distinct shapes met before timing
--- gain_ms: time per iteration that the candidate saves, of the medians
+-- gain_ms: time per iteration that the candidate saves, of the means
 -- ratio_when_fixed: the ratio of the same workload under the regime fixed
 -- net_ratio: (cold cost + $iterations × time) of the candidate / that of the baseline
 -- net_verdict: verdict on the net ratio; null for an open loop

@@ -3,7 +3,7 @@
 -- $candidate TEXT = NULL: the other's; every other one where null
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: cell, contrast, settings, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
+-- terminal: cell, contrast, config, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
 --     wall_verdict, device_verdict
 -- none: no cell was measured on two GPU models with the same torch, CUDA and cuDNN
 --

@@ -3,7 +3,7 @@
 -- $candidate TEXT = NULL: a version or software_hash; the one that measured last where null
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: cell, contrast, settings, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
+-- terminal: cell, contrast, config, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
 --     wall_verdict, device_verdict
 -- none: no cell was measured with two softwares on the same hardware
 --
@@ -52,6 +52,7 @@ softwares as (
         ] as versions,
         coalesce(list_contains(versions, $baseline), false) as named_baseline,
         coalesce(list_contains(versions, $candidate), false) as named_candidate,
+        $baseline is null as may_be_baseline,
         -- where none is named: the last one, but for a named baseline
         $candidate is null and not named_baseline as may_be_last
     from groups
@@ -72,24 +73,16 @@ candidates as (
         ) = 1
 ),
 
-baselines as (
-    select
-        env_hash,
-        software_hash,
-        last_started_at,
-        named_baseline
-    from softwares
-    where named_baseline or $baseline is null
-),
-
 chosen as (
     select
         c.env_hash,
         b.software_hash as baseline_hash,
         c.software_hash as candidate_hash
     from candidates as c
-    inner join baselines as b on c.env_hash = b.env_hash and c.software_hash <> b.software_hash
-    where b.named_baseline or b.last_started_at < c.last_started_at
+    inner join softwares as b on c.env_hash = b.env_hash and c.software_hash <> b.software_hash
+    where
+        b.named_baseline
+        or (b.may_be_baseline and b.last_started_at < c.last_started_at)
     qualify
         b.named_baseline
         or row_number() over (

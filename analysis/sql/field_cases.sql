@@ -137,33 +137,17 @@ trials as materialized (
             and trial.settings = wanted.settings
 ),
 
--- of open loops only as many steps as every process made: later ones have other shapes
-shortened as (
-    select
-        trials.case_id,
-        records.sweep_id,
-        records.trial_id,
-        list_avg(records.steady_wall_samples_ms[:trials.steps]) as wall_ms
-    from trials
-    inner join records
-        on trials.sweep_id = records.sweep_id and trials.trial_id = records.trial_id
-    where records.loop_kind = 'open'
-),
-
 processes as materialized (
     select
         trials.*,
-        coalesce(shortened.wall_ms, trials.steady_wall_ms) as wall_now,
+        -- of open loops only as many steps as every process made: later ones have other shapes
+        coalesce(list_avg(loops.ms[:trials.steps]), trials.steady_wall_ms) as wall_now,
         steady_device_ms as device_now,
         greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)::double as memory_now,
         cold[1].first_ms as cold_ms,
         cold[1].first_ms / nullif(cold[1].second_ms, 0) as first_over_second
     from trials
-    left join shortened
-        on
-            trials.case_id = shortened.case_id
-            and trials.sweep_id = shortened.sweep_id
-            and trials.trial_id = shortened.trial_id
+    left join open_loops() as loops on [trials.sweep_id, trials.trial_id] = loops.id
     where trials.counts
 ),
 

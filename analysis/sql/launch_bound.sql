@@ -1,6 +1,6 @@
 -- Where does the loop wait for the CPU, and how long?
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: cell, settings, processes, wall_ms, device_ms, wall_over_device, launch_bound
+-- terminal: cell, config, processes, wall_ms, device_ms, wall_over_device, launch_bound
 -- none: the device's time is known of no trial: it is measured on a GPU
 --
 -- A row a cell and config, of the processes whose device time is known. What a setting saves on the

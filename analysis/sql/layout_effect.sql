@@ -3,7 +3,7 @@
 -- $candidate TEXT = 'channels_last': the other layout
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: cell, settings, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_verdict,
+-- terminal: cell, config, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_verdict,
 --     device_verdict
 -- none: no cell was measured in both layouts
 --

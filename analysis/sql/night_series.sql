@@ -1,7 +1,7 @@
 -- What did each night measure, as the series that nights are compared by?
 -- $launch TEXT = NULL: name that ends the nights' sweep_ids; every sweep where null
 -- $until TEXT = NULL: last night, as 2026-11-21; all where null
--- terminal: night, cell, settings, metric, value, word, processes
+-- terminal: night, cell, config, metric, value, word, processes
 -- none: no night is recorded
 --
 -- A row a night, cell, config and metric: the median over the night's processes. A night is the

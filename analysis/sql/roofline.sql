@@ -1,6 +1,6 @@
 -- How near to the hardware's limit does each cell run, and which limit is it?
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: cell, settings, timed_ms, roofline_ms, roofline_share, limited_by, achieved_tflops,
+-- terminal: cell, config, timed_ms, roofline_ms, roofline_share, limited_by, achieved_tflops,
 --     achieved_gbps
 -- none: the roofline is known of no trial: calibration was off, or nothing convolved
 --

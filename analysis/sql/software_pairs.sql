@@ -1,7 +1,7 @@
 -- What did another software measure beside this one, block by block?
 -- $software TEXT = 'last_good': what the other one was called
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: cell, settings, block, metric, baseline, candidate, log_ratio
+-- terminal: cell, config, block, metric, baseline, candidate, log_ratio
 -- none: no block was measured with two softwares side by side
 --
 -- A row a block, cell, config and metric that both softwares measured on one slot: what the night

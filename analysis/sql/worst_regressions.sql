@@ -16,7 +16,7 @@
 -- ones, look for other causes: launch_bound, warnings, the cell's trials.
 --
 -- regression: the larger of the ratios whose verdict is hurts
--- lost_ms: wall time per iteration that the candidate loses, of the medians
+-- lost_ms: wall time per iteration that the candidate loses, of the means
 -- other_kernels_share: of the paired blocks whose kernels are known, those with other kernels
 -- launch_bound: most of the paired trials waited for the CPU's launches
 -- warnings: what was seen in the trials of its paired and doubtful blocks

@@ -1,16 +1,22 @@
 """`sweep compare A B`: what changed between two sweeps, versions, GPUs or dates."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, asking, open_results
+from cudnn_sweep.orchestrator.cli.launch_file_results import (
+    ReferenceOption,
+    ResultsOption,
+    asking,
+    open_results,
+)
 from cudnn_sweep.orchestrator.cli.query import Format, deliver
 
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.comparing.comparison import Comparison
 
+NOTHING, FAILED_ON = 3, 6  # exit codes
 FOR_PEOPLE = (Format.TABLE, Format.MARKDOWN)  # the others' output holds the rows and nothing else
 
 
@@ -18,6 +24,7 @@ def compare(
     a: Annotated[str, typer.Argument(help="The baseline, such as 2.11.0, H200 or 2026-11-20.")],
     b: Annotated[str, typer.Argument(help="The side to compare with it.")],
     results: ResultsOption = None,
+    reference: ReferenceOption = False,
     format: Annotated[Format, typer.Option(help="Format of the rows.")] = Format.TABLE,
     json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     min_effect: Annotated[
@@ -26,6 +33,22 @@ def compare(
     candidates: Annotated[
         str | None, typer.Option(help="Versions that you could try next, such as 2.9.1,2.10.0.")
     ] = None,
+    sweep_id: Annotated[
+        str | None,
+        typer.Option(help="Only this sweep, or those that a pattern matches (night-*)."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=VALUE", help="Only such records, as driver=580.1. May be repeated."
+        ),
+    ] = None,
+    fail_on: Annotated[
+        Literal["hurts", "helps", "equivalent", "inconclusive"] | None,
+        typer.Option(
+            help="Exit code 6 if the wall or device time of a cell has this verdict, 3 if no cell compares."
+        ),
+    ] = None,
 ) -> None:
     """Compare two sides of the results, and suggest which version to try next.
 
@@ -33,6 +56,7 @@ def compare(
     GPU's model or UUID, or a date (UTC). If that is ambiguous, write KIND=NAME, such as torch=2.11.0. Trials of
     one block are compared in pairs, others by Welch's t test. Wall and device time each have a verdict.
     """
+    from cudnn_sweep.analysis.answering.marked import marked_columns
     from cudnn_sweep.analysis.comparing.bisection import read_candidates
     from cudnn_sweep.analysis.comparing.comparison import compare as compare_sides
     from cudnn_sweep.analysis.errors import QueryError
@@ -41,16 +65,21 @@ def compare(
     if format is Format.PARQUET:
         raise QueryError("--format: found parquet, allowed are table, csv, json, markdown")
     named = read_candidates(candidates or "")
-    with asking(open_results(results)) as database:
-        found = compare_sides(database, a, b, min_effect)
+    with asking(open_results(results, reference=reference), sweep_id) as database:
+        found = compare_sides(database, a, b, min_effect, where or ())
+        marked = marked_columns(database, found.marked, found.rows)
     to_stderr = format not in FOR_PEOPLE
     typer.echo("\n".join(_head(found)) + "\n", err=to_stderr)
-    deliver(found.rows, format, None)
+    deliver(found.rows, format, None, marked)
     typer.echo("\n" + "\n".join(_end(found, named)), err=to_stderr)
+    if fail_on and not found.rows.num_rows:
+        raise typer.Exit(NOTHING)
+    if fail_on in found.counts() | found.counts("device_verdict"):
+        raise typer.Exit(FAILED_ON)
 
 
 def _head(found: "Comparison") -> list[str]:
-    differing = [str(each) for each in found.differences]
+    differing = [*found.differences.values()]
     differing += [f"the code of {name}" for name in found.edited]
     return [
         f"A is {found.a}, B is {found.b}. A ratio over 1: B is slower. They differ in",
@@ -64,9 +93,16 @@ def _end(found: "Comparison", candidates: list[str]) -> list[str]:
     if not found.rows.num_rows:
         return ["No cell and config was measured on both sides."]
     line = suggestion(found, candidates)
-    lines = [f"{found.rows.num_rows} cells and configs: {_counted(found.counts)}."]
-    if found.device_counts:
-        lines.append(f"By device time: {_counted(found.device_counts)}.")
+    lines = [
+        f"A side has several versions of {part}, each with rows of its own. To compare two add "
+        + " ".join(f"--where {part}={version}" for version in versions)
+        for part, versions in found.mixed.items()
+    ]
+    what = "cell and config" if found.cells == 1 else "cells and configs"
+    in_rows = f", in {found.rows.num_rows} rows" if found.rows.num_rows > found.cells else ""
+    lines.append(f"{found.cells} {what}{in_rows}: {_counted(found.counts())}.")
+    if device := found.counts("device_verdict"):
+        lines.append(f"By device time: {_counted(device)}.")
     return [*lines, *([line] if line else [])]
 
 

@@ -24,35 +24,37 @@ ReferenceOption = Annotated[
     bool,
     typer.Option(
         "--reference",
-        help="Read the results that are installed with cudnn-sweep: networks and reported cases on H200s.",
+        help="Read the results that are installed with cudnn-sweep: networks and reported cases on H200s; with "
+        "--results beside one's own.",
     ),
 ]
 
 
 def results_asked(named: Sequence[str] | None, *, reference: bool = False) -> list[str]:
-    """Raises BadParameter where both are asked for."""
     if not reference:
         return list(named or [results_of_the_launch_file()])
-    if named:
-        raise typer.BadParameter("allowed without --results only", param_hint="--reference")
     from cudnn_sweep.analysis.storing.reference import REFERENCE
 
-    return [str(REFERENCE)]
+    return [*(named or ()), str(REFERENCE)]
 
 
 def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "Stored":
     """Raises StoreError for a folder that is not there, or holds stores below it."""
     from cudnn_sweep.analysis.storing.stored import open_stored
 
-    return open_stored(results_asked(named, reference=reference))
+    stored = open_stored(results_asked(named, reference=reference))
+    for store in stored.stores[:-1] and stored.stores:  # of one alone a question says it itself
+        if not store.sweep_ids():
+            typer.echo(f"warning: no results are stored in {store.folder.shown()}", err=True)
+    return stored
 
 
 @contextmanager
-def asking(store: "Stored") -> "Iterator[Database]":
+def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]":
     """Damaged files are named at the end, whatever came of it: those too that a question came upon."""
     from cudnn_sweep.analysis.asking.database import open_database
 
-    with open_database(store) as database:
+    with open_database(store, sweep_id) as database:
         try:
             yield database
         finally:

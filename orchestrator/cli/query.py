@@ -3,7 +3,7 @@
 import fnmatch
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +22,7 @@ from cudnn_sweep.orchestrator.cli.writing import writing
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from cudnn_sweep.analysis.answering.marked import MarkedColumn
     from cudnn_sweep.analysis.asking.database import Database
     from cudnn_sweep.analysis.asking.queries import NamedQuery, Value
     from cudnn_sweep.analysis.storing.stored import Stored
@@ -227,15 +228,11 @@ def _answer(
             if format is Format.TABLE and output is None:
                 return
         is_short = format is Format.TABLE and asked.terminal and not all_columns
-        marked = marked_columns(database, asked, answer) if is_short else []
+        marked = marked_columns(database, asked, answer) if is_short else None
+    deliver(answer, format, output, marked)
     if is_short:
-        from cudnn_sweep.orchestrator.cli.drawing import draw_marked
-
-        _write(draw_marked(marked, _width(output)), output)
         more = f"--all-columns shows all {answer.num_columns} columns; --help explains them"
         typer.echo(f"note: {more}", err=True)
-    else:
-        deliver(answer, format, output)
 
 
 def _why_none(
@@ -258,21 +255,22 @@ def _width(output: Path | None) -> int | None:
     return shutil.get_terminal_size().columns if is_seen else None
 
 
-def deliver(answer: "pa.Table", format: Format, output: Path | None) -> None:
+def deliver(
+    answer: "pa.Table",
+    format: Format,
+    output: Path | None,
+    marked: "Sequence[MarkedColumn] | None" = None,
+) -> None:
+    """`marked`: what a table shows in place of all columns."""
     from cudnn_sweep.analysis.asking import formats
-    from cudnn_sweep.orchestrator.cli.drawing import draw
+    from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked
 
-    match format:
-        case Format.TABLE:
-            _write(draw(answer, _width(output)), output)
-        case Format.CSV:
-            _write(formats.to_csv(answer), output)
-        case Format.JSON:
-            _write(formats.to_json(answer), output)
-        case Format.MARKDOWN:
-            _write(formats.to_markdown(answer), output)
-        case Format.PARQUET:
-            _write(formats.to_parquet(answer), output)
+    if format is not Format.TABLE:
+        _write(getattr(formats, f"to_{format.value}")(answer), output)
+    elif marked is None:
+        _write(draw(answer, _width(output)), output)
+    else:
+        _write(draw_marked(marked, _width(output)), output)
 
 
 def _write(content: str | bytes, output: Path | None) -> None:

@@ -38,6 +38,12 @@ def report(
             help="Only this sweep, or those that a pattern matches (night-*). Default: all."
         ),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="Set this sweep beside that of --sweep-id, or beside the last one: where did times change?"
+        ),
+    ] = None,
     field: Annotated[
         str | None,
         typer.Option(help="Compare only this setting. Default: every stored contrast."),
@@ -90,12 +96,15 @@ def report(
     from cudnn_sweep.analysis.report.content import gather
     from cudnn_sweep.analysis.report.delivery import export_charts
     from cudnn_sweep.analysis.report.payload import payload
+    from cudnn_sweep.analysis.report.two_sweeps import gather_two
 
     asked = results_asked(results, reference=reference)
     job = {"steps": steps, "hours": hours, "state": state and state.value}
     given = {name: value for name, value in job.items() if value is not None}
     if {"steps", "hours"} <= set(given):
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
+    if against and (field or page):
+        raise typer.BadParameter("not with --field or --page", param_hint="--against")
     if page is not None:
         shape = ReportFormat.JSON if json else format
         _write_page(page, asked, sweep_id, given, shape, output)
@@ -110,7 +119,11 @@ def report(
         if field
         else [each for each in stored if not each.is_twins] or stored
     )
-    content = gather(store, asked, sweep_id, contrasts, min_effect)
+    content = (
+        gather_two(store, asked, against, sweep_id, min_effect)
+        if against
+        else gather(store, asked, sweep_id, contrasts, min_effect)
+    )
     warn_of(content.torn_files)
     found = payload(content)
     if charts:
@@ -120,14 +133,9 @@ def report(
 
 
 def _deliver(found: "Payload", format: ReportFormat, output: Path | None) -> None:
-    from cudnn_sweep.analysis.report.delivery import as_html, as_json, as_markdown
+    from cudnn_sweep.analysis.report import delivery
 
-    makers = {
-        ReportFormat.HTML: as_html,
-        ReportFormat.MARKDOWN: as_markdown,
-        ReportFormat.JSON: as_json,
-    }
-    text = makers[format](found)
+    text = getattr(delivery, f"as_{format.value}")(found)
     answer = found.nothing or found.contrasts[0].headline
     _put(text, answer, format, output or DEFAULT_OUTPUT, is_named=output is not None)
 
@@ -140,19 +148,15 @@ def _write_page(
     format: ReportFormat,
     output: Path | None,
 ) -> None:
-    from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
+    from cudnn_sweep.analysis.report.pages import formats
     from cudnn_sweep.analysis.report.pages.page import find_page, show
 
     page = find_page(name)
     shown = show(page, open_results(results), results, sweep_id, given)
     warn_of(shown.torn_files)
-    makers = {
-        ReportFormat.HTML: as_html,
-        ReportFormat.MARKDOWN: as_markdown,
-        ReportFormat.JSON: as_json,
-    }
     target = output or Path(f"{name}.html")
-    _put(makers[format](shown), shown.headline(), format, target, is_named=output is not None)
+    text = getattr(formats, f"as_{format.value}")(shown)
+    _put(text, shown.headline(), format, target, is_named=output is not None)
 
 
 def _put(text: str, answer: str, format: ReportFormat, target: Path, *, is_named: bool) -> None:

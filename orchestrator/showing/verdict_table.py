@@ -56,7 +56,7 @@ def verdict_table(
     brief: Mapping[str, str],
     width: int,
 ) -> Table:
-    """A row a cell and contrast. Times are medians over blocks, wall time per iteration. `cells` are
+    """A row a cell and contrast. Times are geometric means over blocks, wall time per iteration. `cells` are
     the cells' names by cell_id, `brief` those where there is no room for them.
 
     A terminal of less than WIDE columns has no room for the intervals.

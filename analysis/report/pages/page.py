@@ -147,10 +147,10 @@ def _asking(entry: Entry, locations: Sequence[str], sweep_id: str | None) -> Ent
     """With the options that name the results, where its command reads them."""
     if not entry.asks_results:
         return entry
-    if list(locations) == [str(REFERENCE)]:
-        options = ["--reference"]
-    else:
-        options = [word for location in locations for word in ("--results", quote(location))]
+    options = [
+        "--reference" if location == str(REFERENCE) else f"--results {quote(location)}"
+        for location in locations
+    ]
     if sweep_id is not None:
         options += ["--sweep-id", quote(sweep_id)]
     return replace(entry, command=f"{entry.command} {' '.join(options)}")

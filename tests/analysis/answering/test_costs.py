@@ -80,6 +80,24 @@ def test_the_memory_verdict_is_on_the_peak_of_reserved_bytes(ask: Ask, make_pair
     assert row["candidate_workspace_bytes"] == 9216
 
 
+def test_bytes_that_are_the_same_in_every_block_wait_for_no_look(
+    ask: Ask, make_pair: MakePair
+) -> None:
+    trials = [
+        replace(record, cold_peak_reserved_bytes=int(peak * GIB))
+        for cell, gib in (("equal", (5, 5)), ("unequal", (5, 5.01)))
+        for n, candidate in enumerate(gib)
+        for record, peak in zip(
+            make_pair(n, 10.0, 5.0 + n, looks=[3], cell_id=cell, sweep_id=cell),
+            (4, candidate),
+            strict=True,
+        )
+    ]
+    equal, unequal = ask("memory_cost", trials)
+    assert equal["memory_verdict"] == "hurts" != unequal["memory_verdict"]
+    assert equal["memory_ratio"] == pytest.approx(1.25)
+
+
 def test_memory_is_not_asked_where_none_is_known(ask: Ask, make_pair: MakePair) -> None:
     unknown = {"cold_peak_reserved_bytes": None, "steady_peak_reserved_bytes": None}
     assert ask("memory_cost", make_pair(0, 10.0, 5.0, **unknown)) == []

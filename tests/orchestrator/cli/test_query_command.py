@@ -292,11 +292,37 @@ def test_results_are_those_of_the_launch_file(
     assert found.stdout.splitlines()[1] == "1"
 
 
-def test_installed_results_answer_without_a_sweep_of_one_s_own(tmp_path: Path) -> None:
+def test_installed_results_answer_alone_or_beside_one_s_own(results: Path, tmp_path: Path) -> None:
     asked = ["query", "select count(*) as trials, min(gpu) as gpu from records", "--json"]
     (row,) = json.loads(CliRunner().invoke(app, [*asked, "--reference"]).stdout)
     assert row["trials"] > 300
     assert row["gpu"] == "NVIDIA H200"
-    refused = CliRunner().invoke(app, [*asked, "--reference", "--results", str(tmp_path)])
-    assert refused.exit_code == 2
-    assert "--reference" in refused.output
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    folders = ["--results", str(results), "--results", str(empty)]
+    found = CliRunner().invoke(app, [*asked, "--reference", *folders])
+    (both,) = json.loads(found.stdout)
+    assert both["trials"] == row["trials"] + 1
+    assert found.stderr == f"warning: no results are stored in {empty}\n"
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("drift", "drift uses $before: declare it in a line of its own, `-- $before TEXT = NULL:"),
+        ("records", "`records` is the view of all trials: sweep query 'from records limit 5'"),
+        ("from helps_or_hurts", "helps_or_hurts is a macro: write `from helps_or_hurts()`"),
+        ("select cell from records", "`cell` is made of workload, problem, input_shape, ..."),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--help",)])
+def test_what_a_question_lacks_is_said(
+    results: Path, monkeypatch: pytest.MonkeyPatch, question: str, told: str, options: tuple[str]
+) -> None:
+    monkeypatch.chdir(results)
+    Path("drift.sql").write_text(
+        "-- Since when? '$at' is none\nselect '$on' as text from records where torch < $before"
+    )
+    found = _query(question, results, *options)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert told in found.stderr
