@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
+from cudnn_sweep.orchestrator.auditing.called_with import called_with
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.traced_suite import WITHOUT_GPU
 from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, Sizes
@@ -39,6 +40,11 @@ class Inputs:
     """The most frequent comes first."""
     left_out: int
     """Calls whose shape cannot be in the same file."""
+    given: Any
+    """What the model is called with, as a suite says it; None: one tensor of floats."""
+    own_loss: bool
+    obstacles: tuple[str, ...]
+    """Arguments that a suite cannot describe."""
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
@@ -59,12 +65,20 @@ def _inputs(model: Model) -> Inputs | None:
     kind = _most_frequent_kind(fitting)
     counts = Counter({shape: n for shape, n in fitting.items() if _kind(shape) == kind})
     listed = counts.most_common(MOST_ROWS)
+    usual = listed[0][0]
+    is_training = direction == "training"
+    calls = [c for c in model.called if c.training == is_training and c.input in counts]
+    calls.sort(key=lambda each: each.input != usual)
+    given, obstacles = called_with(model, calls) if calls else (None, [])
     return Inputs(
         model=model,
         direction=direction,
-        usual=listed[0][0],
+        usual=usual,
         counts=tuple(listed),
         left_out=all_counts.total() - sum(count for _, count in listed),
+        given=given,
+        own_loss=is_training and {each.own_loss for each in calls} - {None} == {True},
+        obstacles=tuple(obstacles),
     )
 
 
@@ -105,6 +119,9 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
     listed.fa.set_flow_style()
     cell["regime"] = listed
     cell["direction"] = inputs.direction
+    model = {"inputs": inputs.given, "loss": "own" if inputs.own_loss else None}
+    if any(model.values()):
+        cell["model"] = {key: value for key, value in model.items() if value}
     usual = _usual(findings.convolutions)
     if usual is not None:
         precision = _precision(usual)
@@ -116,17 +133,28 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump({"cells": [cell], "without_gpu": WITHOUT_GPU}, text)
     head = [f"{WRITTEN_BY_US}: {inputs.model.name} with the shapes in {shapes.name}"]
-    if needed := missing_arguments(inputs.model):
-        head.append(f"# {needed}")
+    head += [f"# {needed}" for needed in what_to_add(inputs)]
     return "\n".join([*head, text.getvalue()])
 
 
-def missing_arguments(model: Model) -> str | None:
-    """What the user has to add to the suite."""
-    if not model.required_arguments:
-        return None
-    named = ", ".join(f"{name}: ..." for name in model.required_arguments)
-    return f"{model.name} needs arguments: add `model: {{arguments: {{{named}}}}}` to the cell"
+def what_to_add(inputs: Inputs) -> list[str]:
+    """What the user has to add before the suite can run."""
+    model, lacking = inputs.model, []
+    if model.required_arguments:
+        named = ", ".join(f"{name}: ..." for name in model.required_arguments)
+        lacking.append(
+            f"{model.name} needs arguments: add `model: {{arguments: {{{named}}}}}` to the cell"
+        )
+    if inputs.obstacles:
+        lacking.append(
+            f"{model.name} takes what a suite cannot describe, {', '.join(inputs.obstacles)}: add `model: {{inputs: "
+            "FILE.py:NAME}` to the cell, a function of yours that makes it"
+        )
+    if model.module == MAIN and model.file and MAIN not in Path(model.file).read_text("utf-8"):
+        lacking.append(
+            f"{model.file} trains when it is imported: put that under `if __name__ == \"__main__\":`"
+        )
+    return lacking
 
 
 def _workload(model: Model, folder: Path) -> str | None:

@@ -1,24 +1,30 @@
-"""Notes what the script's models are called with: of each outermost module the first float tensor's shape."""
+"""Notes what the script's models are called with: the arguments of each outermost module."""
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import wraps
 from types import FrameType, ModuleType
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at
-from cudnn_sweep.workloads.auditing.findings import InputShape, Model, Sizes
+from cudnn_sweep.workloads.auditing.findings import Called, Given, InputShape, Model, Sizes
 from cudnn_sweep.workloads.auditing.imported import when_imported
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
 
 WRAPPERS = ("module", "_orig_mod")
 """Where DataParallel, DistributedDataParallel and torch.compile keep the model that they wrap."""
-FEWEST_SIZES = 2  # of a batch: a loss or a learning rate has fewer
+MOST_KEPT = 1000  # calls of a class that differ
+MOST_TEXT = 40  # characters of an argument that is no tensor
+WHOLE = ("int64", "int32", "uint8", "bool")
+RUNNING = object()  # what a call that has not ended has returned
 
 Unseen = Literal["compiled", "scripted"]
 Module = Any  # torch is not imported here
+Arguments = tuple[tuple[Given, Any], ...]
 
 
 class ModelCalls:
@@ -36,10 +42,12 @@ class ModelCalls:
         self.calls = self.convolutions = self.without_shape = 0
         self.shapes: dict[Sizes, list[int]] = {}
         self.arrivals: list[int] = []
+        self.called: dict[tuple[bool, tuple[Given, ...]], Called] = {}
 
-    def note(self, shape: Sizes | None, convolutions: int, training: bool) -> None:
+    def note(self, given: Arguments, convolutions: int, training: bool, output: object) -> None:
         self.calls += 1
         self.convolutions += convolutions
+        shape = self._note_call(given, training, output).input
         if shape is None:
             self.without_shape += 1
             return
@@ -48,6 +56,18 @@ class ModelCalls:
             self.arrivals.append(self.calls)
         self.shapes[shape][training] += 1
 
+    def _note_call(self, given: Arguments, training: bool, output: object) -> Called:
+        """Tensors are read where the same arguments are new alone: on a GPU that waits for them."""
+        key = training, tuple(each for each, _ in given)
+        known = self.called.get(key, Called(training=training, own_loss=None, given=key[1]))
+        if known.own_loss is None and len(self.called) < MOST_KEPT:
+            from cudnn_sweep.workloads.training.loss import own_loss
+
+            own = None if output is RUNNING else own_loss(output) is not None
+            bounded = tuple(_with_bounds(*each) for each in given)
+            known = self.called[key] = Called(training=training, own_loss=own, given=bounded)
+        return known
+
     def found(self) -> Model:
         return Model(
             name=self.name,
@@ -55,6 +75,7 @@ class ModelCalls:
             file=self.file,
             wrapped_in=self.wrapped_in,
             required_arguments=_required_arguments(self.type),
+            parameters=_parameters(self.type),
             calls=self.calls,
             convolutions=self.convolutions,
             unseen=self.unseen,
@@ -64,6 +85,7 @@ class ModelCalls:
                 for shape, (inference, training) in self.shapes.items()
             ),
             arrivals=arrivals_at(self.arrivals, self.calls),
+            called=tuple(self.called.values()),
         )
 
 
@@ -124,12 +146,13 @@ class Models:
             in_threads = isinstance(module, self._torch.nn.DataParallel)
             called = self._convolutions.calls if in_threads else lambda: thread.calls
             before = called()
+            given: Arguments = ()
             with self._own:
-                shape = _first_shape(self._torch, (*args, *kwargs.values()))
+                given = _given(self._torch, args, kwargs)
             output = plain_call(module, *args, **kwargs)
             with self._own:
                 if not getattr(module, "_is_replica", False):  # of DataParallel, noted itself
-                    self._note(module, shape, called() - before)
+                    self._note(module, given, called() - before, output)
             return output
         finally:
             thread.inside = False
@@ -187,17 +210,15 @@ class Models:
         if getattr(module, "_is_replica", False):
             return  # DataParallel is noted itself
         if is_new:
-            self._note(
-                module, _first_shape(self._torch, (*call["args"], *call["kwargs"].values())), 1
-            )
+            self._note(module, _given(self._torch, call["args"], call["kwargs"]), 1, RUNNING)
         elif type(module).__call__ is watched_call:
             self._calls_of(module)[0].convolutions += 1  # of that first call
 
-    def _note(self, module: Module, shape: Sizes | None, convolutions: int) -> None:
+    def _note(self, module: Module, given: Arguments, convolutions: int, output: object) -> None:
         """A module without any convolution, such as a loss, is no model here."""
         calls, has_unseen = self._calls_of(module)
         if convolutions or has_unseen:
-            calls.note(shape, convolutions, self._torch.is_grad_enabled())
+            calls.note(given, convolutions, self._torch.is_grad_enabled(), output)
 
     def _calls_of(self, module: Module) -> tuple[ModelCalls, bool]:
         """Those of its class, and whether this module has convolutions that are not seen."""
@@ -257,15 +278,38 @@ def _unwrapped(module: Module) -> Module:
     return _unwrapped(inner) if inner is not None and len(children) == 1 else module
 
 
-def _first_shape(torch: ModuleType, values: Iterable[Any]) -> Sizes | None:
-    """Of tensors among the arguments, or in a dict among them: a list of images has no one shape."""
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            if value.is_floating_point() and value.dim() >= FEWEST_SIZES:
-                return tuple(value.shape)
-        elif isinstance(value, dict) and (shape := _first_shape(torch, value.values())):
-            return shape
-    return None
+def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
+    """What a call is made with, a dict's parts one by one: a list of images has no one shape."""
+
+    def parts(name: str | int, key: str | None, value: Any) -> Iterator[tuple[Given, Any]]:
+        if isinstance(value, dict) and value:
+            for inner, part in value.items():
+                yield from parts(name, f"{inner}" if key is None else f"{key}.{inner}", part)
+            return
+        is_tensor = isinstance(value, torch.Tensor)
+        kind = str(value.dtype).removeprefix("torch.") if is_tensor else _text_of(value)
+        shape = tuple(value.shape) if is_tensor else None
+        yield Given(name=name, key=key, kind=kind, shape=shape), value
+
+    named: list[tuple[str | int, Any]] = [*enumerate(args), *kwargs.items()]
+    return tuple(part for name, value in named for part in parts(name, None, value))
+
+
+def _text_of(value: object) -> str:
+    plain = value is None or isinstance(value, bool | int | float | str)
+    return repr(value)[:MOST_TEXT] if plain else type(value).__name__
+
+
+def _with_bounds(given: Given, tensor: Any) -> Given:
+    """With the least and the largest element, where they may be read: not while a CUDA graph is captured."""
+    import torch
+
+    is_read = given.shape is not None and 0 not in given.shape and given.kind in WHOLE
+    if not is_read or (tensor.is_cuda and torch.cuda.is_current_stream_capturing()):
+        return given
+    with suppress(RuntimeError):  # within vmap, or of a tensor without elements
+        return replace(given, low=int(tensor.min()), high=int(tensor.max()))
+    return given
 
 
 def _file_of(type_: type) -> str | None:
@@ -276,11 +320,21 @@ def _file_of(type_: type) -> str | None:
 
 
 def _required_arguments(type_: type) -> tuple[str, ...]:
+    return tuple(each.name for each in _named(type_) if each.default is each.empty)
+
+
+def _parameters(type_: type) -> dict[str, str]:
+    found = _named(getattr(type_, "forward", None))[1:]  # without self
+    return {
+        each.name: "" if each.default is each.empty else _text_of(each.default) for each in found
+    }
+
+
+def _named(function: Any) -> list[inspect.Parameter]:
+    """Parameters that may be given by name."""
     try:
-        parameters = inspect.signature(type_).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return ()
+        return []
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return tuple(
-        each.name for each in parameters if each.kind in named and each.default is each.empty
-    )
+    return [each for each in parameters if each.kind in named]

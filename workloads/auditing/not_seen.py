@@ -13,9 +13,7 @@ from cudnn_sweep.workloads.auditing.findings import Convolution, Model, NotSeen
 BACKWARD = (
     "backward passes of convolutions, which autograd runs from C++ (the first of each is timed)"
 )
-DIRECT = (
-    "convolutions that C++ extensions call, or Python code through torch.ops or torch.convolution"
-)
+DIRECT = "convolutions from C++ extensions, torch.ops or torch.convolution"
 
 
 class Elsewhere:
@@ -72,7 +70,7 @@ class Elsewhere:
                 [f"graphs were replayed {_times(self.replays)}"] if self.replays else [],
             ),
             *_told(
-                "convolutions inside of torch.func.vmap and other transforms",
+                "convolutions in torch.func.vmap and its like",
                 [f"called {_times(transformed)}"] if transformed else [],
             ),
             *_told(DIRECT, []),
