@@ -75,7 +75,11 @@ def _size(place: int, shapes: Sequence[Sizes], inputs: Sequence[Sizes]) -> str |
         return space[from_end]
     sizes = [shape[place] for shape in shapes]
     named = [named_sizes(each) for each in inputs]
-    same = [name for name in named[0] if all(each[name] == size for each, size in zip(named, sizes, strict=True))]
+    same = [
+        name
+        for name in named[0]
+        if all(each[name] == size for each, size in zip(named, sizes, strict=True))
+    ]
     if place == 0 and "batch" in same:
         return "batch"
     if len(set(sizes)) == 1 and sizes[0] > 0:

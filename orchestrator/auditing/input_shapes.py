@@ -152,7 +152,7 @@ def what_to_add(inputs: Inputs) -> list[str]:
         )
     if model.module == MAIN and model.file and MAIN not in Path(model.file).read_text("utf-8"):
         lacking.append(
-            f"{model.file} trains when it is imported: put that under `if __name__ == \"__main__\":`"
+            f'{model.file} trains when it is imported: put that under `if __name__ == "__main__":`'
         )
     return lacking
 

@@ -22,12 +22,14 @@ NET = Model(
     file=None,
     wrapped_in=None,
     required_arguments=(),
+    parameters={},
     calls=9,
     convolutions=9,
     unseen=None,
     without_shape=0,
     shapes=(),
     arrivals=(),
+    called=(),
 )
 FINDINGS = Findings(
     schema_version=1,
