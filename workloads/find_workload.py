@@ -9,7 +9,7 @@ import torch
 from cudnn_sweep.workloads import catalog
 from cudnn_sweep.workloads.errors import WorkloadError, unknown
 from cudnn_sweep.workloads.models.steps import model_workload
-from cudnn_sweep.workloads.user_code import import_named
+from cudnn_sweep.workloads.user_code import import_named, module_of
 from cudnn_sweep.workloads.workload import Workload
 
 
@@ -31,8 +31,9 @@ def find_workload(name: str) -> Workload:
     """
     if ":" not in name:
         if name.endswith(".py"):
+            found = _offered(name)
             raise WorkloadError(
-                f"{name}: found no class or function behind it; allowed: {name}:NAME"
+                f"{name}: name the class: {name}:{(found or ['NAME'])[0]} (found: {', '.join(found) or 'none'})"
             )
         if name not in bundled_workloads():
             raise unknown("workload", name, [*bundled_workloads(), "FILE.py:NAME", "MODULE:NAME"])
@@ -41,6 +42,19 @@ def find_workload(name: str) -> Workload:
     if isinstance(found, Workload):
         return found
     return model_workload(name, found)
+
+
+def _offered(file: str) -> list[str]:
+    """The models and workloads that it defines."""
+    import_repeatably(f"{file}:__name__")
+    module = module_of(file)
+    return [
+        name
+        for name, each in vars(module).items()
+        if isinstance(each, Workload)
+        or (isinstance(each, type) and issubclass(each, torch.nn.Module))
+        and each.__module__ == module.__name__
+    ]
 
 
 def import_repeatably(name: str) -> object:

@@ -9,6 +9,7 @@ from cudnn_sweep.orchestrator.cli.job_arguments import Start
 from cudnn_sweep.orchestrator.cli.model_arguments import (
     ArgumentOption,
     DirectionOption,
+    InputOption,
     InputsOption,
     LayoutOption,
     LossOption,
@@ -27,13 +28,7 @@ class Form(StrEnum):
 
 def advise(
     workload: ModelArgument,
-    input: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SIZES",
-            help="Input sizes, such as 8x3x512x512. Repeat for sizes that come equally often.",
-        ),
-    ] = None,
+    input: InputOption = None,
     steps: Annotated[
         int | None, typer.Option(min=1, help="Steps of your job in one process.  [default: 10000]")
     ] = None,

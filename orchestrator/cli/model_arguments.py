@@ -30,6 +30,13 @@ ModelArgument = Annotated[
         "returns a module, a module, or a @workload.",
     ),
 ]
+InputOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SIZES",
+        help="Input sizes, such as 8x3x512x512. Repeat for sizes that come equally often.",
+    ),
+]
 InputsOption = Annotated[
     str | None,
     typer.Option(

@@ -7,6 +7,7 @@ import typer
 from cudnn_sweep.orchestrator.cli.model_arguments import (
     ArgumentOption,
     DirectionOption,
+    InputOption,
     InputsOption,
     LayoutOption,
     LossOption,
@@ -19,10 +20,7 @@ from cudnn_sweep.orchestrator.cli.model_arguments import (
 
 def try_(
     workload: ModelArgument,
-    input: Annotated[
-        str | None,
-        typer.Option(metavar="SIZES", help="Input sizes of a model, such as 8x3x512x512."),
-    ] = None,
+    input: InputOption = None,
     argument: ArgumentOption = None,
     inputs: InputsOption = None,
     loss: LossOption = None,
@@ -46,7 +44,7 @@ def try_(
 
     options = step_options(
         workload,
-        input=[] if input is None else [input],
+        input=input or (),
         argument=argument,
         inputs=inputs,
         loss=loss,

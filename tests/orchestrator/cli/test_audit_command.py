@@ -134,7 +134,7 @@ def test_mistakes_are_named_before_the_script_runs(here: Path, words: list[str],
     assert (here / "mine.csv").read_text() == "batch,count\n1,1\n"
 
 
-CROPS = '''
+CROPS = """
 import torch
 from torch import nn
 
@@ -165,7 +165,7 @@ def main(net, **more):
         }
         with torch.autocast("cpu", dtype=torch.bfloat16):
             net(**batch, scale=1.0)["loss"].backward()
-'''
+"""
 
 
 def test_suite_has_every_input_and_the_models_own_loss(here: Path) -> None:
