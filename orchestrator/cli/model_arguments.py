@@ -75,6 +75,7 @@ def step_options(
     layout: str,
     direction: str | None,
     results: str | None,
+    began: float,
     regime: str | None = None,
     shapes: str | None = None,
 ) -> "StepOptions":
@@ -95,6 +96,7 @@ def step_options(
         results=results or results_of_the_launch_file(),
         typed_results=results,
         program=program(),
+        began=began,
     )
 
 

@@ -4,6 +4,7 @@ import json
 import shlex
 from dataclasses import asdict, dataclass
 from time import monotonic
+from typing import Any
 
 from rich.console import Console
 
@@ -17,21 +18,25 @@ from cudnn_sweep.analysis.answering.advice import (
     kernel_changes,
     stored_cells,
 )
-from cudnn_sweep.analysis.answering.rules import RuleAnswer, facts_of, learned_rule
+from cudnn_sweep.analysis.answering.rules import Facts, RuleAnswer, facts_of, learned_rule
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.one_step import (
+    LOOKING,
+    NO_GPU,
+    START_AND_END_S,
     StepOptions,
     is_cell_of,
-    measure_step,
+    plan_step,
     suite_of,
 )
 from cudnn_sweep.orchestrator.planning.job import DEFAULT_STEPS, Job
 from cudnn_sweep.orchestrator.running.place import Place
-from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
+from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines, advice_markdown
 from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import UntilDecided, WithoutGpu
@@ -41,17 +46,11 @@ from cudnn_sweep.workloads.survey import Survey
 SUITE, ELSE_SUITE = "advise", "advise_else"
 UNDECIDED_CODE = 5  # 1 to 4 are those of a launch and a night
 AT_MOST = 20  # blocks
-START_AND_END_S = 10.0  # Ray's start and end, and of the block that runs when time is up
 DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
 ELSE_S = 60.0  # what is left of the minutes, for other layouts and precisions to be measured too
 ELSE_REPLICATES = 3
 USUAL_LIMIT = 10  # plans that a search times
 LIMIT = 3  # what is tried beside it
-LEAST_S = 15.0  # two blocks of a small network
-NO_GPU = (
-    "No GPU here. cuDNN's flags have no effect on a CPU, so only the step's time is measured. The advice comes from a "
-    "rule that was learned on other networks."
-)
 FORMATS = ("text", "json", "markdown")
 
 
@@ -62,6 +61,8 @@ class AdviseOptions:
     minutes: float
     format: str
     from_store: bool
+    measure: bool = False
+    """Without a GPU: time a step too."""
     on_any_device: bool = False
     """Compare on a CPU too, where the flags do nothing: to try out what comes of an answer."""
 
@@ -92,38 +93,36 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     """
     if options.from_store:
         return _from_store(options, out)
-    began, step = monotonic(), options.step
+    step = options.step
     measure = MeasureSpec(
         reference_replicates=0, logged_replicates=0, calibrate=False, device_budget_s=0.3
     )
     suite = suite_of(step, UntilDecided(until="decided", at_most=AT_MOST), measure)
     if options.on_any_device:
         suite = suite.model_copy(update={"without_gpu": WithoutGpu()})
+    say(console, LOOKING.format(workload=step.workload))
     machine = place.look(suite)
+    planned = plan_step(
+        step, suite, machine, suite_name=SUITE, minutes=options.minutes, job=options.job
+    )
     if machine.environment.device != "cuda":
-        say(console, NO_GPU)
         if options.job.hours is not None:
             say(
                 console,
                 f"How many steps these hours have is not known: the rule is asked for {DEFAULT_STEPS:,}.",
             )
+        cell = planned.chosen.trials[0].cell
+        if not (options.measure or options.on_any_device or cell.own_regime):
+            rule = learned_rule().ask(_facts(cell, options.job))
+            return _tell(options, _answered_by(options, by_rule=rule), out)
+        say(console, NO_GPU)
     else:
         _announce(options, machine.environment.gpu, console)
-    left_s = options.minutes * 60 - (monotonic() - began) - START_AND_END_S
-    ran = measure_step(
-        step,
-        suite,
-        machine,
-        place,
-        console,
-        suite_name=SUITE,
-        budget_minutes=max(left_s, LEAST_S) / 60,
-        job=options.job,
-    )
-    left_s = options.minutes * 60 - (monotonic() - began) - START_AND_END_S
+    ran = run_sweep(planned, place, console)
+    left_s = options.minutes * 60 - (monotonic() - step.began) - START_AND_END_S
     told = _answered(options, ran.store, ran.choice.sweep_id, None)
     if machine.environment.device == "cuda" and left_s >= ELSE_S and told.times_ms:
-        other = _measure_else(options, told.setting, machine, place, console, left_s)
+        other = _measure_else(options, told.setting, machine, place, console)
         told = _answered(options, ran.store, ran.choice.sweep_id, other)
     return _tell(options, told, out)
 
@@ -134,7 +133,6 @@ def _measure_else(
     machine: Survey,
     place: Place,
     console: Console,
-    left_s: float,
 ) -> str:
     """The step in another layout and in mixed precision, under the setting that is advised, and with a
     limit on searches where that is on; their sweep.
@@ -165,16 +163,8 @@ def _measure_else(
         console,
         f"In the time that is left, another layout{limit} and mixed precision are measured.",
     )
-    ran = measure_step(
-        step,
-        suite,
-        machine,
-        place,
-        console,
-        suite_name=ELSE_SUITE,
-        budget_minutes=left_s / 60,
-    )
-    return ran.choice.sweep_id
+    planned = plan_step(step, suite, machine, suite_name=ELSE_SUITE, minutes=options.minutes)
+    return run_sweep(planned, place, console).choice.sweep_id
 
 
 def _announce(options: AdviseOptions, gpu: str, console: Console) -> None:
@@ -226,7 +216,8 @@ def _answered(
     most = max(asked, key=lambda row: row.blocks, default=None)
     beside = next((row for row in other if most and row.in_turns == most.in_turns), None)
     timed = store.snapshot(sweep_id).table(["steady_wall_ms", "message", "status"]).to_pylist()
-    return Answered(
+    return _answered_by(
+        options,
         sweep_id=sweep_id,
         advice=most,
         other=beside,
@@ -238,9 +229,15 @@ def _answered(
         by_rule=_by_rule(store, sweep_id, options.job) if most is None else None,
         times_ms=[row["steady_wall_ms"] for row in timed if row["steady_wall_ms"] is not None],
         messages=[row["message"] for row in timed if row["message"]],
+        again=shlex.join([*shlex.split(options.command()), "--from-store"]),
+    )
+
+
+def _answered_by(options: AdviseOptions, **found: Any) -> Answered:
+    return Answered(
+        **found,
         workload=options.step.workload,
         program=options.step.program,
-        again=shlex.join([*shlex.split(options.command()), "--from-store"]),
         where=options.step.where(),
         input=options.step.input[0] if options.step.input else None,
         steps=options.job.steps,
@@ -258,6 +255,28 @@ def _limit(store: Store, else_sweep_id: str, job: Job) -> Advice | None:
         **job.values(),
     )
     return next((row for row in rows if row.asked and row.ratio is not None), None)
+
+
+def _facts(cell: Cell, job: Job) -> Facts:
+    """What is known without measuring."""
+    period, problem = cell.shapes().period(cell.input_shape), cell.problem
+    return Facts(
+        workload=cell.workload,
+        problem=problem and problem.name,
+        direction=cell.direction,
+        input_shape=cell.input_shape,
+        kernel_size=problem and problem.kernel_size,
+        stride=problem and problem.stride,
+        groups=problem and problem.groups,
+        out_channels=problem and problem.out_channels,
+        precision=cell.precision,
+        layout=cell.layout,
+        convolutions=None,
+        convolution_flops=None,
+        shapes=None if period is None else len(set(period)),
+        steps=job.steps,
+        start=job.state,
+    )
 
 
 def _by_rule(store: Store, sweep_id: str, job: Job) -> RuleAnswer | None:
@@ -310,7 +329,7 @@ def _rounded(value: object) -> object:
 
 def code_of(answered: Answered) -> int:
     """0: there is a decision. 5: time was too short for one. 4: the model does not run."""
-    if not answered.times_ms:
+    if answered.fails:
         return CELL_FAILED
     if answered.said == UNDECIDED:
         return UNDECIDED_CODE
