@@ -313,6 +313,8 @@ def shipped_as(name: str, tree: Fork | Leaf, scored: Score) -> LearnedRule:
         right=_rounded(scored.right),
         of_jobs=scored.of_jobs,
         lost=_rounded(scored.lost),
+        off_right=_rounded(score("", [(case, False) for case in known]).right),
+        most_steps=STEPS[-1],
         networks=len({case.network for case in known}),
         gpu=", ".join(sorted({case.gpu for case in known})),
     )

@@ -31,7 +31,15 @@ def find_workload(name: str) -> Workload:
     """
     if ":" not in name:
         if name.endswith(".py"):
-            found = _offered(name)
+            import_repeatably(f"{name}:__name__")
+            there = vars(module_of(name))
+            found = [
+                key
+                for key, each in there.items()
+                if isinstance(each, Workload)
+                or (isinstance(each, type) and issubclass(each, torch.nn.Module))
+                and each.__module__ == there["__name__"]
+            ]
             raise WorkloadError(
                 f"{name}: name the class: {name}:{(found or ['NAME'])[0]} (found: {', '.join(found) or 'none'})"
             )
@@ -42,19 +50,6 @@ def find_workload(name: str) -> Workload:
     if isinstance(found, Workload):
         return found
     return model_workload(name, found)
-
-
-def _offered(file: str) -> list[str]:
-    """The models and workloads that it defines."""
-    import_repeatably(f"{file}:__name__")
-    module = module_of(file)
-    return [
-        name
-        for name, each in vars(module).items()
-        if isinstance(each, Workload)
-        or (isinstance(each, type) and issubclass(each, torch.nn.Module))
-        and each.__module__ == module.__name__
-    ]
 
 
 def import_repeatably(name: str) -> object:

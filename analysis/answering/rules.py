@@ -145,6 +145,10 @@ class LearnedRule:
     of_jobs: int
     lost: float
     """Mean of the time lost against the better setting, relative to it."""
+    off_right: float
+    """The same share for benchmark always off."""
+    most_steps: int
+    """Of the jobs that were measured."""
     networks: int
     gpu: str
 

@@ -5,83 +5,62 @@ from typing import Any
 
 from ruamel.yaml.comments import CommentedMap
 
-from cudnn_sweep.workloads.auditing.findings import Called, Given, Model, Sizes
-from cudnn_sweep.workloads.auditing.models import WHOLE
-from cudnn_sweep.workloads.problem import named_sizes, space_names
+from cudnn_sweep.workloads.auditing.findings import Argument, Model
+from cudnn_sweep.workloads.models.inputs import WHOLE
+
+BELOW = 2  # what an audit writes: it reads no tensor
 
 
-def called_with(model: Model, calls: Sequence[Called]) -> tuple[Any, list[str]]:
-    """None for one tensor of floats; and the arguments that no suite can describe. The first call is the usual one."""
-    alike = [each for each in calls if _form(each) == _form(calls[0])]
-    inputs = [each.input for each in alike if each.input is not None]
-    names = list(model.parameters)
-    by_place = all(isinstance(each.name, int) for each in calls[0].given)
+def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any, list[str]]:
+    """None for one tensor of floats; and the arguments that no suite can describe. `space`: names of sizes."""
+    all_given = (each for each in model.arguments if each.training == training)
+    given = [each for each in all_given if each.kind != "NoneType" or isinstance(each.name, int)]
+    by_place = all(isinstance(each.name, int) for each in given)
     found: dict[str | int, Any] = {}
     obstacles: list[str] = []
-    for column in zip(*(each.given for each in alike), strict=True):
-        name, key = column[0].name, column[0].key
-        parameter = names[name] if isinstance(name, int) and name < len(names) else str(name)
-        if key is None and model.parameters.get(parameter) == column[0].kind:
-            continue  # the default
-        tensor = _tensor(column, inputs)
-        if isinstance(tensor, str) or (key is not None and (not by_place or "." in key)):
-            why = tensor if isinstance(tensor, str) else "in a dict"
-            obstacles.append(f"{parameter}{'' if key is None else f'[{key!r}]'} ({why})")
-        elif key is None:
-            found[name if by_place else parameter] = tensor
+    for each in given:
+        name = each.name
+        if isinstance(name, int) and name < len(model.parameters):
+            name = model.parameters[name]
+        tensor = _tensor(each, space)
+        if each.key is not None and (not by_place or "." in each.key):
+            tensor = "in a dict"
+        if isinstance(tensor, str):
+            obstacles.append(f"{name}{'' if each.key is None else f'[{each.key!r}]'} ({tensor})")
+        elif each.key is None:
+            found[each.name if by_place else name] = tensor
         else:
-            found.setdefault(name, {})[key] = tensor
-    if obstacles:
+            found.setdefault(each.name, {})[each.key] = tensor
+    is_plain = [(each.name, each.key, "float" in each.kind) for each in given] == [(0, None, True)]
+    if obstacles or is_plain or not found:
         return None, obstacles
-    if by_place and [each.is_input for each in calls[0].given] == [True] and 0 in found:
-        return (None if calls[0].given[0].key is None else [found[0]]), []
     return (list(found.values()) if by_place else found), []
 
 
-def _form(call: Called) -> list[object]:
-    return [(each.name, each.key, each.kind, len(each.shape or ())) for each in call.given]
-
-
-def _tensor(column: Sequence[Given], inputs: Sequence[Sizes]) -> CommentedMap | str:
-    """As a suite describes it, or why it cannot. `column`: the same argument in calls with these inputs."""
-    kind, shapes = column[0].kind, [each.shape for each in column if each.shape is not None]
-    if not shapes or ("float" not in kind and kind not in WHOLE):
-        return kind
-    sizes = [_size(place, shapes, inputs) for place in range(len(shapes[0]))]
+def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
+    """As a suite describes it, or why it cannot."""
+    if given.shape is None or not ("float" in given.kind or given.kind in (*WHOLE, "bool")):
+        return given.kind
+    sizes = [_size(place, given.shape, space) for place in range(len(given.shape))]
     if None in sizes:
         return "its sizes do not follow from those of the first tensor"
     tensor = CommentedMap(shape=sizes)
-    if kind in WHOLE:
-        tensor["dtype"] = kind
-        low = min((each.low for each in column if each.low is not None), default=0)
-        high = max((each.high for each in column if each.high is not None), default=1)
-        if low == high:
-            tensor["value"] = bool(low) if kind == "bool" else low
-        elif kind != "bool":
-            tensor["below"] = high + 1
+    if "float" not in given.kind:
+        tensor["dtype"] = given.kind
+    if given.kind in WHOLE:
+        tensor["below"] = BELOW
     tensor.fa.set_flow_style()
     return tensor
 
 
-def _size(place: int, shapes: Sequence[Sizes], inputs: Sequence[Sizes]) -> str | int | None:
-    """A number, or the name of the input's size that it is in each call."""
-    space = space_names(inputs[0])
-    from_end = place - len(shapes[0])
-    is_like_input = all(
-        shape[-len(space) :] == each[-len(space) :]
-        for shape, each in zip(shapes, inputs, strict=True)
-    )
-    if is_like_input and place > 0 and -from_end <= len(space):
+def _size(
+    place: int, shape: Sequence[Sequence[int | str]], space: Sequence[str]
+) -> str | int | None:
+    """In space as the input where all of its last sizes are; else a number where it is one in each call."""
+    tail = zip(space, shape[-len(space) :], strict=False)
+    from_end = place - len(shape)
+    if place > 0 and -from_end <= len(space) and all(name in sizes for name, sizes in tail):
         return space[from_end]
-    sizes = [shape[place] for shape in shapes]
-    named = [named_sizes(each) for each in inputs]
-    same = [
-        name
-        for name in named[0]
-        if all(each[name] == size for each, size in zip(named, sizes, strict=True))
-    ]
-    if place == 0 and "batch" in same:
+    if place == 0 and "batch" in shape[0]:
         return "batch"
-    if len(set(sizes)) == 1 and sizes[0] > 0:
-        return sizes[0]
-    return next(iter(same), None)
+    return next((size for size in shape[place] if size != 0), None)

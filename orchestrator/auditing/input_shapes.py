@@ -16,7 +16,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.traced_suite import WITHOUT_GPU
 from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, Sizes
 from cudnn_sweep.workloads.cells.listed_shapes import COUNT, MOST_ROWS
-from cudnn_sweep.workloads.problem import named_sizes, sizes_text
+from cudnn_sweep.workloads.problem import named_sizes, sizes_text, space_names
 
 WRITTEN_BY_US = "# Written by sweep audit"
 MOST_SIZES = 5
@@ -67,9 +67,7 @@ def _inputs(model: Model) -> Inputs | None:
     listed = counts.most_common(MOST_ROWS)
     usual = listed[0][0]
     is_training = direction == "training"
-    calls = [c for c in model.called if c.training == is_training and c.input in counts]
-    calls.sort(key=lambda each: each.input != usual)
-    given, obstacles = called_with(model, calls) if calls else (None, [])
+    given, obstacles = called_with(model, is_training, space_names(usual))
     return Inputs(
         model=model,
         direction=direction,
@@ -77,7 +75,7 @@ def _inputs(model: Model) -> Inputs | None:
         counts=tuple(listed),
         left_out=all_counts.total() - sum(count for _, count in listed),
         given=given,
-        own_loss=is_training and {each.own_loss for each in calls} - {None} == {True},
+        own_loss=is_training and model.own_loss,
         obstacles=tuple(obstacles),
     )
 

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from time import monotonic
 from typing import Any
 
@@ -31,6 +31,7 @@ from cudnn_sweep.orchestrator.launching.one_step import (
     plan_step,
     suite_of,
 )
+from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.planning.job import DEFAULT_STEPS, Job
 from cudnn_sweep.orchestrator.running.place import Place
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, run_sweep
@@ -117,7 +118,8 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
             return _tell(options, _answered_by(options, by_rule=rule), out)
         say(console, NO_GPU)
     else:
-        _announce(options, machine.environment.gpu, console)
+        gpu, minutes = machine.environment.gpu, f"{options.minutes:g} minutes"
+        say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
     ran = run_sweep(planned, place, console)
     left_s = options.minutes * 60 - (monotonic() - step.began) - START_AND_END_S
     told = _answered(options, ran.store, ran.choice.sweep_id, None)
@@ -167,14 +169,6 @@ def _measure_else(
     return run_sweep(planned, place, console).choice.sweep_id
 
 
-def _announce(options: AdviseOptions, gpu: str, console: Console) -> None:
-    say(
-        console,
-        f"Measuring {options.step.workload} on {gpu} with benchmark off and on, for about "
-        f"{options.minutes:g} minutes at most.",
-    )
-
-
 def _from_store(options: AdviseOptions, out: Console) -> int:
     step = options.step
     store = open_store(step.results)
@@ -202,7 +196,7 @@ def _tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
     elif options.format == "markdown":
         say(out, advice_markdown(answered))
     else:
-        say(out, "\n" + "\n".join(advice_lines(answered)))
+        say(out, "\n" + "\n".join(advice_lines(answered)).rstrip())
     return code_of(answered)
 
 
@@ -259,24 +253,10 @@ def _limit(store: Store, else_sweep_id: str, job: Job) -> Advice | None:
 
 def _facts(cell: Cell, job: Job) -> Facts:
     """What is known without measuring."""
-    period, problem = cell.shapes().period(cell.input_shape), cell.problem
-    return Facts(
-        workload=cell.workload,
-        problem=problem and problem.name,
-        direction=cell.direction,
-        input_shape=cell.input_shape,
-        kernel_size=problem and problem.kernel_size,
-        stride=problem and problem.stride,
-        groups=problem and problem.groups,
-        out_channels=problem and problem.out_channels,
-        precision=cell.precision,
-        layout=cell.layout,
-        convolutions=None,
-        convolution_flops=None,
-        shapes=None if period is None else len(set(period)),
-        steps=job.steps,
-        start=job.state,
-    )
+    columns, period = cell_columns(cell), cell.shapes().period(cell.input_shape)
+    known = {each.name: columns.get(each.name) for each in fields(Facts)}
+    shapes = None if period is None else len(set(period))
+    return Facts(**known | {"shapes": shapes, "steps": job.steps, "start": job.state})
 
 
 def _by_rule(store: Store, sweep_id: str, job: Job) -> RuleAnswer | None:

@@ -181,19 +181,19 @@ def _limit(row: Advice) -> str:
 
 def _rule(told: RuleAnswer, steps: int) -> Iterator[tuple[str, str]]:
     rule = told.rule
-    conditions = f", where {', '.join(told.conditions)}" if told.conditions else ""
+    conditions = f" ({', '.join(told.conditions)})" if told.conditions else ""
     yield (
         "The rule",
         (
-            f"for {steps:,} steps{conditions}, it says {told.setting}: jobs it was learned from took {told.ratio:.3g} "
-            "times as long with on"
+            f"for {steps:,} steps it says {told.setting}: measured jobs like it{conditions} took on average "
+            f"{told.ratio:.3g} times as long with on; it asks no more of steps, and at most {rule.most_steps:,} were measured"
         ),
     )
     yield (
         "How sure",
         (
             f"the rule was right in {rule.right:.0%} of {rule.of_jobs:,} jobs on {rule.gpu}, of networks that it had not "
-            f"seen; by the rule a job lost {rule.lost:.1%} of its time on average"
+            f"seen (always off: {rule.off_right:.0%}); by the rule a job lost {rule.lost:.1%} of its time on average"
         ),
     )
 

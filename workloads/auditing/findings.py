@@ -8,8 +8,6 @@ SCHEMA_VERSION = 2
 Value = bool | int | float | str | None
 Sizes = tuple[int, ...]
 
-FEWEST_SIZES = 2  # of a batch
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
@@ -77,39 +75,18 @@ class InputShape:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
-    """A tensor that a model was called with, or something else."""
-
-    name: str | int
-    """The place of an argument without a name."""
-    key: str | None
-    """In a dict; with dots in dicts within it."""
-    kind: str
-    """A tensor's dtype, such as int64; None, a number or a text as Python writes it; else a type's name."""
-    shape: Sizes | None
-    """None: not a tensor."""
-    low: int | None = None
-    """The least element of a tensor of whole numbers or truth values; None where it was not read."""
-    high: int | None = None
-
-    @property
-    def is_input(self) -> bool:
-        """Whether shapes are named after its own: a loss or a learning rate has fewer sizes."""
-        return self.shape is not None and "float" in self.kind and len(self.shape) >= FEWEST_SIZES
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Called:
-    """Calls of a model with the same arguments, but for the tensors' elements."""
+class Argument:
+    """What a model was called with, in all calls that recorded gradients or in all others."""
 
     training: bool
-    own_loss: bool | None
-    """Whether the model returned a loss; None where that was not seen."""
-    given: tuple[Given, ...]
-
-    @property
-    def input(self) -> Sizes | None:
-        return next((each.shape for each in self.given if each.is_input), None)
+    name: str | int
+    """Or its place."""
+    key: str | None
+    """In a dict."""
+    kind: str
+    """A tensor's dtype, else a type; `various` of several."""
+    shape: tuple[tuple[int | str, ...], ...] | None
+    """Of a tensor; what each size was in every call: a number, a size of the first one of floats."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,8 +99,11 @@ class Model:
     wrapped_in: str | None
     required_arguments: tuple[str, ...]
     """What its class must be made with."""
-    parameters: dict[str, str]
-    """Of `forward`, with their defaults as Python writes them, or nothing."""
+    parameters: tuple[str, ...]
+    """Of `forward`."""
+    arguments: tuple[Argument, ...]
+    own_loss: bool
+    """Whether it returned a loss in its last call that recorded gradients."""
     calls: int
     convolutions: int
     """Calls of convolutions within its calls."""
@@ -134,8 +114,6 @@ class Model:
     shapes: tuple[InputShape, ...]
     arrivals: tuple[tuple[int, int], ...]
     """(calls, distinct shapes by then)."""
-    called: tuple[Called, ...]
-    """The first thousand that differ."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,6 @@
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from types import FrameType, ModuleType
@@ -11,20 +10,22 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at
-from cudnn_sweep.workloads.auditing.findings import Called, Given, InputShape, Model, Sizes
+from cudnn_sweep.workloads.auditing.findings import Argument, InputShape, Model, Sizes
 from cudnn_sweep.workloads.auditing.imported import when_imported
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
+from cudnn_sweep.workloads.problem import named_sizes
+from cudnn_sweep.workloads.training.loss import own_loss
 
 WRAPPERS = ("module", "_orig_mod")
 """Where DataParallel, DistributedDataParallel and torch.compile keep the model that they wrap."""
-MOST_KEPT = 1000  # calls of a class that differ
-MOST_TEXT = 40  # characters of an argument that is no tensor
-WHOLE = ("int64", "int32", "uint8", "bool")
-RUNNING = object()  # what a call that has not ended has returned
+FEWEST_SIZES = 2  # of a batch: a loss or a learning rate has fewer
+MOST_SIZES = 5
+RUNNING = object()  # what a call that has not ended returns
 
 Unseen = Literal["compiled", "scripted"]
 Module = Any  # torch is not imported here
-Arguments = tuple[tuple[Given, Any], ...]
+Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
+"""Of each Argument of a call name, key, kind and shape."""
 
 
 class ModelCalls:
@@ -42,12 +43,19 @@ class ModelCalls:
         self.calls = self.convolutions = self.without_shape = 0
         self.shapes: dict[Sizes, list[int]] = {}
         self.arrivals: list[int] = []
-        self.called: dict[tuple[bool, tuple[Given, ...]], Called] = {}
+        self.arguments: dict[tuple[bool, str | int, str | None], Argument] = {}
+        self.own_loss = False
+        self._noted: set[tuple[bool, Given]] = set()
 
-    def note(self, given: Arguments, convolutions: int, training: bool, output: object) -> None:
+    def note(self, given: Given, convolutions: int, training: bool, output: object) -> None:
         self.calls += 1
         self.convolutions += convolutions
-        shape = self._note_call(given, training, output).input
+        shape = _first_shape(given)
+        if (training, given) not in self._noted:
+            self._noted.add((training, given))
+            self._note_arguments(given, shape, training)
+        if training and output is not RUNNING:
+            self.own_loss = own_loss(output) is not None
         if shape is None:
             self.without_shape += 1
             return
@@ -56,17 +64,13 @@ class ModelCalls:
             self.arrivals.append(self.calls)
         self.shapes[shape][training] += 1
 
-    def _note_call(self, given: Arguments, training: bool, output: object) -> Called:
-        """Tensors are read where the same arguments are new alone: on a GPU that waits for them."""
-        key = training, tuple(each for each, _ in given)
-        known = self.called.get(key, Called(training=training, own_loss=None, given=key[1]))
-        if known.own_loss is None and len(self.called) < MOST_KEPT:
-            from cudnn_sweep.workloads.training.loss import own_loss
-
-            own = None if output is RUNNING else own_loss(output) is not None
-            bounded = tuple(_with_bounds(*each) for each in given)
-            known = self.called[key] = Called(training=training, own_loss=own, given=bounded)
-        return known
+    def _note_arguments(self, given: Given, shape: Sizes | None, training: bool) -> None:
+        named = named_sizes(shape) if shape and len(shape) <= MOST_SIZES else {}
+        for name, key, kind, sizes in given:
+            told = sizes and tuple((n, *(k for k in named if named[k] == n)) for n in sizes)
+            new = Argument(training=training, name=name, key=key, kind=kind, shape=told)
+            old = self.arguments.get((training, name, key), new)
+            self.arguments[training, name, key] = _both(old, new)
 
     def found(self) -> Model:
         return Model(
@@ -75,7 +79,9 @@ class ModelCalls:
             file=self.file,
             wrapped_in=self.wrapped_in,
             required_arguments=_required_arguments(self.type),
-            parameters=_parameters(self.type),
+            parameters=tuple(each.name for each in _named(getattr(self.type, "forward", None))[1:]),
+            arguments=tuple(self.arguments.values()),
+            own_loss=self.own_loss,
             calls=self.calls,
             convolutions=self.convolutions,
             unseen=self.unseen,
@@ -85,7 +91,6 @@ class ModelCalls:
                 for shape, (inference, training) in self.shapes.items()
             ),
             arrivals=arrivals_at(self.arrivals, self.calls),
-            called=tuple(self.called.values()),
         )
 
 
@@ -146,7 +151,7 @@ class Models:
             in_threads = isinstance(module, self._torch.nn.DataParallel)
             called = self._convolutions.calls if in_threads else lambda: thread.calls
             before = called()
-            given: Arguments = ()
+            given: Given = ()
             with self._own:
                 given = _given(self._torch, args, kwargs)
             output = plain_call(module, *args, **kwargs)
@@ -214,7 +219,7 @@ class Models:
         elif type(module).__call__ is watched_call:
             self._calls_of(module)[0].convolutions += 1  # of that first call
 
-    def _note(self, module: Module, given: Arguments, convolutions: int, output: object) -> None:
+    def _note(self, module: Module, given: Given, convolutions: int, output: object) -> None:
         """A module without any convolution, such as a loss, is no model here."""
         calls, has_unseen = self._calls_of(module)
         if convolutions or has_unseen:
@@ -278,38 +283,33 @@ def _unwrapped(module: Module) -> Module:
     return _unwrapped(inner) if inner is not None and len(children) == 1 else module
 
 
-def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
-    """What a call is made with, a dict's parts one by one: a list of images has no one shape."""
+def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Given:
+    """A dict's parts one by one: a list of images has no one shape."""
 
-    def parts(name: str | int, key: str | None, value: Any) -> Iterator[tuple[Given, Any]]:
-        if isinstance(value, dict) and value:
+    def parts(name: str | int, value: Any, key: str | None = None) -> Iterator[Any]:
+        if isinstance(value, torch.Tensor):
+            yield name, key, str(value.dtype).removeprefix("torch."), tuple(value.shape)
+        elif isinstance(value, dict) and value:
             for inner, part in value.items():
-                yield from parts(name, f"{inner}" if key is None else f"{key}.{inner}", part)
-            return
-        is_tensor = isinstance(value, torch.Tensor)
-        kind = str(value.dtype).removeprefix("torch.") if is_tensor else _text_of(value)
-        shape = tuple(value.shape) if is_tensor else None
-        yield Given(name=name, key=key, kind=kind, shape=shape), value
+                yield from parts(name, part, f"{inner}" if key is None else f"{key}.{inner}")
+        else:
+            yield name, key, type(value).__name__, None
 
     named: list[tuple[str | int, Any]] = [*enumerate(args), *kwargs.items()]
-    return tuple(part for name, value in named for part in parts(name, None, value))
+    return tuple(part for name, value in named for part in parts(name, value))
 
 
-def _text_of(value: object) -> str:
-    plain = value is None or isinstance(value, bool | int | float | str)
-    return repr(value)[:MOST_TEXT] if plain else type(value).__name__
+def _first_shape(given: Given) -> Sizes | None:
+    shapes = (shape for *_, kind, shape in given if "float" in kind)
+    return next((each for each in shapes if each and len(each) >= FEWEST_SIZES), None)
 
 
-def _with_bounds(given: Given, tensor: Any) -> Given:
-    """With the least and the largest element, where they may be read: not while a CUDA graph is captured."""
-    import torch
-
-    is_read = given.shape is not None and 0 not in given.shape and given.kind in WHOLE
-    if not is_read or (tensor.is_cuda and torch.cuda.is_current_stream_capturing()):
-        return given
-    with suppress(RuntimeError):  # within vmap, or of a tensor without elements
-        return replace(given, low=int(tensor.min()), high=int(tensor.max()))
-    return given
+def _both(one: Argument, other: Argument) -> Argument:
+    if one.kind != other.kind or len(one.shape or ()) != len(other.shape or ()):
+        return replace(one, kind="various", shape=None)
+    pairs = zip(one.shape or (), other.shape or (), strict=True)
+    shape = tuple(tuple(each for each in mine if each in theirs) for mine, theirs in pairs)
+    return replace(one, shape=one.shape and shape)
 
 
 def _file_of(type_: type) -> str | None:
@@ -321,13 +321,6 @@ def _file_of(type_: type) -> str | None:
 
 def _required_arguments(type_: type) -> tuple[str, ...]:
     return tuple(each.name for each in _named(type_) if each.default is each.empty)
-
-
-def _parameters(type_: type) -> dict[str, str]:
-    found = _named(getattr(type_, "forward", None))[1:]  # without self
-    return {
-        each.name: "" if each.default is each.empty else _text_of(each.default) for each in found
-    }
 
 
 def _named(function: Any) -> list[inspect.Parameter]:

@@ -22,14 +22,15 @@ NET = Model(
     file=None,
     wrapped_in=None,
     required_arguments=(),
-    parameters={},
+    parameters=(),
+    arguments=(),
+    own_loss=False,
     calls=9,
     convolutions=9,
     unseen=None,
     without_shape=0,
     shapes=(),
     arrivals=(),
-    called=(),
 )
 FINDINGS = Findings(
     schema_version=1,
