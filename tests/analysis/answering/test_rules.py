@@ -55,6 +55,8 @@ RULE = LearnedRule(
     right=0.8,
     of_jobs=50,
     lost=0.1,
+    off_right=0.8,
+    most_steps=1000,
     networks=4,
     gpu="NVIDIA Z",
 )
