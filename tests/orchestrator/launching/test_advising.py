@@ -292,7 +292,7 @@ def test_the_rule_asks_nothing_that_only_measuring_tells() -> None:
 
 def test_the_rule_says_the_same_before_and_after_measuring(tmp_path: Path) -> None:
     machine = NoGpu(script=FakeScript(), night=TODAY)
-    step = {**MODEL, "regime": "{cycle: {sizes: 3}}"}
+    step = {**MODEL, "regime": "{cycle: {sizes: 3, step: 8}}"}
     at_once, measured = (
         json.loads(_said(_options(tmp_path, **step, measure=each), machine)[1])
         for each in (False, True)
