@@ -12,6 +12,8 @@ import typer
 from cudnn_sweep.orchestrator.cli.model_arguments import (
     ArgumentOption,
     InputsOption,
+    LayoutOption,
+    PrecisionOption,
     read_arguments,
 )
 from cudnn_sweep.orchestrator.cli.program import program
@@ -40,17 +42,12 @@ def trace(
     ],
     input: Annotated[
         list[str],
-        typer.Option(
-            metavar="SIZES",
-            help="Input sizes, such as 8x3x512x512.",
-        ),
+        typer.Option(metavar="SIZES", help="Input sizes, such as 8x3x512x512."),
     ],
     argument: ArgumentOption = None,
     inputs: InputsOption = None,
-    precision: Annotated[
-        str, typer.Option(help="fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16.")
-    ] = "tf32",
-    layout: Annotated[str, typer.Option(help="contiguous or channels_last.")] = "contiguous",
+    precision: PrecisionOption = "tf32",
+    layout: LayoutOption = "contiguous",
     direction: Annotated[
         Direction, typer.Option(help="Mode of the model, and the direction that the suite times.")
     ] = Direction.TRAINING,
