@@ -131,6 +131,8 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump({"cells": [cell], "without_gpu": WITHOUT_GPU}, text)
     head = [f"{WRITTEN_BY_US}: {inputs.model.name} with the shapes in {shapes.name}"]
+    if "below" in str(inputs.given):
+        head.append("# Write the number of classes or tokens as `below`: an audit reads no tensor.")
     head += [f"# {needed}" for needed in what_to_add(inputs)]
     return "\n".join([*head, text.getvalue()])
 
