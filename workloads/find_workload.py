@@ -33,16 +33,15 @@ def find_workload(name: str) -> Workload:
         if name.endswith(".py"):
             import_repeatably(f"{name}:__name__")
             there = vars(module_of(name))
-            found = [
+            models = [
                 key
                 for key, each in there.items()
                 if isinstance(each, Workload)
                 or (isinstance(each, type) and issubclass(each, torch.nn.Module))
                 and each.__module__ == there["__name__"]
             ]
-            raise WorkloadError(
-                f"{name}: name the class: {name}:{(found or ['NAME'])[0]} (found: {', '.join(found) or 'none'})"
-            )
+            first, listed = next(iter(models), "NAME"), ", ".join(models) or "none"
+            raise WorkloadError(f"{name}: name the class: {name}:{first} (found: {listed})")
         if name not in bundled_workloads():
             raise unknown("workload", name, [*bundled_workloads(), "FILE.py:NAME", "MODULE:NAME"])
         return bundled_workloads()[name]

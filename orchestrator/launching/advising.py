@@ -254,9 +254,9 @@ def _limit(store: Store, else_sweep_id: str, job: Job) -> Advice | None:
 def _facts(cell: Cell, job: Job) -> Facts:
     """What is known without measuring."""
     columns, period = cell_columns(cell), cell.shapes().period(cell.input_shape)
-    known = {each.name: columns.get(each.name) for each in fields(Facts)}
-    shapes = None if period is None else len(set(period))
-    return Facts(**known | {"shapes": shapes, "steps": job.steps, "start": job.state})
+    known: dict[str, Any] = {each.name: columns.get(each.name) for each in fields(Facts)}
+    known["shapes"] = None if period is None else len(set(period))
+    return Facts(**known | {"steps": job.steps, "start": job.state})
 
 
 def _by_rule(store: Store, sweep_id: str, job: Job) -> RuleAnswer | None:

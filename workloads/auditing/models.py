@@ -64,11 +64,14 @@ class ModelCalls:
             self.arrivals.append(self.calls)
         self.shapes[shape][training] += 1
 
-    def _note_arguments(self, given: Given, shape: Sizes | None, training: bool) -> None:
-        named = named_sizes(shape) if shape and len(shape) <= MOST_SIZES else {}
+    def _note_arguments(self, given: Given, first: Sizes | None, training: bool) -> None:
+        named = named_sizes(first) if first and len(first) <= MOST_SIZES else {}
         for name, key, kind, sizes in given:
-            told = sizes and tuple((n, *(k for k in named if named[k] == n)) for n in sizes)
-            new = Argument(training=training, name=name, key=key, kind=kind, shape=told)
+            told: list[tuple[int | str, ...]] = [
+                (size, *(each for each in named if named[each] == size)) for size in sizes or ()
+            ]
+            shape = None if sizes is None else tuple(told)
+            new = Argument(training=training, name=name, key=key, kind=kind, shape=shape)
             old = self.arguments.get((training, name, key), new)
             self.arguments[training, name, key] = _both(old, new)
 

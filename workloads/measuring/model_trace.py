@@ -12,7 +12,7 @@ from cudnn_sweep.workloads.hardware.cpus import usable_cpus
 from cudnn_sweep.workloads.hardware.environment import processor
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
-from cudnn_sweep.workloads.models.inputs import make_prepare
+from cudnn_sweep.workloads.models.inputs import Called, make_prepare
 from cudnn_sweep.workloads.models.module import ALLOWED, Source, is_source, make_module
 from cudnn_sweep.workloads.models.what_to_try import what_to_try
 from cudnn_sweep.workloads.precision import Precision, find_precision
@@ -97,11 +97,11 @@ def _run(
     watch = ConvolutionWatch(setting.precision)
     try:
         placed = setting.place(module).train(training)
-        arguments, by_name = ((setting.random(request.input),), {})
+        called: Called = (setting.random(request.input),), {}
         if request.inputs is not None:
-            arguments, by_name = make_prepare(request.inputs, setting)(request.input)
+            called = make_prepare(request.inputs, setting)(request.input)
         with torch.set_grad_enabled(training), setting.region(), watch:
-            placed(*arguments, **by_name)
+            placed(*called[0], **called[1])
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
