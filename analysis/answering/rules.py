@@ -11,30 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cudnn_sweep.analysis.asking.database import Database
-
 FILE = Path(__file__).with_name("rules.json")
 NEVER_REPEATS = 1e6  # distinct sizes, where each step has a new one
-FACTS = """
-select
-    cell_id,
-    any_value(workload) as workload,
-    any_value(problem) as problem,
-    any_value(direction) as direction,
-    any_value(input_shape) as input_shape,
-    any_value(kernel_size) as kernel_size,
-    any_value(stride) as stride,
-    any_value(groups) as groups,
-    any_value(out_channels) as out_channels,
-    any_value("precision") as "precision",
-    any_value(layout) as layout,
-    max(convolutions) as convolutions,
-    max(convolution_flops) as convolution_flops,
-    max(regime_shapes) as shapes
-from records
-where status = 'ok'
-group by cell_id
-"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,19 +81,6 @@ WHOLE = (
     "distinct sizes",
     "steps",
 )
-
-
-def facts_of(database: Database, steps: int, start: str) -> dict[str, Facts]:
-    """Of each cell that was measured, on whatever device; by its id."""
-    rows: list[dict[str, Any]] = database.query(FACTS).to_pylist()
-    return {row.pop("cell_id"): _facts(row, steps, start) for row in rows}
-
-
-def _facts(row: Mapping[str, Any], steps: int, start: str) -> Facts:
-    known: dict[str, Any] = {
-        name: tuple(each) if isinstance(each, list) else each for name, each in row.items()
-    }
-    return Facts(**known, steps=steps, start=start)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

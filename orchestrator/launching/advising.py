@@ -18,8 +18,7 @@ from cudnn_sweep.analysis.answering.advice import (
     kernel_changes,
     stored_cells,
 )
-from cudnn_sweep.analysis.answering.rules import Facts, RuleAnswer, facts_of, learned_rule
-from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.answering.rules import Facts, RuleAnswer, learned_rule
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.one_step import (
@@ -27,7 +26,7 @@ from cudnn_sweep.orchestrator.launching.one_step import (
     NO_GPU,
     START_AND_END_S,
     StepOptions,
-    is_cell_of,
+    cell_of,
     plan_step,
     suite_of,
 )
@@ -52,7 +51,7 @@ ELSE_S = 60.0  # what is left of the minutes, for other layouts and precisions t
 ELSE_REPLICATES = 3
 USUAL_LIMIT = 10  # plans that a search times
 LIMIT = 3  # what is tried beside it
-FORMATS = ("text", "json", "markdown")
+TIMED = ["steady_wall_ms", "message", "regime_shapes"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,15 +105,17 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     planned = plan_step(
         step, suite, machine, suite_name=SUITE, minutes=options.minutes, job=options.job
     )
+    cell = planned.chosen.trials[0].cell
     if machine.environment.device != "cuda":
         if options.job.hours is not None:
             say(
                 console,
                 f"How many steps these hours have is not known: the rule is asked for {DEFAULT_STEPS:,}.",
             )
-        cell = planned.chosen.trials[0].cell
         if not (options.measure or options.on_any_device or cell.own_regime):
-            rule = learned_rule().ask(_facts(cell, options.job))
+            period = cell.shapes().period(cell.input_shape)
+            shapes = None if period is None else len(set(period))
+            rule = _by_rule(cell, options.job, shapes)
             return _tell(options, _answered_by(options, by_rule=rule), out)
         say(console, NO_GPU)
     else:
@@ -122,10 +123,10 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
         say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
     ran = run_sweep(planned, place, console)
     left_s = options.minutes * 60 - (monotonic() - step.began) - START_AND_END_S
-    told = _answered(options, ran.store, ran.choice.sweep_id, None)
+    told = _answered(options, ran.store, ran.choice.sweep_id, None, cell)
     if machine.environment.device == "cuda" and left_s >= ELSE_S and told.times_ms:
         other = _measure_else(options, told.setting, machine, place, console)
-        told = _answered(options, ran.store, ran.choice.sweep_id, other)
+        told = _answered(options, ran.store, ran.choice.sweep_id, other, cell)
     return _tell(options, told, out)
 
 
@@ -172,20 +173,24 @@ def _measure_else(
 def _from_store(options: AdviseOptions, out: Console) -> int:
     step = options.step
     store = open_store(step.results)
-    sweep_id = _newest(store, (SUITE, "try"), step)
-    if sweep_id is None:
+    sweep_id, cell = _newest(store, (SUITE, "try"), step)
+    if sweep_id is None or cell is None:
         raise SpecError(
             f"--from-store: found no sweep of {options.command()} in {step.results} that `sweep advise` or `sweep "
             "try` measured; without --from-store it is measured now"
         )
-    other = _newest(store, (ELSE_SUITE,), step)
-    return _tell(options, _answered(options, store, sweep_id, other), out)
+    other, _ = _newest(store, (ELSE_SUITE,), step)
+    return _tell(options, _answered(options, store, sweep_id, other, cell), out)
 
 
-def _newest(store: Store, suites: tuple[str, ...], step: StepOptions) -> str | None:
+def _newest(
+    store: Store, suites: tuple[str, ...], step: StepOptions
+) -> tuple[str | None, Cell | None]:
     """The newest sweep that measured this very step: its input, regime, direction, arguments and all."""
-    cells = stored_cells(store, suites, step.workload)
-    return next((cell.sweep_id for cell in cells if is_cell_of(step, cell)), None)
+    for stored in stored_cells(store, suites, step.workload):
+        if cell := cell_of(step, stored):
+            return stored.sweep_id, cell
+    return None, None
 
 
 def _tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
@@ -201,7 +206,7 @@ def _tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
 
 
 def _answered(
-    options: AdviseOptions, store: Store, sweep_id: str, else_sweep_id: str | None
+    options: AdviseOptions, store: Store, sweep_id: str, else_sweep_id: str | None, cell: Cell
 ) -> Answered:
     """`else_sweep_id`: the sweep of other layouts and precisions, where one was measured."""
     rows = advices(store, sweep_id, **options.job.values())
@@ -209,7 +214,9 @@ def _answered(
     other = [row for row in rows if not row.asked]
     most = max(asked, key=lambda row: row.blocks, default=None)
     beside = next((row for row in other if most and row.in_turns == most.in_turns), None)
-    timed = store.snapshot(sweep_id).table(["steady_wall_ms", "message", "status"]).to_pylist()
+    trials = store.snapshot(sweep_id).table(TIMED).to_pylist()
+    timed = [row for row in trials if row["steady_wall_ms"] is not None]
+    shapes = max((row["regime_shapes"] or 0 for row in timed), default=0) or None
     return _answered_by(
         options,
         sweep_id=sweep_id,
@@ -220,9 +227,9 @@ def _answered(
         ),
         limit=_limit(store, else_sweep_id, options.job) if else_sweep_id else None,
         kernels=kernel_changes(store, sweep_id) if most else [],
-        by_rule=_by_rule(store, sweep_id, options.job) if most is None else None,
-        times_ms=[row["steady_wall_ms"] for row in timed if row["steady_wall_ms"] is not None],
-        messages=[row["message"] for row in timed if row["message"]],
+        by_rule=_by_rule(cell, options.job, shapes) if timed and most is None else None,
+        times_ms=[row["steady_wall_ms"] for row in timed],
+        messages=[row["message"] for row in trials if row["message"]],
         again=shlex.join([*shlex.split(options.command()), "--from-store"]),
     )
 
@@ -251,19 +258,12 @@ def _limit(store: Store, else_sweep_id: str, job: Job) -> Advice | None:
     return next((row for row in rows if row.asked and row.ratio is not None), None)
 
 
-def _facts(cell: Cell, job: Job) -> Facts:
-    """What is known without measuring."""
-    columns, period = cell_columns(cell), cell.shapes().period(cell.input_shape)
+def _by_rule(cell: Cell, job: Job, shapes: int | None) -> RuleAnswer:
+    """`shapes`: distinct ones; None without end."""
+    columns = cell_columns(cell)
     known: dict[str, Any] = {each.name: columns.get(each.name) for each in fields(Facts)}
-    known["shapes"] = None if period is None else len(set(period))
-    return Facts(**known | {"steps": job.steps, "start": job.state})
-
-
-def _by_rule(store: Store, sweep_id: str, job: Job) -> RuleAnswer | None:
-    """Of the step that was timed without a GPU; None where it did not run."""
-    with open_database(store, sweep_id) as database:
-        facts = facts_of(database, job.steps, job.state)
-    return next((learned_rule().ask(each) for each in facts.values()), None)
+    known |= {"shapes": shapes, "steps": job.steps, "start": job.state}
+    return learned_rule().ask(Facts(**known))
 
 
 def as_json(answered: Answered) -> dict[str, object]:

@@ -18,6 +18,7 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.run_sweep import Planned, planned_on
+from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice, ListedSpec
@@ -139,8 +140,8 @@ def suite_of(
     )
 
 
-def is_cell_of(options: StepOptions, stored: StoredCell) -> bool:
-    """Whether a stored cell is the step that these options say, at whatever input where they say none.
+def cell_of(options: StepOptions, stored: StoredCell) -> Cell | None:
+    """A stored cell that is the step that these options say, at whatever input where they say none.
 
     The workload is not imported: what must be known of it is as it was stored.
     """
@@ -159,8 +160,8 @@ def is_cell_of(options: StepOptions, stored: StoredCell) -> bool:
     try:
         cells_of_it = expand_cells(suite, facts, device=stored.device, gpu=stored.gpu)
     except CellsError:
-        return False
-    return stored.cell_id in {cell.cell_id for cell in cells_of_it}
+        return None
+    return next((cell for cell in cells_of_it if cell.cell_id == stored.cell_id), None)
 
 
 def plan_step(

@@ -1,6 +1,7 @@
 """The rule for machines without a GPU: what it is asked, what it answers, and that the shipped one is sound."""
 
 from dataclasses import replace
+from runpy import run_path
 
 import pytest
 
@@ -9,12 +10,12 @@ from cudnn_sweep.analysis.answering.rules import (
     Fork,
     Leaf,
     LearnedRule,
-    facts_of,
     learned_rule,
     rule_lines,
 )
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.storing.store import Store
+from tests.conftest import ROOT
 from tests.makers import MakeRecord
 
 JOB = Facts(
@@ -111,6 +112,7 @@ def test_a_network_has_no_kernel_of_its_own_and_work_is_per_convolution() -> Non
 
 
 def test_facts_are_those_of_the_stored_rows(store: Store, make_record: MakeRecord) -> None:
+    facts_of = run_path(str(ROOT / "docs" / "rules.py"))["facts_of"]
     store.write(make_record(cell_id="a", input_shape=[4, 3, 8, 8, 8], regime_shapes=None))
     store.write(make_record(cell_id="b", trial_id="other", status="error"))
     with open_database(store) as database:
