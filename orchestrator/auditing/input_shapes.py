@@ -40,11 +40,10 @@ class Inputs:
     """The most frequent comes first."""
     left_out: int
     """Calls whose shape cannot be in the same file."""
-    given: Any
-    """What the model is called with, as a suite says it; None: one tensor of floats."""
-    own_loss: bool
-    obstacles: tuple[str, ...]
-    """Arguments that a suite cannot describe."""
+
+    def given(self) -> tuple[Any, list[str]]:
+        """What a suite says of the model's arguments, and which ones it cannot describe."""
+        return called_with(self.model, self.direction == "training", space_names(self.usual))
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
@@ -65,18 +64,12 @@ def _inputs(model: Model) -> Inputs | None:
     kind = _most_frequent_kind(fitting)
     counts = Counter({shape: n for shape, n in fitting.items() if _kind(shape) == kind})
     listed = counts.most_common(MOST_ROWS)
-    usual = listed[0][0]
-    is_training = direction == "training"
-    given, obstacles = called_with(model, is_training, space_names(usual))
     return Inputs(
         model=model,
         direction=direction,
-        usual=usual,
+        usual=listed[0][0],
         counts=tuple(listed),
         left_out=all_counts.total() - sum(count for _, count in listed),
-        given=given,
-        own_loss=is_training and model.own_loss,
-        obstacles=tuple(obstacles),
     )
 
 
@@ -117,7 +110,8 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
     listed.fa.set_flow_style()
     cell["regime"] = listed
     cell["direction"] = inputs.direction
-    model = {"inputs": inputs.given, "loss": "own" if inputs.own_loss else None}
+    has_loss = inputs.model.own_loss and inputs.direction == "training"
+    model = {"inputs": inputs.given()[0], "loss": "own" if has_loss else None}
     if any(model.values()):
         cell["model"] = {key: value for key, value in model.items() if value}
     usual = _usual(findings.convolutions)
@@ -131,7 +125,7 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump({"cells": [cell], "without_gpu": WITHOUT_GPU}, text)
     head = [f"{WRITTEN_BY_US}: {inputs.model.name} with the shapes in {shapes.name}"]
-    if "below" in str(inputs.given):
+    if "below" in str(model):
         head.append("# Write the number of classes or tokens as `below`: an audit reads no tensor.")
     head += [f"# {needed}" for needed in what_to_add(inputs)]
     return "\n".join([*head, text.getvalue()])
@@ -143,16 +137,16 @@ def what_to_add(inputs: Inputs) -> list[str]:
     if model.required_arguments:
         named = ", ".join(f"{name}: ..." for name in model.required_arguments)
         lacking.append(
-            f"{model.name} needs arguments: add `model: {{arguments: {{{named}}}}}` to the cell"
+            f"{model.name} needs arguments: add `arguments: {{{named}}}` to the cell's `model`"
         )
-    if inputs.obstacles:
+    if obstacles := inputs.given()[1]:
         lacking.append(
-            f"{model.name} takes what a suite cannot describe, {', '.join(inputs.obstacles)}: add `model: {{inputs: "
-            "FILE.py:NAME}` to the cell, a function of yours that makes it"
+            f"{model.name} takes what a suite cannot describe, {', '.join(obstacles)}: add `inputs: FILE.py:NAME` to "
+            "the cell's `model`, a function of yours that makes all it takes"
         )
     if model.module == MAIN and model.file and MAIN not in Path(model.file).read_text("utf-8"):
         lacking.append(
-            f'{model.file} trains when it is imported: put that under `if __name__ == "__main__":`'
+            f'{os.path.relpath(model.file)} trains when it is imported: put that under `if __name__ == "__main__":`'
         )
     return lacking
 

@@ -20,7 +20,6 @@ WRAPPERS = ("module", "_orig_mod")
 """Where DataParallel, DistributedDataParallel and torch.compile keep the model that they wrap."""
 FEWEST_SIZES = 2  # of a batch: a loss or a learning rate has fewer
 MOST_SIZES = 5
-RUNNING = object()  # what a call that has not ended returns
 
 Unseen = Literal["compiled", "scripted"]
 Module = Any  # torch is not imported here
@@ -54,7 +53,7 @@ class ModelCalls:
         if (training, given) not in self._noted:
             self._noted.add((training, given))
             self._note_arguments(given, shape, training)
-        if training and output is not RUNNING:
+        if training:
             self.own_loss = own_loss(output) is not None
         if shape is None:
             self.without_shape += 1
@@ -218,7 +217,7 @@ class Models:
         if getattr(module, "_is_replica", False):
             return  # DataParallel is noted itself
         if is_new:
-            self._note(module, _given(self._torch, call["args"], call["kwargs"]), 1, RUNNING)
+            self._note(module, _given(self._torch, call["args"], call["kwargs"]), 1, None)
         elif type(module).__call__ is watched_call:
             self._calls_of(module)[0].convolutions += 1  # of that first call
 

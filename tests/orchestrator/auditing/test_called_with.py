@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from cudnn_sweep.orchestrator.auditing.called_with import called_with
 from cudnn_sweep.workloads.auditing.findings import Sizes
-from cudnn_sweep.workloads.auditing.models import RUNNING, ModelCalls
+from cudnn_sweep.workloads.auditing.models import ModelCalls
 from cudnn_sweep.workloads.models.inputs import INPUTS, as_json
 
 Given = tuple[str | int, str | None, str, Sizes | None]
@@ -19,7 +19,7 @@ def described(*calls: list[Given]) -> tuple[object, list[str]]:
     """As a suite reads it."""
     noted = ModelCalls(Net(), None)
     for given in calls:
-        noted.note(tuple(given), 1, True, RUNNING)
+        noted.note(tuple(given), 1, True, None)
     found, obstacles = called_with(noted.found(), True, ("height", "width"))
     return as_json(None if found is None else INPUTS.validate_python(found)), obstacles
 

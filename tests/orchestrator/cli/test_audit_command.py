@@ -189,8 +189,8 @@ def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
     said = " ".join(audit("train.py").stderr.split())
     assert "Next:" not in said
     for lacking in (
-        "Graphs needs arguments: add `model: {arguments: {classes: ...}}` to the cell",
-        "Graphs takes what a suite cannot describe, graphs (list): add `model: {inputs:",
+        "Graphs needs arguments: add `arguments: {classes: ...}` to the cell's `model`",
+        "Graphs takes what a suite cannot describe, graphs (list): add `inputs: FILE.py:NAME` to",
         "train.py trains when it is imported: put that under `if __name__",
     ):
-        assert f"Before a launch of shapes.yaml: {lacking}" in said.replace(f"{here}/", "")
+        assert f"Before a launch of shapes.yaml: {lacking}" in said
