@@ -25,7 +25,7 @@ from cudnn_sweep.analysis.answering.rules import (
     Fork,
     Leaf,
     LearnedRule,
-    rule_lines,
+    condition,
 )
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.storing.store import open_store
@@ -372,6 +372,17 @@ READING = ("Read it from the top: take the condition that holds, then what stand
 
 def rules_json() -> str:
     return json.dumps(asdict(shipped()), indent=1) + "\n"
+
+
+def rule_lines(node: Fork | Leaf, depth: int = 0) -> Iterator[str]:
+    """The rule as text: a condition a line, what holds only with it below it."""
+    indent = "    " * depth
+    if isinstance(node, Leaf):
+        yield f"{indent}{node.setting} (on takes {node.ratio:.3g} times as long)"
+        return
+    for is_below, child in ((True, node.below), (False, node.above)):
+        yield f"{indent}{condition(node, is_below)}"
+        yield from rule_lines(child, depth + 1)
 
 
 def page() -> str:

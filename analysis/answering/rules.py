@@ -5,7 +5,7 @@ docs/rules.py learns it and writes rules.json; docs/rules.md prints it with its 
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -155,14 +155,3 @@ def condition(fork: Fork, is_below: bool) -> str:
         return f"{'not ' if is_below else ''}{fork.feature}"
     at = math.floor(fork.at) if fork.feature in WHOLE else fork.at
     return f"{fork.feature} {'≤' if is_below else '>'} {at:,.4g}"
-
-
-def rule_lines(node: Fork | Leaf, depth: int = 0) -> Iterator[str]:
-    """The rule as text: a condition a line, what holds only with it below it."""
-    indent = "    " * depth
-    if isinstance(node, Leaf):
-        yield f"{indent}{node.setting} (on takes {node.ratio:.3g} times as long)"
-        return
-    for is_below, child in ((True, node.below), (False, node.above)):
-        yield f"{indent}{condition(node, is_below)}"
-        yield from rule_lines(child, depth + 1)

@@ -134,7 +134,8 @@ def _time_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
 def _failed_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
     messages = Counter(row["message"] for row in rows if row["message"])
     told = messages.most_common(1)[0][0] if messages else "nothing was recorded"
-    return f"Not measured: {told}"
+    more = "; `sweep advise` has more time: --minutes" if told.startswith("no result after") else ""
+    return f"Not measured: {told}{more}"
 
 
 def _step(verdict: Verdict) -> str:

@@ -216,6 +216,8 @@ def _remedy(message: str, sizes: str | None) -> str:
     if any(each in text for each in NO_MEMORY):
         smaller = _with_size(sizes, 0, lambda batch: batch // 2)
         return f"a smaller batch{smaller}, a smaller size, or --precision amp_bf16"
+    if "no result after" in text:
+        return "a smaller input, or more time: --minutes"
     if channels := CHANNELS.search(text):
         fitting = _with_size(sizes, 1, lambda _: int(channels[1]))
         return f"the channels that the model takes: {channels[1]}{fitting}"
