@@ -32,9 +32,9 @@ def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any
         else:
             found.setdefault(each.name, {})[each.key] = tensor
     is_plain = [(each.name, each.key, "float" in each.kind) for each in given] == [(0, None, True)]
-    if obstacles or is_plain or not found:
+    if is_plain or not found or (by_place and obstacles):
         return None, obstacles
-    return (list(found.values()) if by_place else found), []
+    return (list(found.values()) if by_place else found), obstacles
 
 
 def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:

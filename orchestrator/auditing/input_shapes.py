@@ -141,8 +141,8 @@ def what_to_add(inputs: Inputs) -> list[str]:
         )
     if obstacles := inputs.given()[1]:
         lacking.append(
-            f"{model.name} takes what a suite cannot describe, {', '.join(obstacles)}: add `inputs: FILE.py:NAME` to "
-            "the cell's `model`, a function of yours that makes all it takes"
+            f"{model.name} takes what a suite cannot describe, {', '.join(obstacles)}: if it needs that, name a "
+            "function of yours that makes all it takes, `inputs: FILE.py:NAME` in the cell's `model`"
         )
     if model.module == MAIN and model.file and MAIN not in Path(model.file).read_text("utf-8"):
         lacking.append(

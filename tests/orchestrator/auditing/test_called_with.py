@@ -101,4 +101,6 @@ def test_beside_named_ones_an_argument_gets_the_name_of_its_parameter() -> None:
 def test_what_no_suite_can_describe_is_named(
     other: Given, later: Given | None, obstacle: str
 ) -> None:
-    assert described([IMAGE, other], [LATER, later or other]) == (None, [obstacle])
+    found, obstacles = described([IMAGE, other], [LATER, later or other])
+    assert obstacles == [obstacle]
+    assert found == {"x": {"shape": ["batch", 3, "height", "width"]}}, "the others are written"

@@ -190,7 +190,7 @@ def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
     assert "Next:" not in said
     for lacking in (
         "Graphs needs arguments: add `arguments: {classes: ...}` to the cell's `model`",
-        "Graphs takes what a suite cannot describe, graphs (list): add `inputs: FILE.py:NAME` to",
+        "Graphs takes what a suite cannot describe, graphs (list): if it needs that, name a function",
         "train.py trains when it is imported: put that under `if __name__",
     ):
         assert f"Before a launch of shapes.yaml: {lacking}" in said
