@@ -186,7 +186,8 @@ def _rule(told: RuleAnswer, steps: int) -> Iterator[tuple[str, str]]:
         "The rule",
         (
             f"for {steps:,} steps it says {told.setting}: measured jobs like it{conditions} took on average "
-            f"{told.ratio:.3g} times as long with on; it asks no more of steps, and at most {rule.most_steps:,} were measured"
+            f"{told.ratio:.3g} times as long with on; it looks no closer at steps, of which at most {rule.most_steps:,} were "
+            "measured"
         ),
     )
     yield (

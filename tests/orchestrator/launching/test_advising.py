@@ -274,7 +274,7 @@ def test_without_a_gpu_the_learned_rule_answers_at_once(tmp_path: Path) -> None:
     assert code == DECIDED
     assert words.startswith("Not measured, as there is no GPU here. By a learned rule: ")
     assert "for 1,000,000 steps it says off: measured jobs like it (" in words
-    assert f"and at most {rule.most_steps:,} were measured" in words
+    assert f"of which at most {rule.most_steps:,} were measured" in words
     assert f"networks that it had not seen (always off: {rule.off_right:.0%})" in words
     assert not (tmp_path / "results").exists()
     told = json.loads(_said(_options(tmp_path, format="json"), machine)[1])
