@@ -9,7 +9,7 @@ cell that was measured on a GPU, a number of steps and a start. The tree is scor
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -25,8 +25,7 @@ from cudnn_sweep.analysis.answering.rules import (
     Fork,
     Leaf,
     LearnedRule,
-    facts_of,
-    rule_lines,
+    condition,
 )
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.storing.store import open_store
@@ -51,6 +50,26 @@ LEAST_CELLS = (2, 4, 8, 16)
 DIFFERENCE = 0.02  # as in sql/advice.sql: a smaller one is none, and has no right sign
 LOGARITHMIC = {"GFLOP of a step", "GFLOP of a convolution", "distinct sizes", "steps"}
 """So that the tree splits between two of them at their geometric mean."""
+FACTS = """
+select
+    cell_id,
+    any_value(workload) as workload,
+    any_value(problem) as problem,
+    any_value(direction) as direction,
+    any_value(input_shape) as input_shape,
+    any_value(kernel_size) as kernel_size,
+    any_value(stride) as stride,
+    any_value(groups) as groups,
+    any_value(out_channels) as out_channels,
+    any_value("precision") as "precision",
+    any_value(layout) as layout,
+    max(convolutions) as convolutions,
+    max(convolution_flops) as convolution_flops,
+    max(regime_shapes) as shapes
+from records
+where status = 'ok'
+group by cell_id
+"""
 NONE: frozenset[str] = frozenset()
 Weigh = Callable[[Sequence["Case"]], list[float]]
 Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
@@ -92,6 +111,19 @@ def cases() -> list[Case]:
             if key not in best or rank > best[key][0]:
                 best[key] = rank, list(_jobs(facts[row.cell_id], row))
     return [case for key in sorted(best) for case in best[key][1]]
+
+
+def facts_of(database: Database, steps: int, start: str) -> dict[str, Facts]:
+    """Of each cell that was measured, on whatever device; by its id."""
+    rows: list[dict[str, Any]] = database.query(FACTS).to_pylist()
+    return {row.pop("cell_id"): _facts(row, steps, start) for row in rows}
+
+
+def _facts(row: Mapping[str, Any], steps: int, start: str) -> Facts:
+    known: dict[str, Any] = {
+        name: tuple(each) if isinstance(each, list) else each for name, each in row.items()
+    }
+    return Facts(**known, steps=steps, start=start)
 
 
 def _whole_times(database: Database) -> dict[tuple[str, str], Advice]:
@@ -313,6 +345,8 @@ def shipped_as(name: str, tree: Fork | Leaf, scored: Score) -> LearnedRule:
         right=_rounded(scored.right),
         of_jobs=scored.of_jobs,
         lost=_rounded(scored.lost),
+        off_right=_rounded(score("", [(case, False) for case in known]).right),
+        most_steps=STEPS[-1],
         networks=len({case.network for case in known}),
         gpu=", ".join(sorted({case.gpu for case in known})),
     )
@@ -338,6 +372,17 @@ READING = ("Read it from the top: take the condition that holds, then what stand
 
 def rules_json() -> str:
     return json.dumps(asdict(shipped()), indent=1) + "\n"
+
+
+def rule_lines(node: Fork | Leaf, depth: int = 0) -> Iterator[str]:
+    """The rule as text: a condition a line, what holds only with it below it."""
+    indent = "    " * depth
+    if isinstance(node, Leaf):
+        yield f"{indent}{node.setting} (on takes {node.ratio:.3g} times as long)"
+        return
+    for is_below, child in ((True, node.below), (False, node.above)):
+        yield f"{indent}{condition(node, is_below)}"
+        yield from rule_lines(child, depth + 1)
 
 
 def page() -> str:

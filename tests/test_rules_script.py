@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.analysis.answering.rules import Fork, Leaf, rule_lines
+from cudnn_sweep.analysis.answering.rules import Fork, Leaf
 from tests.analysis.answering.test_rules import JOB
 from tests.conftest import ROOT
 
@@ -61,7 +61,7 @@ def known(script: Any) -> list[Any]:
 def test_a_tree_finds_what_decides_and_says_it_in_steps_and_words(
     script: Any, known: list[Any]
 ) -> None:
-    lines = list(rule_lines(script.learned(script.Jobs(known, script.a_network_each))))
+    lines = list(script.rule_lines(script.learned(script.Jobs(known, script.a_network_each))))
     assert [line.strip() for line in lines if line.strip().startswith("on ")] == [
         "on (on takes 0.6 times as long)"
     ]

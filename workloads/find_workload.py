@@ -9,7 +9,7 @@ import torch
 from cudnn_sweep.workloads import catalog
 from cudnn_sweep.workloads.errors import WorkloadError, unknown
 from cudnn_sweep.workloads.models.steps import model_workload
-from cudnn_sweep.workloads.user_code import import_named
+from cudnn_sweep.workloads.user_code import import_named, module_of
 from cudnn_sweep.workloads.workload import Workload
 
 
@@ -31,9 +31,17 @@ def find_workload(name: str) -> Workload:
     """
     if ":" not in name:
         if name.endswith(".py"):
-            raise WorkloadError(
-                f"{name}: found no class or function behind it; allowed: {name}:NAME"
-            )
+            import_repeatably(f"{name}:__name__")
+            there = vars(module_of(name))
+            models = [
+                key
+                for key, each in there.items()
+                if isinstance(each, Workload)
+                or (isinstance(each, type) and issubclass(each, torch.nn.Module))
+                and each.__module__ == there["__name__"]
+            ]
+            first, listed = next(iter(models), "NAME"), ", ".join(models) or "none"
+            raise WorkloadError(f"{name}: name the class: {name}:{first} (found: {listed})")
         if name not in bundled_workloads():
             raise unknown("workload", name, [*bundled_workloads(), "FILE.py:NAME", "MODULE:NAME"])
         return bundled_workloads()[name]

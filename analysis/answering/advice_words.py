@@ -70,7 +70,7 @@ def _whole(row: Advice) -> str:
     saved = row.saved_s
     text = (
         f"{row.job_steps:,} steps {where}: {_time(row.candidate_s)} on, {_time(row.baseline_s)} off; on "
-        f"{'saves' if saved >= 0 else 'costs'} {_time(abs(saved))}"
+        f"{'saves' if saved >= 0 else 'costs'} {_time(abs(saved))} on average"
     )
     if row.saved_s_low is None or row.saved_s_high is None or row.ratio is None:
         return text
@@ -79,7 +79,7 @@ def _whole(row: Advice) -> str:
         low, high = -high, -low
     assert row.ratio_low is not None and row.ratio_high is not None
     return (
-        f"{text} (95%: {_signed(low)} to {_signed(high)}; ratio {row.ratio:.3f}, {row.ratio_low:.3f} to "
+        f"{text} (95% of runs: {_signed(low)} to {_signed(high)}; ratio {row.ratio:.3f}, {row.ratio_low:.3f} to "
         f"{row.ratio_high:.3f})"
     )
 

@@ -5,36 +5,14 @@ docs/rules.py learns it and writes rules.json; docs/rules.md prints it with its 
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cudnn_sweep.analysis.asking.database import Database
-
 FILE = Path(__file__).with_name("rules.json")
 NEVER_REPEATS = 1e6  # distinct sizes, where each step has a new one
-FACTS = """
-select
-    cell_id,
-    any_value(workload) as workload,
-    any_value(problem) as problem,
-    any_value(direction) as direction,
-    any_value(input_shape) as input_shape,
-    any_value(kernel_size) as kernel_size,
-    any_value(stride) as stride,
-    any_value(groups) as groups,
-    any_value(out_channels) as out_channels,
-    any_value("precision") as "precision",
-    any_value(layout) as layout,
-    max(convolutions) as convolutions,
-    max(convolution_flops) as convolution_flops,
-    max(regime_shapes) as shapes
-from records
-where status = 'ok'
-group by cell_id
-"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,19 +83,6 @@ WHOLE = (
 )
 
 
-def facts_of(database: Database, steps: int, start: str) -> dict[str, Facts]:
-    """Of each cell that was measured, on whatever device; by its id."""
-    rows: list[dict[str, Any]] = database.query(FACTS).to_pylist()
-    return {row.pop("cell_id"): _facts(row, steps, start) for row in rows}
-
-
-def _facts(row: Mapping[str, Any], steps: int, start: str) -> Facts:
-    known: dict[str, Any] = {
-        name: tuple(each) if isinstance(each, list) else each for name, each in row.items()
-    }
-    return Facts(**known, steps=steps, start=start)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leaf:
     setting: str
@@ -145,6 +110,10 @@ class LearnedRule:
     of_jobs: int
     lost: float
     """Mean of the time lost against the better setting, relative to it."""
+    off_right: float
+    """The same share for benchmark always off."""
+    most_steps: int
+    """Of the jobs that were measured."""
     networks: int
     gpu: str
 
@@ -186,14 +155,3 @@ def condition(fork: Fork, is_below: bool) -> str:
         return f"{'not ' if is_below else ''}{fork.feature}"
     at = math.floor(fork.at) if fork.feature in WHOLE else fork.at
     return f"{fork.feature} {'≤' if is_below else '>'} {at:,.4g}"
-
-
-def rule_lines(node: Fork | Leaf, depth: int = 0) -> Iterator[str]:
-    """The rule as text: a condition a line, what holds only with it below it."""
-    indent = "    " * depth
-    if isinstance(node, Leaf):
-        yield f"{indent}{node.setting} (on takes {node.ratio:.3g} times as long)"
-        return
-    for is_below, child in ((True, node.below), (False, node.above)):
-        yield f"{indent}{condition(node, is_below)}"
-        yield from rule_lines(child, depth + 1)

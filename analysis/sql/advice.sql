@@ -11,8 +11,8 @@
 -- $width DOUBLE = 0.1: decided advice is settled if the interval is no wider than +- this
 -- $is_over BOOLEAN = true: no further block comes: the last look spends the rest of the error
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: cell, start, advice, why, saved_s[saved_s_low saved_s_high],
---     ratio[ratio_low ratio_high], break_even_steps
+-- terminal: cell, start, advice, why, saved_s,
+--     ratio[mean_ratio_low mean_ratio_high], break_even_steps
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- Two rows a cell: the start that $state asks for, then the other one. A job's time is what its

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
+from cudnn_sweep.orchestrator.auditing.called_with import called_with
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.traced_suite import WITHOUT_GPU
 from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, Sizes
 from cudnn_sweep.workloads.cells.listed_shapes import COUNT, MOST_ROWS
-from cudnn_sweep.workloads.problem import named_sizes, sizes_text
+from cudnn_sweep.workloads.problem import named_sizes, sizes_text, space_names
 
 WRITTEN_BY_US = "# Written by sweep audit"
 MOST_SIZES = 5
@@ -39,6 +40,10 @@ class Inputs:
     """The most frequent comes first."""
     left_out: int
     """Calls whose shape cannot be in the same file."""
+
+    def given(self) -> tuple[Any, list[str]]:
+        """What a suite says of the model's arguments, and which ones it cannot describe."""
+        return called_with(self.model, self.direction == "training", space_names(self.usual))
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
@@ -105,6 +110,10 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
     listed.fa.set_flow_style()
     cell["regime"] = listed
     cell["direction"] = inputs.direction
+    has_loss = inputs.model.own_loss and inputs.direction == "training"
+    model = {"inputs": inputs.given()[0], "loss": "own" if has_loss else None}
+    if any(model.values()):
+        cell["model"] = {key: value for key, value in model.items() if value}
     usual = _usual(findings.convolutions)
     if usual is not None:
         precision = _precision(usual)
@@ -116,17 +125,30 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump({"cells": [cell], "without_gpu": WITHOUT_GPU}, text)
     head = [f"{WRITTEN_BY_US}: {inputs.model.name} with the shapes in {shapes.name}"]
-    if needed := missing_arguments(inputs.model):
-        head.append(f"# {needed}")
+    if "below" in str(model):
+        head.append("# Write the number of classes or tokens as `below`: an audit reads no tensor.")
+    head += [f"# {needed}" for needed in what_to_add(inputs)]
     return "\n".join([*head, text.getvalue()])
 
 
-def missing_arguments(model: Model) -> str | None:
-    """What the user has to add to the suite."""
-    if not model.required_arguments:
-        return None
-    named = ", ".join(f"{name}: ..." for name in model.required_arguments)
-    return f"{model.name} needs arguments: add `model: {{arguments: {{{named}}}}}` to the cell"
+def what_to_add(inputs: Inputs) -> list[str]:
+    """What the user has to add before the suite can run."""
+    model, lacking = inputs.model, []
+    if model.required_arguments:
+        named = ", ".join(f"{name}: ..." for name in model.required_arguments)
+        lacking.append(
+            f"{model.name} needs arguments: add `arguments: {{{named}}}` to the cell's `model`"
+        )
+    if obstacles := inputs.given()[1]:
+        lacking.append(
+            f"{model.name} takes what a suite cannot describe, {', '.join(obstacles)}: if it needs that, name a "
+            "function of yours that makes all it takes, `inputs: FILE.py:NAME` in the cell's `model`"
+        )
+    if model.module == MAIN and model.file and MAIN not in Path(model.file).read_text("utf-8"):
+        lacking.append(
+            f'{os.path.relpath(model.file)} trains when it is imported: put that under `if __name__ == "__main__":`'
+        )
+    return lacking
 
 
 def _workload(model: Model, folder: Path) -> str | None:

@@ -1,6 +1,7 @@
 """`sweep advise`."""
 
 from enum import StrEnum
+from time import monotonic
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ from cudnn_sweep.orchestrator.cli.job_arguments import Start
 from cudnn_sweep.orchestrator.cli.model_arguments import (
     ArgumentOption,
     DirectionOption,
+    InputOption,
     InputsOption,
     LayoutOption,
     LossOption,
@@ -27,13 +29,7 @@ class Form(StrEnum):
 
 def advise(
     workload: ModelArgument,
-    input: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SIZES",
-            help="Input sizes, such as 8x3x512x512. Repeat for sizes that come equally often.",
-        ),
-    ] = None,
+    input: InputOption = None,
     steps: Annotated[
         int | None, typer.Option(min=1, help="Steps of your job in one process.  [default: 10000]")
     ] = None,
@@ -80,6 +76,9 @@ def advise(
     precision: PrecisionOption = "tf32",
     layout: LayoutOption = "contiguous",
     direction: DirectionOption = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Without a GPU: time a step too.")
+    ] = False,
     from_store: Annotated[
         bool,
         typer.Option("--from-store", help="Answer from what is stored; measure nothing."),
@@ -90,11 +89,12 @@ def advise(
     """Decide for your model whether benchmark should be on, and say what that saves in your job.
 
     It measures until the answer is decided or the minutes are over. Its trials are stored like those of any
-    launch.
+    launch. Without a GPU it answers at once, from a rule that was learned on other networks.
 
     Exit codes: 0 there is a decision; 5 the minutes did not suffice; 4 the model does not run; 2 a mistake in
     what was typed; 1 interrupted by something else.
     """
+    began = monotonic()
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
 
@@ -118,6 +118,7 @@ def advise(
         layout=layout,
         direction=direction,
         results=results,
+        began=began,
         regime=regime,
         shapes=shapes,
     )
@@ -129,7 +130,12 @@ def advise(
         runs=runs,
     )
     options = AdviseOptions(
-        step=step, job=job, minutes=minutes, format=format.value, from_store=from_store
+        step=step,
+        job=job,
+        minutes=minutes,
+        format=format.value,
+        measure=measure,
+        from_store=from_store,
     )
     is_text = format is Form.TEXT
     leave(

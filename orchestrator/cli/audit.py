@@ -184,7 +184,7 @@ def _ending(audited: "Audited") -> str:
 
 
 def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]) -> list[str]:
-    from cudnn_sweep.orchestrator.auditing.input_shapes import missing_arguments
+    from cudnn_sweep.orchestrator.auditing.input_shapes import what_to_add
 
     if audited.findings is None:
         return []
@@ -205,7 +205,7 @@ def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]
             f"file, and add `regime: {{listed: {{file: {written[0].name}}}}}` to its cell"
         )
         return lines
-    if needed := missing_arguments(inputs.model):
-        lines.append(f"In {written[1]}: {needed}.")
+    if lacking := what_to_add(inputs):
+        return [*lines, *(f"Before a launch of {written[1]}: {each}." for each in lacking)]
     lines.append(f"Next: {shlex.join([program(), 'launch', str(written[1])])}")
     return lines

@@ -31,6 +31,13 @@ ModelArgument = Annotated[
         "returns a module, a module, or a @workload.",
     ),
 ]
+InputOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SIZES",
+        help="Input sizes, such as 8x3x512x512. Repeat for sizes that come equally often.",
+    ),
+]
 InputsOption = Annotated[
     str | None,
     typer.Option(
@@ -69,6 +76,7 @@ def step_options(
     layout: str,
     direction: str | None,
     results: str | None,
+    began: float,
     regime: str | None = None,
     shapes: str | None = None,
 ) -> "StepOptions":
@@ -89,6 +97,7 @@ def step_options(
         results=results or results_of_the_launch_file(),
         typed_results=results,
         program=program(),
+        began=began,
     )
 
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.model_arguments import ArgumentOption, read_arguments
+from cudnn_sweep.orchestrator.cli.model_arguments import (
+    ArgumentOption,
+    InputsOption,
+    LayoutOption,
+    PrecisionOption,
+    read_arguments,
+)
 from cudnn_sweep.orchestrator.cli.program import program
 from cudnn_sweep.orchestrator.cli.writing import writing
 
@@ -36,16 +42,12 @@ def trace(
     ],
     input: Annotated[
         list[str],
-        typer.Option(
-            metavar="SIZES",
-            help="Input sizes, such as 8x3x512x512. Repeat for each input, in order.",
-        ),
+        typer.Option(metavar="SIZES", help="Input sizes, such as 8x3x512x512."),
     ],
     argument: ArgumentOption = None,
-    precision: Annotated[
-        str, typer.Option(help="fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16.")
-    ] = "tf32",
-    layout: Annotated[str, typer.Option(help="contiguous or channels_last.")] = "contiguous",
+    inputs: InputsOption = None,
+    precision: PrecisionOption = "tf32",
+    layout: LayoutOption = "contiguous",
     direction: Annotated[
         Direction, typer.Option(help="Mode of the model, and the direction that the suite times.")
     ] = Direction.TRAINING,
@@ -70,7 +72,7 @@ def trace(
     """
     from cudnn_sweep.orchestrator.planning.traced_suite import suite_text
 
-    request = _request(model, input, argument or [], precision, layout, direction)
+    request = _request(model, input, inputs, argument or [], precision, layout, direction)
     file = None if list_only else _suite_file(request, output, force)
     found = _run(request)
     text = suite_text(found) if file else ""
@@ -84,14 +86,17 @@ def trace(
 
 def _request(
     model: str,
-    inputs: list[str],
+    sizes: list[str],
+    inputs: str | None,
     arguments: list[str],
     precision: str,
     layout: str,
     direction: Direction,
 ) -> "TraceRequest":
+    from cudnn_sweep.orchestrator.launching.one_step import read_inputs
     from cudnn_sweep.workloads.layout import check_layout
     from cudnn_sweep.workloads.measuring.tracing import TraceRequest
+    from cudnn_sweep.workloads.models.inputs import as_json
     from cudnn_sweep.workloads.precision import find_precision
 
     place, _, name = model.rpartition(":")
@@ -99,9 +104,17 @@ def _request(
         raise typer.BadParameter(
             f"found {model!r}, allowed: package.module:name or file.py:name", param_hint="MODEL"
         )
+    shapes = [_sizes(text) for text in sizes]
+    if len(shapes) > 1:
+        tensors = ", ".join(f"{{shape: {list(shape)}}}" for shape in shapes)
+        raise typer.BadParameter(
+            f"found {len(shapes)}, allowed: one. If the model takes several tensors: --inputs '[{tensors}]'",
+            param_hint="--input",
+        )
     return TraceRequest(
         model=model,
-        inputs=[_sizes(text) for text in inputs],
+        input=shapes[0],
+        inputs=as_json(read_inputs(inputs)),
         arguments=read_arguments(arguments),
         precision=find_precision(precision).name,
         layout=check_layout(layout),

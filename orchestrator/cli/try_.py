@@ -1,5 +1,6 @@
 """`sweep try`."""
 
+from time import monotonic
 from typing import Annotated
 
 import typer
@@ -7,6 +8,7 @@ import typer
 from cudnn_sweep.orchestrator.cli.model_arguments import (
     ArgumentOption,
     DirectionOption,
+    InputOption,
     InputsOption,
     LayoutOption,
     LossOption,
@@ -19,10 +21,7 @@ from cudnn_sweep.orchestrator.cli.model_arguments import (
 
 def try_(
     workload: ModelArgument,
-    input: Annotated[
-        str | None,
-        typer.Option(metavar="SIZES", help="Input sizes of a model, such as 8x3x512x512."),
-    ] = None,
+    input: InputOption = None,
     argument: ArgumentOption = None,
     inputs: InputsOption = None,
     loss: LossOption = None,
@@ -30,12 +29,14 @@ def try_(
     layout: LayoutOption = "contiguous",
     direction: DirectionOption = None,
     results: StepResultsOption = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Measure a step of your model with benchmark off and on, on this machine, in two minutes.
 
     `sweep advise` says more: what that saves in a job of so many steps. Its trials are stored like those of any
     launch. Exit codes are those of `sweep launch`.
     """
+    began = monotonic()
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
 
@@ -46,7 +47,7 @@ def try_(
 
     options = step_options(
         workload,
-        input=[] if input is None else [input],
+        input=input or (),
         argument=argument,
         inputs=inputs,
         loss=loss,
@@ -54,5 +55,7 @@ def try_(
         layout=layout,
         direction=direction,
         results=results,
+        began=began,
     )
-    leave(try_step(options, console_here(), ThisMachine()))
+    out = console_here() if json else None
+    leave(try_step(options, console_here(stderr=json), ThisMachine(), out))

@@ -2,8 +2,9 @@
 
 import json
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from time import monotonic
+from typing import Any
 
 from rich.console import Console
 
@@ -17,21 +18,25 @@ from cudnn_sweep.analysis.answering.advice import (
     kernel_changes,
     stored_cells,
 )
-from cudnn_sweep.analysis.answering.rules import RuleAnswer, facts_of, learned_rule
-from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.answering.rules import Facts, RuleAnswer, learned_rule
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.one_step import (
+    LOOKING,
+    NO_GPU,
+    START_AND_END_S,
     StepOptions,
-    is_cell_of,
-    measure_step,
+    cell_of,
+    plan_step,
     suite_of,
 )
+from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.planning.job import DEFAULT_STEPS, Job
 from cudnn_sweep.orchestrator.running.place import Place
-from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
+from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines, advice_markdown
 from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import UntilDecided, WithoutGpu
@@ -41,18 +46,12 @@ from cudnn_sweep.workloads.survey import Survey
 SUITE, ELSE_SUITE = "advise", "advise_else"
 UNDECIDED_CODE = 5  # 1 to 4 are those of a launch and a night
 AT_MOST = 20  # blocks
-START_AND_END_S = 10.0  # Ray's start and end, and of the block that runs when time is up
 DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
 ELSE_S = 60.0  # what is left of the minutes, for other layouts and precisions to be measured too
 ELSE_REPLICATES = 3
 USUAL_LIMIT = 10  # plans that a search times
 LIMIT = 3  # what is tried beside it
-LEAST_S = 15.0  # two blocks of a small network
-NO_GPU = (
-    "No GPU here. cuDNN's flags have no effect on a CPU, so only the step's time is measured. The advice comes from a "
-    "rule that was learned on other networks."
-)
-FORMATS = ("text", "json", "markdown")
+TIMED = ["steady_wall_ms", "message", "regime_shapes"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +61,8 @@ class AdviseOptions:
     minutes: float
     format: str
     from_store: bool
+    measure: bool = False
+    """Without a GPU: time a step too."""
     on_any_device: bool = False
     """Compare on a CPU too, where the flags do nothing: to try out what comes of an answer."""
 
@@ -92,39 +93,40 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     """
     if options.from_store:
         return _from_store(options, out)
-    began, step = monotonic(), options.step
+    step = options.step
     measure = MeasureSpec(
         reference_replicates=0, logged_replicates=0, calibrate=False, device_budget_s=0.3
     )
     suite = suite_of(step, UntilDecided(until="decided", at_most=AT_MOST), measure)
     if options.on_any_device:
         suite = suite.model_copy(update={"without_gpu": WithoutGpu()})
+    say(console, LOOKING.format(workload=step.workload))
     machine = place.look(suite)
+    planned = plan_step(
+        step, suite, machine, suite_name=SUITE, minutes=options.minutes, job=options.job
+    )
+    cell = planned.chosen.trials[0].cell
     if machine.environment.device != "cuda":
-        say(console, NO_GPU)
         if options.job.hours is not None:
             say(
                 console,
                 f"How many steps these hours have is not known: the rule is asked for {DEFAULT_STEPS:,}.",
             )
+        if not (options.measure or options.on_any_device or cell.own_regime):
+            period = cell.shapes().period(cell.input_shape)
+            shapes = None if period is None else len(set(period))
+            rule = _by_rule(cell, options.job, shapes)
+            return _tell(options, _answered_by(options, by_rule=rule), out)
+        say(console, NO_GPU)
     else:
-        _announce(options, machine.environment.gpu, console)
-    left_s = options.minutes * 60 - (monotonic() - began) - START_AND_END_S
-    ran = measure_step(
-        step,
-        suite,
-        machine,
-        place,
-        console,
-        suite_name=SUITE,
-        budget_minutes=max(left_s, LEAST_S) / 60,
-        job=options.job,
-    )
-    left_s = options.minutes * 60 - (monotonic() - began) - START_AND_END_S
-    told = _answered(options, ran.store, ran.choice.sweep_id, None)
+        gpu, minutes = machine.environment.gpu, f"{options.minutes:g} minutes"
+        say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
+    ran = run_sweep(planned, place, console)
+    left_s = options.minutes * 60 - (monotonic() - step.began) - START_AND_END_S
+    told = _answered(options, ran.store, ran.choice.sweep_id, None, cell)
     if machine.environment.device == "cuda" and left_s >= ELSE_S and told.times_ms:
-        other = _measure_else(options, told.setting, machine, place, console, left_s)
-        told = _answered(options, ran.store, ran.choice.sweep_id, other)
+        other = _measure_else(options, told.setting, machine, place, console)
+        told = _answered(options, ran.store, ran.choice.sweep_id, other, cell)
     return _tell(options, told, out)
 
 
@@ -134,7 +136,6 @@ def _measure_else(
     machine: Survey,
     place: Place,
     console: Console,
-    left_s: float,
 ) -> str:
     """The step in another layout and in mixed precision, under the setting that is advised, and with a
     limit on searches where that is on; their sweep.
@@ -165,43 +166,31 @@ def _measure_else(
         console,
         f"In the time that is left, another layout{limit} and mixed precision are measured.",
     )
-    ran = measure_step(
-        step,
-        suite,
-        machine,
-        place,
-        console,
-        suite_name=ELSE_SUITE,
-        budget_minutes=left_s / 60,
-    )
-    return ran.choice.sweep_id
-
-
-def _announce(options: AdviseOptions, gpu: str, console: Console) -> None:
-    say(
-        console,
-        f"Measuring {options.step.workload} on {gpu} with benchmark off and on, for about "
-        f"{options.minutes:g} minutes at most.",
-    )
+    planned = plan_step(step, suite, machine, suite_name=ELSE_SUITE, minutes=options.minutes)
+    return run_sweep(planned, place, console).choice.sweep_id
 
 
 def _from_store(options: AdviseOptions, out: Console) -> int:
     step = options.step
     store = open_store(step.results)
-    sweep_id = _newest(store, (SUITE, "try"), step)
-    if sweep_id is None:
+    sweep_id, cell = _newest(store, (SUITE, "try"), step)
+    if sweep_id is None or cell is None:
         raise SpecError(
             f"--from-store: found no sweep of {options.command()} in {step.results} that `sweep advise` or `sweep "
             "try` measured; without --from-store it is measured now"
         )
-    other = _newest(store, (ELSE_SUITE,), step)
-    return _tell(options, _answered(options, store, sweep_id, other), out)
+    other, _ = _newest(store, (ELSE_SUITE,), step)
+    return _tell(options, _answered(options, store, sweep_id, other, cell), out)
 
 
-def _newest(store: Store, suites: tuple[str, ...], step: StepOptions) -> str | None:
+def _newest(
+    store: Store, suites: tuple[str, ...], step: StepOptions
+) -> tuple[str | None, Cell | None]:
     """The newest sweep that measured this very step: its input, regime, direction, arguments and all."""
-    cells = stored_cells(store, suites, step.workload)
-    return next((cell.sweep_id for cell in cells if is_cell_of(step, cell)), None)
+    for stored in stored_cells(store, suites, step.workload):
+        if cell := cell_of(step, stored):
+            return stored.sweep_id, cell
+    return None, None
 
 
 def _tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
@@ -212,12 +201,12 @@ def _tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
     elif options.format == "markdown":
         say(out, advice_markdown(answered))
     else:
-        say(out, "\n" + "\n".join(advice_lines(answered)))
+        say(out, "\n" + "\n".join(advice_lines(answered)).rstrip())
     return code_of(answered)
 
 
 def _answered(
-    options: AdviseOptions, store: Store, sweep_id: str, else_sweep_id: str | None
+    options: AdviseOptions, store: Store, sweep_id: str, else_sweep_id: str | None, cell: Cell
 ) -> Answered:
     """`else_sweep_id`: the sweep of other layouts and precisions, where one was measured."""
     rows = advices(store, sweep_id, **options.job.values())
@@ -225,8 +214,11 @@ def _answered(
     other = [row for row in rows if not row.asked]
     most = max(asked, key=lambda row: row.blocks, default=None)
     beside = next((row for row in other if most and row.in_turns == most.in_turns), None)
-    timed = store.snapshot(sweep_id).table(["steady_wall_ms", "message", "status"]).to_pylist()
-    return Answered(
+    trials = store.snapshot(sweep_id).table(TIMED).to_pylist()
+    timed = [row for row in trials if row["steady_wall_ms"] is not None]
+    shapes = max((row["regime_shapes"] or 0 for row in timed), default=0) or None
+    return _answered_by(
+        options,
         sweep_id=sweep_id,
         advice=most,
         other=beside,
@@ -235,12 +227,18 @@ def _answered(
         ),
         limit=_limit(store, else_sweep_id, options.job) if else_sweep_id else None,
         kernels=kernel_changes(store, sweep_id) if most else [],
-        by_rule=_by_rule(store, sweep_id, options.job) if most is None else None,
-        times_ms=[row["steady_wall_ms"] for row in timed if row["steady_wall_ms"] is not None],
-        messages=[row["message"] for row in timed if row["message"]],
+        by_rule=_by_rule(cell, options.job, shapes) if timed and most is None else None,
+        times_ms=[row["steady_wall_ms"] for row in timed],
+        messages=[row["message"] for row in trials if row["message"]],
+        again=shlex.join([*shlex.split(options.command()), "--from-store"]),
+    )
+
+
+def _answered_by(options: AdviseOptions, **found: Any) -> Answered:
+    return Answered(
+        **found,
         workload=options.step.workload,
         program=options.step.program,
-        again=shlex.join([*shlex.split(options.command()), "--from-store"]),
         where=options.step.where(),
         input=options.step.input[0] if options.step.input else None,
         steps=options.job.steps,
@@ -260,11 +258,12 @@ def _limit(store: Store, else_sweep_id: str, job: Job) -> Advice | None:
     return next((row for row in rows if row.asked and row.ratio is not None), None)
 
 
-def _by_rule(store: Store, sweep_id: str, job: Job) -> RuleAnswer | None:
-    """Of the step that was timed without a GPU; None where it did not run."""
-    with open_database(store, sweep_id) as database:
-        facts = facts_of(database, job.steps, job.state)
-    return next((learned_rule().ask(each) for each in facts.values()), None)
+def _by_rule(cell: Cell, job: Job, shapes: int | None) -> RuleAnswer:
+    """`shapes`: distinct ones; None without end."""
+    columns = cell_columns(cell)
+    known: dict[str, Any] = {each.name: columns.get(each.name) for each in fields(Facts)}
+    known |= {"shapes": shapes, "steps": job.steps, "start": job.state}
+    return learned_rule().ask(Facts(**known))
 
 
 def as_json(answered: Answered) -> dict[str, object]:
@@ -310,7 +309,7 @@ def _rounded(value: object) -> object:
 
 def code_of(answered: Answered) -> int:
     """0: there is a decision. 5: time was too short for one. 4: the model does not run."""
-    if not answered.times_ms:
+    if answered.fails:
         return CELL_FAILED
     if answered.said == UNDECIDED:
         return UNDECIDED_CODE

@@ -6,9 +6,9 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 
 from pydantic import JsonValue, ValidationError
-from rich.console import Console
 
 from cudnn_sweep.analysis.answering.advice import StoredCell
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict_text
@@ -17,8 +17,8 @@ from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
-from cudnn_sweep.orchestrator.running.place import Place
-from cudnn_sweep.orchestrator.running.run_sweep import Ran, planned_on, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import Planned, planned_on
+from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice, ListedSpec
@@ -40,9 +40,13 @@ from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 REPLICATES_WITHOUT_GPU = 1  # with an A/A twin: two processes show how far times scatter
 # No verdict rests on a time of a CPU, and there are no clocks of a GPU to wait for.
 SHORT_WITHOUT_GPU = {"steady_budget_s": 1.0, "warmup_limit_s": 0.4}
+LOOKING = "Looking at this machine and at {workload}, and importing torch for that."
 NO_GPU = (
     "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
 )
+START_AND_END_S = 10.0  # Ray's start and end
+LEAST_S = 15.0  # two blocks of a small network
+LEAST_TIMEOUT_S = 60.0  # of a process: a search of a large network takes half of it
 SEVERAL = "--input"  # what the regime of several inputs calls its file
 
 
@@ -69,6 +73,8 @@ class StepOptions:
     typed_results: str | None
     """It, where the command line named it."""
     program: str
+    began: float = field(default_factory=monotonic)
+    """When the command did: time limits count from there."""
 
     def command(self, name: str, *more: str) -> str:
         """What to type to do this again, as text for a shell."""
@@ -134,8 +140,8 @@ def suite_of(
     )
 
 
-def is_cell_of(options: StepOptions, stored: StoredCell) -> bool:
-    """Whether a stored cell is the step that these options say, at whatever input where they say none.
+def cell_of(options: StepOptions, stored: StoredCell) -> Cell | None:
+    """A stored cell that is the step that these options say, at whatever input where they say none.
 
     The workload is not imported: what must be known of it is as it was stored.
     """
@@ -154,36 +160,42 @@ def is_cell_of(options: StepOptions, stored: StoredCell) -> bool:
     try:
         cells_of_it = expand_cells(suite, facts, device=stored.device, gpu=stored.gpu)
     except CellsError:
-        return False
-    return stored.cell_id in {cell.cell_id for cell in cells_of_it}
+        return None
+    return next((cell for cell in cells_of_it if cell.cell_id == stored.cell_id), None)
 
 
-def measure_step(
+def plan_step(
     options: StepOptions,
     suite: SuiteSpec,
     machine: Survey,
-    place: Place,
-    console: Console,
     *,
     suite_name: str,
-    budget_minutes: float,
+    minutes: float,
     job: Job | None = None,
-) -> Ran:
-    """Raises SpecError, with the reason, for a workload that cannot be used."""
+) -> Planned:
+    """`minutes`: of the whole command; no process outlasts half of what is left of them.
+
+    Raises SpecError, with the reason, for a workload that cannot be used.
+    """
     known = machine.workloads[options.workload]
     if known.fault is not None:
         raise SpecError(known.fault)
     if known.is_model and not options.input:
         raise SpecError(f"{options.workload} is a model: it needs --input, such as 32x3x224x224")
+    left_s = minutes * 60 - (monotonic() - options.began)
+    suite = suite.on(machine.environment.device)
+    timeout_s = float(round(max(left_s / 2, LEAST_TIMEOUT_S)))
+    measure = suite.measure.model_copy(update={"timeout_s": timeout_s})
+    suite = suite.model_copy(update={"measure": measure, "without_gpu": WithoutGpu()})
     request = SweepRequest(
         options=LaunchOptions(file=None, selection=SweepSelection(new=True)),
         suite_name=suite_name,
         suite=suite,
         results=options.results,
-        budget_minutes=budget_minutes,
+        budget_minutes=max(left_s - START_AND_END_S, LEAST_S) / 60,
         job=job,
     )
-    return run_sweep(planned_on(machine, request), place, console)
+    return planned_on(machine, request)
 
 
 def read_inputs(text: str | None) -> Inputs | None:

@@ -2,9 +2,11 @@
 form of `sweep advise`.
 """
 
+import json
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from statistics import median
 from typing import Any
 
@@ -12,31 +14,51 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
-from cudnn_sweep.orchestrator.launching.one_step import NO_GPU, StepOptions, measure_step, suite_of
+from cudnn_sweep.orchestrator.launching.one_step import (
+    LOOKING,
+    NO_GPU,
+    StepOptions,
+    plan_step,
+    suite_of,
+)
 from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.running.place import Place
-from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, Ran
+from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, Ran, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.showing.verdict_table import NOT_MEASURED, payback_text, ratio_text
 from cudnn_sweep.workloads.problem import sizes_text
 
 SUITE = "try"
 REPLICATES = 5
-BUDGET_MINUTES = 1.0  # no block starts later: a block of a large network takes half a minute
+MINUTES = 2.0  # of the whole command
 TIMED = ["workload", "direction", "input_shape", "steady_wall_ms", "message"]
 
 
-def try_step(options: StepOptions, console: Console, place: Place) -> int:
-    """Measure, say what was found, and return the exit code of a launch."""
+def try_step(
+    options: StepOptions, console: Console, place: Place, json_out: Console | None = None
+) -> int:
+    """Measure, say what was found, and return the exit code of a launch. `json_out` gets it as JSON too."""
     suite = suite_of(options, REPLICATES)
+    say(console, LOOKING.format(workload=options.workload))
     machine = place.look(suite)
     has_gpu = machine.environment.device == "cuda"
     if not has_gpu:
         say(console, NO_GPU)
-    ran = measure_step(
-        options, suite, machine, place, console, suite_name=SUITE, budget_minutes=BUDGET_MINUTES
-    )
-    say(console, f"\n{answer(ran)}")
+    planned = plan_step(options, suite, machine, suite_name=SUITE, minutes=MINUTES)
+    ran = run_sweep(planned, place, console)
+    found, payback, rows = _found(ran)
+    said = _verdict_sentence(found, payback, rows) if found else _time_sentence(rows)
+    say(console, f"\n{said}")
+    if json_out is not None:
+        told = {
+            "sweep_id": ran.choice.sweep_id,
+            "answer": said,
+            "verdict": found and asdict(found),
+            "break_even": payback and asdict(payback),
+            "step_times_ms": [row["steady_wall_ms"] for row in rows if row["steady_wall_ms"]],
+            "messages": sorted({row["message"] for row in rows if row["message"]}),
+        }
+        json_out.print(json.dumps(told, indent=2), soft_wrap=True, highlight=False)
     failed = ran.exit_code == CELL_FAILED
     question = "failures" if failed else "helps_or_hurts"
     query = [options.program, "query", question, *options.where()]
@@ -47,19 +69,14 @@ def try_step(options: StepOptions, console: Console, place: Place) -> int:
     return ran.exit_code
 
 
-def answer(ran: Ran) -> str:
-    """A sentence."""
+def _found(ran: Ran) -> tuple[Verdict | None, BreakEven | None, list[dict[str, Any]]]:
+    """The verdict, when it pays with an empty compute cache, and all trials."""
     store, sweep_id, contrasts = ran.store, ran.choice.sweep_id, ran.session.contrasts
-    found = verdicts_of(store, sweep_id, contrasts)
+    verdicts = verdicts_of(store, sweep_id, contrasts)
+    paybacks = break_evens_of(store, sweep_id, contrasts)
+    empty = [row for row in paybacks if row.compute_cache == "empty"]
     rows = store.snapshot(sweep_id).table(TIMED).to_pylist()
-    if found:
-        empty = [
-            row
-            for row in break_evens_of(store, sweep_id, contrasts)
-            if row.compute_cache == "empty"
-        ]
-        return _verdict_sentence(found[0], empty[0] if empty else None, rows)
-    return _time_sentence(rows)
+    return next(iter(verdicts), None), next(iter(empty), None), rows
 
 
 def _verdict_sentence(
@@ -117,7 +134,8 @@ def _time_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
 def _failed_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
     messages = Counter(row["message"] for row in rows if row["message"])
     told = messages.most_common(1)[0][0] if messages else "nothing was recorded"
-    return f"Not measured: {told}"
+    more = "; `sweep advise` has more time: --minutes" if told.startswith("no result after") else ""
+    return f"Not measured: {told}{more}"
 
 
 def _step(verdict: Verdict) -> str:

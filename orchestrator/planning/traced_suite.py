@@ -80,9 +80,8 @@ def _flops_text(flops: int) -> str:
 
 
 def _head(trace: Trace) -> list[str]:
-    inputs = ", ".join(map(sizes_text, trace.request.inputs))
     told = (
-        f"The convolutions of {trace.request.model} at input {inputs}, each timed alone: "
+        f"The convolutions of {trace.request.model} at input {sizes_text(trace.request.input)}, each timed alone: "
         f"{counts_text(trace)}. Seen by torch {trace.torch} on {trace.device}, and written by"
     )
     return [
@@ -94,9 +93,9 @@ def _head(trace: Trace) -> list[str]:
 
 def _command(request: TraceRequest) -> str:
     """What makes the same suite again, as text for a shell."""
-    words = ["sweep", "trace", request.model]
-    for shape in request.inputs:
-        words += ["--input", sizes_text(shape)]
+    words = ["sweep", "trace", request.model, "--input", sizes_text(request.input)]
+    if request.inputs is not None:
+        words += ["--inputs", json.dumps(request.inputs)]
     for name, value in request.arguments.items():
         words += ["--argument", f"{name}={json.dumps(value)}"]
     words += ["--precision", request.precision, "--layout", request.layout]

@@ -29,30 +29,35 @@ CHANNELS = re.compile(r"to have (\d+) channels")  # as a convolution says what i
 class Answered:
     """What a store says of a job, and what to call it."""
 
-    sweep_id: str
+    sweep_id: str | None = None
+    """None: nothing was measured."""
     workload: str
-    advice: Advice | None
+    advice: Advice | None = None
     """For the start that was asked for; None without a GPU, where nothing is compared."""
-    other: Advice | None
+    other: Advice | None = None
     """For the other one."""
-    alternatives: Sequence[Alternative]
+    alternatives: Sequence[Alternative] = ()
     """Other layouts and precisions, as measured."""
-    limit: Advice | None
+    limit: Advice | None = None
     """Of benchmark_limit, both with benchmark on: whether a lower one pays in the job. None: not measured."""
-    kernels: Sequence[KernelChange]
-    by_rule: RuleAnswer | None
+    kernels: Sequence[KernelChange] = ()
+    by_rule: RuleAnswer | None = None
     """Without a GPU."""
-    times_ms: Sequence[float]
+    times_ms: Sequence[float] = ()
     """Of a step, each process."""
-    messages: Sequence[str]
+    messages: Sequence[str] = ()
     """Why trials failed."""
     program: str
-    again: str
+    again: str = ""
     """What to type to ask once more without measuring."""
     where: Sequence[str]
     input: str | None
     steps: int
     """That the rule is asked for."""
+
+    @property
+    def fails(self) -> bool:
+        return self.by_rule is None and not self.times_ms
 
     @property
     def said(self) -> str:
@@ -125,7 +130,7 @@ def advice_markdown(answered: Answered) -> str:
 
 def _headline(answered: Answered) -> str:
     advice = answered.advice
-    if not answered.times_ms:
+    if answered.fails:
         return f"{answered.workload} does not run here."
     if advice is None:
         return f"Not measured, as there is no GPU here. By a learned rule: {HEADLINES[answered.setting]}"
@@ -136,7 +141,7 @@ def _headline(answered: Answered) -> str:
 
 def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
     advice, other = answered.advice, answered.other
-    if not answered.times_ms:
+    if answered.fails:
         told = Counter(answered.messages).most_common(1)
         yield "Why", told[0][0] if told else "nothing was recorded"
         yield "Try", _remedy(told[0][0] if told else "", answered.input)
@@ -144,14 +149,14 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
     if advice is None or advice.no_effect_reason == "no_cuda":
         if answered.by_rule is not None:
             yield from _rule(answered.by_rule, answered.steps)
-        times = answered.times_ms
-        yield (
-            "A step",
-            (
-                f"{milliseconds(median(times))} on this CPU ({len(times)} processes, {milliseconds(min(times))} to "
-                f"{milliseconds(max(times))}); the rule does not use it"
-            ),
-        )
+        if times := answered.times_ms:
+            yield (
+                "A step",
+                (
+                    f"{milliseconds(median(times))} on this CPU ({len(times)} processes, {milliseconds(min(times))} to "
+                    f"{milliseconds(max(times))}); the rule does not use it"
+                ),
+            )
         yield (
             "Then",
             "run the same command on the machine with the GPU: it measures instead of using the rule",
@@ -176,32 +181,34 @@ def _limit(row: Advice) -> str:
 
 def _rule(told: RuleAnswer, steps: int) -> Iterator[tuple[str, str]]:
     rule = told.rule
-    conditions = f", where {', '.join(told.conditions)}" if told.conditions else ""
+    conditions = f" ({', '.join(told.conditions)})" if told.conditions else ""
     yield (
         "The rule",
         (
-            f"for {steps:,} steps{conditions}, it says {told.setting}: jobs it was learned from took {told.ratio:.3g} "
-            "times as long with on"
+            f"for {steps:,} steps it says {told.setting}: measured jobs like it{conditions} took on average "
+            f"{told.ratio:.3g} times as long with on; it looks no closer at steps, of which at most {rule.most_steps:,} were "
+            "measured"
         ),
     )
     yield (
         "How sure",
         (
             f"the rule was right in {rule.right:.0%} of {rule.of_jobs:,} jobs on {rule.gpu}, of networks that it had not "
-            f"seen; by the rule a job lost {rule.lost:.1%} of its time on average"
+            f"seen (always off: {rule.off_right:.0%}); by the rule a job lost {rule.lost:.1%} of its time on average"
         ),
     )
 
 
 def _next_lines(answered: Answered) -> Iterator[str]:
     query = [answered.program, "query", "failures", *answered.where]
-    if not answered.times_ms:
-        yield f"Next: {shlex.join([*query, '--sweep-id', answered.sweep_id])}"
+    if answered.fails:
+        yield f"Next: {shlex.join([*query, '--sweep-id', answered.sweep_id or ''])}"
         return
     if answered.kernels and answered.input and ":" in answered.workload:
         trace = [answered.program, "trace", answered.workload, "--input", answered.input]
         yield f"Which layers: {shlex.join(trace)}"
-    yield f"Without measuring again: {answered.again}"
+    if answered.again:
+        yield f"Without measuring again: {answered.again}"
 
 
 def _remedy(message: str, sizes: str | None) -> str:
@@ -210,6 +217,8 @@ def _remedy(message: str, sizes: str | None) -> str:
     if any(each in text for each in NO_MEMORY):
         smaller = _with_size(sizes, 0, lambda batch: batch // 2)
         return f"a smaller batch{smaller}, a smaller size, or --precision amp_bf16"
+    if "no result after" in text:
+        return "a smaller input, or more time: --minutes"
     if channels := CHANNELS.search(text):
         fitting = _with_size(sizes, 1, lambda _: int(channels[1]))
         return f"the channels that the model takes: {channels[1]}{fitting}"

@@ -60,9 +60,11 @@ def _parts(findings: Findings) -> Iterator[RenderableType]:
         yield _head("Software")
         yield from map(_line, _software(findings))
     yield _head("Not seen")
-    yield _line("There may be some of each of these even where there is no sign of any.")
     for each in findings.not_seen:
-        yield _line(f"- {each.what}: {each.evidence or 'no sign of any'}")
+        if each.evidence:
+            yield _line(f"- {each.what}: {each.evidence}")
+    without = "; ".join(each.what for each in findings.not_seen if not each.evidence)
+    yield _line(f"- no sign of any, but possible: {without.replace('; convolutions', ',')}")
     for text in findings.own_errors:
         yield _line(f"warning: the audit itself failed, so calls may be missing: {text}", "yellow")
 

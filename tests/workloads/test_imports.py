@@ -84,8 +84,14 @@ def test_a_file_or_name_that_is_not_there_is_told_with_what_is(
         import_named("my_net.py:Segmenter")
     with pytest.raises(WorkloadError, match="in my_nets.py 'Segmentor'; allowed: Segmenter$"):
         import_named("my_nets.py:Segmentor")
-    with pytest.raises(WorkloadError, match="my_nets.py: found no class .* my_nets.py:NAME$"):
+    with pytest.raises(WorkloadError, match=r"name the class: my_nets.py:NAME \(found: none\)$"):
         find_workload("my_nets.py")
+    Path("more.py").write_text(
+        "from torch.nn import Module, ReLU\nclass First(Module): ...\nclass Other(ReLU): ...\nx = 1\n"
+    )
+    found = r"more.py: name the class: more.py:First \(found: First, Other\)$"
+    with pytest.raises(WorkloadError, match=found):
+        find_workload("more.py")
 
 
 def test_references_to_one_file_share_its_classes() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Value = bool | int | float | str | None
 Sizes = tuple[int, ...]
@@ -75,6 +75,21 @@ class InputShape:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Argument:
+    """What a model was called with, in all calls that recorded gradients or in all others."""
+
+    training: bool
+    name: str | int
+    """Or its place."""
+    key: str | None
+    """In a dict."""
+    kind: str
+    """A tensor's dtype, else a type; `various` of several."""
+    shape: tuple[tuple[int | str, ...], ...] | None
+    """Of a tensor; what each size was in every call: a number, a size of the first one of floats."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Model:
     """An outermost torch.nn.Module that runs convolutions, or has some that are not seen."""
 
@@ -84,6 +99,11 @@ class Model:
     wrapped_in: str | None
     required_arguments: tuple[str, ...]
     """What its class must be made with."""
+    parameters: tuple[str, ...]
+    """Of `forward`."""
+    arguments: tuple[Argument, ...]
+    own_loss: bool
+    """Whether it returned a loss in its last call that recorded gradients."""
     calls: int
     convolutions: int
     """Calls of convolutions within its calls."""

@@ -1,24 +1,30 @@
-"""Notes what the script's models are called with: of each outermost module the first float tensor's shape."""
+"""Notes what the script's models are called with: the arguments of each outermost module."""
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import wraps
 from types import FrameType, ModuleType
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at
-from cudnn_sweep.workloads.auditing.findings import InputShape, Model, Sizes
+from cudnn_sweep.workloads.auditing.findings import Argument, InputShape, Model, Sizes
 from cudnn_sweep.workloads.auditing.imported import when_imported
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
+from cudnn_sweep.workloads.problem import named_sizes
+from cudnn_sweep.workloads.training.loss import own_loss
 
 WRAPPERS = ("module", "_orig_mod")
 """Where DataParallel, DistributedDataParallel and torch.compile keep the model that they wrap."""
 FEWEST_SIZES = 2  # of a batch: a loss or a learning rate has fewer
+MOST_SIZES = 5
 
 Unseen = Literal["compiled", "scripted"]
 Module = Any  # torch is not imported here
+Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
+"""Of each Argument of a call name, key, kind and shape."""
 
 
 class ModelCalls:
@@ -36,10 +42,19 @@ class ModelCalls:
         self.calls = self.convolutions = self.without_shape = 0
         self.shapes: dict[Sizes, list[int]] = {}
         self.arrivals: list[int] = []
+        self.arguments: dict[tuple[bool, str | int, str | None], Argument] = {}
+        self.own_loss = False
+        self._noted: set[tuple[bool, Given]] = set()
 
-    def note(self, shape: Sizes | None, convolutions: int, training: bool) -> None:
+    def note(self, given: Given, convolutions: int, training: bool, output: object) -> None:
         self.calls += 1
         self.convolutions += convolutions
+        shape = _first_shape(given)
+        if (training, given) not in self._noted:
+            self._noted.add((training, given))
+            self._note_arguments(given, shape, training)
+        if training:
+            self.own_loss = own_loss(output) is not None
         if shape is None:
             self.without_shape += 1
             return
@@ -48,6 +63,17 @@ class ModelCalls:
             self.arrivals.append(self.calls)
         self.shapes[shape][training] += 1
 
+    def _note_arguments(self, given: Given, first: Sizes | None, training: bool) -> None:
+        named = named_sizes(first) if first and len(first) <= MOST_SIZES else {}
+        for name, key, kind, sizes in given:
+            told: list[tuple[int | str, ...]] = [
+                (size, *(each for each in named if named[each] == size)) for size in sizes or ()
+            ]
+            shape = None if sizes is None else tuple(told)
+            new = Argument(training=training, name=name, key=key, kind=kind, shape=shape)
+            old = self.arguments.get((training, name, key), new)
+            self.arguments[training, name, key] = _both(old, new)
+
     def found(self) -> Model:
         return Model(
             name=self.name,
@@ -55,6 +81,9 @@ class ModelCalls:
             file=self.file,
             wrapped_in=self.wrapped_in,
             required_arguments=_required_arguments(self.type),
+            parameters=tuple(each.name for each in _named(getattr(self.type, "forward", None))[1:]),
+            arguments=tuple(self.arguments.values()),
+            own_loss=self.own_loss,
             calls=self.calls,
             convolutions=self.convolutions,
             unseen=self.unseen,
@@ -124,12 +153,13 @@ class Models:
             in_threads = isinstance(module, self._torch.nn.DataParallel)
             called = self._convolutions.calls if in_threads else lambda: thread.calls
             before = called()
+            given: Given = ()
             with self._own:
-                shape = _first_shape(self._torch, (*args, *kwargs.values()))
+                given = _given(self._torch, args, kwargs)
             output = plain_call(module, *args, **kwargs)
             with self._own:
                 if not getattr(module, "_is_replica", False):  # of DataParallel, noted itself
-                    self._note(module, shape, called() - before)
+                    self._note(module, given, called() - before, output)
             return output
         finally:
             thread.inside = False
@@ -187,17 +217,15 @@ class Models:
         if getattr(module, "_is_replica", False):
             return  # DataParallel is noted itself
         if is_new:
-            self._note(
-                module, _first_shape(self._torch, (*call["args"], *call["kwargs"].values())), 1
-            )
+            self._note(module, _given(self._torch, call["args"], call["kwargs"]), 1, None)
         elif type(module).__call__ is watched_call:
             self._calls_of(module)[0].convolutions += 1  # of that first call
 
-    def _note(self, module: Module, shape: Sizes | None, convolutions: int) -> None:
+    def _note(self, module: Module, given: Given, convolutions: int, output: object) -> None:
         """A module without any convolution, such as a loss, is no model here."""
         calls, has_unseen = self._calls_of(module)
         if convolutions or has_unseen:
-            calls.note(shape, convolutions, self._torch.is_grad_enabled())
+            calls.note(given, convolutions, self._torch.is_grad_enabled(), output)
 
     def _calls_of(self, module: Module) -> tuple[ModelCalls, bool]:
         """Those of its class, and whether this module has convolutions that are not seen."""
@@ -257,15 +285,33 @@ def _unwrapped(module: Module) -> Module:
     return _unwrapped(inner) if inner is not None and len(children) == 1 else module
 
 
-def _first_shape(torch: ModuleType, values: Iterable[Any]) -> Sizes | None:
-    """Of tensors among the arguments, or in a dict among them: a list of images has no one shape."""
-    for value in values:
+def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Given:
+    """A dict's parts one by one: a list of images has no one shape."""
+
+    def parts(name: str | int, value: Any, key: str | None = None) -> Iterator[Any]:
         if isinstance(value, torch.Tensor):
-            if value.is_floating_point() and value.dim() >= FEWEST_SIZES:
-                return tuple(value.shape)
-        elif isinstance(value, dict) and (shape := _first_shape(torch, value.values())):
-            return shape
-    return None
+            yield name, key, str(value.dtype).removeprefix("torch."), tuple(value.shape)
+        elif isinstance(value, dict) and value:
+            for inner, part in value.items():
+                yield from parts(name, part, f"{inner}" if key is None else f"{key}.{inner}")
+        else:
+            yield name, key, type(value).__name__, None
+
+    named: list[tuple[str | int, Any]] = [*enumerate(args), *kwargs.items()]
+    return tuple(part for name, value in named for part in parts(name, value))
+
+
+def _first_shape(given: Given) -> Sizes | None:
+    shapes = (shape for *_, kind, shape in given if "float" in kind)
+    return next((each for each in shapes if each and len(each) >= FEWEST_SIZES), None)
+
+
+def _both(one: Argument, other: Argument) -> Argument:
+    if one.kind != other.kind or len(one.shape or ()) != len(other.shape or ()):
+        return replace(one, kind="various", shape=None)
+    pairs = zip(one.shape or (), other.shape or (), strict=True)
+    shape = tuple(tuple(each for each in mine if each in theirs) for mine, theirs in pairs)
+    return replace(one, shape=one.shape and shape)
 
 
 def _file_of(type_: type) -> str | None:
@@ -276,11 +322,14 @@ def _file_of(type_: type) -> str | None:
 
 
 def _required_arguments(type_: type) -> tuple[str, ...]:
+    return tuple(each.name for each in _named(type_) if each.default is each.empty)
+
+
+def _named(function: Any) -> list[inspect.Parameter]:
+    """Parameters that may be given by name."""
     try:
-        parameters = inspect.signature(type_).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return ()
+        return []
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return tuple(
-        each.name for each in parameters if each.kind in named and each.default is each.empty
-    )
+    return [each for each in parameters if each.kind in named]

@@ -13,9 +13,7 @@ from cudnn_sweep.workloads.auditing.findings import Convolution, Model, NotSeen
 BACKWARD = (
     "backward passes of convolutions, which autograd runs from C++ (the first of each is timed)"
 )
-DIRECT = (
-    "convolutions that C++ extensions call, or Python code through torch.ops or torch.convolution"
-)
+DIRECT = "convolutions from C++ extensions, torch.ops or torch.convolution"
 
 
 class Elsewhere:
@@ -61,33 +59,29 @@ class Elsewhere:
         transformed: int,
         flags_from_elsewhere: list[str],
     ) -> tuple[NotSeen, ...]:
-        if "torch" not in sys.modules:
-            return tuple(_told("other processes", self._processes()))
-        return (
-            *_told(BACKWARD, _backward(tuple(convolutions))),
-            *_told("convolutions in compiled code", _compiled(tuple(models))),
-            *_told("convolutions in TorchScript", _scripted(tuple(models))),
-            *_told(
-                "convolutions in a CUDA graph",
-                [f"graphs were replayed {_times(self.replays)}"] if self.replays else [],
-            ),
-            *_told(
-                "convolutions inside of torch.func.vmap and other transforms",
-                [f"called {_times(transformed)}"] if transformed else [],
-            ),
-            *_told(DIRECT, []),
-            *_told("flags that C++ code sets", flags_from_elsewhere),
-            *_told("other processes", self._processes()),
+        found = {"other processes": self._processes()}
+        if "torch" in sys.modules:
+            replays, vmaps = f"graphs were replayed {_times(self.replays)}", _times(transformed)
+            found = {
+                BACKWARD: _backward(tuple(convolutions)),
+                "convolutions in compiled code": _compiled(tuple(models)),
+                "convolutions in TorchScript": _scripted(tuple(models)),
+                "convolutions in a CUDA graph": [replays] if self.replays else [],
+                "convolutions in torch.func.vmap and its like": [f"called {vmaps}"]
+                if transformed
+                else [],
+                DIRECT: [],
+                "flags that C++ code sets": flags_from_elsewhere,
+                **found,
+            }
+        return tuple(
+            NotSeen(what=what, evidence="; ".join(told) or None) for what, told in found.items()
         )
 
     def _processes(self) -> list[str]:
         forked = f"{_count(self.forks, 'process', 'es')} forked, as DataLoader's workers are"
         started = f"{_count(self.pythons, 'Python process', 'es')} started"
         return [*([forked] if self.forks else []), *([started] if self.pythons else [])]
-
-
-def _told(what: str, evidence: list[str]) -> Iterable[NotSeen]:
-    yield NotSeen(what=what, evidence="; ".join(evidence) or None)
 
 
 def _backward(convolutions: tuple[Convolution, ...]) -> list[str]:

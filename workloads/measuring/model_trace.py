@@ -12,14 +12,14 @@ from cudnn_sweep.workloads.hardware.cpus import usable_cpus
 from cudnn_sweep.workloads.hardware.environment import processor
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
+from cudnn_sweep.workloads.models.inputs import Called, make_prepare
 from cudnn_sweep.workloads.models.module import ALLOWED, Source, is_source, make_module
-from cudnn_sweep.workloads.models.what_to_try import MISSING_INPUT, what_to_try
+from cudnn_sweep.workloads.models.what_to_try import what_to_try
 from cudnn_sweep.workloads.precision import Precision, find_precision
 from cudnn_sweep.workloads.problem import sizes_text
 from cudnn_sweep.workloads.user_code import import_named
 from cudnn_sweep.workloads.workload import Setting, Workload
 
-AGAIN = "; give --input once for each tensor that it takes, in order"
 CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 
 
@@ -68,7 +68,9 @@ def trace_model(request: TraceRequest) -> Trace:
     )
     seen = _run(_build(request), request, setting)
     if not seen:
-        raise WorkloadError(f"{request.model} ran no convolution at input {_inputs(request)}")
+        raise WorkloadError(
+            f"{request.model} ran no convolution at input {sizes_text(request.input)}"
+        )
     return Trace(
         request=request,
         torch=torch.__version__,
@@ -95,20 +97,18 @@ def _run(
     watch = ConvolutionWatch(setting.precision)
     try:
         placed = setting.place(module).train(training)
-        inputs = [setting.random(shape) for shape in request.inputs]
+        called: Called = (setting.random(request.input),), {}
+        if request.inputs is not None:
+            called = make_prepare(request.inputs, setting)(request.input)
         with torch.set_grad_enabled(training), setting.region(), watch:
-            placed(*inputs)
+            placed(*called[0], **called[1])
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
-        at = f"{request.model} at input {_inputs(request)}"
-        hint = AGAIN if MISSING_INPUT.search(str(error)) else what_to_try(error, request.inputs[0])
+        at = f"{request.model} at input {sizes_text(request.input)}"
+        hint = what_to_try(error, request.input)
         raise WorkloadError(f"{at} fails: {_told(error)}{hint}") from error
     return watch.seen
-
-
-def _inputs(request: TraceRequest) -> str:
-    return ", ".join(map(sizes_text, request.inputs))
 
 
 def _told(error: Exception) -> str:

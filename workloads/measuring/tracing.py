@@ -12,11 +12,13 @@ Direction = Literal["training", "inference"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TraceRequest:
-    """One forward pass of a model at inputs of these shapes."""
+    """One forward pass of a model at an input of this shape."""
 
     model: str
     """`package.module:name` or `folder/file.py:name`: a torch.nn.Module, its class or what returns one."""
-    inputs: list[Shape]
+    input: Shape
+    inputs: JsonValue
+    """What it is called with, as a suite says it; None: one float tensor."""
     arguments: dict[str, JsonValue]
     """Keyword arguments of the class or function."""
     precision: str

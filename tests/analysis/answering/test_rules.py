@@ -1,6 +1,7 @@
 """The rule for machines without a GPU: what it is asked, what it answers, and that the shipped one is sound."""
 
 from dataclasses import replace
+from runpy import run_path
 
 import pytest
 
@@ -9,14 +10,14 @@ from cudnn_sweep.analysis.answering.rules import (
     Fork,
     Leaf,
     LearnedRule,
-    facts_of,
     learned_rule,
-    rule_lines,
 )
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.storing.store import Store
+from tests.conftest import ROOT
 from tests.makers import MakeRecord
 
+LEARNING = run_path(str(ROOT / "docs" / "rules.py"))
 JOB = Facts(
     workload="nets.py:Net",
     problem=None,
@@ -55,6 +56,8 @@ RULE = LearnedRule(
     right=0.8,
     of_jobs=50,
     lost=0.1,
+    off_right=0.8,
+    most_steps=1000,
     networks=4,
     gpu="NVIDIA Z",
 )
@@ -77,7 +80,7 @@ def test_the_answer_names_the_conditions_that_led_to_it_each_side_once(
 
 
 def test_the_text_of_a_rule_has_each_side_of_each_condition() -> None:
-    assert list(rule_lines(RULE.tree)) == [
+    assert list(LEARNING["rule_lines"](RULE.tree)) == [
         "steps ≤ 100",
         "    off (on takes 5 times as long)",
         "steps > 100",
@@ -109,6 +112,7 @@ def test_a_network_has_no_kernel_of_its_own_and_work_is_per_convolution() -> Non
 
 
 def test_facts_are_those_of_the_stored_rows(store: Store, make_record: MakeRecord) -> None:
+    facts_of = LEARNING["facts_of"]
     store.write(make_record(cell_id="a", input_shape=[4, 3, 8, 8, 8], regime_shapes=None))
     store.write(make_record(cell_id="b", trial_id="other", status="error"))
     with open_database(store) as database:
@@ -122,7 +126,9 @@ def test_the_shipped_rule_has_at_most_eight_leaves_and_advises_off_where_sizes_n
     None
 ):
     rule = learned_rule()
-    assert len([line for line in rule_lines(rule.tree) if " times as long)" in line]) <= 8
+    assert (
+        len([line for line in LEARNING["rule_lines"](rule.tree) if " times as long)" in line]) <= 8
+    )
     assert 0.5 < rule.right <= 1 and rule.lost > 0
     for steps in (100, 10**6):
         for precision in ("fp32", "tf32", "amp_bf16"):

@@ -22,6 +22,9 @@ NET = Model(
     file=None,
     wrapped_in=None,
     required_arguments=(),
+    parameters=(),
+    arguments=(),
+    own_loss=False,
     calls=9,
     convolutions=9,
     unseen=None,
@@ -129,7 +132,7 @@ def test_suite_names_what_the_user_has_to_add(
     in_file = suite_text(replace(inputs, model=here), FINDINGS, file)
     assert "workload: lib/nets.py:Net" in str(in_file)
     needy = replace(inputs, model=replace(inputs.model, required_arguments=("width",)))
-    assert "# Net needs arguments: add `model: {arguments: {width: ...}}`" in str(
+    assert "# Net needs arguments: add `arguments: {width: ...}` to the cell's `model`" in str(
         suite_text(needy, FINDINGS, file)
     )
     local = replace(inputs, model=replace(inputs.model, name="make.<locals>.Net"))

@@ -15,6 +15,7 @@ from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, Write
 from cudnn_sweep.workloads.cells.listed_shapes import ListedSpec
+from cudnn_sweep.workloads.models.inputs import as_json
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "audit"
 SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", "audit"]
@@ -83,7 +84,7 @@ def test_json_has_the_columns_of_its_schema(here: Path) -> None:
     assert report["written"] == ["mine.csv", "mine.yaml"]
     assert report["request"]["arguments"] == ["3"]
     findings = report["findings"]
-    assert findings["schema_version"] == 1
+    assert findings["schema_version"] == 2
     for type_, found in (
         (Findings, findings),
         (Write, findings["writes"][0]),
@@ -131,3 +132,65 @@ def test_mistakes_are_named_before_the_script_runs(here: Path, words: list[str],
     assert ended.exit_code == 2
     assert f"sweep: {said}" in ended.stderr
     assert (here / "mine.csv").read_text() == "batch,count\n1,1\n"
+
+
+CROPS = """
+import torch
+from torch import nn
+
+class CropNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.image, self.elevation = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(1, 4, 3, padding=1)
+        self.date = nn.Embedding(12, 4)
+
+    def forward(self, image, elevation, date, target=None):
+        out = self.image(image) + self.elevation(elevation) + self.date(date)[:, :, None, None]
+        return {"out": out, "loss": nn.functional.cross_entropy(out, target)}
+
+class Graphs(CropNet):
+    def __init__(self, classes):
+        super().__init__()
+
+    def forward(self, graphs, x):
+        return self.image(x)
+
+def main(net, **more):
+    for number, size in ((4, 16), (4, 24), (3, 16)):
+        batch = {
+            "image": torch.randn(number, 3, size, 16),
+            "elevation": torch.randn(number, 1, size, 16),
+            "date": torch.full((number,), 11) - torch.arange(number),
+            "target": torch.arange(number)[:, None, None].expand(number, size, 16),
+        }
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            net(batch.pop("image"), **batch)["loss"].backward()
+"""
+
+
+def test_suite_has_every_input_and_the_models_own_loss(here: Path) -> None:
+    (here / "train.py").write_text(CROPS + '\nif __name__ == "__main__":\n    main(CropNet())\n')
+    ended = audit("train.py")
+    assert ended.returncode == 0, ended.stderr
+    assert "Next: sweep launch shapes.yaml" in ended.stderr
+    (cell,) = load_suite("shapes.yaml").cells
+    assert (cell.input, cell.precision) == ((4, 3, 16, 16), "amp_bf16")
+    assert cell.model is not None and cell.model.loss == "own"
+    assert as_json(cell.model.inputs) == {
+        "image": {"shape": ["batch", 3, "height", "width"]},
+        "elevation": {"shape": ["batch", 1, "height", "width"]},
+        "date": {"shape": ["batch"], "dtype": "int64", "below": 2},
+        "target": {"shape": ["batch", "height", "width"], "dtype": "int64", "below": 2},
+    }
+
+
+def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
+    (here / "train.py").write_text(f"{CROPS}\nGraphs(2)([], torch.randn(4, 3, 8, 8))\n")
+    said = " ".join(audit("train.py").stderr.split())
+    assert "Next:" not in said
+    for lacking in (
+        "Graphs needs arguments: add `arguments: {classes: ...}` to the cell's `model`",
+        "Graphs takes what a suite cannot describe, graphs (list): if it needs that, name a function",
+        "train.py trains when it is imported: put that under `if __name__",
+    ):
+        assert f"Before a launch of shapes.yaml: {lacking}" in said

@@ -1,6 +1,7 @@
 """`sweep trace`: its list, the suite that it writes, and that a launch takes it."""
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -37,6 +38,13 @@ def small(width: int = 4, name: str = "") -> nn.Module:
     first = nn.Conv2d(3, width, 3, padding=1, bias=False)
     again = [nn.Conv2d(width, width, (1, 7), padding=(0, 3)) for _ in range(2)]
     return nn.Sequential(first, *again, nn.ConvTranspose2d(width, 2, 2, stride=2))
+
+class Texts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.layer = nn.Embedding(10, 4), nn.Conv1d(4, 6, 3)
+    def forward(self, ids, scale):
+        return self.layer(self.words(ids).transpose(1, 2)) * scale
 
 def dies() -> nn.Module:
     os._exit(3)
@@ -89,7 +97,8 @@ EXACT = replace(CONVOLUTION, dtype="float64", precision=None)
 def trace_of(*convolutions: TracedConvolution) -> Trace:
     request = TraceRequest(
         model="nets:small",
-        inputs=[(8, 3, 28, 28)],
+        input=(8, 3, 28, 28),
+        inputs=None,
         arguments={"name": "two words"},
         precision="tf32",
         layout="contiguous",
@@ -227,6 +236,16 @@ def test_json_is_all_that_standard_output_has(here: Path) -> None:
     assert load_suite(str(here / "other.yaml")).cells[0].direction == "forward"
 
 
+def test_inputs_are_described_as_in_a_suite(here: Path) -> None:
+    inputs = "{ids: {shape: [batch, length], dtype: int64, below: 10}, scale: {shape: []}}"
+    told = sweep(here, "trace", "nets.py:Texts", "--input", "2x9", "--inputs", inputs)
+    assert told.returncode == 0, told.stderr
+    assert "2x4x9 → 6" in told.stdout
+    (again,) = [x for x in (here / "Texts.yaml").read_text().splitlines() if "sweep trace" in x]
+    words = [*shlex.split(again.removeprefix("#"))[1:], "--force", "--list-only"]
+    assert "2x4x9 → 6" in sweep(here, *words).stdout
+
+
 def test_failing_model_writes_nothing(here: Path) -> None:
     told = sweep(here, "trace", "nets:small", "--input", "2x5x8x8")
     assert told.returncode == 2
@@ -253,6 +272,10 @@ MISTAKES = {
     "precision": (["nets:small", "--precision", "int8"], "unknown precision 'int8'; allowed: amp"),
     "layout": (["nets:small", "--layout", "nhwc"], "unknown layout 'nhwc'; allowed: channels_last"),
     "argument": (["nets:small", "--argument", "6"], "found '6', allowed: NAME=VALUE"),
+    "twice": (
+        ["nets:small", "--input", "2x7"],
+        "found 2, allowed: one. If the model takes several tensors: --inputs '[{shape: [2, 7]}, {shape: [2, 3, 8, 8]}]'",
+    ),
     "empty": (["nets:small", "--input", "0x3x8x8"], "sizes of 1 or more, found '0x3x8x8'"),
     "input": (["nets:small", "--input", "3,4"], "expected sizes such as 8x3x224x224, found '3,4'"),
 }

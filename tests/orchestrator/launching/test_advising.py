@@ -3,23 +3,27 @@
 import io
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.answering.advice import advices
-from cudnn_sweep.analysis.answering.rules import learned_rule
+from cudnn_sweep.analysis.answering.rules import Fork, Leaf, learned_rule
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.advising import AdviseOptions, advise
-from cudnn_sweep.orchestrator.launching.one_step import StepOptions, suite_of
+from cudnn_sweep.orchestrator.launching.one_step import StepOptions, plan_step, suite_of
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
 from cudnn_sweep.orchestrator.planning.job import Job
+from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.workloads.hardware.environment import Environment
 
 TODAY = date(2026, 1, 1)
@@ -44,6 +48,7 @@ def _options(here: Path, **changes: Any) -> AdviseOptions:
         "program": "sweep",
     }
     own: dict[str, Any] = {"job": Job(), "minutes": 1.0, "format": "text", "from_store": False}
+    own["measure"] = False
     own |= {name: changes.pop(name) for name in list(changes) if name in own}
     return AdviseOptions(step=StepOptions(**(step | changes)), **own)
 
@@ -256,9 +261,54 @@ class NoGpu(FakeMachine):
         return replace(super().environment(), device="cpu", gpu="a CPU", gpu_uuid=None)
 
 
-def test_without_a_gpu_the_learned_rule_answers_and_each_sentence_says_so(tmp_path: Path) -> None:
-    machine = NoGpu(script=FakeScript(), night=TODAY)
+class NothingRuns(NoGpu):
+    @contextmanager
+    def opened(self, *_: object) -> Iterator[RunSession]:
+        raise AssertionError("nothing is measured")
+
+
+def test_without_a_gpu_the_learned_rule_answers_at_once(tmp_path: Path) -> None:
+    machine = NothingRuns(script=FakeScript(), night=TODAY)
     code, text = _said(_options(tmp_path, job=Job(steps=10**6)), machine)
+    rule, words = learned_rule(), " ".join(text.split())
+    assert code == DECIDED
+    assert words.startswith("Not measured, as there is no GPU here. By a learned rule: ")
+    assert "for 1,000,000 steps it says off: measured jobs like it (" in words
+    assert f"of which at most {rule.most_steps:,} were measured" in words
+    assert f"networks that it had not seen (always off: {rule.off_right:.0%})" in words
+    assert not (tmp_path / "results").exists()
+    told = json.loads(_said(_options(tmp_path, format="json"), machine)[1])
+    assert (told["advice"], told["sweep_id"], told["asked"]) == ("off", None, None)
+
+
+def test_the_rule_asks_nothing_that_only_measuring_tells() -> None:
+    def features(node: Fork | Leaf) -> set[str]:
+        if isinstance(node, Leaf):
+            return set()
+        return {node.feature} | features(node.below) | features(node.above)
+
+    assert not features(learned_rule().tree) & {"GFLOP of a step", "GFLOP of a convolution"}
+
+
+def test_the_rule_says_the_same_before_and_after_measuring(tmp_path: Path) -> None:
+    machine = NoGpu(script=FakeScript(), night=TODAY)
+    step = {**MODEL, "regime": "{cycle: {sizes: 3, step: 8}}"}
+    at_once, measured = (
+        json.loads(_said(_options(tmp_path, **step, measure=each), machine)[1])
+        for each in (False, True)
+    )
+    assert at_once["rule"] == measured["rule"]
+    assert measured["step_times_ms"] and not at_once["step_times_ms"]
+    large = MODEL | {"input": ("2x3x128x128",), "regime": "fresh"}
+    new_sizes = json.loads(_said(_options(tmp_path, **large), machine)[1])
+    assert new_sizes["rule"]["conditions"] == ["distinct sizes > 2,000"]
+
+
+def test_a_step_is_timed_without_a_gpu_if_asked_and_each_sentence_says_what_the_rule_is(
+    tmp_path: Path,
+) -> None:
+    machine = NoGpu(script=FakeScript(), night=TODAY)
+    code, text = _said(_options(tmp_path, job=Job(steps=10**6), measure=True), machine)
     assert code == DECIDED
     answer, _, again = text.strip().partition("\n\nWithout measuring again: ")
     paragraphs = re.sub(r"\n +", " ", answer).split("\n")
@@ -301,6 +351,18 @@ def test_sizes_that_mean_nothing_are_named(
 ) -> None:
     with pytest.raises(SpecError, match=message):
         suite_of(_options(tmp_path, **changes).step, 3)
+
+
+@pytest.mark.parametrize(("gone_s", "timeout_s", "budget_s"), [(0, 90, 170), (100, 60, 70)])
+def test_limits_count_from_the_commands_start(
+    tmp_path: Path, gone_s: float, timeout_s: float, budget_s: float
+) -> None:
+    step = replace(_options(tmp_path).step, began=monotonic() - gone_s)
+    for machine in (_machine(), NoGpu(script=FakeScript(), night=TODAY)):
+        suite = suite_of(step, 3)
+        planned = plan_step(step, suite, machine.look(suite), suite_name="try", minutes=3)
+        assert planned.chosen.measure.timeout_s == timeout_s
+        assert planned.request.budget_minutes == pytest.approx(budget_s / 60, abs=0.2)
 
 
 def test_the_command_to_ask_again_has_what_was_typed(tmp_path: Path) -> None:

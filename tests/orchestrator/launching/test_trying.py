@@ -1,6 +1,7 @@
 """What `sweep try` and `sweep advise` say, and that what they name next works when pasted."""
 
 import io
+import json
 import re
 import shlex
 from datetime import date
@@ -43,6 +44,18 @@ def _machine(*effects: FakeEffect) -> FakeMachine:
 def _tried(options: StepOptions, machine: FakeMachine) -> tuple[int, str]:
     out = io.StringIO()
     return try_step(options, Console(file=out, width=300, markup=False), machine), out.getvalue()
+
+
+def test_the_answer_as_json_has_the_sentence_and_what_it_rests_on(tmp_path: Path) -> None:
+    faster = FakeEffect(where={"benchmark": "true"}, time=0.3)
+    shown, out = io.StringIO(), io.StringIO()
+    consoles = Console(file=shown, width=300, markup=False), Console(file=out, width=80)
+    try_step(_options(tmp_path), consoles[0], _machine(faster), consoles[1])
+    told = json.loads(out.getvalue())
+    assert told["answer"].startswith("Turn benchmark on: ") and told["answer"] in shown.getvalue()
+    assert told["verdict"]["wall_verdict"] == "helps"
+    assert len(told["step_times_ms"]) == 11, "five blocks and a twin"
+    assert shown.getvalue().startswith("Looking at this machine and at batch_norm")
 
 
 def _pasted(text: str) -> str:

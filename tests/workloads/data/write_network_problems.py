@@ -74,7 +74,8 @@ def lines_of(name: str) -> list[str]:
     batch = network.input_shape[0]
     request = TraceRequest(
         model=network.model,
-        inputs=[(1, *network.input_shape[1:])],
+        input=(1, *network.input_shape[1:]),
+        inputs=None,
         arguments=dict(network.arguments),
         precision="fp32",
         layout="contiguous",

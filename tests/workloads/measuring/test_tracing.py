@@ -83,7 +83,8 @@ ready = nn.Conv2d(6, 4, 3)
 
 def trace(
     model: str,
-    *inputs: Shape,
+    input: Shape,
+    inputs: Any = None,
     precision: str = "tf32",
     layout: str = "contiguous",
     training: bool = True,
@@ -92,7 +93,8 @@ def trace(
     return trace_model(
         TraceRequest(
             model=model if ":" in model else f"{__file__}:{model}",
-            inputs=list(inputs),
+            input=input,
+            inputs=inputs,
             arguments=arguments,
             precision=precision,
             layout=layout,
@@ -164,12 +166,14 @@ def test_repeated_convolutions_are_counted_in_order() -> None:
 
 
 def test_an_input_that_is_missing_is_said() -> None:
-    with pytest.raises(WorkloadError, match="missing 1 required .*--input once for each tensor"):
+    with pytest.raises(WorkloadError, match="missing 1 required .*as in --inputs .{image: "):
         trace("TwoInputs", (1, 3, 8, 8))
 
 
 def test_several_inputs_are_given_in_order() -> None:
-    found = trace("TwoInputs", (1, 3, 8, 8), (1, 2, 4, 4, 4))
+    found = trace(
+        "TwoInputs", (1, 3, 8, 8), [{"shape": ["batch", 3, 8, 8]}, {"shape": [1, 2, 4, 4, 4]}]
+    )
     assert [each.input_shape for each in found.convolutions] == [(1, 3, 8, 8), (1, 2, 4, 4, 4)]
 
 
