@@ -182,7 +182,7 @@ class PlainDisplay:
             return
         self._last, self._shown = now, progress.recorded
         done = f"{progress.recorded}/{len(self._cells)} trials ({_counts(progress.statuses)})"
-        found = _counts(Counter(map(verdict_text, verdicts)))
+        found = _counts(Counter(each.wall_in_words for each in verdicts))
         told = [
             f"{done}, {self._clock.read(progress)}",
             progress.standings,
