@@ -3,7 +3,6 @@
 import os
 import sys
 import sysconfig
-from itertools import pairwise
 from types import FrameType, TracebackType
 
 from cudnn_sweep.workloads.auditing.findings import Place
@@ -88,6 +87,6 @@ def _stripped(traceback: TracebackType | None) -> TracebackType | None:
         if not traceback.tb_frame.f_code.co_filename.startswith(OURS):
             kept.append(traceback)
         traceback = traceback.tb_next
-    for each, following in pairwise([*kept, None]):
+    for each, following in zip(kept, [*kept[1:], None], strict=False):
         each.tb_next = following
     return kept[0] if kept else None
