@@ -200,8 +200,7 @@ answered as (
 select
     * exclude (wall_blocks_needed, device_blocks, looked, shown_wall),
     case
-        when no_effect_reason is null and blocks = 0 and not fails then 'not_measured'
-        when no_effect_reason is not null and blocks + split_blocks + doubtful_blocks = 0
+        when blocks + if(no_effect_reason is null, fails::int, split_blocks + doubtful_blocks) = 0
             then 'not_measured'
         when shown_wall <> 'undecided' then shown_wall
         when ratio_high < 1 / (1 + min_effect) then 'so_far_faster'

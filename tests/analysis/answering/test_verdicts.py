@@ -775,5 +775,5 @@ def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(
 def test_what_would_decide_the_nearest_cell_is_said(judge: Judge, make_pair: MakePair) -> None:
     verdict = judge(_scattered(make_pair, [0.02, 0.10, 0.08, 0.12]))
     (line,) = more_blocks([verdict, replace(verdict, blocks_needed=1)])
-    assert line == "About 1 more block would decide the nearest of 2 open cells."
+    assert line == "About 1 more block would decide one of 2 open cells."
     assert list(more_blocks([replace(verdict, blocks_needed=None)])) == []
