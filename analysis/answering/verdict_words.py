@@ -52,6 +52,6 @@ def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
 def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
     """What the cells lack that were looked at."""
     lacking = [each.blocks_needed or 0 for each in verdicts if each.blocks >= FIRST_LOOK]
-    if nearest := sorted(filter(None, lacking)):
-        told = f"About {two_digits(nearest[0])} more block{'s' * (nearest[0] > 1)} would decide"
-        yield f"{told} the nearest of {len(nearest):,} open cell{'s' * (len(nearest) > 1)}."
+    if found := sorted(filter(None, lacking)):
+        told = f"About {two_digits(found[0])} more block{'s' * (found[0] > 1)} would decide one"
+        yield f"{told} of {len(found):,} open cell{'s' * (len(found) > 1)}."

@@ -197,10 +197,9 @@ end;
 -- as many as it lacks if asked alone, so that no other cell moves it.
 --
 -- Of a sweep that looks at its cells after some numbers of blocks a row also has `share`, how much
--- of the error this look may spend, and `between_looks`: there it has no verdict, counts as if its
--- p value were 1, and has the usual interval. Whenever a cell stops, the chance that one of its
--- looks is wrong is the sum of theirs: no more than with one look. `of_cells`: rows of the plan, if
--- more than there are yet.
+-- of the error this look may spend, and `between_looks`: no verdict there, the usual interval, and 1
+-- for its p value. Whenever a cell stops, the chance that one of its looks is wrong is the sum of
+-- theirs: no more than with one look. `of_cells`: rows of the plan, if more than there are yet.
 create or replace macro judged(estimates, min_effect, of_cells) as table
 with given as (
     select

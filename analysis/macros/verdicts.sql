@@ -200,7 +200,8 @@ answered as (
 select
     * exclude (wall_blocks_needed, device_blocks, looked, shown_wall),
     case
-        when blocks = 0 and (not fails or no_effect_reason is not null) then 'not_measured'
+        when blocks + if(no_effect_reason is null, fails::int, split_blocks + doubtful_blocks) = 0
+            then 'not_measured'
         when shown_wall <> 'undecided' then shown_wall
         when ratio_high < 1 / (1 + min_effect) then 'so_far_faster'
         when ratio_low > 1 + min_effect then 'so_far_slower'

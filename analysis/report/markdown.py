@@ -42,11 +42,8 @@ def to_text(payload: Payload) -> str:
     if payload.warnings:
         parts += ["## Warnings", _listed(payload.warnings)]
     if payload.tables["time"].rows:
-        parts += [
-            "## Where the time went",
-            _escaped(payload.cost),
-            _table(payload.tables["time"], PARTS),
-        ]
+        parts += ["## Where the time went", _escaped(payload.cost)]
+        parts.append(_table(payload.tables["time"], PARTS))
         environments = payload.tables["environments"]
         parts += [
             "## Environment",

@@ -47,7 +47,7 @@ class Payload:
     left_out: Sequence[str]
     """What no contrast's answer rests on."""
     warnings: Sequence[str]
-    """How many trials have which; they are in the answer."""
+    """How many trials have which."""
     trials_query: str
     """Lists a cell's trials, once CELL stands for its cell_id."""
     failures_query: str

@@ -258,10 +258,9 @@ function showTiles() {
 
 function showFilters() {
   const made = [];
-  const shown = [];
   if (report.contrasts.length > 1) {
     const options = report.contrasts.map(({ name }, number) => [String(number), name]);
-    shown.push(selectOf("contrast", "Contrast", options, (value) => choose("contrast", Number(value))));
+    made.push(selectOf("contrast", "Contrast", options, (value) => choose("contrast", Number(value))));
   }
   for (const [field, title] of FILTERS) {
     const source = field === "verdict" ? tables.verdicts : cells;
@@ -270,9 +269,9 @@ function showFilters() {
     const options = [["", "all"], ...values.map((value) => [value, field === "verdict" ? VERDICTS[value] : value])];
     made.push(selectOf(field, title, options, (value) => choose(field, value)));
   }
-  const isShort = cells.length <= DENSE_ROWS; // its filters would only take room
-  fill("filters", ...shown, ...(isShort && made.length ? [folded("Filters", made)] : made));
-  byId("filters").hidden = !byId("filters").children.length;
+  const folds = cells.length <= DENSE_ROWS ? made.splice(report.contrasts.length > 1) : []; // they would only take room
+  fill("filters", ...made, ...(folds.length ? [folded("Filters", folds)] : []));
+  byId("filters").hidden = !made.length && !folds.length;
 }
 
 function choose(field, value) {

@@ -206,9 +206,8 @@ def _colds(content: Content, numbers: Mapping[CellKey, int]) -> Iterable[Row]:
 
 def _choice(row: Row) -> Row:
     names = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
-    found = {"config": config_name(texts_of(row))} | {name: row[name] for name in names}
-    tells_nothing = row["processes"] in (1, 2)
-    return found | {"choice_share": None} if tells_nothing else found
+    two = {"choice_share": None} if row["processes"] in (1, 2) else {}  # which tell nothing
+    return {"config": config_name(texts_of(row))} | {name: row[name] for name in names} | two
 
 
 def _precisions(table: pa.Table, numbers: Mapping[CellKey, int]) -> Iterable[Row]:

@@ -68,6 +68,7 @@ def verdict_table(
     on_device = any(verdict.device_ratio is not None for verdict in verdicts)
     rows: list[list[str | Text]] = []
     for verdict in verdicts:
+        words = verdict.wall_in_words if wide else verdict.wall_in_words.replace(" (", "\n(")
         mine = {row.compute_cache: row for row in break_evens if _same(row, verdict)}
         rows.append(
             [
@@ -75,7 +76,7 @@ def verdict_table(
                 _milliseconds(verdict.baseline_ms),
                 _milliseconds(verdict.candidate_ms),
                 ratio_text(verdict) if wide else _ratio(verdict.ratio),
-                Text(verdict.wall_in_words, style=VERDICT_STYLES.get(verdict.wall_verdict, "")),
+                Text(words, style=VERDICT_STYLES.get(verdict.wall_verdict, "")),
                 *([device_text(verdict)] if on_device else []),
                 *(payback_text(mine.get(state), wide=wide) for state in states),
             ]

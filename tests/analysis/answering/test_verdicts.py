@@ -748,6 +748,17 @@ def test_a_cell_without_a_block_that_counts_says_why(
     assert verdict.blocks_needed is None
 
 
+def test_a_setting_that_cannot_matter_is_decided_whatever_its_blocks_met(
+    ask: Ask, make_pair: MakePair
+) -> None:
+    changes: dict[str, object] = {"device": "cpu", "warnings": ["throttled"], "looks": [3, 5]}
+    blocks = [make_pair(block, 10.0, 10.0, **changes) for block in range(2)]
+    (row,) = ask("helps_or_hurts", chain(*blocks))
+    assert row["wall_in_words"] == "no_effect (no_cuda)"
+    (state,) = ask("decided", [])
+    assert state["state"] == "no_effect"
+
+
 def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(
     judge: Judge, make_pair: MakePair
 ) -> None:
@@ -775,5 +786,5 @@ def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(
 def test_what_would_decide_the_nearest_cell_is_said(judge: Judge, make_pair: MakePair) -> None:
     verdict = judge(_scattered(make_pair, [0.02, 0.10, 0.08, 0.12]))
     (line,) = more_blocks([verdict, replace(verdict, blocks_needed=1)])
-    assert line == "About 1 more block would decide the nearest of 2 open cells."
+    assert line == "About 1 more block would decide one of 2 open cells."
     assert list(more_blocks([replace(verdict, blocks_needed=None)])) == []

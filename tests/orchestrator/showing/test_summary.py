@@ -69,7 +69,11 @@ def test_summary_says_which_blocks_no_verdict_rests_on(
     for number, trial in enumerate(plan.trials[:-1]):  # the first block on two slots, the last cut
         slot = "a" if number else "b"
         store.write(replace(record_of(session, trial, slot=slot), steady_wall_ms=1.0))
-    said = "\n".join(summary_of(store, plan, environment).counted())
+    summary = summary_of(store, plan, environment)
+    assert list(summary.undecided()) == [
+        "benchmark: false → true: 1 of 1 cell decided (cannot have an effect in 1)."
+    ]
+    said = "\n".join(summary.counted())
     assert (
         "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them were repeated as a whole."
         in said

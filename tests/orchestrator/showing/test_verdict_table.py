@@ -31,6 +31,22 @@ def test_a_cell_of_a_network_takes_two_lines_and_its_name_is_its_alone(sweep_id:
         assert max(map(len, lines)) <= width
 
 
+def test_a_verdict_so_far_leaves_room_for_the_other_columns() -> None:
+    store = open_store(str(REFERENCE))
+    found = [
+        replace(verdict, wall_in_words="so far faster (2 blocks)")
+        for verdict in verdicts(store, "networks-lengths")
+    ]
+    paid, names = break_evens(store, "networks-lengths"), stored_names(store, "networks-lengths")
+    console = Console(width=80)
+    with console.capture() as drawn:
+        console.print(verdict_table(found, paid, *names, 80))
+    text = drawn.get()
+    assert "so far faster" in text and "(2 blocks)" in text
+    ratios = [verdict.device_ratio for verdict in found if verdict.device_ratio is not None]
+    assert ratios and all(f"{ratio:.3f}" in text for ratio in ratios)
+
+
 def test_an_interval_that_says_nothing_is_told_in_words() -> None:
     verdict = replace(verdicts(open_store(str(REFERENCE)), "networks-lengths")[0], ratio=7.019)
     assert ratio_text(replace(verdict, ratio_low=6.5, ratio_high=7.6)) == "7.019 (6.500–7.600)"
