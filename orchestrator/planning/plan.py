@@ -156,7 +156,7 @@ class Plan:
         return START_S + (sum(each) + sum(besides)) / slots
 
     def first_look(self) -> "Plan":
-        """What runs if each cell is decided when it is examined for the first time, or could be examined."""
+        """What runs up to each cell's first look, or, of a fixed number of blocks, up to as many."""
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < LOOKS[0]))
 
     def cell_by_cell(self) -> "Plan":

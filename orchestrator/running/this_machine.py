@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -115,9 +115,9 @@ class ThisMachine:
         from cudnn_sweep.cluster.local.local_ray import local_ray
 
         gpus = len(machine.gpus)
+        say(console, "Preparing Ray and the processes that measure.")
         with (
             free_devices(machine.gpu_uuids, self._wait_s, console),
-            nullcontext(say(console, "Starting Ray and the processes that measure.")),
             local_ray(slots=max(1, gpus), gpus=gpus, gpu_uuids=machine.gpu_uuids) as ours,
         ):
             from cudnn_sweep.orchestrator.slots.slot import ForkedSlot

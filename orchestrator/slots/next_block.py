@@ -73,7 +73,7 @@ class UntilDecided:
         first: int = FIRST_BLOCKS,
     ) -> None:
         """`plan`: what is not recorded yet. `begun`: by cell_id how many blocks were. `owed`: how many first
-        blocks of a cell run although time is up. `first`: how many run in the plan's order.
+        blocks of a cell run although time is up. `first`: so many run before any result is looked at.
         """
         self._stages = (first, *plan.looks)
         self._ask = ask
