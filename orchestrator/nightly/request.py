@@ -17,7 +17,7 @@ from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Destination, destination_of
 from cudnn_sweep.orchestrator.nightly.diary import Diary
-from cudnn_sweep.orchestrator.nightly.fake.machine import read_fake_machine
+from cudnn_sweep.orchestrator.nightly.fake.machine import check_effects, read_fake_machine
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.webhook import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
@@ -27,6 +27,7 @@ from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.place import NightPlace
+from cudnn_sweep.orchestrator.running.run_sweep import planned_on
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec
 from cudnn_sweep.workloads.errors import WorkloadError
@@ -126,7 +127,8 @@ def read_asked(
         options=launch, suite_name=launch.suite or "", suite=NOTHING, results=results
     )
     destination = destination_of(file)
-    place: NightPlace = ThisMachine()
+    fake = options.fake and read_fake_machine(options.fake, night.date)
+    place: NightPlace = fake or ThisMachine()
     fault: Exception | None = None
     try:
         # each night as many: what a series is compared with stays
@@ -135,14 +137,15 @@ def read_asked(
         request = replace(asked, suite=suite, may_skip=True)
         if options.measure and options.fake is None and keys.last_good is not None:
             destination.check_python(keys.last_good)
-        if options.fake is None:
+        if not fake:
             place = destination.for_night(request, night, keys, console)
-        else:
-            place = read_fake_machine(options.fake, request, night.date)
+        plan = planned_on(fake.look(suite), request).whole if fake else None
     except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
         if options.suite is not None:  # somebody typed it
             raise
-        fault = error
+        fault, plan = error, None
+    if fake and options.fake and plan:
+        check_effects(fake.script, options.fake, plan)
     webhook, no_webhook = _webhook(keys, environment)
     return NightRequest(
         options=options,

@@ -473,7 +473,7 @@ def test_a_mistake_ends_it_before_anything_runs(
     (here / name).write_text(text)
     with pytest.raises(ClusterError, match=named):
         night()
-    assert not (here / "results").exists()
+    assert not list(here.glob("results/sweep=*"))
 
 
 def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_again(
