@@ -191,7 +191,9 @@ def read_history(
         series=tuple(series),
         workloads=workloads,
         machines=machines_of(machines, tonight),
-        failures={row["cell_id"]: row["message"] for row in failed if row["message"]},
+        failures={
+            row["cell_id"]: row["message"].splitlines()[0] for row in failed if row["message"]
+        },
     )
 
 

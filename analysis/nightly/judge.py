@@ -25,7 +25,7 @@ from cudnn_sweep.analysis.nightly.history import (
 )
 from cudnn_sweep.analysis.nightly.machines import MACHINE, PHYSICAL, moved_machine
 from cudnn_sweep.analysis.nightly.memory import Memory
-from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
+from cudnn_sweep.analysis.nightly.metric import FAILURE, METRIC_OF, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
 
 Direction = Literal["worse", "better", "other"]
@@ -315,6 +315,9 @@ def _finding(
         cause=cause,
         moved=moved,
         command=command,
+        message=history.failures.get(candidate.key.cell_id)
+        if candidate.key.metric == FAILURE.name
+        else None,
     )
 
 

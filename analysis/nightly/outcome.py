@@ -116,8 +116,6 @@ class Finding:
     wall_ratio_high: float | None = None
     message: str | None = None
     """Of a failure: what a trial that failed said."""
-    failures: str | None = None
-    """Of a failure: the command that shows all trials of the night that failed."""
 
     @property
     def is_alert(self) -> bool:

@@ -20,7 +20,6 @@ from cudnn_sweep.analysis.nightly.history import (
 from cudnn_sweep.analysis.nightly.judge import Screened, refuted, screen_all, settle
 from cudnn_sweep.analysis.nightly.machines import MACHINE
 from cudnn_sweep.analysis.nightly.memory import Memory, in_tonights_way, remembered
-from cudnn_sweep.analysis.nightly.metric import FAILURE
 from cudnn_sweep.analysis.nightly.outcome import (
     Change,
     Finding,
@@ -83,18 +82,10 @@ def compare(
         for each in gone
         if each.is_new and each.key not in fresh
     ]
-    known = [_with_message(each, asked, history) for each in findings if each]
+    known = [each for each in findings if each]
     beside = with_walls(known, screened.series, fresh, memory, is_pinned=is_pinned)
     compared = _compared(asked, began, history, memory, screened, beside)
     return replace(compared, outcome=replace(compared.outcome, skipped=skipped))
-
-
-def _with_message(finding: Finding, asked: NightRequest, history: History) -> Finding:
-    """Of a failure: what it said tonight, or the last time that it did."""
-    said = history.failures.get(finding.key.cell_id)
-    if finding.key.metric != FAILURE.name or said is None:
-        return finding
-    return replace(finding, message=said.strip().splitlines()[0], failures=asked.failures)
 
 
 def _read(asked: NightRequest, first: date | None, skipped: dict[str, str]) -> History | None:

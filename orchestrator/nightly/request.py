@@ -8,7 +8,6 @@ from pathlib import Path
 from rich.console import Console
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
-from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.errors import ClusterError
@@ -17,7 +16,7 @@ from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Destination, destination_of
 from cudnn_sweep.orchestrator.nightly.diary import Diary
-from cudnn_sweep.orchestrator.nightly.fake.machine import check_effects, read_fake_machine
+from cudnn_sweep.orchestrator.nightly.fake.machine import read_fake_machine
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.webhook import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
@@ -27,12 +26,9 @@ from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.place import NightPlace
-from cudnn_sweep.orchestrator.running.run_sweep import planned_on
-from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec
-from cudnn_sweep.workloads.errors import WorkloadError
 
-NOTHING = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own suite cannot be read
+NO_SUITE = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own suite cannot be read
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,12 +93,6 @@ class NightRequest:
         only = [] if cell_id is None else ["--only", f"cell_id={cell_id}"]
         return shlex.join([*words, "--new", *only])
 
-    @property
-    def failures(self) -> str:
-        """What to type to see the night's failed trials."""
-        words = [self.options.program, "query", "failures", "--sweep-id", self.name.sweep_id]
-        return shlex.join([*words, "--results", self.results])
-
 
 def read_asked(
     options: NightOptions, environment: Mapping[str, str], console: Console
@@ -122,30 +112,22 @@ def read_asked(
         dry_run=options.dry_run,
         program=options.program,
     )
-    results = Location(options.results or file.sweep.results).text
-    request = SweepRequest(
-        options=launch, suite_name=launch.suite or "", suite=NOTHING, results=results
-    )
     destination = destination_of(file)
-    fake = options.fake and read_fake_machine(options.fake, night.date)
-    place: NightPlace = fake or ThisMachine()
     fault: Exception | None = None
     try:
-        # each night as many: what a series is compared with stays
-        asked = request_of(file, launch)
-        suite = asked.suite.with_blocks(FIXED_BLOCKS)
-        request = replace(asked, suite=suite, may_skip=True)
+        request = request_of(file, launch)
         if options.measure and options.fake is None and keys.last_good is not None:
             destination.check_python(keys.last_good)
-        if not fake:
-            place = destination.for_night(request, night, keys, console)
-        plan = planned_on(fake.look(suite), request).whole if fake else None
-    except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
+    except (ClusterError, OrchestratorError) as error:
         if options.suite is not None:  # somebody typed it
             raise
-        fault, plan = error, None
-    if fake and options.fake and plan:
-        check_effects(fake.script, options.fake, plan)
+        fault = error
+        results = Location(options.results or file.sweep.results).text
+        request = SweepRequest(
+            options=launch, suite_name=keys.suite, suite=NO_SUITE, results=results
+        )
+    # each night as many: what a series is compared with stays
+    request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS), may_skip=True)
     webhook, no_webhook = _webhook(keys, environment)
     return NightRequest(
         options=options,
@@ -153,7 +135,9 @@ def read_asked(
         request=request,
         name=night,
         destination=destination,
-        place=place,
+        place=destination.for_night(request, night, keys, console)
+        if options.fake is None or fault is not None
+        else read_fake_machine(options.fake, request, night.date),
         webhook=webhook,
         no_webhook=no_webhook,
         fault=fault,

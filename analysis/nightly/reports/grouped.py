@@ -95,7 +95,7 @@ class OneChange:
         basis = f"{first.nights}; {first.confirmation}"
         largest = f"; {self.largest}: {first.size}" if first.levels and first.finding.ratio else ""
         more = " ..." if self.findings[MOST_NAMED:] else ""
-        known = filter(None, [basis + largest, self.first.failures])
+        known = filter(None, [basis + largest, first.look])
         return [self.cells, *known, f"series {', '.join(ids)}{more}"]
 
     @property

@@ -56,6 +56,8 @@ class FindingText:
     moved: str
     """What changed in the environment."""
     command: str
+    look: str
+    """Of a failure: the command that shows all of the night's; else empty."""
 
     @property
     def series(self) -> str:
@@ -89,7 +91,8 @@ def finding_texts(
     """Every finding, in the outcome's order, or those that are given."""
     several = len({finding.key.gpu for finding in outcome.findings}) > 1
     found = outcome.findings if findings is None else findings
-    return [_finding_text(finding, with_gpu=several) for finding in found]
+    look = f"sweep query failures --sweep-id {outcome.night}"
+    return [_finding_text(finding, look, with_gpu=several) for finding in found]
 
 
 def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
@@ -208,7 +211,7 @@ def part(change: Change) -> str:
     return "cudnn-sweep" if change.part == "version" else change.part
 
 
-def _finding_text(finding: Finding, *, with_gpu: bool) -> FindingText:
+def _finding_text(finding: Finding, look: str, *, with_gpu: bool) -> FindingText:
     key, its_unit = finding.key, unit(finding.key)
     before, now = (printable(amount(each, its_unit)) for each in (finding.before, finding.now))
     change = f"{before} → {now}" if finding.ratio is None else _ratio(finding)
@@ -230,6 +233,7 @@ def _finding_text(finding: Finding, *, with_gpu: bool) -> FindingText:
         confirmation=_confirmation(finding),
         moved=cause(finding),
         command=printable(finding.command),
+        look=look if finding.message is not None else "",
     )
 
 

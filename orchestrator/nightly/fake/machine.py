@@ -20,7 +20,8 @@ from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
 from cudnn_sweep.orchestrator.nightly.fake.trial import FakeTrial
-from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
+from cudnn_sweep.orchestrator.planning.plan import Trial, narrow
+from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import standings
 from cudnn_sweep.orchestrator.process.protocol import Outcome
@@ -28,6 +29,7 @@ from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.recording.recorder import Recorder
 from cudnn_sweep.orchestrator.running.place import RunSession
+from cudnn_sweep.orchestrator.running.run_sweep import planned_on
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.slots.next_block import asking_of
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
@@ -102,16 +104,14 @@ class FakeMachine:
         return _with(found, self.script.installed_at(self.night))
 
 
-def read_fake_machine(file: Path, night: date) -> FakeMachine:
-    """Raises LaunchFileError for a mistake in the script."""
-    return FakeMachine(script=read_strict(file, FakeScript), night=night)
-
-
-def check_effects(script: FakeScript, file: Path, plan: Plan) -> None:
-    """Raises SpecError for an effect that meets no trial."""
-    for place, effect in enumerate(script.effects):
+def read_fake_machine(file: Path, request: SweepRequest, night: date) -> FakeMachine:
+    """Raises LaunchFileError for a mistake in the script, SpecError for an effect that meets no trial."""
+    machine = FakeMachine(script=read_strict(file, FakeScript), night=night)
+    plan = planned_on(machine.look(request.suite), request).whole
+    for place, effect in enumerate(machine.script.effects):
         asked = [each for each in effect.where.items() if each[0] not in OTHERS_WHERE_CONFIRMED]
         narrow(plan, asked, f"{file}: effects[{place}].where")
+    return machine
 
 
 def _with(environment: Environment, parts: dict[str, str | int | float]) -> Environment:

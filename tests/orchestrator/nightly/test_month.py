@@ -320,7 +320,7 @@ def test_confirmations_are_no_nights(month: Month) -> None:
 def test_a_crash_names_its_message_and_where_the_others_are(month: Month) -> None:
     log = month.logs[date(2026, 11, 17)]
     assert "outcome of the trials: ok → crash (the script says so) since 2026-11-17" in log
-    assert "sweep query failures --sweep-id night-2026-11-17-month --results results" in log
+    assert "    sweep query failures --sweep-id night-2026-11-17-month\n" in log
 
 
 FARM = LAUNCH_FILE.replace("month", "farm").replace(

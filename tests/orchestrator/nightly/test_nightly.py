@@ -171,15 +171,15 @@ def posts(here: Path, monkeypatch: pytest.MonkeyPatch) -> list[News]:
 def test_a_mistake_in_the_suite_is_reported_and_posted_once(
     here: Path, night: RunNight, posts: list[News]
 ) -> None:
-    (here / "suite.yaml").write_text("cells: [{workload: conv, problem: tutorials/rgb}]")
+    (here / "suite.yaml").write_text("cells: [{workloa: conv}]")
     for day in (1, 1, 2):
-        with pytest.raises(SpecError, match="unknown problem 'tutorials/rgb'"):
+        with pytest.raises(ClusterError, match="workloa: unknown key"):
             night(day)
-        assert "unknown problem" in outcome(here, day).reasons[0]
+        assert "workloa: unknown key" in outcome(here, day).reasons[0]
     assert (here / "results/nightly/lab/reports/2026-11-02/night.md").exists()
     (news,) = posts
     assert "2026-11-01: could not tell" in news.headline
-    assert "unknown problem" in news.findings[0]
+    assert "workloa: unknown key" in news.findings[0]
 
 
 def test_networks_without_their_package_are_left_out_and_are_no_change(
