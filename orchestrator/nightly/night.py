@@ -22,6 +22,7 @@ from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.request import NightRequest, read_asked
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.workloads.cells.expand import without_missing
 
 UNTOLD = (OrchestratorError, ClusterError, AnalysisError)  # of what was asked rightly
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
@@ -76,7 +77,7 @@ def _measure(asked: NightRequest, console: Console, skipped: dict[str, str]) -> 
             asked.place.follow_running_jobs()
             planned = plan_sweep(asked.request, asked.place)
             skipped.clear()
-            skipped |= planned.skipped
+            skipped |= without_missing(asked.suite, planned.machine.workloads)[1]
             run_sweep(planned, asked.place, console)
     except UNTOLD as error:
         return (str(error),)

@@ -5,9 +5,9 @@ lacks, end.
 import math
 import secrets
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -58,8 +58,6 @@ class Planned:
     """What `--only` left of it."""
     former: str | None = None
     """The plan_hash that it had when five blocks were the default."""
-    skipped: Mapping[str, str] = field(default_factory=dict)
-    """Models that are left out, and why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,9 +80,8 @@ def plan_sweep(request: SweepRequest, place: Place) -> Planned:
 def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] = ()) -> Planned:
     """Raises SpecError for a mistake in what its cells mean."""
     suite, only = request.suite, list(request.options.only)
-    skipped: dict[str, str] = {}
     if request.may_skip:
-        suite, skipped = without_missing(suite, machine.workloads)
+        suite, _ = without_missing(suite, machine.workloads)
     with cells_named(request.options.file or LAUNCH_FILE, request.suite_name):
         whole = plan_of(request.suite_name, suite, machine)
     if request.job is not None:
@@ -104,7 +101,6 @@ def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] 
         whole=whole,
         chosen=chosen,
         former=former,
-        skipped=skipped,
     )
 
 

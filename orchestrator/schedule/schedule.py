@@ -19,6 +19,7 @@ from cudnn_sweep.orchestrator.schedule.crontab import Crontab
 from cudnn_sweep.orchestrator.schedule.entry import Entry, UserFolders
 from cudnn_sweep.orchestrator.schedule.scheduler import Scheduled, Scheduler
 from cudnn_sweep.orchestrator.schedule.user_timer import UserTimer
+from cudnn_sweep.workloads.cells.expand import without_missing
 
 Kind: TypeAlias = Literal["systemd", "cron"]
 
@@ -74,8 +75,10 @@ def check(launch_file: Path) -> list[str]:
             destination_of(file), Here
         ):  # the nodes of a cluster say at night what they have
             suite = request.suite.model_copy(update={"needs_cuda": False})
-            planned = planned_on(ThisMachine().look(suite), replace(request, may_skip=True))
-            hints += [f"a night leaves out {name}: {why}" for name, why in planned.skipped.items()]
+            machine = ThisMachine().look(suite)
+            planned_on(machine, replace(request, may_skip=True))
+            _, skipped = without_missing(suite, machine.workloads)
+            hints += [f"a night leaves out {name}: {why}" for name, why in skipped.items()]
         if nightly.webhook is not None and nightly.webhook.url_env is None:
             find_webhook(nightly.webhook, {})
     if nightly.webhook is not None and nightly.webhook.url_env is not None:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series, SeriesKey
@@ -74,14 +74,15 @@ def _change(
 ) -> dict[str, object]:
     """With the series that show it: of a finding that stands for many, those."""
     ids = {each.series_id for each in change.findings}
-    members = finding_texts(outcome, [each for each in outcome.members if each.shared in ids])
+    members = tuple(each for each in outcome.members if each.shared in ids)
+    texts = finding_texts(replace(outcome, findings=members))
     return _finding(change.findings[0]) | {
         "told": change.told,
         "details": change.details,
         "command": change.command,
         "series": [
             _finding(each) | {"place": places.get(each.finding.key)}
-            for each in sorted(members, key=by_size) or change.findings
+            for each in sorted(texts, key=by_size) or change.findings
         ],
     }
 

@@ -76,8 +76,7 @@ class FindingText:
     @property
     def line(self) -> str:
         """All of it but the command."""
-        size = self.size
-        said = f"{self.metric}: {size}; {self.nights}; {self.confirmation}; {self.moved}"
+        said = f"{self.metric}: {self.size}; {self.nights}; {self.confirmation}; {self.moved}"
         return f"{self.series}: {said}; series {self.series_id}"
 
     @property
@@ -85,14 +84,11 @@ class FindingText:
         return self.finding.key.series_id
 
 
-def finding_texts(
-    outcome: NightOutcome, findings: Sequence[Finding] | None = None
-) -> list[FindingText]:
-    """Every finding, in the outcome's order, or those that are given."""
+def finding_texts(outcome: NightOutcome) -> list[FindingText]:
+    """Every finding, in the outcome's order."""
     several = len({finding.key.gpu for finding in outcome.findings}) > 1
-    found = outcome.findings if findings is None else findings
     look = f"sweep query failures --sweep-id {outcome.night}"
-    return [_finding_text(finding, look, with_gpu=several) for finding in found]
+    return [_finding_text(finding, look, with_gpu=several) for finding in outcome.findings]
 
 
 def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
@@ -143,11 +139,9 @@ def machine(one: Machine) -> str:
     shares = (("matrix product", one.matmul), ("copy", one.copy))
     measured = [f"{what} {share:.3f}" for what, share in shares if share is not None]
     said = ", ".join(each for each in named if each)
-    if all(abs(share - 1) < AS_USUAL for _, share in shares if share is not None):
-        measured = ["calibration as usual"] if measured else []
-    else:
-        measured = [f"of what is usual: {', '.join(measured)}"]
-    return printable("; ".join([said, *measured]))
+    is_usual = all(abs(share - 1) < AS_USUAL for _, share in shares if share is not None)
+    text = "calibration as usual" if is_usual else f"of what is usual: {', '.join(measured)}"
+    return printable(f"{said}; {text}" if measured else said)
 
 
 def how_to_accept(

@@ -96,6 +96,8 @@ def test_a_name_that_attacks_is_shown_and_does_nothing(page: Browser, night: Nig
 def test_a_phone_scrolls_down_alone(browser: Browser, file: Path, dark: bool) -> None:
     browser.open(file, width=390, dark=dark)
     assert browser.evaluate("document.documentElement.scrollWidth") == 390
+    change = "[...document.querySelectorAll('#found-table tbody a')]"
+    assert browser.evaluate(f"{change}.every((e) => e.getBoundingClientRect().right < 390)")
 
 
 def _count(page: Browser, selector: str) -> object:

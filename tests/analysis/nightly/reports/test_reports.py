@@ -19,6 +19,7 @@ from cudnn_sweep.analysis.nightly.reports.as_json import as_row, from_json, to_j
 from cudnn_sweep.analysis.nightly.reports.grouped import headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.junit import to_junit
 from cudnn_sweep.analysis.nightly.reports.markdown import to_markdown
+from cudnn_sweep.analysis.nightly.reports.page import to_html
 from cudnn_sweep.analysis.nightly.reports.words import finding_texts
 from cudnn_sweep.analysis.nightly.reports.write import night_reports, write_reports
 from tests.made_up_night import Night, hidden_from_wall
@@ -265,3 +266,32 @@ def test_what_wall_time_shows_leads_and_what_it_hides_is_a_change_of_its_own(
         "wall time of an iteration: 10.0% more",
         "GPU work 12.0% more; the loop waits for the CPU: wall 1.00% more",
     ]
+
+
+def test_a_finding_of_a_whole_gpu_is_told_in_words_and_its_page_has_its_series(
+    night: Night,
+) -> None:
+    outcome, series = night
+    (slower, *_) = outcome.findings
+    key = replace(slower.key, metric="shared", cell="GPU-1 on node-1", settings="most series worse")
+    gpu = replace(slower, key=key, before="none", now="8 of 10 times", moved=(), cause="hardware")
+    member = replace(slower, shared=key.series_id)
+    told = "8 of 10 times on node-1 are slower, typically by 10%, since 2026-02-28, "
+    told += "nothing known has changed"
+    found = replace(outcome, findings=(gpu,), members=(member,))
+    assert headline(found).endswith(told)
+    assert told in to_markdown(found)
+    html = to_html(found, series)
+    (data,) = re.findall('<script type="application/json" id="report">(.*?)</script>', html)
+    (change,) = json.loads(data)["findings"]
+    (one,) = change["series"]
+    assert one["name"] == "conv 8x64 · benchmark=true, wall time of an iteration"
+    assert json.loads(data)["series"][one["place"]]["cell"] == "conv 8x64"
+
+
+def test_calibration_is_told_in_numbers_where_it_is_not_as_usual(night: Night) -> None:
+    (machine,) = night[0].machines
+    usual = replace(night[0], machines=(replace(machine, matmul=0.985, copy=1.01),))
+    assert "30 trials; calibration as usual" in to_markdown(usual)
+    slow = replace(night[0], machines=(replace(machine, matmul=0.985, copy=0.9),))
+    assert "of what is usual: matrix product 0.985, copy 0.900" in to_markdown(slow)
