@@ -29,7 +29,8 @@ def tell_news(asked: NightRequest, outcome: NightOutcome, console: Console) -> N
     kept = [each for each in known if each in current or not is_measured]
     before = diary.before(asked.name, measured=False)
     is_news = bool(fresh) or outcome.new_baseline is not None or _stopped_telling(before, outcome)
-    is_news |= outcome.skipped.keys() > (before.skipped.keys() if before else set())
+    measured = diary.before(asked.name)
+    is_news |= bool(outcome.skipped.keys() - (measured.skipped if measured else {}))
     if is_news and asked.keys.webhook is not None:
         untold = asked.no_webhook or _told(asked, news_of(outcome, fresh, _where(asked)))
         if untold is not None:

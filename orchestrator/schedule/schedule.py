@@ -1,6 +1,6 @@
 """Installing, finding and removing the schedule of a launch file, with systemd or a crontab."""
 
-from contextlib import chdir
+from contextlib import chdir, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -65,7 +65,8 @@ def check(launch_file: Path) -> list[str]:
     Returns hints: what is well here and may not be at night, and what a night leaves out.
     """
     hints = []
-    with chdir(launch_file.parent):  # as at night
+    folder = launch_file.parent
+    with chdir(folder) if folder.is_dir() else nullcontext():  # as at night
         file = read_launch_file(launch_file, SweepSpec)
         nightly = file.sweep.nightly
         if nightly.last_good is not None:
