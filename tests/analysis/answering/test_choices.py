@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.store import Store
 
 if TYPE_CHECKING:
     from tests.makers import Ask, MakePair, MakeRecord
@@ -180,3 +182,16 @@ def test_what_an_unlimited_search_gains_stands_beside_the_contrast(
 def _searched(record: RunRecord) -> RunRecord:
     conversion, convolution = record.kernels or []
     return replace(record, kernels=[conversion, replace(convolution, name="found by a search")])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "words"),
+    [
+        (2, "in one half 0.93; in 1 of 2 processes 0.86"),
+        (3, "usually 0.93; in 1 of 3 processes 0.86"),
+    ],
+)
+def test_of_two_processes_neither_is_usual(kept_store: Store, blocks: int, words: str) -> None:
+    asked = f"select in_choices(2, {blocks}, {blocks - 1}, ln(0.93), [ln(0.86)], 0.03) as said"
+    with open_database(kept_store) as database:
+        assert database.query(asked).to_pylist() == [{"said": words}]
