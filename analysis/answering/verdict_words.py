@@ -7,8 +7,10 @@ from cudnn_sweep.analysis.answering.verdicts import FIRST_LOOK, SO_FAR, Verdict
 from cudnn_sweep.analysis.asking.formats import two_digits
 
 
-def headline(verdicts: Sequence[Verdict], min_effect: float) -> str:
-    """How many of one contrast's cells are decided, and how; and what the others look like so far."""
+def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) -> str:
+    """How many of one contrast's cells are decided, and how; and what the others look like so far.
+    `of_cells`: how many the plan has, where it is known.
+    """
     counts = Counter(each.wall_verdict for each in verdicts)
     phrases = {
         "fails": "fails in",
@@ -30,8 +32,9 @@ def headline(verdicts: Sequence[Verdict], min_effect: float) -> str:
         (inconclusive, f"{inconclusive:,} inconclusive"),
         (lost, f"{lost:,} not measured ({', '.join(reasons)})"),
     ]
-    decided = sum(counts[name] for name in phrases)
-    parts = [f"{decided:,} of {len(verdicts):,} cell{'s' * (len(verdicts) > 1)} decided"]
+    decided, cells = sum(counts[name] for name in phrases), max(of_cells, len(verdicts))
+    others.append((cells - len(verdicts), f"{cells - len(verdicts):,} without a block"))
+    parts = [f"{decided:,} of {cells:,} cell{'s' * (cells > 1)} decided"]
     parts[0] += f" ({', '.join(known)})" if known else ""
     parts += [text for count, text in others if count]
     return f"{verdicts[0].contrast}: {', '.join(parts)}."

@@ -106,7 +106,7 @@ def _in_words(content: Content, compared: Compared) -> ComparedWords:
 def _next_step(content: Content, compared: Compared) -> str | None:
     """For cells that were not looked at."""
     said = None if compared.contrast.is_twins else third_blocks(compared.verdicts)
-    how = "the same `sweep launch` again" if _gaps(content) else "`replicates: 3`"
+    how = "the same sweep launch again" if _gaps(content) else "replicates: 3"
     return said and f"Next: {how} {said}."
 
 

@@ -31,6 +31,11 @@ class Standing:
         return not any(state.state in (OPEN, HOPELESS) for state in self.states)
 
     @property
+    def is_out_of_reach(self) -> bool:
+        """Neither decided nor given further blocks."""
+        return not self.is_open and not self.is_decided
+
+    @property
     def recorded_blocks(self) -> int:
         return min(state.recorded_blocks for state in self.states)
 
@@ -111,6 +116,6 @@ def _advised(store: Store, sweep_id: str, job: Job) -> dict[str, Standing]:
 def standings_text(standings: Mapping[str, Standing], of_cells: int) -> str:
     """In words for the user."""
     decided = sum(each.is_decided for each in standings.values())
-    hopeless = sum(not each.is_open and not each.is_decided for each in standings.values())
+    hopeless = sum(each.is_out_of_reach for each in standings.values())
     text = f"{decided} of {of_cells} cells decided"
     return text + (f", {hopeless} out of reach" if hopeless else "")

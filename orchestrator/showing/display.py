@@ -182,11 +182,11 @@ class PlainDisplay:
             return
         self._last, self._shown = now, progress.recorded
         done = f"{progress.recorded}/{len(self._cells)} trials ({_counts(progress.statuses)})"
-        found = _counts(Counter(each.wall_in_words for each in verdicts))
+        found = _counts(Counter(each.wall_in_words.partition(" (")[0] for each in verdicts))
         told = [
             f"{done}, {self._clock.read(progress)}",
             progress.standings,
-            f"so far {found}" if found else None,
+            f"verdicts: {found}" if found else None,
             self._now,
         ]
         say(self._console, "; ".join(filter(None, told)))

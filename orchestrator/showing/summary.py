@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.standing import standings, standings_text, stopped_cells
+from cudnn_sweep.orchestrator.planning.standing import standings, stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice
 from cudnn_sweep.orchestrator.recording.hopeless import cause
 from cudnn_sweep.orchestrator.recording.progress import Failure, Progress
@@ -46,8 +46,10 @@ class Summary:
     """Recorded trials of the plan by status."""
     is_complete: bool
     """Whether all that this launch answers for is recorded, or given up."""
-    standings: str | None
-    """How many cells are decided, where each gets its blocks until it is."""
+    of_cells: int
+    """Cells of the whole sweep's plan."""
+    out_of_reach: int | None
+    """Cells that get no more blocks though undecided; None where blocks are a fixed number."""
     plan_cells: Mapping[str, str]
     """The cell_id by trial_id, of the trials that this launch answers for."""
     not_run: int
@@ -84,8 +86,9 @@ class Summary:
             is_complete=not choice.lacks(
                 stored, {*progress.hopeless, *stopped_cells(store, session)}
             ),
-            standings=(
-                standings_text(standings(store, session), session.of_cells)
+            of_cells=session.of_cells,
+            out_of_reach=(
+                sum(each.is_out_of_reach for each in standings(store, session).values())
                 if session.looks
                 else None
             ),
@@ -113,19 +116,19 @@ class Summary:
     def undecided(self) -> Iterator[str]:
         """How many cells are decided, and what more blocks would tell."""
         for _, verdicts in groupby(self.verdicts, lambda each: each.contrast):
-            yield headline(list(verdicts), MIN_EFFECT)
+            yield headline(list(verdicts), MIN_EFFECT, self.of_cells)
         yield from more_blocks(self.verdicts)
 
     def counted(self) -> Iterator[str]:
         """How much is recorded, and how much of it counts."""
         outcomes = ", ".join(f"{count} {status}" for status, count in sorted(self.statuses.items()))
-        most = "at most " if self.standings else ""
+        most = "at most " if self.out_of_reach is not None else ""
         yield (
             f"\nSweep {self.sweep_id}: {sum(self.statuses.values())} of {most}{self.plan_trials} trials "
             "recorded" + (f" ({outcomes})." if outcomes else ".")
         )
-        if self.standings:
-            yield f"{self.standings}."
+        if self.out_of_reach:
+            yield f"{_counted(self.out_of_reach, 'cell')} out of reach: no blocks left would decide more."
         yield from self.completeness
         split = sum(verdict.split_blocks for verdict in self.verdicts)
         doubtful = sum(verdict.doubtful_blocks for verdict in self.verdicts)
@@ -251,10 +254,9 @@ def _print_next(console: Console, summary: Summary, location: str, options: Laun
     one = f"{results} --sweep-id {summary.sweep_id}"
     say(console, "\nNext:", "bold")
     if not summary.is_complete:
-        say(
-            console,
-            f"  {options.command()}   # {third_blocks(summary.verdicts) or 'runs what is missing'}",
-        )
+        has_begun = len({each.cell_id for each in summary.verdicts}) == summary.of_cells
+        what = third_blocks(summary.verdicts) if has_begun else None
+        say(console, f"  {options.command()}   # {what or 'runs what is missing'}")
     if set(summary.statuses) - {"ok"}:
         say(console, f"  {program} query failures{one}")
     if "ok" not in summary.statuses:

@@ -252,7 +252,7 @@ def test_a_cut_sweep_says_what_is_known_so_far_and_what_comes_next(cut: Payload)
     assert largest.startswith("Largest gain: ") and "10.0 → 9.00 ms" in largest
     assert loss.startswith("Largest loss so far: ")
     assert following == (
-        "Next: the same `sweep launch` again gives each open cell its third block (about 2 minutes of one "
+        "Next: the same sweep launch again gives each open cell its third block (about 2 minutes of one "
         "GPU)."
     )
     text = as_markdown(cut)

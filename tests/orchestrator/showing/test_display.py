@@ -75,13 +75,16 @@ def test_plain_lines_name_the_cell_and_what_is_found_and_become_rarer(
     endless = replace(plan, trials=tuple(plan.trials[0] for _ in range(4000)))
     shown = PlainDisplay(console, endless)
     slots = {"GPU-1": SlotState(position=0, attempt=1, began_at=datetime.now(UTC))}
-    verdict = cast(Verdict, SimpleNamespace(wall_verdict="helps", no_effect_reason=None))
+    verdict = cast(Verdict, SimpleNamespace(wall_in_words="so far faster (2 blocks)"))
     for second in range(3600):
         clock.gone = float(second)
         shown.update(Progress(statuses={"ok": 1 + second}, slots=slots), [verdict])
     lines = console.export_text().splitlines()
     assert 20 < len(lines) < 60, "an hour"
-    assert all(line.endswith("; so far 1 helps; now noop forward 1x1 fixed tf32") for line in lines)
+    assert all(
+        line.endswith("; verdicts: 1 so far faster; now noop forward 1x1 fixed tf32")
+        for line in lines
+    )
 
 
 @pytest.mark.parametrize(
