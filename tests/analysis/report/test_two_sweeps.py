@@ -45,7 +45,7 @@ def test_the_page_of_two_sweeps_has_that_chart_alone(two: str, tmp_path: object)
     page = f"{tmp_path}/two.html"
     asked = ["report", "--against", "monday", "--results", two, "--output", page]
     found = CliRunner().invoke(app, asked)
-    assert "sweep: monday → tuesday, over 2 cells: hurts in 1" in found.stdout
+    assert "sweep: monday → tuesday: 2 of 2 cells decided (hurts in 1" in found.stdout
     with open(page) as file:
         text = file.read()
     assert '"name":"effect"' in text and '"name":"heat_map"' not in text

@@ -128,7 +128,7 @@ def test_an_error_names_the_users_line_and_what_else_to_give(
     two = run_trial(f"{file}:Two", input="1x1x8x8")
     assert two.status == "error" and two.message is not None
     assert "missing 1 required positional argument: 'b'" in two.message
-    assert two.message.endswith("`inputs` (sweep try --inputs)")
+    assert "as in --inputs '{image: {shape: " in two.message
     wide = run_trial(f"{file}:Wide", input="1x1x8x8")
     assert wide.message is not None and wide.message.endswith("(takes.py:10 in forward)")
 
