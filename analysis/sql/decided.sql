@@ -8,11 +8,11 @@
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- What `replicates: {until: decided}` asks after each look. A cell's state is the verdict on its
--- wall time, or open where further blocks may decide it, or hopeless: no blocks are left, or those
--- left would probably not decide it (in fewer than four of five cases). A setting that cannot matter
--- is no_effect after two blocks. Cells of the plan without a row count in Benjamini-Hochberg as if
--- their p values were 1, and so do cells between two looks. Where the number of blocks was fixed,
--- what is not decided stays open.
+-- wall time, or open where further blocks may decide it, or hopeless: no blocks are left, or
+-- those left would probably not decide it (in fewer than four of five cases). A setting that
+-- cannot matter is no_effect after two blocks. Cells of the plan without a row count in
+-- Benjamini-Hochberg as if their p values were 1, and so do cells between two looks. Where the
+-- number of blocks was fixed, what is not decided stays open.
 --
 -- state: helps, hurts, equivalent, fails, no_effect, hopeless or open
 -- surroundings: what surrounds a step; `state` in other questions
