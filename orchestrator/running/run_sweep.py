@@ -14,6 +14,7 @@ from time import monotonic
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
@@ -138,8 +139,9 @@ def run_sweep(
                 with place.opened(store, machine, console) as run:
                     progress = run_rounds(session, again, run, announce, _seconds(request))
             except (KeyboardInterrupt, UnfinishedError):
-                if store.stored_trials(session.sweep_id):
-                    if_cut(ran(progress=progress, exit_code=UNFINISHED))
+                with suppress(AnalysisError):  # results that cannot be read now change no exit code
+                    if store.stored_trials(session.sweep_id):
+                        if_cut(ran(progress=progress, exit_code=UNFINISHED))
                 raise
         tell_stopped(store, progress, console)
         code = end_of(choice, session, store, progress)
