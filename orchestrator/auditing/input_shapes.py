@@ -144,7 +144,11 @@ def what_to_add(inputs: Inputs) -> list[str]:
             f"{model.name} takes what a suite cannot describe, {', '.join(obstacles)}: if it needs that, name a "
             "function of yours that makes all it takes, `inputs: FILE.py:NAME` in the cell's `model`"
         )
-    if model.module == MAIN and model.file and MAIN not in Path(model.file).read_text("utf-8"):
+    if (
+        model.module == MAIN
+        and model.file
+        and MAIN not in Path(model.file).read_text("utf-8", "replace")
+    ):
         lacking.append(
             f'{os.path.relpath(model.file)} trains when it is imported: put that under `if __name__ == "__main__":`'
         )

@@ -72,9 +72,8 @@ def check(launch_file: Path) -> list[str]:
         if nightly.last_good is not None:
             destination_of(file).check_python(nightly.last_good)
         request = request_of(file, LaunchOptions(file=launch_file, suite=nightly.suite))
-        if isinstance(
-            destination_of(file), Here
-        ):  # the nodes of a cluster say at night what they have
+        # The nodes of a cluster say at night what they have.
+        if isinstance(destination_of(file), Here):
             suite = request.suite.model_copy(update={"needs_cuda": False})
             machine = ThisMachine().look(suite)
             planned_on(machine, replace(request, may_skip=True))

@@ -84,6 +84,11 @@ class ThreadCalls:
         self.inside = False
         """Whether a model that is known is being called."""
 
+    def count_untold(self) -> None:
+        """A call whose sizes are not told apart."""
+        self.calls += 1
+        self.not_told_apart += 1
+
 
 class _Alive:
     """Ends with its thread."""
@@ -218,8 +223,7 @@ class Convolutions:
                 if tf32 is not precise_tf32:  # the newer of torch's two interfaces to TF32 was used
                     tf32 = precise_tf32
                     return convolution(*args, **kwargs)
-                thread.calls += 1
-                thread.not_told_apart += 1  # a tensor without strides, such as a sparse one
+                thread.count_untold()  # a tensor without strides, such as a sparse one
                 return call(*args, **kwargs)
             except TypeError:  # a list among the arguments
                 key = (*key[:-1], _without_lists(rest))
@@ -289,16 +293,14 @@ class FirstCalls:
             self._transformed()  # vmap hides the sizes that the convolution really has
             return self._call(*args, **kwargs)
         if len(thread.tallies) >= MOST_SHAPES:
-            thread.calls += 1
-            thread.not_told_apart += 1
+            thread.count_untold()
             return self._call(*args, **kwargs)
         try:
             plan = self._plan(key, x, weight)
         except (TypeError, ValueError):
             return self._call(*args, **kwargs)  # which says what is wrong
         except RuntimeError:  # torch knows no autocast for the meta device
-            thread.calls += 1
-            thread.not_told_apart += 1
+            thread.count_untold()
             return self._call(*args, **kwargs)
         if plan in thread.plans:
             output, seconds = self._call(*args, **kwargs), 0.0
