@@ -11,9 +11,18 @@ from cudnn_sweep.analysis.answering.advice import (
     Alternative,
     KernelChange,
 )
-from cudnn_sweep.analysis.asking.formats import two_digits
+from cudnn_sweep.analysis.words import (
+    clock,
+    interval,
+    milliseconds,
+    number,
+    percent,
+    ratio,
+    size,
+    some,
+    two_digits,
+)
 
-GIB = 2**30
 KERNELS_SHOWN = 3
 TENSORS_SHOWN = 3
 NAME_SHOWN = 46  # characters of a kernel's name
@@ -69,8 +78,8 @@ def _whole(row: Advice) -> str:
         return where
     saved = row.saved_s
     text = (
-        f"{row.job_steps:,} steps {where}: {_time(row.candidate_s)} on, {_time(row.baseline_s)} off; on "
-        f"{'saves' if saved >= 0 else 'costs'} {_time(abs(saved))} on average"
+        f"{row.job_steps:,} steps {where}: {clock(row.candidate_s)} on, {clock(row.baseline_s)} off; on "
+        f"{'saves' if saved >= 0 else 'costs'} {clock(abs(saved))} on average"
     )
     if row.saved_s_low is None or row.saved_s_high is None or row.ratio is None:
         return text
@@ -79,8 +88,8 @@ def _whole(row: Advice) -> str:
         low, high = -high, -low
     assert row.ratio_low is not None and row.ratio_high is not None
     return (
-        f"{text} (95% of runs: {_signed(low)} to {_signed(high)}; ratio {row.ratio:.3f}, {row.ratio_low:.3f} to "
-        f"{row.ratio_high:.3f})"
+        f"{text} (95% of runs: {clock(low)} to {clock(high)}; ratio {ratio(row.ratio)}, "
+        f"{ratio(row.ratio_low)} to {ratio(row.ratio_high)})"
     )
 
 
@@ -90,7 +99,7 @@ def _details(advice: Advice, other: Advice | None) -> Iterator[tuple[str, str]]:
         yield (
             "How sure",
             (
-                f"{min(advice.sure, 0.999):.1%} that {faster} is faster, by {advice.blocks} blocks of a process "
+                f"{percent(min(advice.sure, 0.999), 1)} that {faster} is faster, by {advice.blocks} blocks of a process "
                 f"each way, {advice.start_blocks} of them {STARTS[advice.start]}"
             ),
         )
@@ -99,8 +108,8 @@ def _details(advice: Advice, other: Advice | None) -> Iterator[tuple[str, str]]:
         yield (
             "A step",
             (
-                f"{milliseconds(advice.baseline_ms)} off, {milliseconds(advice.candidate_ms)} on: {advice.step_ratio:.3f}"
-                f"{_interval(advice.step_ratio_low, advice.step_ratio_high)}{waits}"
+                f"{milliseconds(advice.baseline_ms)} off, {milliseconds(advice.candidate_ms)} on: {ratio(advice.step_ratio)}"
+                f"{interval(advice.step_ratio_low, advice.step_ratio_high)}{waits}"
             ),
         )
     starts = [row for row in (advice, other) if row is not None and row.extra_start_s is not None]
@@ -110,7 +119,7 @@ def _details(advice: Advice, other: Advice | None) -> Iterator[tuple[str, str]]:
     if breaks:
         yield "Break-even", "; ".join(map(_break_even, breaks))
     if advice.new_shape_ms is not None and (advice.first_calls or 0) > 1:
-        met = f"{advice.first_calls:,.0f} of them in this job"
+        met = f"{number(advice.first_calls)} of them in this job"
         yield (
             "New sizes",
             f"each further one costs {milliseconds(advice.new_shape_ms)} more with on; {met}",
@@ -119,22 +128,20 @@ def _details(advice: Advice, other: Advice | None) -> Iterator[tuple[str, str]]:
     if on is not None and off is not None:
         yield (
             "Cache",
-            f"CUDA_CACHE_PATH kept on a volume saves {_signed(on)} a start with on, {_signed(off)} with off",
+            f"CUDA_CACHE_PATH kept on a volume saves {clock(on)} a start with on, {clock(off)} with off",
         )
 
 
 def _start(row: Advice) -> str:
     assert row.extra_start_s is not None
-    low, high = row.extra_start_s_low, row.extra_start_s_high
-    interval = "" if low is None or high is None else f" ({_signed(low)} to {_signed(high)})"
-    return f"on takes {_signed(row.extra_start_s)} longer {STARTS[row.start]}{interval}"
+    ends = interval(row.extra_start_s_low, row.extra_start_s_high, clock)
+    return f"on takes {clock(row.extra_start_s)} longer {STARTS[row.start]}{ends}"
 
 
 def _break_even(row: Advice) -> str:
     assert row.break_even_steps is not None
-    low, high = row.break_even_low, row.break_even_high
-    interval = "" if low is None or high is None else f" ({two_digits(low)} to {two_digits(high)})"
-    return f"{two_digits(row.break_even_steps)} steps{interval} {STARTS[row.start]}"
+    ends = interval(row.break_even_low, row.break_even_high, two_digits)
+    return f"{two_digits(row.break_even_steps)} steps{ends} {STARTS[row.start]}"
 
 
 def _memory(advice: Advice) -> Iterator[tuple[str, str]]:
@@ -146,11 +153,7 @@ def _memory(advice: Advice) -> Iterator[tuple[str, str]]:
             "later",
         ),
     ]
-    told = [
-        f"{on / GIB:.2f} GiB on, {off / GIB:.2f} GiB off {when}"
-        for off, on, when in pairs
-        if on and off
-    ]
+    told = [f"{size(on)} on, {size(off)} off {when}" for off, on, when in pairs if on and off]
     if told:
         yield "Memory", "; ".join(told)
 
@@ -167,9 +170,7 @@ def _results(advice: Advice) -> Iterator[tuple[str, str]]:
     )
     tensors = list(advice.candidate_varies_in or ())
     if tensors:
-        more = len(tensors) - TENSORS_SHOWN
-        shown = ", ".join(tensors[:TENSORS_SHOWN])
-        text += f"; with on they differ in {shown}" + (f" and {more} more" if more > 0 else "")
+        text += f"; with on they differ in {some(tensors, TENSORS_SHOWN)}"
     yield "Results", text
 
 
@@ -190,32 +191,7 @@ def _else(alternatives: Sequence[Alternative]) -> Iterator[tuple[str, str]]:
         yield (
             "Also" if place == 0 else "",
             (
-                f"{each.contrast}: a step takes {each.ratio:.3f} of the time"
-                f"{_interval(each.ratio_low, each.ratio_high)}"
+                f"{each.contrast}: a step takes {ratio(each.ratio)} of the time"
+                f"{interval(each.ratio_low, each.ratio_high)}"
             ),
         )
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
-
-
-def milliseconds(value: float) -> str:
-    return f"{value:.3g} ms" if abs(value) < 1000 else f"{value:,.0f} ms"
-
-
-def _time(seconds: float) -> str:
-    """As a person says it: `4 min 10 s`."""
-    if seconds < 0.1:
-        return f"{1000 * seconds:.2g} ms"
-    if seconds < 100:
-        return f"{seconds:.3g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 100:
-        return f"{minutes} min {rest:02} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min"
-
-
-def _signed(seconds: float) -> str:
-    return f"-{_time(-seconds)}" if seconds < 0 else _time(seconds)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from cudnn_sweep.analysis.answering.verdicts import FIRST_LOOK, SO_FAR, Verdict
-from cudnn_sweep.analysis.asking.formats import two_digits
+from cudnn_sweep.analysis.words import counted, number, two_digits
 
 
 def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) -> str:
@@ -16,7 +16,7 @@ def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) 
         "fails": "fails in",
         "helps": "helps in",
         "hurts": "hurts in",
-        "equivalent": f"makes no difference of {100 * min_effect:.3g}% in",
+        "equivalent": f"makes no difference of {number(100 * min_effect)}% in",
         "no_effect": "cannot have an effect in",
     }
     known = [f"{phrase} {counts[name]:,}" for name, phrase in phrases.items() if counts[name]]
@@ -34,7 +34,7 @@ def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) 
     ]
     decided, cells = sum(counts[name] for name in phrases), max(of_cells, len(verdicts))
     others.append((cells - len(verdicts), f"{cells - len(verdicts):,} without a block"))
-    parts = [f"{decided:,} of {cells:,} cell{'s' * (cells > 1)} decided"]
+    parts = [f"{decided:,} of {counted(cells, 'cell')} decided"]
     parts[0] += f" ({', '.join(known)})" if known else ""
     parts += [text for count, text in others if count]
     return f"{verdicts[0].contrast}: {', '.join(parts)}."
@@ -48,7 +48,7 @@ def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
         if each.wall_verdict in SO_FAR and each.blocks < FIRST_LOOK
     }
     minutes = sum(cells.values()) / 60
-    time = f"about {max(1, minutes):,.0f} minute{'s' * (minutes >= 1.5)} of one GPU"
+    time = f"about {counted(max(1, round(minutes)), 'minute')} of one GPU"
     return f"gives each open cell its third block ({time})" if cells else None
 
 
@@ -57,4 +57,4 @@ def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
     lacking = [each.blocks_needed or 0 for each in verdicts if each.blocks >= FIRST_LOOK]
     if found := sorted(filter(None, lacking)):
         told = f"About {two_digits(found[0])} more block{'s' * (found[0] > 1)} would decide one"
-        yield f"{told} of {len(found):,} open cell{'s' * (len(found) > 1)}."
+        yield f"{told} of {counted(len(found), 'open cell')}."

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import math
 import re
 from collections.abc import Iterator
 from itertools import count
@@ -15,6 +14,7 @@ from cudnn_sweep.analysis.asking.json_value import json_value
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.printable import printable
 from cudnn_sweep.analysis.storing import parquet
+from cudnn_sweep.analysis.words import number
 
 FORMULA = re.compile(r"\s*[=+\-@\t\r]")
 
@@ -96,14 +96,8 @@ def _no_formula(text: str) -> str:
 
 
 def readable(value: object) -> str:
-    """A cell for people: three significant digits."""
-    if not isinstance(value, float):
-        return _cell(value)
-    rounded = float(f"{value:.3g}")
-    if rounded and not 1e-4 <= abs(rounded) < 1e7:
-        return f"{rounded:.3g}"
-    whole_digits = math.floor(math.log10(abs(rounded))) if rounded else 0
-    return f"{rounded:.{max(0, 2 - whole_digits)}f}"
+    """A cell for people."""
+    return number(value) if isinstance(value, float) else _cell(value)
 
 
 def _cell(value: object) -> str:
@@ -114,14 +108,6 @@ def _cell(value: object) -> str:
 
 def _markdown_row(cells: list[str]) -> str:
     return f"| {' | '.join(escaped(cell) for cell in cells)} |"
-
-
-def two_digits(value: float) -> str:
-    """Two digits of a number that is known no better, with commas between thousands."""
-    if value < 10 or not math.isfinite(value):
-        return f"{value:.2g}"
-    unit = 10 ** (math.floor(math.log10(value)) - 1)
-    return f"{round(value / unit) * unit:,}"
 
 
 def escaped(cell: str) -> str:

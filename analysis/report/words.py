@@ -1,6 +1,5 @@
 """The answer in words: what a contrast does, the largest gain and loss, and what it cost to know."""
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,8 +11,8 @@ from cudnn_sweep.analysis.answering.verdicts import (
     Verdict,
     told_lines,
 )
-from cudnn_sweep.analysis.asking.formats import two_digits
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
+from cudnn_sweep.analysis.words import change, counted, duration, number, percent, two_digits
 
 LARGEST = (("gain", "helps", "so_far_faster"), ("loss", "hurts", "so_far_slower"))
 CACHES = ("empty", "warm")
@@ -25,28 +24,6 @@ REASONS = {
 TWINS = "A/A pairs compare a config with itself: what helps or hurts here is a false alarm."
 NOTHING_STORED = "No trial is stored here: there is nothing to report yet."
 NOTHING_COMPARED = "No two configs that differ in one setting were measured in one cell: there is nothing to compare."
-TWICE = 2.0  # a ratio beyond it reads better as "times" than in percent
-
-
-def number(value: float) -> str:
-    """Three significant digits, thousands apart."""
-    if not value or not math.isfinite(value):
-        return f"{value:g}"
-    digits = 2 - math.floor(math.log10(abs(value)))
-    rounded = round(value, digits)
-    if abs(rounded) < 1e-4:
-        return f"{rounded:.3g}"
-    return f"{rounded:,.{max(0, digits)}f}"
-
-
-def counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-def listed(parts: Sequence[str]) -> str:
-    """`a, b and c`."""
-    *first, last = parts
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def sentences(
@@ -77,34 +54,11 @@ def cost(content: Content) -> str:
     measuring_s = sum(share.total_s for share in content.time_shares if share.measuring)
     trials = sum(cell.stored.trials for cell in content.cells)
     gpus = ", ".join(sorted({cell.stored.gpu for cell in content.cells}))
-    share = f", {measuring_s / total_s:.0%} of it measuring" if total_s else ""
+    share = f", {percent(measuring_s / total_s)} of it measuring" if total_s else ""
     return (
         f"What it cost: {counted(trials, 'trial')} in {counted(content.sweeps.num_rows, 'sweep')}, "
         f"{duration(total_s)} of {gpus}{share}."
     )
-
-
-def duration(seconds: float) -> str:
-    for unit_s, unit in ((3600, "hour"), (60, "minute")):
-        if seconds >= unit_s:
-            return f"{number(seconds / unit_s)} {unit}s"
-    return f"{number(seconds)} seconds"
-
-
-def change(verdict: Verdict) -> str:
-    """The ratio with its interval as one says it."""
-    ratio, low, high = verdict.ratio, verdict.ratio_low, verdict.ratio_high
-    if ratio is None:
-        return "unknown"
-    if ratio > 1 / TWICE and ratio < TWICE:
-        sign, word = (-1, "less") if ratio < 1 else (1, "more")
-        ends = sorted(100 * sign * (end - 1) for end in (low, high) if end is not None)
-        inner = f" (95% interval {number(ends[0])} to {number(ends[1])}%)" if ends else ""
-        return f"{number(100 * sign * (ratio - 1))}% {word} time{inner}"
-    faster = ratio < 1
-    ends = sorted(1 / end if faster else end for end in (low, high) if end)
-    inner = f" (95% interval {number(ends[0])} to {number(ends[1])})" if len(ends) > 1 else ""
-    return f"{number(1 / ratio if faster else ratio)} times {'as fast' if faster else 'the time'}{inner}"
 
 
 def payback(row: BreakEven) -> str:
@@ -131,7 +85,9 @@ def _largest(
     paid = _paid(compared.paybacks(verdict)) if what == "gain" else ""
     open_loop = "; new shapes never end there, nor do searches" if _searches_on(verdict) else ""
     so_far = " so far" if verdict.wall_verdict in SO_FAR else ""
-    return f"Largest {what}{so_far}: {label}: {change(verdict)}{times}{paid}{open_loop}."
+    assert verdict.ratio is not None, "a gain and a loss have one"
+    size = change(verdict.ratio, verdict.ratio_low, verdict.ratio_high, of=" time")
+    return f"Largest {what}{so_far}: {label}: {size}{times}{paid}{open_loop}."
 
 
 def _failing(verdict: Verdict, labels: Mapping[CellKey, str]) -> str:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
+from cudnn_sweep.analysis.words import milliseconds, number, percent
 from cudnn_sweep.orchestrator.launching.one_step import (
     LOOKING,
     NO_GPU,
@@ -94,15 +95,15 @@ def _verdict_sentence(
         )
     if verdict.ratio is None:
         return f"{step}: no pair of processes was measured completely."
-    times = f"{ratio_text(verdict)} times the time, {_ms(verdict.baseline_ms)} → "
-    figures = f"{times}{_ms(verdict.candidate_ms)} ms"
+    times = f"{ratio_text(verdict)} times the time, {number(verdict.baseline_ms, '?')} → "
+    figures = f"{times}{number(verdict.candidate_ms, '?')} ms"
     match verdict.wall_verdict:
         case "helps":
             return f"Turn benchmark on: {step} takes {figures}{_when_it_pays(payback)}."
         case "hurts":
             return f"Leave benchmark off: with it {step} takes {figures}."
         case "equivalent":
-            return f"benchmark makes no difference of {MIN_EFFECT:.0%} or more: {step} takes {figures}."
+            return f"benchmark makes no difference of {percent(MIN_EFFECT)} or more: {step} takes {figures}."
         case _:
             return f"{verdict.wall_in_words.capitalize()}: with benchmark {step} takes {figures}."
 
@@ -126,8 +127,8 @@ def _time_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
     shape = sizes_text(tuple(row["input_shape"]))
     step = f"A {row['direction']} step of {row['workload']} at {shape}"
     return (
-        f"{step} takes {_ms(median(times))} ms on this CPU "
-        f"({len(times)} processes, {_ms(min(times))} to {_ms(max(times))} ms)."
+        f"{step} takes {milliseconds(median(times))} on this CPU "
+        f"({len(times)} processes, {number(min(times))} to {milliseconds(max(times))})."
     )
 
 
@@ -141,7 +142,3 @@ def _failed_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
 def _step(verdict: Verdict) -> str:
     what = verdict.problem or verdict.workload
     return f"a {verdict.direction} step of {what} at {verdict.input_shape}"
-
-
-def _ms(value: float | None) -> str:
-    return "?" if value is None else f"{value:.3g}" if value < 100 else f"{value:.0f}"

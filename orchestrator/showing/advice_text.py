@@ -13,10 +13,10 @@ from cudnn_sweep.analysis.answering.advice_words import (
     HEADLINES,
     advice_facts,
     advice_headline,
-    milliseconds,
 )
 from cudnn_sweep.analysis.answering.rules import RuleAnswer
 from cudnn_sweep.analysis.asking.formats import escaped
+from cudnn_sweep.analysis.words import interval, milliseconds, ratio
 
 WIDTH = 80
 LABEL = 12
@@ -170,12 +170,9 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
 def _limit(row: Advice) -> str:
     assert row.ratio is not None
     usual, limit = row.contrast.rpartition(": ")[2].split(" → ")
-    interval = (
-        "" if row.ratio_low is None else f" (95%: {row.ratio_low:.3f} to {row.ratio_high:.3f})"
-    )
     return (
-        f"with benchmark_limit {limit} instead of {usual} your job takes {row.ratio:.3f} of the time{interval}, by "
-        f"{row.blocks} blocks: {row.why}"
+        f"with benchmark_limit {limit} instead of {usual} your job takes {ratio(row.ratio)} of the time"
+        f"{interval(row.ratio_low, row.ratio_high)}, by {row.blocks} blocks: {row.why}"
     )
 
 

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from cudnn_sweep.analysis.answering.short_texts import short_names
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
-from cudnn_sweep.analysis.asking.formats import two_digits
 from cudnn_sweep.analysis.asking.settings import unusual_in
+from cudnn_sweep.analysis.words import interval, number, ratio, two_digits
 
 WIDE = 125
 GAP = 2
@@ -37,16 +37,16 @@ def device_text(verdict: Verdict) -> str:
     if verdict.device_ratio is None or verdict.device_verdict is None:
         return ""
     short = SHORT_VERDICTS.get(verdict.device_verdict, verdict.device_verdict)
-    return f"{verdict.device_ratio:.3f} {short}{' *' if verdict.launch_bound else ''}"
+    return f"{ratio(verdict.device_ratio)} {short}{' *' if verdict.launch_bound else ''}"
 
 
 def ratio_text(verdict: Verdict) -> str:
     """Candidate time / baseline time and its 95% interval."""
     if verdict.ratio_low is None or verdict.ratio_high is None:
-        return _ratio(verdict.ratio)
+        return ratio(verdict.ratio)
     if verdict.ratio_high > WIDEST * verdict.ratio_low:
-        return f"{_ratio(verdict.ratio)} (too few blocks)"
-    return f"{verdict.ratio:.3f} ({verdict.ratio_low:.3f}–{verdict.ratio_high:.3f})"
+        return f"{ratio(verdict.ratio)} (too few blocks)"
+    return f"{ratio(verdict.ratio)}{interval(verdict.ratio_low, verdict.ratio_high, to='–')}"
 
 
 def verdict_table(
@@ -73,9 +73,9 @@ def verdict_table(
         rows.append(
             [
                 *([verdict.contrast] if len(contrasts) > 1 else []),
-                _milliseconds(verdict.baseline_ms),
-                _milliseconds(verdict.candidate_ms),
-                ratio_text(verdict) if wide else _ratio(verdict.ratio),
+                number(verdict.baseline_ms),
+                number(verdict.candidate_ms),
+                ratio_text(verdict) if wide else ratio(verdict.ratio),
                 Text(words, style=VERDICT_STYLES.get(verdict.wall_verdict, "")),
                 *([device_text(verdict)] if on_device else []),
                 *(payback_text(mine.get(state), wide=wide) for state in states),
@@ -116,17 +116,9 @@ def _wide(cell: str | Text) -> int:
     return max(map(cell_len, str(cell).splitlines()), default=0)
 
 
-def _ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
 def _same(row: BreakEven, verdict: Verdict) -> bool:
     same = ("key", "contrast", "other_settings", "loop_kind", "in_turns")
     return all(getattr(row, name) == getattr(verdict, name) for name in same)
-
-
-def _milliseconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
 def payback_text(row: BreakEven | None, *, wide: bool) -> str:
@@ -138,8 +130,6 @@ def payback_text(row: BreakEven | None, *, wide: bool) -> str:
     if row.break_even_iterations is None or row.outcome in ("never", "at once"):
         return row.outcome
     until = "until " if row.outcome == "until" else ""
-    low, high = row.break_even_low, row.break_even_high
-    if low is None or high is None:
-        return f"{until}about {two_digits(row.break_even_iterations)}"
-    interval = f" ({two_digits(low)}–{two_digits(high)})" if wide else ""
-    return f"{until}{two_digits(row.break_even_iterations)}{interval}"
+    ends = interval(row.break_even_low, row.break_even_high, two_digits, "–")
+    iterations = two_digits(row.break_even_iterations)
+    return f"{until}{iterations}{ends if wide else ''}" if ends else f"{until}about {iterations}"

@@ -1,0 +1,112 @@
+"""Numbers, ratios, intervals, times, sizes, counts and lists as text. No other module writes a number's digits."""
+
+import math
+from collections.abc import Callable, Sequence
+
+TWICE = 2.0  # a ratio beyond it reads better as "times" than in percent
+MIB, GIB = 2.0**20, 2.0**30
+
+
+def number(value: float | None, missing: str = "") -> str:
+    """Three significant digits, commas between thousands."""
+    if value is None:
+        return missing
+    if not value or not math.isfinite(value):
+        return f"{value:g}"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    rounded = round(value, digits)
+    if abs(rounded) < 1e-4:
+        return f"{rounded:.3g}"
+    return f"{rounded:,.{max(0, digits)}f}"
+
+
+def two_digits(value: float) -> str:
+    """Two digits of a number that is known no better, with commas between thousands."""
+    if value < 10 or not math.isfinite(value):
+        return f"{value:.2g}"
+    unit = 10 ** (math.floor(math.log10(value)) - 1)
+    return f"{round(value / unit) * unit:,}"
+
+
+def ratio(value: float | None) -> str:
+    """Three decimals; from 10 on three significant digits."""
+    return f"{value:.3f}" if value is not None and abs(value) < 10 else number(value)
+
+
+def interval(
+    low: float | None, high: float | None, text: Callable[[float], str] = ratio, to: str = " to "
+) -> str:
+    """` (low to high)`, to stand behind a value; empty where an end is missing."""
+    return "" if low is None or high is None else f" ({text(low)}{to}{text(high)})"
+
+
+def percent(share: float, decimals: int = 0) -> str:
+    return f"{share:.{decimals}%}"
+
+
+def change(value: float, low: float | None, high: float | None, of: str = "") -> str:
+    """A ratio with its 95% interval as one says it: `12.0% less (...)`, `3.10 times as much (...)`; with
+    `of=" time"`: `12.0% less time`, `3.10 times the time`, `2.50 times as fast`.
+    """
+    ends = [each for each in (low, high) if each]
+    if 1 / TWICE < value and round(value, 2) < TWICE:
+        sign, word = (1, "more") if value >= 1 else (-1, "less")
+        size, behind = 100 * sign * (value - 1), f"% {word}{of}"
+        ends, unit = [100 * sign * (end - 1) for end in ends], "%"
+    else:
+        as_fast = bool(of) and value < 1
+        behind, unit = (
+            " times as fast" if as_fast else f" times {'the' if of else 'as much'}{of}",
+            "",
+        )
+        size = 1 / value if as_fast else value
+        ends = [1 / end if as_fast else end for end in ends]
+    inner = f" (95% interval {number(min(ends))} to {number(max(ends))}{unit})" if ends[1:] else ""
+    return f"{number(size)}{behind}{inner}"
+
+
+def milliseconds(value: float) -> str:
+    return f"{number(value)} ms"
+
+
+def clock(seconds: float) -> str:
+    """As a person says it: `0.12 s`, `4 min 10 s`, `3 h 05 min`."""
+    if seconds < 0:
+        return f"-{clock(-seconds)}"
+    if seconds < 0.1:
+        return f"{two_digits(1000 * seconds)} ms"
+    if seconds < 100:
+        return f"{number(seconds)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 100:
+        return f"{minutes} min {rest:02} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min"
+
+
+def duration(seconds: float) -> str:
+    for unit_s, unit in ((3600, "hour"), (60, "minute")):
+        if seconds >= unit_s:
+            return f"{number(seconds / unit_s)} {unit}s"
+    return f"{number(seconds)} seconds"
+
+
+def size(count: float) -> str:
+    """Of memory, in bytes."""
+    return f"{number(count / GIB)} GiB" if count >= GIB else f"{number(count / MIB)} MiB"
+
+
+def counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """`a, b and c`."""
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def some(parts: Sequence[str], most: int) -> str:
+    """`a, b and 3 more`."""
+    more = len(parts) - most
+    return ", ".join(parts[:most]) + (f" and {more:,} more" if more > 0 else "")
