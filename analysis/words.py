@@ -8,16 +8,22 @@ MIB, GIB = 2.0**20, 2.0**30
 
 
 def number(value: float | None, missing: str = "") -> str:
-    """Three significant digits, commas between thousands."""
+    """Three significant digits of what was measured, all of a count; commas between thousands."""
     if value is None:
         return missing
+    if isinstance(value, int):
+        return f"{value:,}"
     if not value or not math.isfinite(value):
         return f"{value:g}"
-    digits = 2 - math.floor(math.log10(abs(value)))
-    rounded = round(value, digits)
+    rounded = float(f"{value:.3g}")
     if abs(rounded) < 1e-4:
         return f"{rounded:.3g}"
-    return f"{rounded:,.{max(0, digits)}f}"
+    return f"{rounded:,.{max(0, 2 - math.floor(math.log10(abs(rounded))))}f}"
+
+
+def given(value: float) -> str:
+    """As somebody wrote it, or a process measured it: no zeros at the end, at most four digits."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def two_digits(value: float) -> str:
@@ -40,8 +46,9 @@ def interval(
     return "" if low is None or high is None else f" ({text(low)}{to}{text(high)})"
 
 
-def percent(share: float, decimals: int = 0) -> str:
-    return f"{share:.{decimals}%}"
+def percent(share: float, decimals: int = 0, sign: str = "") -> str:
+    """`sign`: "+" writes one before what is more, too."""
+    return f"{share:{sign}.{decimals}%}"
 
 
 def change(value: float, low: float | None, high: float | None, of: str = "") -> str:
@@ -65,8 +72,8 @@ def change(value: float, low: float | None, high: float | None, of: str = "") ->
     return f"{number(size)}{behind}{inner}"
 
 
-def milliseconds(value: float) -> str:
-    return f"{number(value)} ms"
+def milliseconds(value: float | None) -> str:
+    return "" if value is None else f"{number(value)} ms"
 
 
 def clock(seconds: float) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from cudnn_sweep.analysis.answering.verdicts import FIRST_LOOK, SO_FAR, Verdict
-from cudnn_sweep.analysis.words import counted, number, two_digits
+from cudnn_sweep.analysis.words import counted, given, two_digits
 
 
 def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) -> str:
@@ -16,7 +16,7 @@ def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) 
         "fails": "fails in",
         "helps": "helps in",
         "hurts": "hurts in",
-        "equivalent": f"makes no difference of {number(100 * min_effect)}% in",
+        "equivalent": f"makes no difference of {given(100 * min_effect)}% in",
         "no_effect": "cannot have an effect in",
     }
     known = [f"{phrase} {counts[name]:,}" for name, phrase in phrases.items() if counts[name]]

@@ -14,6 +14,7 @@ from cudnn_sweep.analysis.comparing.bisection import next_to_try
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.printable import part_text
 from cudnn_sweep.analysis.storing.schema import arrow_schema, columns_of
+from cudnn_sweep.analysis.words import some
 
 IN_BOTH = """
 select count(*) as trials
@@ -77,7 +78,9 @@ class Comparison:
         """The parts of the environment that are not the same on both sides, with the values of each."""
         sides = {part: (self.a_parts[part], self.b_parts[part]) for part in PARTS}
         return {
-            part: f"{part}: {_some(a)} → {_some(b)}" for part, (a, b) in sides.items() if a != b
+            part: f"{part}: {some(a, MOST_VALUES)} → {some(b, MOST_VALUES)}"
+            for part, (a, b) in sides.items()
+            if a != b
         }
 
     def counts(self, column: str = "verdict") -> dict[str, int]:
@@ -157,16 +160,11 @@ def _asking(database: Database, where: Sequence[str]) -> Ask:
         stored = database.query(f"select distinct {text} as value from records order by all")
         there = {part_text(column, found): found for found in stored["value"].to_pylist()}
         if value not in there:
-            raise QueryError(f"--where {each}: there are {_some(list(there))}")
+            raise QueryError(f"--where {each}: there are {some(list(there), MOST_VALUES)}")
         wanted.setdefault(text, []).append(literal(there[value]))
     only = [f"{text} in ({', '.join(values)})" for text, values in wanted.items()]
     head = f"with records as not materialized (from main.records where {' and '.join(only)})"
     return lambda sql, values=None: database.query(f"{head * bool(only)}\n{sql}", values)
-
-
-def _some(values: Sequence[str]) -> str:
-    more = len(values) - MOST_VALUES
-    return ", ".join(values[:MOST_VALUES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def find_side(asked: str, names: list[Side]) -> Side:

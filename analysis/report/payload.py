@@ -10,6 +10,7 @@ from cudnn_sweep.analysis.report import words
 from cudnn_sweep.analysis.report.cells import shared
 from cudnn_sweep.analysis.report.content import Compared, Content
 from cudnn_sweep.analysis.report.sheets import Sheet, sheets
+from cudnn_sweep.analysis.words import counted
 
 WARNINGS = (
     "throttled",
@@ -119,30 +120,30 @@ def _left_out_of(compared: Compared) -> list[str]:
         (doubtful, "block", "left out because the GPU was throttled or shared"),
         (unpaired, "block", "left out because one of the two trials failed or is missing"),
     ]
-    return [f"{words.counted(count, what)} {why}." for count, what, why in said if count]
+    return [f"{counted(count, what)} {why}." for count, what, why in said if count]
 
 
 def _left_out(content: Content) -> list[str]:
     statuses = Counter(content.failures["status"].to_pylist())
     failed = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
-    total = words.counted(content.failures.num_rows, "trial")
+    total = counted(content.failures.num_rows, "trial")
     unshown = sum(cell.stored.trials for cell in content.cells) - content.trials.num_rows
     said = [f"{total} did not end well: {failed}."] if failed else []
     said += _gaps(content)
     said += [f"A damaged file: {path}." for path in content.torn_files]
     if unshown:
-        said.append(f"{words.counted(unshown, 'trial')} of smaller effects are not in this file.")
+        said.append(f"{counted(unshown, 'trial')} of smaller effects are not in this file.")
     return said
 
 
 def _gaps(content: Content) -> list[str]:
     """Trials that were planned and are not there."""
     lacking = sum(row["planned"] - row["recorded"] for row in content.sweeps.to_pylist())
-    what = f"{words.counted(lacking, 'trial')} planned and not recorded: launch again to resume."
+    what = f"{counted(lacking, 'trial')} planned and not recorded: launch again to resume."
     return [what] if lacking > 0 else []
 
 
 def _warned(content: Content) -> list[str]:
     rows = content.environments.to_pylist()
     counts = {name: sum(row[name] for row in rows) for name in WARNINGS}
-    return [f"{words.counted(n, 'trial')}: {name}." for name, n in counts.items() if n]
+    return [f"{counted(n, 'trial')}: {name}." for name, n in counts.items() if n]

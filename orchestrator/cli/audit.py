@@ -168,11 +168,13 @@ def _show(audited: "Audited", next_lines: list[str], output: Path | None) -> Non
 
 
 def _ending(audited: "Audited") -> str:
+    from cudnn_sweep.analysis.words import clock
+
     name, findings = audited.request.script, audited.findings
     code = f"exit code {audited.exit_code}"
     if findings is None:
         return f"{name} said nothing of what it did: it was killed, or ran another program in its place; {code}"
-    took = f"after {findings.wall_s:.1f} s"
+    took = f"after {clock(findings.wall_s)}"
     if audited.ended == "limit":
         return f"{name} was ended at its limit {took}"
     if audited.ended == "interrupt":

@@ -65,6 +65,7 @@ def _this_machine() -> dict[str, str | None]:
 def _measured(name: str, database: "Database") -> dict[str, str | None]:
     """What the question says of the case in these results."""
     from cudnn_sweep.analysis.asking.queries import load_query
+    from cudnn_sweep.analysis.words import number
 
     question = load_query("field_cases")
     rows = database.query(question.sql, question.values({})).to_pylist()
@@ -72,7 +73,7 @@ def _measured(name: str, database: "Database") -> dict[str, str | None]:
     if not mine:
         raise ReproError(f"case {name} was not measured in these results; leave --results out")
     row = mine[0]
-    value = None if row["value"] is None else f"{row['measure']} {row['value']:.4g}"
+    value = None if row["value"] is None else f"{row['measure']} {number(row['value'])}"
     return {
         "torch": row["torch"],
         "cuDNN": _text(row["cudnn"]),

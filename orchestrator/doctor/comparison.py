@@ -7,6 +7,7 @@ from typing import Literal
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import Verdict
+from cudnn_sweep.analysis.words import percent
 from cudnn_sweep.orchestrator.doctor.check import Check
 
 MANY = 100  # replicates: beyond, the estimate says no more than that the machine is unfit
@@ -50,15 +51,15 @@ def comparisons(found: list[Verdict]) -> Iterator[Comparison]:
 def check_comparison(seen: Comparison) -> Check:
     """In plain words. That two equal configs differ is a problem: nothing here can be believed."""
     name = f"self-test, {seen.clock}"
-    apart = f"two identical configs differ by {abs(seen.ratio - 1):.1%}"
+    apart = f"two identical configs differ by {percent(abs(seen.ratio - 1), 1)}"
     if seen.low is None or seen.high is None:
         found, advice = f"{apart} in a single pair, too few to judge", "give it more --seconds"
         return Check(name=name, state="warning", found=found, advice=advice)
     found = (
-        f"{apart} (95% interval {seen.low - 1:+.1%} to {seen.high - 1:+.1%}) "
+        f"{apart} (95% interval {percent(seen.low - 1, 1, '+')} to {percent(seen.high - 1, 1, '+')}) "
         f"over {seen.pairs} pairs: "
     )
-    effect = f"{MIN_EFFECT:.0%}"
+    effect = f"{percent(MIN_EFFECT)}"
     if seen.verdict == "equivalent":
         return Check(name=name, found=f"{found}differences of {effect} can be detected here")
     if seen.verdict == "inconclusive":

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from cudnn_sweep.analysis.words import clock
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.gpu_checks import check_gpus
@@ -99,4 +100,6 @@ def _ray(probe: Callable[[], float] | None) -> Check:
     except LocalRayError as error:
         advice = "check that no firewall blocks 127.0.0.1 and that TMPDIR has room, then try again"
         return Check(name="Ray", state="problem", found=f"{installed}: {error}", advice=advice)
-    return Check(name="Ray", found=f"{installed}; started, ran a task and ended in {seconds:.1f} s")
+    return Check(
+        name="Ray", found=f"{installed}; started, ran a task and ended in {clock(seconds)}"
+    )

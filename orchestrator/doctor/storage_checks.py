@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.words import number
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import (
@@ -58,10 +59,10 @@ def _compute_caches(folder: Path) -> Check:
 
 def _room(name: str, folder: Path) -> Check:
     free_gb = shutil.disk_usage(_existing(folder)).free / 1e9
-    found = f"{folder} can be written, {free_gb:.0f} GB free"
+    found = f"{folder} can be written, {number(free_gb)} GB free"
     if free_gb >= LEAST_FREE_GB:
         return Check(name=name, found=found)
-    found = f"{folder}: {free_gb:.1f} GB free"
+    found = f"{folder}: {number(free_gb)} GB free"
     advice = f"free {LEAST_FREE_GB:g} GB there: a sweep stops where its records find no room"
     return Check(name=name, state="warning", found=found, advice=advice)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import to_json
 from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
-from cudnn_sweep.analysis.nightly.reports.words import finding_texts, moves, not_measured, printable
+from cudnn_sweep.analysis.nightly.reports.words import finding_texts, moves, not_measured
+from cudnn_sweep.analysis.printable import one_line
 from cudnn_sweep.orchestrator.nightly.news import News
 
 
@@ -54,4 +55,4 @@ def _lines(change: OneChange, where: WhereToLook) -> str:
 
 
 def _joined(lines: list[str]) -> str:
-    return "\n".join(printable(line) for line in lines)
+    return "\n".join(one_line(line) for line in lines)

@@ -19,8 +19,8 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     machine,
     moves,
     not_measured,
-    printable,
 )
+from cudnn_sweep.analysis.printable import one_line
 from cudnn_sweep.orchestrator.showing.say import say
 
 STYLES: dict[Group, str] = {
@@ -50,7 +50,7 @@ def show(
         return
     say(console, headline(outcome), STATE_STYLES[outcome.state])
     for reason in outcome.reasons:
-        say(console, f"{WHY.get(outcome.state, 'Reason')}: {printable(reason)}")
+        say(console, f"{WHY.get(outcome.state, 'Reason')}: {one_line(reason)}")
     if outcome.new_baseline:
         say(console, f"A new baseline starts: {outcome.new_baseline}")
     if outcome.changes:
@@ -66,7 +66,7 @@ def show(
             say(console, f"\n{TITLES[group]}", STYLES[group])
         for change in mine:
             lines = [change.told, *change.details, change.command]
-            say(console, "\n    ".join(map(printable, lines)))
+            say(console, "\n    ".join(map(one_line, lines)))
     if outcome.alerts:
         first = how_to_accept(outcome, outcome.alerts[0], results)
         say(console, f"\nTo accept a change, from a date on (here the first): {first}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.sql_text import literal
+from cudnn_sweep.analysis.words import milliseconds
 from cudnn_sweep.orchestrator.errors import ReproError
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.field_case import FieldCase, Side, find_field_case, unusual
@@ -101,8 +102,8 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
         "GPU": row["gpu"],
         "route": ", ".join(row["routes"] or ()),
         "kernels": ", ".join(kernels),
-        "device time": _ms(row["steady_device_ms"]),
-        "wall time": _ms(row["steady_wall_ms"]),
+        "device time": milliseconds(row["steady_device_ms"]),
+        "wall time": milliseconds(row["steady_wall_ms"]),
     }
     return Reproduced(
         title=f"{trial}: {problem.name} {side.direction} {sizes_text(shape)} {side.precision}",
@@ -110,10 +111,6 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
         sides=_checked(trial, {label: side}),
         stored={key: str(value) for key, value in stored.items() if value},
     )
-
-
-def _ms(value: float | None) -> str | None:
-    return None if value is None else f"{value:.6g} ms"
 
 
 def _checked(what: str, sides: dict[str, Side]) -> dict[str, Side]:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cudnn_sweep.analysis.printable import printable
+from cudnn_sweep.analysis.words import clock
 from cudnn_sweep.workloads.auditing.findings import (
     Convolution,
     Findings,
@@ -130,7 +131,7 @@ def _convolutions(findings: Findings) -> Iterator[RenderableType]:
         yield _line("No new one arrived in the last tenth of the calls.")
     yield _line(_first_calls_text(found))
     for each in sorted(found, key=_first_s, reverse=True)[:SLOWEST]:
-        yield _line(f"  {_first_s(each):.3f} s  {_convolution_text(each)}")
+        yield _line(f"  {clock(_first_s(each))}  {_convolution_text(each)}")
     yield from map(_line, _benchmark_lines(findings))
 
 
@@ -138,8 +139,8 @@ def _first_calls_text(found: Sequence[Convolution]) -> str:
     forward = sum(each.first_forward_s for each in found)
     backward = sum(each.first_backward_s or 0.0 for each in found)
     return (
-        f"First calls took {forward + backward:.2f} s: forward {forward:.2f} s, "
-        f"backward {backward:.2f} s. The slowest:"
+        f"First calls took {clock(forward + backward)}: forward {clock(forward)}, "
+        f"backward {clock(backward)}. The slowest:"
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from cudnn_sweep.analysis.storing.progress import StoredTrial, blocks_of
+from cudnn_sweep.analysis.words import percent
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice
 
 
@@ -26,5 +27,5 @@ def split_lines(stored: Collection[StoredTrial]) -> Iterator[str]:
     mended = sum(block.mended for block in blocks.split)
     yield (
         f"Split over GPUs or launches: {len(blocks.split)} of {blocks.begun} blocks "
-        f"({len(blocks.split) / blocks.begun:.1%}); {mended} of them were repeated as a whole."
+        f"({percent(len(blocks.split) / blocks.begun, 1)}); {mended} of them were repeated as a whole."
     )

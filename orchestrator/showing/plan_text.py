@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cudnn_sweep.analysis.answering.cell_names import cell_words
+from cudnn_sweep.analysis.words import counted, number
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
@@ -42,11 +43,11 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
     blocks = sum(1 for _ in plan.blocks())
     twins = sum(trial.twin for trial in plan.trials)
     least, most = (each.estimated_s(slots, gpu=gpu) / 60 for each in (plan.first_look(), plan))
-    minutes = f"about {least:.1f} to {most:.1f}" if plan.looks else f"about {most:.1f}"
+    minutes = f"about {number(least)} to {number(most)}" if plan.looks else f"about {number(most)}"
     model = plan.trials[0].cell.gpu
     say(
         console,
-        f"\n{len(plan.trials)} trials: {len(cells)} cell{'s' * (len(cells) > 1)} × {len(configs)} configs in {blocks} blocks, "
+        f"\n{len(plan.trials)} trials: {counted(len(cells), 'cell')} × {len(configs)} configs in {blocks} blocks, "
         f"{twins} of them with an A/A pair; contrasts: {contrasts}.\n"
         f"On {slots} × {model}, {minutes} minutes.",
     )

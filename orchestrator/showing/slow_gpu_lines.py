@@ -5,6 +5,7 @@ from itertools import groupby
 
 from cudnn_sweep.analysis.answering.slow_gpus import GpuSpeed, gpu_speeds
 from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.words import given, percent
 
 ADVICE = (
     "check its clocks, power limit, temperature and memory errors (nvidia-smi -q -i UUID); until it is "
@@ -24,7 +25,7 @@ def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
 
 def _by_how_much(speed: GpuSpeed) -> str:
     assert speed.ratio is not None
-    return f"{speed.measure} {abs(1 - speed.ratio):.1%} {speed.finding}er"
+    return f"{speed.measure} {percent(abs(1 - speed.ratio), 1)} {speed.finding}er"
 
 
 def _grouped(speeds: list[GpuSpeed]) -> Iterator[tuple[tuple[str, str, str], list[GpuSpeed]]]:
@@ -48,11 +49,11 @@ def _differing(speeds: list[GpuSpeed]) -> Iterator[list[GpuSpeed]]:
 def _at_odds(speeds: list[GpuSpeed]) -> str:
     slowest, fastest = speeds[0], speeds[-1]
     return (
-        f"The {len(speeds)} {slowest.gpu} differ by {1 - slowest.speed / fastest.speed:.1%} in "
+        f"The {len(speeds)} {slowest.gpu} differ by {percent(1 - slowest.speed / fastest.speed, 1)} in "
         f"{slowest.measure}, from {_told(slowest)} to {_told(fastest)}; with so few GPUs it is unclear "
         f"which one is at fault: compare them with others, or for each of them {ADVICE}"
     )
 
 
 def _told(speed: GpuSpeed) -> str:
-    return f"{speed.speed:.4g} {speed.speed_unit} ({speed.gpu_uuid} on {speed.host})"
+    return f"{given(speed.speed)} {speed.speed_unit} ({speed.gpu_uuid} on {speed.host})"

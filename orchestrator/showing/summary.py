@@ -16,6 +16,7 @@ from cudnn_sweep.analysis.answering.verdict_words import headline, more_blocks, 
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, told_lines
 from cudnn_sweep.analysis.storing.progress import planned
 from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.words import counted, percent
 from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -128,7 +129,7 @@ class Summary:
             "recorded" + (f" ({outcomes})." if outcomes else ".")
         )
         if self.out_of_reach:
-            yield f"{_counted(self.out_of_reach, 'cell')} out of reach: no blocks left would decide more."
+            yield f"{counted(self.out_of_reach, 'cell')} out of reach: no blocks left would decide more."
         yield from self.completeness
         split = sum(verdict.split_blocks for verdict in self.verdicts)
         doubtful = sum(verdict.doubtful_blocks for verdict in self.verdicts)
@@ -147,7 +148,7 @@ class Summary:
         if measuring:
             total = sum(share.share for share in measuring)
             yield (
-                f"Where the time went: {total:.0%} measuring ({_listed(measuring)}); {_listed(others)}."
+                f"Where the time went: {percent(total)} measuring ({_listed(measuring)}); {_listed(others)}."
                 f"{_side_by_side(self.time_shares)}"
             )
 
@@ -163,12 +164,14 @@ def _side_by_side(shares: Sequence[TimeShare]) -> str:
     overlapped_s = sum(share.overlapped_s for share in shares)
     paid_s = sum(share.total_s for share in shares if share.part == "one_time") + overlapped_s
     return (
-        f" Of one-time costs {overlapped_s / paid_s:.0%} ran side by side." if overlapped_s else ""
+        f" Of one-time costs {percent(overlapped_s / paid_s)} ran side by side."
+        if overlapped_s
+        else ""
     )
 
 
 def _listed(shares: Sequence[TimeShare]) -> str:
-    return ", ".join(f"{share.part} {share.share:.0%}" for share in shares)
+    return ", ".join(f"{share.part} {percent(share.share)}" for share in shares)
 
 
 def print_summary(
@@ -209,16 +212,16 @@ def _print_failures(
         _print_cause(console, summary, failures)
         say(console, f"  {options.again(sweep_id, failures[0].trial_id)} --retry-failed")
     if summary.not_run:
-        cells = _counted(len(progress.hopeless), "cell")
+        cells = counted(len(progress.hopeless), "cell")
         say(
             console,
-            f"\n{_counted(summary.not_run, 'further trial')} of {cells} not run: every config raised the "
+            f"\n{counted(summary.not_run, 'further trial')} of {cells} not run: every config raised the "
             "same exception twice. Launch again after mending it.",
         )
     more = len(by_cause) - CAUSES_SHOWN
     if more > 0:
         where = f"{_results(location, options)} --sweep-id {sweep_id}"
-        say(console, f"and {_counted(more, 'cause')} more: {options.program} query failures{where}")
+        say(console, f"and {counted(more, 'cause')} more: {options.program} query failures{where}")
     for reason in progress.reasons:
         say(console, f"\na worker gave up a trial: {reason}")
     for trial_id in progress.given_up:
@@ -232,15 +235,11 @@ def _print_cause(console: Console, summary: Summary, failures: Sequence[Failure]
     ids = dict.fromkeys(summary.plan_cells.get(each.trial_id, "") for each in failures)
     names = [summary.cells[cell_id] for cell_id in ids if cell_id in summary.cells]
     console.print(f"\n{first.status}", style="red", end=" ", highlight=False)
-    where = f"in {_counted(len(failures), 'trial')} of {_counted(len(ids), 'cell')}"
+    where = f"in {counted(len(failures), 'trial')} of {counted(len(ids), 'cell')}"
     say(console, f"{where}: {first.message}")
     shown = ", ".join(names[:CELLS_NAMED]) + (", ..." if len(names) > CELLS_NAMED else "")
     if shown:
         say(console, f"  {shown}")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def _results(location: str, options: LaunchOptions) -> str:

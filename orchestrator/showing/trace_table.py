@@ -5,6 +5,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from cudnn_sweep.analysis.words import percent
 from cudnn_sweep.orchestrator.planning.traced_suite import counts_text, short_sizes
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution
 from cudnn_sweep.workloads.problem import sizes_text
@@ -60,6 +61,6 @@ def _row(trace: Trace, name: str, convolution: TracedConvolution) -> Row:
         "layout": convolution.layout,
         "precision": convolution.precision or convolution.dtype,
         "times": str(convolution.times),
-        "FLOPs": f"{trace.share(convolution):.1%}",
+        "FLOPs": percent(trace.share(convolution), 1),
         "route": convolution.route,
     }

@@ -17,10 +17,10 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     cause,
     finding_texts,
     percent_or_times,
-    printable,
 )
 from cudnn_sweep.analysis.nightly.shared import SHARED
-from cudnn_sweep.analysis.report.words import counted, listed
+from cudnn_sweep.analysis.printable import one_line
+from cudnn_sweep.analysis.words import counted, listed
 
 STEADY = {STEADY_WALL.name: "wall", STEADY_DEVICE.name: "device"}
 MOST_NAMED = 6  # cells of one change
@@ -157,7 +157,7 @@ def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
             said.append(f"{outcome.blunt_series:,} {BLUNT}")
     if outcome.skipped:
         said.append(f"{counted(len(outcome.skipped), 'network')} not measured")
-    return printable(f"{_who(outcome)}, {outcome.date}: {'; '.join(said)}")
+    return one_line(f"{_who(outcome)}, {outcome.date}: {'; '.join(said)}")
 
 
 def _who(outcome: NightOutcome) -> str:

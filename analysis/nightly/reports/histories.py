@@ -11,13 +11,12 @@ from cudnn_sweep.analysis.nightly.changes import change_points
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount, Metric
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
 from cudnn_sweep.analysis.nightly.reports.words import (
-    GIB,
-    MIB,
     meaning,
     moves,
     smallest_step,
     unit,
 )
+from cudnn_sweep.analysis.words import GIB, MIB
 
 Night: TypeAlias = tuple[str, str]  # its date and its sweep_id
 Value: TypeAlias = float | str | None

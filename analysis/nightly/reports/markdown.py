@@ -18,10 +18,10 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     how_to_accept,
     meaning,
     part,
-    printable,
     smallest_step,
     values,
 )
+from cudnn_sweep.analysis.printable import one_line
 
 MOST_ROWS = 100  # of a table: a step's summary may have 1 MiB
 
@@ -76,7 +76,7 @@ def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> list[str]:
         return []
     rows = [
         (
-            f"{_code(printable(each.key.cell))}<br>{_code(printable(each.key.settings))}",
+            f"{_code(one_line(each.key.cell))}<br>{_code(one_line(each.key.settings))}",
             _text(meaning(each.key)),
             _text(smallest_step(each) or "new words keep coming"),
         )

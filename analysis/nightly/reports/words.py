@@ -17,8 +17,17 @@ from cudnn_sweep.analysis.nightly.outcome import (
     SeriesKey,
 )
 from cudnn_sweep.analysis.nightly.shared import SHARED
-from cudnn_sweep.analysis.printable import part_text
-from cudnn_sweep.analysis.report.words import TWICE, number
+from cudnn_sweep.analysis.printable import one_line, part_text
+from cudnn_sweep.analysis.words import (
+    TWICE,
+    change,
+    counted,
+    duration,
+    number,
+    percent,
+    ratio,
+    size,
+)
 
 Group: TypeAlias = Literal["alert", "waiting", "better", "refuted"]
 TITLES: dict[Group, str] = {
@@ -30,7 +39,6 @@ TITLES: dict[Group, str] = {
 BLUNT = "too noisy to see the least effect"
 WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "Still learning"}
 """What the reasons of a night are reasons for."""
-MIB, GIB = 2.0**20, 2.0**30
 MOST_CHARACTERS = 200  # of a failure's message
 AS_USUAL = 0.02  # of a calibration: less comes and goes with the night
 
@@ -93,13 +101,13 @@ def finding_texts(outcome: NightOutcome) -> list[FindingText]:
 
 def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
     """About the night as a whole: what, and its value."""
-    minutes = (outcome.ended_at - outcome.started_at).total_seconds() / 60
+    seconds = (outcome.ended_at - outcome.started_at).total_seconds()
     return [
         ("night", outcome.night),
         ("launch file", outcome.launch_file),
         ("suite", outcome.suite),
         ("started", f"{outcome.started_at:%Y-%m-%d %H:%M %Z}".strip()),
-        ("took", f"{number(minutes)} minutes"),
+        ("took", duration(seconds)),
         *([("not measured", not_measured(outcome))] if outcome.skipped else []),
         ("trials", f"{outcome.recorded_trials:,} of {outcome.planned_trials:,} recorded"),
         ("nights before that compare", f"{outcome.nights:,}"),
@@ -113,7 +121,7 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
 
 def not_measured(outcome: NightOutcome) -> str:
     """Which models of the suite, and why."""
-    return printable(f"{', '.join(outcome.skipped)}: {next(iter(outcome.skipped.values()))}")
+    return one_line(f"{', '.join(outcome.skipped)}: {next(iter(outcome.skipped.values()))}")
 
 
 def acceptances(outcome: NightOutcome) -> list[str]:
@@ -122,7 +130,7 @@ def acceptances(outcome: NightOutcome) -> list[str]:
     for each in outcome.accepted:
         by_word.setdefault((each.first, each.reason), []).append(each.key)
     return [
-        printable(f"{_named(keys)}: from {first} on, {reason}")
+        one_line(f"{_named(keys)}: from {first} on, {reason}")
         for (first, reason), keys in by_word.items()
     ]
 
@@ -137,11 +145,11 @@ def machine(one: Machine) -> str:
     """Which it is, and its calibration beside what was usual."""
     named = [one.gpu, one.gpu_uuid, f"on {one.host}", one.cpu_model, f"{one.trials:,} trials"]
     shares = (("matrix product", one.matmul), ("copy", one.copy))
-    measured = [f"{what} {share:.3f}" for what, share in shares if share is not None]
+    measured = [f"{what} {ratio(share)}" for what, share in shares if share is not None]
     said = ", ".join(each for each in named if each)
     is_usual = all(abs(share - 1) < AS_USUAL for _, share in shares if share is not None)
     text = "calibration as usual" if is_usual else f"of what is usual: {', '.join(measured)}"
-    return printable(f"{said}; {text}" if measured else said)
+    return one_line(f"{said}; {text}" if measured else said)
 
 
 def how_to_accept(
@@ -182,13 +190,8 @@ def amount(value: float | str | None, unit: str | None) -> str:
     if isinstance(value, str):
         return value
     if unit == "bytes":
-        return f"{number(value / GIB)} GiB" if value >= GIB else f"{number(value / MIB)} MiB"
+        return size(value)
     return f"{number(value)} ms" if unit == "ms" else number(value)
-
-
-def printable(text: str) -> str:
-    """Names come from users: nothing in them steers a terminal."""
-    return "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
 def moves(changes: Sequence[Change]) -> str:
@@ -207,26 +210,26 @@ def part(change: Change) -> str:
 
 def _finding_text(finding: Finding, look: str, *, with_gpu: bool) -> FindingText:
     key, its_unit = finding.key, unit(finding.key)
-    before, now = (printable(amount(each, its_unit)) for each in (finding.before, finding.now))
+    before, now = (one_line(amount(each, its_unit)) for each in (finding.before, finding.now))
     change = f"{before} → {now}" if finding.ratio is None else _ratio(finding)
     if key.metric == SHARED:
         before, now, change = "", "", _of_many(finding)
     elif finding.message is not None:
-        change = f"{change} ({printable(finding.message)[:MOST_CHARACTERS]})"
+        change = f"{change} ({one_line(finding.message)[:MOST_CHARACTERS]})"
     cell = f"{key.cell} on {key.gpu}" if with_gpu else key.cell
     return FindingText(
         finding=finding,
         group=_group(finding),
-        cell=printable(cell),
-        settings=printable(key.settings),
+        cell=one_line(cell),
+        settings=one_line(key.settings),
         metric=meaning(key),
         change=change,
         before=before,
         now=now,
-        nights=f"against {_nights(finding.nights)}, since {finding.since}",
+        nights=f"against {counted(finding.nights, 'night')}, since {finding.since}",
         confirmation=_confirmation(finding),
         moved=cause(finding),
-        command=printable(finding.command),
+        command=one_line(finding.command),
         look=look if finding.message is not None else "",
     )
 
@@ -238,21 +241,12 @@ def _group(finding: Finding) -> Group:
 
 
 def _ratio(finding: Finding) -> str:
-    """As report/words.py tells a verdict's."""
-    ratio = finding.ratio
-    assert ratio is not None
+    assert finding.ratio is not None
     if finding.wall_ratio is not None:
-        device = _in_percent(ratio, finding.ratio_low, finding.ratio_high)
+        device = _in_percent(finding.ratio, finding.ratio_low, finding.ratio_high)
         wall = _in_percent(finding.wall_ratio, finding.wall_ratio_low, finding.wall_ratio_high)
         return beside_wall(device, wall)
-    ends = [end for end in (finding.ratio_low, finding.ratio_high) if end is not None]
-    if 1 / TWICE < ratio and round(ratio, 2) < TWICE:
-        sign, word = (1, "more") if ratio >= 1 else (-1, "less")
-        shown = sorted(100 * sign * (end - 1) for end in ends)
-        inner = f" (95% interval {number(shown[0])} to {number(shown[1])}%)" if shown[1:] else ""
-        return f"{number(100 * sign * (ratio - 1))}% {word}{inner}"
-    inner = f" (95% interval {number(ends[0])} to {number(ends[1])})" if ends[1:] else ""
-    return f"{number(ratio)} times as much{inner}"
+    return change(finding.ratio, finding.ratio_low, finding.ratio_high)
 
 
 def _of_many(finding: Finding) -> str:
@@ -261,13 +255,13 @@ def _of_many(finding: Finding) -> str:
     told = f"{finding.now} on {place} are {'slower' if finding.direction == 'worse' else 'faster'}"
     if finding.wall_ratio is not None:
         return f"{told}: {_ratio(finding)}"
-    return f"{told}, typically by {100 * abs((finding.ratio or 1.0) - 1):.0f}%"
+    return f"{told}, typically by {percent(abs((finding.ratio or 1.0) - 1))}"
 
 
 def _in_percent(ratio: float, low: float | None, high: float | None) -> str:
     """As a verdict's headline has it."""
     sign, word = (1, "more") if ratio >= 1 else (-1, "less")
-    size = f"{100 * abs(ratio - 1):.0f}% {word}"
+    size = f"{percent(abs(ratio - 1))} {word}"
     if low is None or high is None:
         return size
     least, most = sorted(round(100 * sign * (end - 1)) for end in (low, high))
@@ -288,12 +282,8 @@ def percent_or_times(low: float, high: float) -> str:
     return f"{' to '.join(ends)} times as much"
 
 
-def _nights(count: int) -> str:
-    return f"{count:,} night" if count == 1 else f"{count:,} nights"
-
-
 def _confirmation(finding: Finding) -> str:
-    fresh = f"{finding.blocks:,} fresh {_fresh(finding)}{'' if finding.blocks == 1 else 's'}"
+    fresh = counted(finding.blocks, f"fresh {_fresh(finding)}")
     if finding.state == "waiting":
         after = f"undecided after {fresh}" if finding.blocks else "not confirmed yet"
         return f"{after}, waits for further nights"

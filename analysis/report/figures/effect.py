@@ -16,6 +16,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
     verdict_shape,
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
+from cudnn_sweep.analysis.words import given
 
 WIDEST = 4  # an interval is cut where it is that many times its ratio, or else nothing else is seen
 DEVICE_BELOW_PX = 8
@@ -32,7 +33,7 @@ def effect(palette: Palette, min_effect: float) -> Figure:
         about="Candidate time divided by baseline time on a log scale, the largest gain first; left "
         "of 1 the candidate is faster. The small grey mark below a cell's own is the time on the GPU "
         "alone; a loop that waits for the CPU gains less than it. Lines are 95% intervals, cut where "
-        f"they are wider than the chart can hold. The band is the minimum effect, {100 * min_effect:.3g}% either way: what "
+        f"they are wider than the chart can hold. The band is the minimum effect, {given(100 * min_effect)}% either way: what "
         "lies within it makes no difference that counts. Select a mark for its cell's trials.",
         table="verdicts",
         needs=("ratio",),

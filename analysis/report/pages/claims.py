@@ -11,6 +11,7 @@ from cudnn_sweep.analysis.answering.cell_names import CELLS, name_of_some
 from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import part_names
 from cudnn_sweep.analysis.report.pages.page import Entry, Page, Row, Rows, Samples, Table
+from cudnn_sweep.analysis.words import interval, number, ratio
 
 ABOUT = (
     "Each claim is judged figure by figure, under PyTorch's other settings. A figure holds, does not hold, or is "
@@ -138,16 +139,14 @@ def _named(row: Row) -> str:
 
 
 def _value(row: Row, column: str = "value") -> str:
-    value = row[column]
-    return f"{value:.3f}" if _is_ratio(row) and value < 10 else _number(value)
+    return ratio(row[column]) if _is_ratio(row) else number(row[column])
 
 
 def _with_interval(row: Row) -> str:
     if row["value"] is None:
         return ""
-    if row["value_low"] is None:
-        return _value(row)
-    return f"{_value(row)} ({_value(row, 'value_low')} to {_value(row, 'value_high')})"
+    text = ratio if _is_ratio(row) else number
+    return text(row["value"]) + interval(row["value_low"], row["value_high"], text)
 
 
 def _table(figures: Sequence[Row]) -> Table:
@@ -169,22 +168,16 @@ def _table(figures: Sequence[Row]) -> Table:
                 row["condition"],
                 row["measure"],
                 row["contrast"] or "",
-                _number(row["baseline_value"]),
-                _number(row["candidate_value"]),
+                number(row["baseline_value"]),
+                number(row["candidate_value"]),
                 _with_interval(row),
-                _number(row["trials"]),
+                number(row["trials"]),
                 row["outcome"] or "",
             )
             for row in figures
         ),
         numbers=frozenset({4, 5, 6, 7}),
     )
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _contradicting(figures: Sequence[Row]) -> Iterator[Samples]:

@@ -5,6 +5,7 @@ from html import escape
 from math import log
 
 from cudnn_sweep.analysis.report.pages.page import Samples
+from cudnn_sweep.analysis.words import given
 
 WIDTH, LABEL, RIGHT, ROW = 640, 150, 16, 26
 WIDE = 20.0  # from this ratio of the largest to the smallest on, the axis is logarithmic
@@ -25,23 +26,21 @@ def dots(samples: Samples) -> str:
 
     height = ROW * len(samples.rows) + 22
     drawn = []
-    for number, (name, row) in enumerate(samples.rows):
-        y = ROW * number + ROW / 2
+    for row_number, (name, row) in enumerate(samples.rows):
+        y = ROW * row_number + ROW / 2
         drawn.append(f'<text x="0" y="{y + 4:.0f}">{escape(name)}</text>')
         drawn.append(f'<line x1="{LABEL}" x2="{WIDTH - RIGHT}" y1="{y:.0f}" y2="{y:.0f}"/>')
         drawn += [
-            f'<circle cx="{place(value):.1f}" cy="{y:.0f}" r="5" fill="{COLOURS[number % len(COLOURS)]}">'
+            f'<circle cx="{place(value):.1f}" cy="{y:.0f}" r="5" fill="{COLOURS[row_number % len(COLOURS)]}">'
             f"<title>{_label(value, samples)}</title></circle>"
             for value in row
         ]
     ends = (
-        f'<text x="{LABEL}" y="{height - 4}">{low:.4g}</text>'
+        f'<text x="{LABEL}" y="{height - 4}">{given(low)}</text>'
         f'<text x="{WIDTH - RIGHT}" y="{height - 4}" text-anchor="end">{_label(high, samples)}</text>'
     )
     scale = ", logarithmic axis" if is_log else ""
-    spoken = "; ".join(
-        f"{name}: {', '.join(f'{value:.4g}' for value in row)}" for name, row in samples.rows
-    )
+    spoken = "; ".join(f"{name}: {', '.join(map(given, row))}" for name, row in samples.rows)
     return (
         f'<figure class="dots"><svg viewBox="0 0 {WIDTH} {height}" role="img" '
         f'aria-label="{escape(spoken)}">{"".join(drawn)}{ends}</svg>'
@@ -57,4 +56,4 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _label(value: float, samples: Samples) -> str:
-    return f"{value:.4g} {escape(samples.unit)}".strip()
+    return f"{given(value)} {escape(samples.unit)}".strip()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cudnn_sweep.analysis.report.pages.page import Entry, Page
+from cudnn_sweep.analysis.words import given, interval, number, ratio
 
 ABOUT = (
     "Each case is a claim that somebody published about a convolution, beside a measurement of the "
@@ -72,8 +73,8 @@ def _bound(row: Mapping[str, Any]) -> str | None:
         return None
     what = UNITS[row["measure"]] if row["kind"] == "bound" else f"ratio of {_clock(row)}"
     if row["holds"] == "within":
-        return f"{what} within {1 / row['bound']:.3g} and {row['bound']:g}"
-    return f"{what} {row['holds']} {row['bound']:g}"
+        return f"{what} within {given(1 / row['bound'])} and {given(row['bound'])}"
+    return f"{what} {row['holds']} {given(row['bound'])}"
 
 
 def _clock(row: Mapping[str, Any]) -> str:
@@ -84,22 +85,13 @@ def _today(row: Mapping[str, Any]) -> str | None:
     if row["value"] is None:
         return None
     is_alone = row["candidate_value"] is None
-    known = [row["value_low"], row["value_high"]] if row["value_low"] is not None else []
-    value, *ends = (_figure(each) if is_alone else _ratio(each) for each in [row["value"], *known])
-    interval = f" ({' to '.join(ends)})" if ends else ""
+    text = number if is_alone else ratio
+    value = text(row["value"]) + interval(row["value_low"], row["value_high"], text)
     if is_alone:
-        return f"{UNITS[row['measure']]}: {value}{interval}"
+        return f"{UNITS[row['measure']]}: {value}"
     scale = MB if row["measure"] == "memory" else 1
-    sides = " → ".join(_figure(row[f"{side}_value"] / scale) for side in ("baseline", "candidate"))
-    return f"{UNITS[row['measure']]}: {sides}, ratio {value}{interval}"
-
-
-def _figure(value: float) -> str:
-    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.3f}" if value < 10 else _figure(value)
+    sides = " → ".join(number(row[f"{side}_value"] / scale) for side in ("baseline", "candidate"))
+    return f"{UNITS[row['measure']]}: {sides}, ratio {value}"
 
 
 def _two(baseline: str | None, candidate: str | None) -> str | None:

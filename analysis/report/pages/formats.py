@@ -10,6 +10,7 @@ from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, css
 from cudnn_sweep.analysis.report.pages.dots import dots
 from cudnn_sweep.analysis.report.pages.page import Entry, Shown, Table
+from cudnn_sweep.analysis.words import given
 
 ANALYSIS = files("cudnn_sweep.analysis")
 
@@ -109,7 +110,7 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
         lines += [f"  - {name}: {_words(text)}" for name, text in entry.facts.items()]
         lines += [
             f"  - {_words(', '.join(filter(None, (each.title, name, each.unit))))}: "
-            + ", ".join(f"{value:.4g}" for value in values)
+            + ", ".join(map(given, values))
             for each in entry.samples
             for name, values in each.rows
         ]

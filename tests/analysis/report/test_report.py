@@ -23,9 +23,9 @@ from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.pictures import drawn_rows, export
 from cudnn_sweep.analysis.report.sheets import CHART_NAME, Sheet, plain
 from cudnn_sweep.analysis.report.single_file import escaped_json
-from cudnn_sweep.analysis.report.words import duration, number
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.words import duration, number
 from cudnn_sweep.orchestrator.cli import app
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ def test_numbers_have_three_digits(value: float, text: str) -> None:
 
 
 def test_durations_are_in_their_unit() -> None:
-    assert [duration(5), duration(90), duration(7200)] == [
+    assert [duration(5.0), duration(90.0), duration(7200)] == [
         "5.00 seconds",
         "1.50 minutes",
         "2.00 hours",

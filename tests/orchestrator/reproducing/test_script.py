@@ -224,7 +224,7 @@ def test_trial_has_a_script_of_its_own_settings(row_of: Any) -> None:
     body = issue(made, {})
     assert f"| torch | {row['torch']} |" in body
     assert "| route | Cudnn |" in body
-    assert "| device time | 0.5 ms |" in body
+    assert "| device time | 0.500 ms |" in body
     assert "```python\n# trial " in body
 
 

@@ -69,7 +69,7 @@ def test_plans_that_were_made_before_benchmark_was_on_are_counted() -> None:
     text = shown(found)
     assert "benchmark was on in 40 of 100 calls." in text
     assert "1 of the distinct ones were first called with benchmark off" in text
-    assert "First calls took 0.75 s: forward 0.25 s, backward 0.50 s." in text
+    assert "First calls took 0.750 s: forward 0.250 s, backward 0.500 s." in text
     assert "cuDNN's flags changed nothing" not in text
     assert "New ones were still arriving: 3 in" in shown(replace(found, new_in_last_tenth=3))
 
