@@ -343,11 +343,12 @@ from lacking
 inner join halves
     on drawn = of_share and df is not distinct from of_df;
 
--- A ratio and its interval in words, as 12% less (11–13%).
+-- A ratio and its interval in words, as 12% less (11–13%), or 1% more (-2 to 4%).
 create or replace macro in_percent(ratio, ratio_low, ratio_high) as format(
-    '{:.0f}% {} ({:.0f}–{:.0f}%)',
+    '{:.0f}% {} ({:.0f}{}{:.0f}%)',
     100 * abs(ratio - 1), if(ratio < 1, 'less', 'more'),
     100 * if(ratio < 1, 1 - ratio_high, ratio_low - 1),
+    if(ratio_low < 1 and ratio_high > 1, ' to ', '–'),
     100 * if(ratio < 1, 1 - ratio_low, ratio_high - 1)
 );
 
