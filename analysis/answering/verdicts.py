@@ -135,7 +135,7 @@ class ContrastState:
     block_s: float
 
 
-FIRST_LOOK = 3  # blocks, as `so_far` in macros/pairs.sql has it
+FIRST_LOOK = 3  # blocks, as `so_far` in macros/shown.sql has it
 SO_FAR = ("so_far_faster", "so_far_slower", "undecided")
 TOLD_SHOWN = 5
 

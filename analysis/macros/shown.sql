@@ -1,0 +1,66 @@
+-- The verdict that is shown: where none can be, why; and its words.
+
+-- Why a setting cannot have mattered, from what ran; null where it could, or where that is unknown.
+-- `benchmark`: that setting, where it is not the flag. `convolved`: convolutions ran in cuDNN.
+-- `others`: something else did. `searched`: with benchmark on, cuDNN's log shows a search. Records
+-- of schema 1 know neither of the last two.
+create or replace macro no_effect_reason(
+    flag, device, benchmark, convolutions, convolved, others, searched
+) as case
+    when flag = 'twin' then null
+    when device = 'cpu' then 'no_cuda'
+    -- whatever is compiled at run time, or has a backward pass, in cuDNN or not
+    when flag in ('compute_cache_disabled', 'backward_in_caller') then null
+    when flag = 'benchmark_limit' and not benchmark then 'flag_not_consulted'
+    -- a search always asks heuristic A, and the fallback
+    when flag = 'heuristic_mode_b' and benchmark then 'flag_not_consulted'
+    when flag in ('benchmark', 'benchmark_limit') and searched then null
+    when flag in ('benchmark', 'benchmark_limit') and convolved and not searched
+        then 'flag_not_consulted'
+    when coalesce(convolved, true) then null
+    when others then if(flag in ('enabled', 'deterministic'), null, 'flag_not_consulted')
+    when not others then 'not_cudnn'
+    -- schema 1 knows the convolutions alone
+    when flag = 'enabled' then null
+    when convolutions > 0 then 'not_cudnn'
+    when flag in ('benchmark', 'benchmark_limit') then 'flag_not_consulted'
+end;
+
+-- The verdict that is shown: no difference is credited to a flag that cannot have mattered.
+create or replace macro shown(reason, verdict) as
+    if(reason is null or verdict is null, verdict, 'no_effect');
+
+-- And a candidate that fails more often than its baseline is not judged by the times of the rest.
+create or replace macro shown_unless_it_fails(reason, fails, verdict) as
+    if(fails and reason is null and verdict is not null, 'fails', shown(reason, verdict));
+
+-- Whether a verdict is an answer that stands; null of none.
+create or replace macro is_decided(verdict) as
+    verdict in ('helps', 'hurts', 'equivalent', 'fails', 'no_effect');
+
+-- Inconclusive is what was looked at: no cell under the three blocks of the first look, or between
+-- two looks.
+create or replace macro so_far(verdict, looked) as
+    if(verdict = 'inconclusive' and not looked, 'undecided', verdict);
+
+-- A verdict as it is shown; `cell` is its row of contrast_verdicts.
+create or replace macro in_words(verdict, cell) as case
+    when verdict in ('so_far_faster', 'so_far_slower', 'undecided')
+        then format(
+            '{} ({} block{})',
+            replace(replace(verdict, 'undecided', 'not decided yet'), '_', ' '),
+            cell.blocks, if(cell.blocks = 1, '', 's')
+        )
+    when verdict = 'not_measured'
+        then 'not measured: ' || case
+            when cell.doubtful_blocks = 0 and cell.baseline_failed + cell.candidate_failed > 0
+                then 'failed'
+            when cell.doubtful_blocks = 0 then 'no whole block'
+            when cell.baseline_throttled + cell.candidate_throttled > 0 then 'throttled'
+            else 'shared GPU'
+        end
+    when verdict = 'no_effect' then format('no_effect ({})', cell.no_effect_reason)
+    when verdict = 'fails'
+        then format('fails ({} of {})', cell.candidate_failed, cell.blocks + cell.unpaired_blocks)
+    else verdict
+end;
