@@ -31,7 +31,7 @@ from cudnn_sweep.workloads.survey import Survey
 
 # What a launch imports after the survey: 2 s, in which the survey's own process imports torch.
 NEEDED_NEXT = ("duckdb", "pyarrow.parquet", "cudnn_sweep.orchestrator.slots.tune_host")
-PATIENCE_S = 5.0  # without a word
+PATIENCE_S = 3.0  # without a word
 
 
 class ThisMachine:
