@@ -77,29 +77,24 @@ import os
 from pathlib import Path
 from torch import nn
 
-{at_import}
+os.fork()
 
 class Net(nn.Conv2d):
     def __init__(self):
         super().__init__(1, 1, 3)
-        {when_built}
         with Path(__file__).with_suffix(".built").open("a") as built:
-            built.write(f"{{os.getpid()}}\\n")
+            built.write(f"{os.getpid()}\\n")
 """
 
 
-@pytest.mark.parametrize(
-    ("forks", "built"), [({"at_import": "os.fork()"}, 1), ({"when_built": "os.fork()"}, 2)]
-)
-def test_copy_that_a_trial_forks_of_itself_replies_nothing(
-    run_trial: RunTrial, tmp_path: Path, forks: dict[str, str], built: int
+def test_copy_that_a_module_forks_of_its_trial_measures_nothing(
+    run_trial: RunTrial, tmp_path: Path
 ) -> None:
-    """One that its module forks at import measures nothing beside it either."""
     file = tmp_path / "forks.py"
-    file.write_text(FORKS.format(**({"at_import": "", "when_built": ""} | forks)))
+    file.write_text(FORKS)
     outcome = run_trial(f"{file}:Net", measure=UNHURRIED, input="1x1x8x8")
     assert outcome.status == "ok", outcome.message
-    assert len(file.with_suffix(".built").read_text().splitlines()) == built
+    assert set(file.with_suffix(".built").read_text().split()) == {str(outcome.pid)}
 
 
 def test_module_that_ends_python_is_named(server: ForkServer, tmp_path: Path) -> None:

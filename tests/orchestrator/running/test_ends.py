@@ -16,7 +16,7 @@ from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
 from cudnn_sweep.orchestrator.planning.asked_file import LAUNCH_FILE
-from cudnn_sweep.orchestrator.planning.options import LaunchOptions, read_replicates
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
@@ -54,11 +54,12 @@ class ResultsLost(Lost):
 @pytest.fixture
 def request_for(tmp_path: Path) -> Callable[[float | None], SweepRequest]:
     def make(minutes: float | None) -> SweepRequest:
+        suite = tmp_path / "suite.yaml"
+        suite.write_text("{cells: [{workload: conv, problem: tutorials/rgb224}], replicates: 4}")
         options = LaunchOptions(
             file=None,
-            suite="noop",
+            suite=str(suite),
             results=str(tmp_path / "results"),
-            replicates=read_replicates("4"),
             budget_minutes=minutes,
         )
         return request_of(no_launch_file(LAUNCH_FILE, SweepSpec), options)
