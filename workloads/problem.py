@@ -145,10 +145,7 @@ def space_names(shape: Shape) -> tuple[str, ...]:
 
 
 def named_sizes(shape: Shape) -> dict[str, int]:
-    """Each of an input's sizes by its name: batch, channels where there are any, and those in space.
-
-    Raises WorkloadError for more sizes than have names.
-    """
+    """Each of an input's sizes by its name: batch, channels where there are any, and those in space."""
     if len(shape) > MOST_SIZES:
         raise WorkloadError(
             f"the input {sizes_text(shape)} has {len(shape)} sizes; at most {MOST_SIZES} have names: batch, "

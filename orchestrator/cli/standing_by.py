@@ -9,7 +9,7 @@ import signal
 import sys
 from dataclasses import dataclass
 from time import monotonic
-from types import TracebackType
+from typing import Any
 
 UNFINISHED, INTERRUPTED, TERMINATED = 1, 130, 143
 FROM_RAY = 1  # what it ends a process with
@@ -68,10 +68,8 @@ def _say_what_python_ends_with(lost: int) -> None:
     """A traceback ends Python with Ray's code."""
     usual = sys.excepthook
 
-    def hook(
-        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
-    ) -> None:
-        usual(kind, error, traceback)
+    def hook(*raised: Any) -> None:
+        usual(*raised)
         say_code(lost)
 
     sys.excepthook = hook

@@ -180,11 +180,8 @@ class Forked:
             return reply.status, reply.message
         words = self._last_words()
         if self._foreign is not None:
-            found = f"{self._foreign[:FOREIGN_BYTES]!r}{words}"
-            return (
-                "error",
-                f"its code wrote to the pipe of our replies, a descriptor not its own: {found}",
-            )
+            found = f"found {self._foreign[:FOREIGN_BYTES]!r}{words}"
+            return "error", f"its code wrote to the pipe of this process's replies: {found}"
         if self._timed_out:
             return "timeout", f"no result after {self._request.timeout_s:g} s: ended{words}"
         if os.WIFSIGNALED(wait_status):
