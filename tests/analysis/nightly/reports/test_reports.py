@@ -12,7 +12,7 @@ import pytest
 import xmlschema
 from markdown_it import MarkdownIt
 
-from cudnn_sweep.analysis.errors import ReportError
+from cudnn_sweep.analysis.errors import ReportError, StoreError
 from cudnn_sweep.analysis.nightly.outcome import Change
 from cudnn_sweep.analysis.nightly.reports import as_json, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import as_row, from_json, to_json
@@ -189,7 +189,7 @@ def test_reports_are_written_and_the_step_is_summed_up(
     assert [file.name for file in written] == ["night.json", "night.md"]
     assert from_json(written[0].read_text()) == night[0]
     assert summary.read_text() == "before\n" + written[1].read_text()
-    with pytest.raises(ReportError, match="cannot write .*summary"):
+    with pytest.raises(StoreError, match="cannot write .*summary"):
         write_reports(*night, summary)
 
 
