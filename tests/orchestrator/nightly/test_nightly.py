@@ -368,7 +368,9 @@ def test_an_unreadable_pin_is_refused_by_name_and_unpins_nothing(
     (here / "results" / "nightly" / "lab" / "baseline.json").write_bytes(b"")
     said = io.StringIO()
     assert night(2, console=Console(file=said, width=400)) == 3
-    assert re.search(r"baseline.json cannot be read .*: ''; --pin DATE and --unpin", said.getvalue())
+    assert re.search(
+        r"baseline.json cannot be read .*: ''; --pin DATE and --unpin", said.getvalue()
+    )
 
 
 @pytest.mark.usefixtures("first_night")
