@@ -130,7 +130,7 @@ class Diary:
     def baseline(self) -> date | None:
         otherwise = "--pin DATE and --unpin replace it"
         found = self._read("baseline.json", Baseline.model_validate_json, otherwise)
-        return found and found.first
+        return found.first if found else None
 
     def pin(self, first: date) -> None:
         self._write("baseline.json", Baseline(first=first).model_dump_json())
