@@ -34,6 +34,7 @@ MAX_PARENT_BYTES = MAX_SOCKET_BYTES - len(f"/{PREFIX}12345678{SOCKET}")
 OBJECT_STORE_BYTES = 80_000_000  # Ray's least is 75 MiB; our records are a few KB
 TOKEN = "token"
 TOO_SLOW = "timed out during startup"  # as Ray says it after 30 s, too few where a machine is busy
+START_S = 180.0  # for two tries; what Ray waits for in vain may be without an end
 ABANDONED_S = 60.0  # by then what is alive of a Ray that has just begun can be seen
 STOP_TIMEOUT_S = 15.0  # the janitor needs 8 s at most
 
@@ -50,6 +51,8 @@ SETTINGS = {
     "RAY_memory_monitor_refresh_ms": "0",
     # Without its head Ray ends after so long, and takes us along: 60 s unasked.
     "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
+    # Of a call whose answer nobody waits for any more, with 40 lines: whoever lost an actor says so.
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",
     # Nobody reads them, and what collects them runs beside our measurements.
     "RAY_enable_metrics_collection": "0",
 }
@@ -206,6 +209,23 @@ def _sigterm_kept() -> Iterator[None]:
 
 
 @contextmanager
+def _within(limit_s: float) -> Iterator[None]:
+    """End this process after that time: nothing else ends what it waits for in Ray."""
+
+    def give_up() -> None:
+        os.write(2, f"sweep: Ray does not start on this machine within {limit_s:g} s\n".encode())
+        os._exit(1)
+
+    timer = threading.Timer(limit_s, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
 def _with_less_beside(*, dashboard: bool, log_to_driver: bool) -> Iterator[None]:
     """Ray starts no autoscaler, and neither log monitor nor dashboard that nobody reads: what runs beside our
     measurements costs them, and each takes a second to start. All Rays' agents listen on port 52365 unasked;
@@ -238,6 +258,7 @@ def _started(
     try:
         with (
             _sigterm_kept(),
+            _within(START_S),
             _with_less_beside(dashboard=dashboard, log_to_driver=log_to_driver),
         ):
             address = _init(slots, gpus, folder, log_to_driver, dashboard)

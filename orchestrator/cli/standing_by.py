@@ -1,14 +1,20 @@
 """The process that a shell waits for, beside the one that does the work: it lives whatever becomes of that.
 
 Ray ends the process that joined it with exit code 1 where one of its own dies, and takes SIGTERM for itself
-while it starts. Neither may be what a shell, a timer or Slurm is told.
+while it starts. Neither may be what a shell, a timer or Slurm is told. A process that does not run any more is
+ended, and is then a lost one to the launch.
 """
 
 import os
 import signal
 import sys
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cudnn_sweep.orchestrator.process.stuck import StuckBelow
 
 UNFINISHED, INTERRUPTED, TERMINATED = 1, 130, 143
 FROM_RAY = 1  # what it ends a process with
@@ -31,6 +37,7 @@ def stand_by(lost: int) -> None:
     as a test.
     """
     from cudnn_sweep.orchestrator.process.linux import die_with_parent
+    from cudnn_sweep.orchestrator.process.stuck import StuckBelow
 
     global _say
     if sys.stdout is not sys.__stdout__:
@@ -48,7 +55,7 @@ def stand_by(lost: int) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
         return
     os.close(say)
-    os._exit(_Watch(worker=worker, said=said, lost=lost).code())
+    os._exit(_Watch(worker=worker, said=said, lost=lost, below=StuckBelow(worker)).code())
 
 
 def is_watched() -> bool:
@@ -67,6 +74,9 @@ class _Watch:
     worker: int
     said: int
     lost: int
+    below: "StuckBelow"
+    told: set[int] = field(default_factory=set)
+    """Processes that were killed because they did not run."""
     signal: int | None = None
     """The last one that came from outside."""
     ends: float | None = None
@@ -74,7 +84,8 @@ class _Watch:
 
     def code(self) -> int:
         while (status := self._ended()) is None:
-            self._wait()
+            if not self._wait():
+                return self._tell(KEPT, self.lost)
         if said := os.read(self.said, 1):
             return said[0]
         if self.signal is not None:
@@ -93,20 +104,42 @@ class _Watch:
         found, status = os.waitpid(self.worker, os.WNOHANG)
         return status if found else None
 
-    def _wait(self) -> None:
-        """For its end, or a signal that it is to hear of too."""
-        left_s = 3600.0 if self.ends is None else max(0.0, self.ends - monotonic())
+    def _wait(self) -> bool:
+        """For its end, or a signal that it is to hear of too. False: it is not to be waited for."""
+        from cudnn_sweep.orchestrator.process.stuck import LOOK_S
+
+        left_s = LOOK_S if self.ends is None else max(0.0, self.ends - monotonic())
         came = signal.sigtimedwait(WATCHED, left_s)
         if came is None:
-            if self.ends is not None:
-                os.kill(self.worker, signal.SIGKILL)  # what it started ends by itself
-                self.ends = None
+            if self.ends is None:
+                return self._look()
+            os.kill(self.worker, signal.SIGKILL)  # what it started ends by itself
+            self.ends = None
         elif came.si_signo != signal.SIGCHLD:
             self.signal = came.si_signo
             self.ends = self.ends or monotonic() + END_S
             if came.si_code <= 0:  # from a process, and not to all from the terminal
                 os.kill(self.worker, came.si_signo)
+        return True
 
-    def _tell(self, text: str, code: int) -> int:
+    def _look(self) -> bool:
+        """End what does not run any more, or the worker if that cannot be. False: nor can the worker."""
+        from cudnn_sweep.orchestrator.process.stuck import NO_ANSWER_S
+
+        for stuck in self.below.look():
+            pid = stuck.pid
+            if pid not in self.told:
+                self._tell(f"no answer of {stuck} for {NO_ANSWER_S:g} s, {stuck.state}: ended it")
+                self.told.add(pid)
+            else:
+                self._tell(f"{stuck} cannot be ended, {stuck.state}: so the launch ends")
+                if pid == self.worker:
+                    return False
+                pid = self.worker
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return True
+
+    def _tell(self, text: str, code: int = 0) -> int:
         os.write(2, f"sweep: {text}\n".encode())
         return code
