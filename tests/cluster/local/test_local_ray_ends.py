@@ -94,3 +94,17 @@ janitor.main(Path({str(tmp_path)!r}))
     finally:
         stray.kill()
         stray.wait()
+
+
+def test_a_ray_that_never_starts_ends_its_process() -> None:
+    code = """
+import time
+from cudnn_sweep.cluster.local.local_ray import _within
+with _within(60):
+    pass
+with _within(0.1):
+    time.sleep(30)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert ended.stderr == "sweep: Ray does not start on this machine within 0.1 s\n"
