@@ -253,8 +253,10 @@ def _below(pid: int) -> set[int]:
 EARLY_S = 8.0  # in which a launch starts
 LOST_S = 30.0  # in which a launch ends, or goes on, that lost a part of its Ray
 ALL = ("everything", "everything", "shell's process")
-PARTS = ("driver", "worker", "fork server", "recorder", "raylet", "GCS", "gate", "agent")
-PARTS = (*PARTS, "runtime agent")
+PARTS = (
+    *("driver", "worker", "fork server", "recorder", "raylet"),
+    *("GCS", "gate", "agent", "runtime agent"),
+)
 SIGNALS = (signal.SIGKILL, signal.SIGSTOP)
 
 

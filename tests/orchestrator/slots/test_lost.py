@@ -4,8 +4,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
+import ray as ray_itself
 
-from cudnn_sweep.orchestrator.slots import lost
 from cudnn_sweep.orchestrator.slots.lost import LOOK_S, NO_ANSWER_S, ActorGone
 
 ACTOR = object()
@@ -14,9 +14,9 @@ ACTOR = object()
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     fake = SimpleNamespace(answers=True, killed=[])
-    monkeypatch.setattr(lost.ray, "wait", lambda asked, timeout: (asked * fake.answers, []))
-    monkeypatch.setattr(lost.ray, "get", lambda asked: None)
-    monkeypatch.setattr(lost.ray, "kill", fake.killed.append)
+    monkeypatch.setattr(ray_itself, "wait", lambda asked, timeout: (asked * fake.answers, []))
+    monkeypatch.setattr(ray_itself, "get", lambda asked: None)
+    monkeypatch.setattr(ray_itself, "kill", fake.killed.append)
     return fake
 
 
