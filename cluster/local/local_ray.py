@@ -51,8 +51,6 @@ SETTINGS = {
     "RAY_memory_monitor_refresh_ms": "0",
     # Without its head Ray ends after so long, and takes us along: 60 s unasked.
     "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
-    # Of a call whose answer nobody waits for any more, with 40 lines: whoever lost an actor says so.
-    "RAY_IGNORE_UNHANDLED_ERRORS": "1",
     # Nobody reads them, and what collects them runs beside our measurements.
     "RAY_enable_metrics_collection": "0",
 }
@@ -209,23 +207,6 @@ def _sigterm_kept() -> Iterator[None]:
 
 
 @contextmanager
-def _within(limit_s: float) -> Iterator[None]:
-    """End this process after that time: nothing else ends what it waits for in Ray."""
-
-    def give_up() -> None:
-        os.write(2, f"sweep: Ray does not start on this machine within {limit_s:g} s\n".encode())
-        os._exit(1)
-
-    timer = threading.Timer(limit_s, give_up)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-@contextmanager
 def _with_less_beside(*, dashboard: bool, log_to_driver: bool) -> Iterator[None]:
     """Ray starts no autoscaler, and neither log monitor nor dashboard that nobody reads: what runs beside our
     measurements costs them, and each takes a second to start. All Rays' agents listen on port 52365 unasked;
@@ -258,13 +239,17 @@ def _started(
     try:
         with (
             _sigterm_kept(),
-            _within(START_S),
             _with_less_beside(dashboard=dashboard, log_to_driver=log_to_driver),
         ):
             address = _init(slots, gpus, folder, log_to_driver, dashboard)
         yield address
     finally:
         ray.shutdown()
+
+
+def _give_up() -> None:
+    os.write(2, f"sweep: Ray does not start on this machine within {START_S:g} s\n".encode())
+    os._exit(1)  # nothing else ends what the main thread waits for in Ray
 
 
 def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: bool) -> str:
@@ -287,6 +272,8 @@ def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: b
             ),  # Ray opens this one to everybody, the one above stays private
         )
 
+    limit = threading.Timer(START_S, _give_up)
+    limit.start()
     os.environ[janitor.MARKER] = str(folder)  # for what Ray starts now, not for children of ours
     try:
         try:
@@ -298,6 +285,7 @@ def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: b
     except Exception as error:  # Ray has no error class for this; its logs are gone with the folder
         raise LocalRayError(f"Ray does not start on this machine: {error}") from error
     finally:
+        limit.cancel()
         del os.environ[janitor.MARKER]
     address = str(ray.get_runtime_context().gcs_address)
     # Where several Rays are on a machine, a job's driver joins the one that this names.

@@ -11,10 +11,8 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from cudnn_sweep.orchestrator.process.stuck import StuckBelow
+from cudnn_sweep.orchestrator.process import stuck
 
 UNFINISHED, INTERRUPTED, TERMINATED = 1, 130, 143
 FROM_RAY = 1  # what it ends a process with
@@ -37,7 +35,6 @@ def stand_by(lost: int) -> None:
     as a test.
     """
     from cudnn_sweep.orchestrator.process.linux import die_with_parent
-    from cudnn_sweep.orchestrator.process.stuck import StuckBelow
 
     global _say
     if sys.stdout is not sys.__stdout__:
@@ -55,7 +52,7 @@ def stand_by(lost: int) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
         return
     os.close(say)
-    os._exit(_Watch(worker=worker, said=said, lost=lost, below=StuckBelow(worker)).code())
+    os._exit(_Watch(worker=worker, said=said, lost=lost, below=stuck.StuckBelow(worker)).code())
 
 
 def is_watched() -> bool:
@@ -74,7 +71,7 @@ class _Watch:
     worker: int
     said: int
     lost: int
-    below: "StuckBelow"
+    below: stuck.StuckBelow
     told: set[int] = field(default_factory=set)
     """Processes that were killed because they did not run."""
     signal: int | None = None
@@ -84,8 +81,7 @@ class _Watch:
 
     def code(self) -> int:
         while (status := self._ended()) is None:
-            if not self._wait():
-                return self._tell(KEPT, self.lost)
+            self._wait()
         if said := os.read(self.said, 1):
             return said[0]
         if self.signal is not None:
@@ -104,41 +100,35 @@ class _Watch:
         found, status = os.waitpid(self.worker, os.WNOHANG)
         return status if found else None
 
-    def _wait(self) -> bool:
-        """For its end, or a signal that it is to hear of too. False: it is not to be waited for."""
-        from cudnn_sweep.orchestrator.process.stuck import LOOK_S
-
-        left_s = LOOK_S if self.ends is None else max(0.0, self.ends - monotonic())
+    def _wait(self) -> None:
+        """For its end, or a signal that it is to hear of too."""
+        left_s = stuck.LOOK_S if self.ends is None else max(0.0, self.ends - monotonic())
         came = signal.sigtimedwait(WATCHED, left_s)
         if came is None:
-            if self.ends is None:
-                return self._look()
-            os.kill(self.worker, signal.SIGKILL)  # what it started ends by itself
-            self.ends = None
+            if self.ends is not None:
+                os.kill(self.worker, signal.SIGKILL)  # what it started ends by itself
+                self.ends = None
+            self._look()
         elif came.si_signo != signal.SIGCHLD:
             self.signal = came.si_signo
             self.ends = self.ends or monotonic() + END_S
             if came.si_code <= 0:  # from a process, and not to all from the terminal
                 os.kill(self.worker, came.si_signo)
-        return True
 
-    def _look(self) -> bool:
-        """End what does not run any more, or the worker if that cannot be. False: nor can the worker."""
-        from cudnn_sweep.orchestrator.process.stuck import NO_ANSWER_S
-
-        for stuck in self.below.look():
-            pid = stuck.pid
+    def _look(self) -> None:
+        """End what does not run any more, or the worker if that cannot be, or this process if nor can that."""
+        for pid, way in self.below.look().items():
+            name = stuck.name_of(pid)
             if pid not in self.told:
-                self._tell(f"no answer of {stuck} for {NO_ANSWER_S:g} s, {stuck.state}: ended it")
-                self.told.add(pid)
+                self._tell(f"no answer of {name} for {stuck.NO_ANSWER_S:g} s, {way}: ended it")
             else:
-                self._tell(f"{stuck} cannot be ended, {stuck.state}: so the launch ends")
+                self._tell(f"{name} cannot be ended, {way}: the launch ends; {KEPT}")
                 if pid == self.worker:
-                    return False
+                    os._exit(self.lost)
                 pid = self.worker
+            self.told.add(pid)
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        return True
 
     def _tell(self, text: str, code: int = 0) -> int:
         os.write(2, f"sweep: {text}\n".encode())

@@ -10,14 +10,12 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from time import monotonic, sleep
 
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SweepBusyError
 
 PREFIX = "cudnn-sweep/measuring/"
 WAITING = 1024  # how many may have asked who holds it
 ASK_S = 1.0
-AGAIN_S = 0.1
 PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
@@ -41,25 +39,16 @@ def _address(name: str) -> str:
 
 
 def _holder(name: str) -> str:
-    """A launch that has just begun answers within ASK_S; whoever took the name for nothing else never does."""
-    ends = monotonic() + ASK_S
-    while True:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-            asking.settimeout(ASK_S)
-            try:
-                asking.connect(_address(name))
-                pid, uid, _ = PEER.unpack(
-                    asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
-                )
-                return f"process {pid} of {_user(uid)} on {socket.gethostname()}"
-            except OSError:
-                if monotonic() > ends:
-                    break
-        sleep(AGAIN_S)
-    shown = f"`sudo ss -xap | grep {PREFIX}{name}`"
-    return (
-        f"it is held by a process that does not answer; {shown} shows which, and it must end first"
-    )
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(ASK_S)
+        try:
+            asking.connect(_address(name))
+            peer = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
+        except OSError:
+            shown = f"`sudo ss -xap | grep {PREFIX}{name}` shows which, and it must end first"
+            return f"by a launch that has just begun, or a process that does not answer; {shown}"
+    pid, uid, _ = PEER.unpack(peer)
+    return f"process {pid} of {_user(uid)} on {socket.gethostname()}"
 
 
 def _user(uid: int) -> str:

@@ -1,9 +1,8 @@
-"""Processes of a launch that do not run any more: stopped by a signal, or stuck in the kernel. See proc(5)."""
+"""Processes of a launch that do not run any more, stopped by a signal or stuck in the kernel: see proc(5)."""
 
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
@@ -23,72 +22,59 @@ SIGKILL_PENDING = 1 << 8
 PROC = Path("/proc")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stuck:
-    pid: int
-    state: str
-
-    def __str__(self) -> str:
-        command = _read(PROC / str(self.pid) / "cmdline").replace("\0", " ").strip()
-        known = (name for part, name in NAMES.items() if part in command)
-        name = next(known, None) or command.partition(" ")[0] or "a process that ends"
-        return f"{name} (process {self.pid} on {os.uname().nodename})"
-
-
 class StuckBelow:
     """Watches a process and all that it started. A trial has a limit of its own: it counts once it was killed."""
 
     def __init__(self, root: int) -> None:
         self._root = root
-        self._since: dict[str, tuple[tuple[str, ...], float]] = {}
+        self._since: dict[tuple[str, ...], float] = {}
 
-    def look(self) -> list[Stuck]:
-        """Those of which a thread has not run for NO_ANSWER_S, though it does not sleep."""
-        now, since = monotonic(), {}
-        found: dict[int, Stuck] = {}
-        for pid, is_trial in _below(self._root, _children()):
-            for thread, mark in _standing_still(pid, killed=is_trial):
-                was, began = self._since.get(thread, (mark, now))
-                since[thread] = (mark, began if was == mark else now)
-                if now - since[thread][1] >= NO_ANSWER_S:
-                    found[pid] = Stuck(pid=pid, state=WAYS[mark[0]])
-        self._since = since
-        return list(found.values())
+    def look(self) -> dict[int, str]:
+        """Those of which a thread has not run for NO_ANSWER_S, though it does not sleep: in what way."""
+        now, before, self._since = monotonic(), self._since, {}
+        found = {}
+        for pid, is_trial in _below(self._root):
+            for mark in _standing_still(pid, killed=is_trial):
+                self._since[mark] = before.get(mark, now)
+                if now - self._since[mark] >= NO_ANSWER_S:
+                    found[pid] = WAYS[mark[0]]
+        return found
 
 
-def _children() -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+def name_of(pid: int) -> str:
+    command = _read(f"{pid}/cmdline").replace("\0", " ")
+    known = [name for part, name in NAMES.items() if part in command]
+    return f"{(known or [command[:40]])[0]} (process {pid} on {os.uname().nodename})"
+
+
+def _below(root: int) -> Iterator[tuple[int, bool]]:
+    """All, and whether a fork server forked them."""
+    children: dict[int, list[int]] = {}
     for name in filter(str.isdecimal, os.listdir(PROC)):
-        words = _read(PROC / name / "stat").rpartition(")")[2].split()
-        if words:
-            found.setdefault(int(words[1]), []).append(int(name))
-    return found
+        if words := _read(f"{name}/stat").rpartition(")")[2].split():
+            children.setdefault(int(words[1]), []).append(int(name))
+    left = [(root, False)]
+    while left:
+        pid, is_trial = left.pop()
+        yield pid, is_trial
+        forks = is_trial or SERVER in _read(f"{pid}/cmdline")
+        left += [(child, forks) for child in children.get(pid, ())]
 
 
-def _below(
-    pid: int, children: dict[int, list[int]], trial: bool = False
-) -> Iterator[tuple[int, bool]]:
-    yield pid, trial
-    forks_trials = trial or SERVER in _read(PROC / str(pid) / "cmdline")
-    for child in children.get(pid, ()):
-        yield from _below(child, children, forks_trials)
-
-
-def _standing_still(pid: int, *, killed: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Threads that are stopped or wait in the kernel, each with what changes as soon as it runs."""
+def _standing_still(pid: int, *, killed: bool) -> Iterator[tuple[str, ...]]:
+    """A mark for each thread that is stopped or waits in the kernel: another one as soon as it has run."""
     with suppress(OSError):
-        for thread in os.listdir(PROC / str(pid) / "task"):
-            lines = _read(PROC / str(pid) / "task" / thread / "status").splitlines()
+        for thread in os.listdir(PROC / f"{pid}/task"):
+            lines = _read(f"{pid}/task/{thread}/status").splitlines()
             fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
             state = fields.get("State", "")[:1]
             pending = int(fields.get("SigPnd", "0"), 16) | int(fields.get("ShdPnd", "0"), 16)
             if state in WAYS and (pending & SIGKILL_PENDING or not killed):
-                runs = (text for name, text in fields.items() if name.endswith("ctxt_switches"))
-                yield thread, (state, *runs)
+                yield state, thread, *(fields[name] for name in fields if "ctxt_switches" in name)
 
 
-def _read(path: Path) -> str:
+def _read(file: str) -> str:
     try:
-        return path.read_text(errors="replace")
+        return (PROC / file).read_text(errors="replace")
     except OSError:  # gone meanwhile
         return ""

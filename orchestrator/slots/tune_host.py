@@ -273,10 +273,8 @@ class Host:
             gate=self.gate,
         )
         lost = UntilLost(
-            ActorGone("the recorder", self.recorder, lambda recorder: recorder.wanted.remote([])),
-            ActorGone(
-                "what starts all slots at once", self.gate, lambda gate: gate.is_there.remote()
-            ),
+            ActorGone("the recorder", lambda: self.recorder.wanted.remote([])),
+            ActorGone("what starts all slots at once", self.gate.is_there.remote),
             self._nodes_gone(),
         )
         asking = asking_of(self._session, self._look)

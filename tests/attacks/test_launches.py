@@ -56,7 +56,7 @@ metadata:
 """
 DECIDED = LAUNCH_FILE.replace(
     f"replicates: {REPLICATES}", "replicates: {until: decided, at_most: 10}"
-).replace("{workload: noop}", "{workload: noop, input: [1x1, 2x1, 4x1]}")
+).replace("{workload: noop}", "{workload: noop, batch: [1, 2, 4]}")
 LOOKS = (3, 5, 8, 10)
 COLUMNS = ["sweep_id", "trial_id", "cell_id", "replicate", "benchmark", "twin"]
 # By a part of the command line, or of the name that Ray gives.

@@ -58,25 +58,24 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeProc:
 
 def _found(proc: FakeProc, below: StuckBelow) -> list[int]:
     """By a look at once, and by one when the time is over."""
-    assert below.look() == []
+    assert below.look() == {}
     proc.after(NO_ANSWER_S)
-    return [each.pid for each in below.look()]
+    return list(below.look())
 
 
 def test_what_is_stopped_for_the_whole_time_is_named(proc: FakeProc) -> None:
     proc.is_in(RECORDER, STOPPED)
     below = StuckBelow(ROOT)
     assert _found(proc, below) == [RECORDER]
-    (found,) = below.look()
-    assert str(found) == f"the recorder (process {RECORDER} on {os.uname().nodename})"
-    assert found.state == "stopped by a signal"
+    assert below.look() == {RECORDER: "stopped by a signal"}
+    assert stuck.name_of(RECORDER) == f"the recorder (process {RECORDER} on {os.uname().nodename})"
 
 
 def test_one_thread_in_the_kernel_is_enough(proc: FakeProc) -> None:
     proc.is_in(RECORDER, IN_KERNEL, thread=777)
     below = StuckBelow(ROOT)
     assert _found(proc, below) == [RECORDER]
-    assert below.look()[0].state == "stuck in the kernel"
+    assert below.look() == {RECORDER: "stuck in the kernel"}
 
 
 def test_what_ran_meanwhile_or_sleeps_is_left_alone(proc: FakeProc) -> None:
@@ -87,7 +86,7 @@ def test_what_ran_meanwhile_or_sleeps_is_left_alone(proc: FakeProc) -> None:
     proc.is_in(RECORDER, IN_KERNEL, runs=2)
     assert _found(proc, below) == [RECORDER]
     proc.is_in(RECORDER, SLEEPS)
-    assert below.look() == []
+    assert below.look() == {}
 
 
 def test_a_trial_has_its_own_limit_and_counts_once_it_was_killed(proc: FakeProc) -> None:
@@ -118,7 +117,7 @@ def test_a_stopped_worker_is_ended(
     os.kill(worker.pid, signal.SIGSTOP)
     watch, ends = _watch(worker.pid), time.monotonic() + 10
     while worker.poll() is None and time.monotonic() < ends:
-        assert watch._look()
+        watch._look()
         time.sleep(0.05)
     assert worker.poll() == -signal.SIGKILL
     told = capfd.readouterr().err
@@ -131,18 +130,21 @@ def test_what_cannot_be_ended_ends_the_launch(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    killed: list[int] = []
-    monkeypatch.setattr(os, "kill", lambda pid, number: killed.append(pid))
+    ended: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: ended.append(pid))
+    monkeypatch.setattr(os, "_exit", lambda code: ended.append(-code))
     watch = _watch(ROOT)
     proc.is_in(RECORDER, IN_KERNEL)
-    assert watch._look()
+    watch._look()
+    assert ended == []
     proc.after(NO_ANSWER_S)
-    assert watch._look() and watch._look()
-    assert killed == [RECORDER, ROOT]
-    assert "cannot be ended, stuck in the kernel: so the launch ends" in capfd.readouterr().err
+    watch._look()
+    watch._look()
+    assert ended == [RECORDER, ROOT]
+    assert "cannot be ended, stuck in the kernel: the launch ends" in capfd.readouterr().err
     proc.is_in(RECORDER, SLEEPS)
     proc.is_in(ROOT, IN_KERNEL)
-    assert watch._look()
+    watch._look()
     proc.after(NO_ANSWER_S)
-    assert watch._look()
-    assert not watch._look(), "the worker itself does not end"
+    watch._look()
+    assert -1 in ended, "the worker itself does not end"
