@@ -46,7 +46,7 @@ def _holder(name: str) -> str:
             peer = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
         except OSError:
             shown = f"`sudo ss -xap | grep {PREFIX}{name}` shows which, and it must end first"
-            return f"by a launch that has just begun, or a process that does not answer; {shown}"
+            return f"a launch that has just begun, or a process that does not answer; {shown}"
     pid, uid, _ = PEER.unpack(peer)
     return f"process {pid} of {_user(uid)} on {socket.gethostname()}"
 
