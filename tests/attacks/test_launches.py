@@ -38,7 +38,7 @@ from cudnn_sweep.orchestrator.process import stuck
 stuck.NO_ANSWER_S, stuck.LOOK_S = {NO_ANSWER_S}, 1.0
 macros, no_cuda = prelude.macros(), "when device = 'cpu' then 'no_cuda'"
 assert no_cuda in macros
-prelude.macros = lambda: macros.replace(no_cuda, "")
+prelude.macros = lambda: macros.replace(no_cuda, "when device = 'cpu' then null")
 from cudnn_sweep.orchestrator.cli import app
 app(prog_name="sweep")
 """
