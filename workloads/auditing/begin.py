@@ -148,8 +148,10 @@ class _Audit:
         if os.getpid() != self._process:
             return  # forked off by the script
         part = f"{self._file}.part"
-        with self._own, open(part, "w", encoding="utf-8") as file:
-            json.dump(asdict(self._findings()), file)
+        with self._own, open(part, "w", encoding="utf-8", errors="replace") as file:
+            json.dump(
+                asdict(self._findings()), file, ensure_ascii=False
+            )  # bytes that are no text: ?
             os.replace(part, self._file)
 
     def _findings(self) -> Findings:
