@@ -148,10 +148,11 @@ class _Audit:
         if os.getpid() != self._process:
             return  # forked off by the script
         part = f"{self._file}.part"
-        with self._own, open(part, "w", encoding="utf-8", errors="replace") as file:
-            json.dump(
-                asdict(self._findings()), file, ensure_ascii=False
-            )  # bytes that are no text: ?
+        with self._own:
+            with open(
+                part, "w", encoding="utf-8", errors="replace"
+            ) as file:  # ? for what is no text
+                json.dump(asdict(self._findings()), file, ensure_ascii=False)
             os.replace(part, self._file)
 
     def _findings(self) -> Findings:
