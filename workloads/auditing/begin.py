@@ -105,7 +105,7 @@ class _Audit:
 
     def _watch_errors(self) -> None:
         """A traceback is printed as without us."""
-        show = sys.excepthook
+        show, show_of_thread = sys.excepthook, threading.excepthook
 
         def hook(
             type_: type[BaseException], error: BaseException, traceback: TracebackType | None
@@ -114,7 +114,14 @@ class _Audit:
             without_ours(error)
             show(type_, error, error.__traceback__)
 
-        sys.excepthook = hook
+        def hook_of_thread(args: threading.ExceptHookArgs) -> None:
+            type_, error, _, thread = args
+            if error is not None:
+                without_ours(error)
+                args = threading.ExceptHookArgs((type_, error, error.__traceback__, thread))
+            show_of_thread(args)
+
+        sys.excepthook, threading.excepthook = hook, hook_of_thread
 
     def _watch_ends(self) -> None:
         """os._exit runs nothing that is registered."""
