@@ -196,8 +196,9 @@ class Convolutions:
             else:
                 x, weight, rest = args[0], args[1], args[3:]
             if overridden(x, weight):
+                overriding = [each for each in (x, weight) if type(each) is not torch.Tensor]
                 return torch.overrides.handle_torch_function(
-                    convolution, (x, weight), *args, **kwargs
+                    convolution, overriding, *args, **kwargs
                 )
             thread = local.calls
             try:
