@@ -7,7 +7,7 @@ from scipy import stats
 
 from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, NO_CANDIDATE, screen
 from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
-from cudnn_sweep.analysis.proving.detection import (
+from tests.studies.parts.detection import (
     ScreenedHistories,
     all_knowing,
     by_pairs,
@@ -17,9 +17,9 @@ from cudnn_sweep.analysis.proving.detection import (
     pair_ratios,
     screened,
 )
-from cudnn_sweep.analysis.proving.detection_figures import Rate, histories, save_histories
-from cudnn_sweep.analysis.proving.realities import REALITIES
-from cudnn_sweep.analysis.proving.simulated_nights import (
+from tests.studies.parts.detection_figures import Rate, histories, save_histories
+from tests.studies.parts.realities import REALITIES
+from tests.studies.parts.simulated_nights import (
     HELD_TO_TARGETS,
     OTHER_CHOICE,
     OTHERS,

@@ -18,8 +18,8 @@ from cudnn_sweep.analysis.nightly.outcome import (
     Series,
     SeriesKey,
 )
-from cudnn_sweep.analysis.proving.detection import Known, ScreenedHistories, by_waiting
-from cudnn_sweep.analysis.proving.realities import (
+from tests.studies.parts.detection import Known, ScreenedHistories, by_waiting
+from tests.studies.parts.realities import (
     GROUP,
     ONE_COMMON,
     REALITIES,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.proving.detection import Known, ScreenedHistories, by_waiting
-from cudnn_sweep.analysis.proving.realities import (
+from tests.studies.parts.detection import Known, ScreenedHistories, by_waiting
+from tests.studies.parts.realities import (
     GROUP,
     REALITIES,
     findings_of,
@@ -23,7 +23,7 @@ def test_every_target_is_met(reality: object) -> None:
 
 def test_without_memory_the_targets_would_be_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What nights did before: those of an alert are compared with as any other."""
-    keeping = "cudnn_sweep.analysis.proving.detection._Following._remember"
+    keeping = "tests.studies.parts.detection._Following._remember"
     monkeypatch.setattr(keeping, lambda self, tonight: None)
     assert "alerts that stay" in try_reality(NAMED["never_mended_1%"], GROUP, seed=1).missed()
     assert "a second alert" in try_reality(NAMED["again"], GROUP, seed=1).missed()

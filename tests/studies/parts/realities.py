@@ -12,14 +12,14 @@ import numpy as np
 from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, NO_CANDIDATE, Array, Mask, Places
 from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
 from cudnn_sweep.analysis.nightly.shared import are_alike, are_most, begun_with_most
-from cudnn_sweep.analysis.proving.detection import Alerts, Known, ScreenedHistories, by_waiting
-from cudnn_sweep.analysis.proving.simulated_nights import (
+from tests.studies.parts.detection import Alerts, Known, ScreenedHistories, by_waiting
+from tests.studies.parts.simulated_nights import (
     FRESH,
     PROCESSES,
     Histories,
     NightNoise,
 )
-from cudnn_sweep.analysis.proving.simulation import LEEWAY
+from tests.studies.parts.simulation import LEEWAY
 
 NIGHTS = 90  # of a reality in which something changes
 STILL_NIGHTS = 60  # of one in which nothing does: false alerts are counted over as many

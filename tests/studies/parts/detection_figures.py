@@ -9,17 +9,17 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cudnn_sweep.analysis.nightly.gate import NO_CANDIDATE
-from cudnn_sweep.analysis.proving import detection
-from cudnn_sweep.analysis.proving.detection import Alerts, ScreenedHistories
-from cudnn_sweep.analysis.proving.realities import real_values
-from cudnn_sweep.analysis.proving.simulated_nights import (
+from tests.studies.parts import detection
+from tests.studies.parts.detection import Alerts, ScreenedHistories
+from tests.studies.parts.realities import real_values
+from tests.studies.parts.simulated_nights import (
     HELD_TO_TARGETS,
     OTHERS,
     Histories,
     NightNoise,
     make_histories,
 )
-from cudnn_sweep.analysis.proving.simulation import LEEWAY, Share
+from tests.studies.parts.simulation import LEEWAY, Share
 
 STEP = 0.05  # that the targets are about
 OTHER_STEPS = (0.03, 0.04, 0.07, 0.1)

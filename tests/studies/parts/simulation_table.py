@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cudnn_sweep.analysis.proving.simulation import (
+from tests.studies.parts.simulation import (
     EMPTY_TARGET,
     TARGETS,
     EmptyCaches,

@@ -30,7 +30,7 @@ from cudnn_sweep.analysis.nightly.gate import (
     mended,
 )
 from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
-from cudnn_sweep.analysis.proving.simulated_nights import Histories, NightNoise
+from tests.studies.parts.simulated_nights import Histories, NightNoise
 
 MIN_EFFECT = STEADY_WALL.min_effect
 SEVEN_PERCENT = float(np.log(1.07))

@@ -1,17 +1,15 @@
-"""docs/advice.py, which checks `sweep advise` on a GPU: what it runs, and when it calls an answer right."""
+"""tests/studies/advice.py, which checks `sweep advise` on a GPU: what it runs, and when it calls an answer right."""
 
 import argparse
-import importlib.util
 import json
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.studies import advice as advice_study
 
 TOLD = {
     "baseline_ms": 10.0,
@@ -26,18 +24,6 @@ TOLD = {
     "break_even_steps": None,
 }
 GPUS = ("GPU-one", "GPU-two")
-
-
-@pytest.fixture
-def script() -> Iterator[Any]:
-    name = "advice_script"
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "advice.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses look
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[name]
 
 
 class FakeChildren:
@@ -75,22 +61,22 @@ class FakeChildren:
 
 
 @pytest.fixture
-def children(script: Any, monkeypatch: pytest.MonkeyPatch) -> FakeChildren:
+def children(monkeypatch: pytest.MonkeyPatch) -> FakeChildren:
     """Of a machine with two GPUs."""
     fake = FakeChildren()
     ours = sorted(os.sched_getaffinity(0))
     lanes = [
-        script.Lane(name=gpu, gpu=gpu, cpus=frozenset({ours[place % len(ours)]}))
+        advice_study.Lane(name=gpu, gpu=gpu, cpus=frozenset({ours[place % len(ours)]}))
         for place, gpu in enumerate(GPUS)
     ]
-    monkeypatch.setattr(script, "_answers", fake)
-    monkeypatch.setattr(script, "lanes_here", lambda _: lanes)
+    monkeypatch.setattr(advice_study, "_answers", fake)
+    monkeypatch.setattr(advice_study, "lanes_here", lambda _: lanes)
     return fake
 
 
-def _measure(script: Any, folder: Path, **changes: Any) -> int:
+def _measure(folder: Path, **changes: Any) -> int:
     asked = {"results": folder, "seconds": 540.0, "only": None, "tiny": False, "cpus": None}
-    found: int = script.measure(argparse.Namespace(**(asked | {"lanes": 1} | changes)))
+    found: int = advice_study.measure(argparse.Namespace(**(asked | {"lanes": 1} | changes)))
     return found
 
 
@@ -100,112 +86,52 @@ def _kinds(folder: Path, case: str) -> list[str]:
 
 
 def test_each_gpu_has_a_lane_with_its_own_cores_and_a_case_stays_on_it(
-    script: Any, children: FakeChildren, tmp_path: Path
+    children: FakeChildren, tmp_path: Path
 ) -> None:
-    assert _measure(script, tmp_path) == 0
+    assert _measure(tmp_path) == 0
     assert {gpu for _, _, gpu, _ in children.asked} == set(GPUS)
     for gpu in GPUS:
         mine = {case for case, _, of, _ in children.asked if of == gpu}
         assert {of for case, _, of, _ in children.asked if case in mine} == {gpu}
         assert len({cpus for _, _, of, cpus in children.asked if of == gpu}) == 1
-    for case in script.cases(tiny=False):
+    for case in advice_study.cases(tiny=False):
         wanted = ["lane", "advice", "steps", "prediction", *["run"] * 6]
         assert _kinds(tmp_path, case.name) == wanted
 
 
 def test_a_case_that_fails_is_tried_once_more_and_ends_no_other(
-    script: Any, children: FakeChildren, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    children: FakeChildren, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     children.fails = lambda case, part: case == "vgg16-fixed" and part == "loop"
-    assert _measure(script, tmp_path) == 0
+    assert _measure(tmp_path) == 0
     assert children.parts("vgg16-fixed") == ["predict", "predict", "loop", "loop"]
-    others = [case.name for case in script.cases(tiny=False) if case.name != "vgg16-fixed"]
+    others = [case.name for case in advice_study.cases(tiny=False) if case.name != "vgg16-fixed"]
     assert all(_kinds(tmp_path, case)[-1] == "run" for case in others)
     capsys.readouterr()
-    script.table(argparse.Namespace(results=tmp_path, tiny=False))
+    advice_study.table(argparse.Namespace(results=tmp_path, tiny=False))
     told = capsys.readouterr().out
     assert "vgg16-fixed failed: RuntimeError: out of memory" in told
     assert "15 of 15 actual ratios are inside the 95% interval" in told
-    assert _measure(script, tmp_path) == 0, "it is not tried a third time"
+    assert _measure(tmp_path) == 0, "it is not tried a third time"
     assert len(children.parts("vgg16-fixed")) == 4
 
 
 def test_what_time_does_not_suffice_for_is_done_by_the_next_call_and_nothing_twice(
-    script: Any, children: FakeChildren, tmp_path: Path
+    children: FakeChildren, tmp_path: Path
 ) -> None:
     children.runs_at_most = 2
-    assert _measure(script, tmp_path) == 3
+    assert _measure(tmp_path) == 3
     begun = {case: gpu for case, _, gpu, _ in children.asked}
     assert len(begun) == len(GPUS), "a lane without time begins nothing"
     children.runs_at_most = 99
-    assert _measure(script, tmp_path) == 0
+    assert _measure(tmp_path) == 0
     for case, gpu in begun.items():
         assert children.parts(case) == ["predict", "predict", "loop", "loop"]
         assert {of for name, _, of, _ in children.asked if name == case} == {gpu}
-        rows = script.Rows(tmp_path, case).of("run")
+        rows = advice_study.Rows(tmp_path, case).of("run")
         assert [row["setting"] for row in rows] == ["off", "on", "on", "off", "off", "on"]
         assert [row["number"] for row in rows] == [0, 0, 1, 1, 2, 2]
-    assert _measure(script, tmp_path, seconds=0.0) == 0
-
-
-def test_without_time_nothing_begins(script: Any, children: FakeChildren, tmp_path: Path) -> None:
-    assert _measure(script, tmp_path, seconds=60.0) == 3
-    assert not children.asked
-
-
-def test_a_case_that_began_on_a_gpu_that_is_gone_begins_again(
-    script: Any, children: FakeChildren, tmp_path: Path
-) -> None:
-    rows = script.Rows(tmp_path, "unet-fixed")
-    rows.add("lane", lane="GPU-elsewhere")
-    rows.add("advice", seconds=1.0, answer={"asked": TOLD, "messages": []})
-    assert _measure(script, tmp_path, only="unet-fixed") == 0
-    assert children.parts("unet-fixed") == ["predict", "predict", "loop"]
-    assert _kinds(tmp_path, "unet-fixed").count("lane") == 1
-
-
-def test_a_line_that_was_cut_off_is_measured_again(
-    script: Any, children: FakeChildren, tmp_path: Path
-) -> None:
-    assert _measure(script, tmp_path, only="unet-fixed") == 0
-    file = tmp_path / "rows" / "unet-fixed.jsonl"
-    file.write_text(file.read_text()[:-20])
-    assert _measure(script, tmp_path, only="unet-fixed") == 0
-    assert children.parts("unet-fixed") == ["predict", "predict", "loop", "loop"]
-    assert len(script.Rows(tmp_path, "unet-fixed").of("run")) == 6
-
-
-def test_two_calls_do_not_share_a_folder(script: Any, tmp_path: Path) -> None:
-    with script.FileLock(tmp_path / ".lock"), pytest.raises(SystemExit, match="at work there"):
-        _measure(script, tmp_path)
-
-
-def test_a_child_that_hangs_is_killed_and_one_that_fails_says_why(
-    script: Any, tmp_path: Path
-) -> None:
-    log_file = tmp_path / "log"
-    with log_file.open("w") as log:
-        for code, limit_s, told in [
-            ("import time; time.sleep(60)", 0.5, "-9"),
-            ("raise ValueError('no such model')", 30.0, "ValueError: no such model"),
-        ]:
-            command = [sys.executable, "-c", code]
-            with pytest.raises(script.CaseError, match=told):
-                script._answers(command, dict(os.environ), log, limit_s, None)
-
-
-def _case(script: Any, side: str) -> Any:
-    return next(case for case in script.cases(tiny=False) if case.side == side)
-
-
-def test_sixteen_cases_have_both_starts_for_fixed_and_varying_sizes_on_both_sides(
-    script: Any,
-) -> None:
-    cases = script.cases(tiny=False)
-    assert len({case.name for case in cases}) == 16
-    kinds = [(bool(case.regime), case.state, case.side) for case in cases]
-    assert {kinds.count(kind) for kind in set(kinds)} == {2}
-    assert len(set(kinds)) == 8
+    assert _measure(tmp_path, seconds=0.0) == 0
 
 
 @pytest.mark.parametrize(
@@ -223,10 +149,17 @@ def test_sixteen_cases_have_both_starts_for_fixed_and_varying_sizes_on_both_side
     ],
 )
 def test_steps_are_on_the_side_of_the_break_even_point_that_a_run_of_ten_to_twenty_seconds_has(
-    script: Any, side: str, break_even: float | None, chosen: tuple[int, str]
+    side: str, break_even: float | None, chosen: tuple[int, str]
 ) -> None:
     told = TOLD | {"break_even_steps": break_even}
-    assert script.steps_of(_case(script, side), told, tiny=False) == chosen
+    assert (
+        advice_study.steps_of(
+            next(case for case in advice_study.cases(tiny=False) if case.side == side),
+            told,
+            tiny=False,
+        )
+        == chosen
+    )
 
 
 @pytest.mark.parametrize(
@@ -243,6 +176,6 @@ def test_steps_are_on_the_side_of_the_break_even_point_that_a_run_of_ten_to_twen
     ],
 )
 def test_an_answer_is_right_by_its_sign_where_that_matters(
-    script: Any, advice: str, actual: float, right: bool
+    advice: str, actual: float, right: bool
 ) -> None:
-    assert script.is_right(advice, actual) == right
+    assert advice_study.is_right(advice, actual) == right

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from cudnn_sweep.analysis.nightly.gate import Array, Places
-from cudnn_sweep.analysis.proving.noise import STUDENT_DEVIATION, STUDENT_DF
+from tests.studies.parts.noise import STUDENT_DEVIATION, STUDENT_DF
 
 PROCESSES = 3  # of a night: replicates of the suite `nightly`
 MEDIAN_OF_THREE = 0.4487  # its variance, in those of one process (normal noise)

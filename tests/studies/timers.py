@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+import typer
 
+from cudnn_sweep.orchestrator.cli.failing import leave
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_workload import find_workload
@@ -23,6 +25,7 @@ from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import find_problem, load_problems
 from cudnn_sweep.workloads.workload import Setting
+from tests.studies.parts.command import run
 
 ROUNDS = 3  # of both timers in turn, so that a drift of the clock meets both
 SPEC = MeasureSpec(warmup_s=0.1, warmup_limit_s=0.3, device_budget_s=0.15, steady_error=0.0)
@@ -44,6 +47,10 @@ CASES = (
     (("convnet_benchmarks/", "networks/", "tutorials/"), "bf16", "channels_last"),
     (("convnet_benchmarks/",), "fp32", "contiguous"),
 )
+
+Problems = Annotated[
+    list[str] | None, typer.Option(help="Only this problem; repeat for more.", metavar="NAME")
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,3 +126,27 @@ def _flushed_pair(run: Step, do_bench: Callable[..., float]) -> tuple[float, flo
     ours = time_flushed([run], [1], FLUSHED_SPEC, Telemetry(None)).median_ms
     replay = capture(run, after=run).replay
     return ours, do_bench(replay, warmup=FLUSHED_WARMUP_MS, rep=FLUSHED_MS, return_mode="median")
+
+
+def timers(problem: Problems = None) -> None:
+    """Compare device times on this GPU with Triton's timers, problem by problem (4 minutes).
+
+    Exit code 1: a problem differs by more than 2% and 3 µs.
+    """
+    line = "{:36} {:16} {:5} {:14} {:8}{:>10} {:>10} {:>8}"
+    names = ("problem", "direction", "", "layout", "L2", "ours, ms", "triton, ms", "apart")
+    typer.echo(line.format(*names))
+    agree = total = 0
+    for row in compare_timers(problem or []):
+        total += 1
+        agree += row.agrees
+        apart = f"{row.ours_ms / row.triton_ms - 1:+.1%}{'' if row.agrees else ' !'}"
+        times = (f"{row.ours_ms:.4f}", f"{row.triton_ms:.4f}")
+        case = (row.problem, row.direction, row.precision, row.layout, row.cache)
+        typer.echo(line.format(*case, *times, apart))
+    typer.echo(f"{agree} of {total} agree within 2% or 3 µs.")
+    leave(0 if agree == total else 1)
+
+
+if __name__ == "__main__":
+    run(timers)

@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value, load_query
-from cudnn_sweep.analysis.proving.noise import (
+from cudnn_sweep.analysis.storing import parquet
+from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION, arrow_schema, settings
+from cudnn_sweep.analysis.storing.store import open_store
+from tests.studies.parts.noise import (
     NOT_PROMISED,
     PROMISED,
     Array,
@@ -25,9 +28,6 @@ from cudnn_sweep.analysis.proving.noise import (
     log_turns,
     times_and_choices,
 )
-from cudnn_sweep.analysis.storing import parquet
-from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION, arrow_schema, settings
-from cudnn_sweep.analysis.storing.store import open_store
 
 # Of six cells three have no effect, one the least that counts, one 5%, one 8%; in either direction.
 EFFECTS = np.log1p([0.0, 0.0, 0.0, MIN_EFFECT, 0.05, 0.08])

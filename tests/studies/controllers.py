@@ -5,13 +5,20 @@ machine, under one driver or as many as there are shards.
 import json
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
 
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
-from cudnn_sweep.orchestrator.proving.one_controller import Costs, Load
+from tests.studies.parts.command import run
+from tests.studies.parts.one_controller import Costs, Load
+from tests.studies.parts.steps import steps
 
 Row = dict[str, Any]
 SWEEP_ID = "sleeping"
@@ -66,7 +73,7 @@ def measure_controllers(
 
 
 def _start(load: Load) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "cudnn_sweep.orchestrator.proving.one_controller"]
+    command = [sys.executable, "-m", "tests.studies.parts.one_controller"]
     return subprocess.Popen([*command, json.dumps(asdict(load))], stdout=subprocess.PIPE, text=True)
 
 
@@ -100,3 +107,55 @@ def _overlap_s(row: Row, begins: datetime, ends: datetime) -> float:
     inside = min(row["ended_at"], ends) - max(row["started_at"], begins)
     seconds: float = inside.total_seconds()
     return max(0.0, seconds)
+
+
+def controllers(
+    trials: Annotated[int, typer.Option(min=40, help="Trials that only sleep.")] = 10_000,
+    slots: Annotated[int, typer.Option(min=1, help="Logical GPUs on this machine.")] = 64,
+    sleep: Annotated[float, typer.Option(min=0.01, help="Seconds that each trial sleeps.")] = 1.0,
+    shards: Annotated[
+        int, typer.Option(min=1, help="Number of drivers, each with a Ray of its own.")
+    ] = 1,
+) -> None:
+    """Measure how busy one launch keeps many slots, and its CPU and memory per trial."""
+    least_s = trials * sleep / slots
+    with tempfile.TemporaryDirectory() as folder, steps(Console(), total=1) as begins:
+        begins(f"{trials} trials on {slots} slots, at least {least_s:.0f} s")
+        busy, costs = measure_controllers(
+            folder, trials=trials, slots=slots, sleep_s=sleep, shards=shards
+        )
+    _print_busy(busy, slots)
+    _print_costs(costs)
+
+
+def _print_busy(busy: Busy, slots: int) -> None:
+    quarters = ", ".join(f"{each:.1f}" for each in busy.quarters)
+    typer.echo(
+        f"{busy.trials} trials; {busy.slots} of {slots} slots used. From the moment all of them were up until "
+        f"the queue was empty, {busy.window_s:.1f} s:\n"
+        f"busy {busy.share:.1%} of the time\n"
+        f"{busy.trials_per_s:.1f} trials per second; in each quarter {quarters}"
+    )
+
+
+def _print_costs(costs: list[Costs]) -> None:
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("")
+    for column in ("MB at 0, 1/4, 2/4, 3/4, 4/4", "MB per 1,000 trials", "CPU ms per trial"):
+        table.add_column(column, justify="right")
+    for number, each in enumerate(costs, start=1):
+        which = f" {number}" if len(costs) > 1 else ""
+        rows = {
+            "driver": (each.driver_mb, each.driver_growth_mb, each.driver_ms),
+            "recorder": (each.recorder_mb, each.recorder_growth_mb, each.recorder_ms),
+        }
+        for what, (mb, growth_mb, cpu_ms) in rows.items():
+            sizes = ", ".join(f"{size:.0f}" for size in mb)
+            table.add_row(f"{what}{which}", sizes, f"{growth_mb:.1f}", f"{cpu_ms:.1f}")
+        table.add_row(f"slots and Ray{which}", "", "", f"{each.rest_ms:.1f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    run(controllers)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from cudnn_sweep.analysis.proving.detection_figures import (
+from tests.studies.parts.detection_figures import (
     LEAST_FOUND,
     MOST_FALSE,
     OTHER_STEPS,
@@ -12,15 +12,15 @@ from cudnn_sweep.analysis.proving.detection_figures import (
     NightFigures,
     Rule,
 )
-from cudnn_sweep.analysis.proving.night_choices import WITHIN_WAITING, ChoiceFigures
-from cudnn_sweep.analysis.proving.realities import (
+from tests.studies.parts.night_choices import WITHIN_WAITING, ChoiceFigures
+from tests.studies.parts.realities import (
     AGAIN,
     GROUP,
     IN_TIME,
     Reality,
     RealityFigures,
 )
-from cudnn_sweep.analysis.proving.simulation import Share
+from tests.studies.parts.simulation import Share
 
 LEGEND = """\
 Steps are 5% unless stated otherwise. Found: in percent.

@@ -20,8 +20,8 @@ from cudnn_sweep.analysis.nightly.gate import (
     Places,
 )
 from cudnn_sweep.analysis.nightly.student import t_quantile
-from cudnn_sweep.analysis.proving.detection import MIN_EFFECT, Alerts, by_waiting, screened
-from cudnn_sweep.analysis.proving.simulated_nights import (
+from tests.studies.parts.detection import MIN_EFFECT, Alerts, by_waiting, screened
+from tests.studies.parts.simulated_nights import (
     FIRST_CHANGE,
     FRESH,
     LAST_CHANGE,

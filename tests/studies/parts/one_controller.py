@@ -1,6 +1,6 @@
 """One driver that runs its shard of a plan whose trials only sleep, in a process of its own: for `controllers.py`.
 
-python -m cudnn_sweep.orchestrator.proving.one_controller JSON
+python -m tests.studies.parts.one_controller JSON
 """
 
 import json
@@ -18,7 +18,6 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.local.janitor import processes_of
-from cudnn_sweep.cluster.local.local_nodes import more_nodes
 from cudnn_sweep.cluster.local.local_ray import LocalRay, local_ray
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.plan import make_plan
@@ -26,12 +25,13 @@ from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.shard import Shard
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
-from cudnn_sweep.orchestrator.proving.sleeping_slot import SleepingSlot
 from cudnn_sweep.orchestrator.showing.display import watch
 from cudnn_sweep.orchestrator.showing.now_and_then import now_and_then
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
+from tests.studies.parts.local_nodes import more_nodes
+from tests.studies.parts.sleeping_slot import SleepingSlot
 
 if TYPE_CHECKING:
     from cudnn_sweep.orchestrator.slots.tune_host import Host

@@ -4,15 +4,26 @@ import json
 import math
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
 
 from cudnn_sweep.analysis.answering.results import open_results
 from cudnn_sweep.analysis.asking.queries import query_names
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.proving.question_timing import ALL_COLUMNS, CELL, SOME_COLUMNS, Asked
+from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.orchestrator.showing.say import say
+from tests.studies.parts.command import run
+from tests.studies.parts.generated import write_generated
+from tests.studies.parts.question_timing import ALL_COLUMNS, CELL, SOME_COLUMNS, Asked
+from tests.studies.parts.steps import steps
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +70,7 @@ def _quickest(
 
 
 def _ask(location: str, name: str) -> Asked:
-    command = [sys.executable, "-m", "cudnn_sweep.analysis.proving.question_timing", location, name]
+    command = [sys.executable, "-m", "tests.studies.parts.question_timing", location, name]
     told = subprocess.run(command, check=False, capture_output=True, text=True)
     if told.returncode:
         reason = told.stderr.strip().rpartition("\n")[2]
@@ -83,3 +94,63 @@ def _difference(ours: dict[str, float], theirs: dict[str, float]) -> float:
     if ours.keys() != theirs.keys():
         return math.inf
     return max((abs(theirs[cell] / ratio - 1) for cell, ratio in ours.items()), default=0.0)
+
+
+def scale(
+    trials: Annotated[int, typer.Option(min=100, help="Number of made-up trials.")] = 100_000,
+    samples: Annotated[int, typer.Option(min=3, help="Samples per trial.")] = 300,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Repeats of each question; the best counts.")
+    ] = 3,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the made-up results; if it holds results, those are queried."
+        ),
+    ] = None,
+) -> None:
+    """Measure the time and memory that each question takes over many made-up trials.
+
+    If pandas is installed, it is measured too: it reads the same files and computes the ratios of
+    helps_or_hurts in closed loops.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        _measure(results or Path(folder), trials, samples, repeats)
+
+
+def _measure(folder: Path, trials: int, samples: int, repeats: int) -> None:
+    store, console = open_store(str(folder)), Console()
+    if not store.sweep_ids():
+        with steps(console, total=1) as begins:
+            begins(f"{trials} made-up trials are written")
+            write_generated(store, trials=trials, samples=samples)
+    (row,) = open_results(folder).sql("select count(*) as trials from records").arrow().to_pylist()
+    trial_bytes = stored_bytes(folder) / row["trials"]
+    typer.echo(f"{row['trials']} trials, {trial_bytes:.0f} bytes per trial on disk")
+    with steps(console, total=repeats * len(query_names())) as begins:
+        asked = measure_questions(str(folder), repeats, begins)
+    with steps(console) as begins:
+        rivals = measure_rivals(str(folder), repeats, begins)
+    _print(asked, rivals)
+
+
+def _print(questions: list[Asked], rivals: list[Rival]) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("question")
+    for column in ("rows", "seconds", "CPU seconds", "peak MB"):
+        table.add_column(column, justify="right")
+    for asked in [*questions, *(rival.asked for rival in rivals)]:
+        peak_mb = asked.peak_bytes / 1e6
+        cells = [f"{asked.rows}", f"{asked.wall_s:.2f}", f"{asked.cpu_s:.2f}", f"{peak_mb:.0f}"]
+        table.add_row(asked.name, *cells)
+    console = Console(markup=False)
+    console.print(table)
+    if rivals:
+        difference = max(rival.difference for rival in rivals)
+        say(console, f"Largest relative difference of pandas' ratios to ours: {difference:.0e}")
+    else:
+        say(console, "pandas is not installed: pip install 'cudnn-sweep[notebook]'")
+
+
+if __name__ == "__main__":
+    run(scale)

@@ -1,6 +1,6 @@
 """One question, asked by a process that does nothing else and prints what it took: for `scale.py`.
 
-python -m cudnn_sweep.analysis.proving.question_timing LOCATION QUESTION
+python -m tests.studies.parts.question_timing LOCATION QUESTION
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 from cudnn_sweep.workloads.cells.suite import LOOKS, SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey
 
-DOCS = Path(__file__).resolve().parent
-PLANTED = DOCS / "examples" / "planted-turns"
+ROOT = Path(__file__).resolve().parents[2]
+PLANTED = ROOT / "docs" / "examples" / "planted-turns"
 MOST_BLOCKS = {10_008: 5, 10_005: 20}  # that a planted limit may take to be found
 UNTIL_FOUND = 10_005
 
@@ -64,7 +64,7 @@ class Part:
     suite: SuiteSpec
     changes: Mapping[str, Mapping[str, object]]
     """Of how it measures, by the name of a sweep."""
-    folder: Path = DOCS.parent
+    folder: Path = ROOT
     """Where its own workloads are."""
 
     def methods(self, machine: Survey, only: list[tuple[str, str]]) -> list[Method]:
@@ -104,7 +104,7 @@ def part_named(name: str, cpus: list[str]) -> Part:
         both["cold-in-turns-together"] = {"start_together": True}
     if name == "speeds":
         both["speeds-alone-unread"] = {"in_turns": False, "telemetry": "off"}
-    return Part(suite=load_suite(str(DOCS / "turns" / f"{name}.yaml")), changes=both)
+    return Part(suite=load_suite(str(ROOT / "docs" / "turns" / f"{name}.yaml")), changes=both)
 
 
 def rows_of(name: str, methods: Sequence[Method], store: Store, end: float) -> Iterator[Row]:

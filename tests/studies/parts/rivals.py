@@ -1,11 +1,11 @@
-"""What asv's step detection and apache-otava make of the made-up nights of `sweep validate nights`.
+"""What asv's step detection and apache-otava make of the made-up nights of the study `nights`.
 
 Neither is a dependency of ours: they run in an environment of their own, on the same histories.
 
     python3 -m venv rivals
     rivals/bin/pip install asv==0.6.6 apache-otava==0.8.0
-    .venv/bin/sweep validate nights --series 2000 --histories nights.npz
-    rivals/bin/python docs/nightly_rivals.py nights.npz --noise 2%
+    make study nights ARGS="--series 2000 --histories nights.npz"
+    rivals/bin/python tests/studies/parts/rivals.py nights.npz --noise 2%
 
 Each night they see the history so far. An alert is a rise that they report and that no night before had
 reported within three nights of the same place.
@@ -86,7 +86,7 @@ def told_of_reality(name: str, detect: Detector, values: np.ndarray) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("histories", help="as written by `sweep validate nights --histories`")
+    parser.add_argument("histories", help="as written by `make study nights` with --histories")
     parser.add_argument("--noise", default="2%", help="its name in that command's tables")
     parser.add_argument("--series", type=int, help="so many of them; all where left out")
     parser.add_argument("--detector", action="append", choices=DETECTORS, help="only this one")

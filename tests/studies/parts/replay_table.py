@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
-from cudnn_sweep.analysis.proving.replay import DECIDED, TARGET, Replayed, ReplayedCell
+from tests.studies.parts.replaying import DECIDED, TARGET, Replayed, ReplayedCell
 
 LEGEND = """\
 cells: those with more blocks than a first look takes. decided: by all blocks, as a fixed number. Of their
