@@ -274,17 +274,3 @@ def test_jobs_in_the_readme_have_every_network_of_the_rows() -> None:
     for row in rows:
         for start in row.strip("|").split("|")[1:]:
             assert sum(map(int, re.findall(r"\d+", start))) == len(networks["fixed"]())
-
-
-def test_parts_of_in_turns_are_there_and_end_when_they_are_decided() -> None:
-    script = run_path(str(ROOT / "docs" / "in_turns.py"))
-    for name in ("aa", "planted", "order", "cold", "capped", "speeds"):
-        assert script["part_named"](name, ["1"]).suite.cells
-    needs, most = script["needs"], script["MOST_BLOCKS"]
-    assert most == {10_008: 5, 10_005: 20}
-    for limit in most:
-        assert needs(limit, None), "not measured yet"
-        assert needs(limit, (most[limit] - 1, "inconclusive"))
-        assert not needs(limit, (most[limit], "inconclusive"))
-    assert needs(10_008, (4, "hurts")), "five blocks are five"
-    assert not needs(10_005, (3, "hurts"))

@@ -1,7 +1,7 @@
 """Check `sweep advise` by doing it both ways: sixteen cases, a case a GPU at a time.
 
-    python docs/advice.py measure --results DIR [--seconds 540] [--only NAME]   # again until it says: all done
-    python docs/advice.py table --results DIR
+    make study advice ARGS="measure --results DIR [--seconds 540] [--only NAME]"   # again until it says: all done
+    make study advice ARGS="table --results DIR"
 
 A case is a model, fixed or varying sizes, and a start: in a new container (CUDA's compute cache is empty) or on a
 warm machine. `measure` gives each case 60 s of advice. Then it chooses a number of steps for which a run

@@ -1,4 +1,4 @@
-"""What `sweep audit` costs a convolution, beside other ways to see one: `python docs/audit_cost.py`.
+"""What `sweep audit` costs a convolution, beside other ways to see one.
 
 It runs on the CPU, in a minute, and the smallest convolution there is: what an audit adds does not depend on the
 sizes. Rounds with and without are interleaved, and the fastest of each are compared, as timeit advises: what else the

@@ -1,6 +1,6 @@
 """Measure the figures of docs/validation.md on processes that take turns, in parts, on one GPU.
 
-    python docs/in_turns.py PART [PART ...] --results DIR [--seconds 500]
+    make study in_turns ARGS="PART [PART ...] --results DIR [--seconds 500]"
 
     aa        pairs in which nothing differs (--cpus 1 --cpus 2 --cpus all: on so many CPUs)
     planted   5% and 8% planted on the CPU: five blocks, and for 5% up to twenty until it is found
