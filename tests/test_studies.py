@@ -22,6 +22,7 @@ from tests.studies.parts import detection_figures, night_choices, realities, rep
 from tests.studies.parts.generated import write_generated
 from tests.studies.parts.noise import PROMISED, times_and_choices
 from tests.studies.parts.question_timing import ask_alone
+from tests.studies.parts.simulated_nights import HELD_TO_TARGETS, OTHERS
 from tests.studies.replay import replay
 from tests.studies.scale import measure_rivals, stored_bytes
 
@@ -54,8 +55,8 @@ def test_make_study_without_a_name_tells_the_names() -> None:
 def test_nights_are_told_and_a_missed_target_is_marked_and_named(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(detection_figures, "HELD_TO_TARGETS", detection_figures.HELD_TO_TARGETS[:2])
-    monkeypatch.setattr(detection_figures, "OTHERS", detection_figures.OTHERS[-1:])
+    monkeypatch.setattr(detection_figures, "HELD_TO_TARGETS", HELD_TO_TARGETS[:2])
+    monkeypatch.setattr(detection_figures, "OTHERS", OTHERS[-1:])
     monkeypatch.setattr(detection_figures, "CURVES_OF", ("2%",))
     monkeypatch.setattr(realities, "REALITIES", realities.REALITIES[:1])
     monkeypatch.setattr(night_choices, "CHANGES", night_choices.CHANGES[3:4])

@@ -15,6 +15,7 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     confirm_category,
     smallest_step,
 )
+from cudnn_sweep.analysis.nightly.course import KNOWN, Known, settled, stays
 from cudnn_sweep.analysis.nightly.gate import Screening, screen
 from cudnn_sweep.analysis.nightly.history import (
     SOFTWARE,
@@ -155,12 +156,12 @@ def _candidate(
     left_out: frozenset[int],
 ) -> Candidate | None:
     is_seen = found.state in DIRECTIONS
-    stays = earlier is not None and _stays(earlier, found)
-    if not is_seen and not stays:
+    goes_on = earlier is not None and _goes_on(earlier, found)
+    if not is_seen and not goes_on:
         return None
     direction = DIRECTIONS[found.state] if is_seen else earlier.direction  # type: ignore[union-attr]
     if earlier is not None and earlier.direction != direction:
-        if earlier.is_alert and stays:
+        if earlier.is_alert and goes_on:
             is_seen, direction = False, earlier.direction
         else:
             earlier = None
@@ -205,15 +206,11 @@ def _typical(points: Sequence[NightPoint]) -> float | None:
     return median(values) if values else None
 
 
-def _stays(earlier: Finding, found: Screening | CategoryScreening) -> bool:
-    """Though tonight's screen does not show it: it waits, tonight cannot tell, or one fine night has
-    not ended an alert.
-    """
-    if earlier.direction == "better" or earlier.state == "refuted":
-        return False
-    if earlier.state == "waiting" or found.state == "insufficient_data":
-        return True
-    return not found.is_mended
+def _goes_on(earlier: Finding, found: Screening | CategoryScreening) -> bool:
+    """Though tonight's screen does not show it."""
+    can_tell = found.state != "insufficient_data"
+    is_worse = earlier.direction != "better"
+    return is_worse and bool(stays(KNOWN[earlier.state], can_tell, found.is_mended))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -247,12 +244,17 @@ def settle(
     known = _by_waiting(candidate, is_pinned)
     if fresh is not None and fresh.of_two is None and fresh.confirmation.state == "refuted":
         known = fresh.confirmation
-    if known.state == "undecided" and not known.more_blocks:
+    becomes = settled(
+        Known.NOTHING if earlier is None else KNOWN[earlier.state],
+        candidate.is_seen,
+        is_confirmed=known.state == "confirmed",
+        is_refuted=known.state == "refuted",
+        is_given_up=known.state == "undecided" and not known.more_blocks,
+    )
+    if becomes == Known.NOTHING:
         return None
-    if known.state != "confirmed" and earlier is not None and earlier.state == "refuted":
+    if becomes == Known.REFUTED and earlier is not None and earlier.state == "refuted":
         return replace(earlier, now=candidate.now)
-    if known.state == "refuted" and not candidate.is_seen:
-        return None
     return _finding(candidate, known, fresh, history, command)
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.studies.parts.detection import Known, ScreenedHistories, by_waiting
+from cudnn_sweep.analysis.nightly.course import Known
+from tests.studies.parts.detection import ScreenedHistories, by_waiting
 from tests.studies.parts.realities import (
     GROUP,
     REALITIES,

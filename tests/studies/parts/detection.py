@@ -4,7 +4,6 @@ Nights are alerts from the first one on that has FEWEST_NIGHTS behind it.
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 
@@ -15,17 +14,18 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     judge_nights,
     judge_pairs,
 )
+from cudnn_sweep.analysis.nightly.course import Known, settled, stays
 from cudnn_sweep.analysis.nightly.gate import (
     FEWEST_NIGHTS,
     FINE_NIGHTS,
     MONTH,
     NO_CANDIDATE,
-    RECENT,
     Array,
     Mask,
     Places,
-    candidate_since,
+    can_tell,
     compared_with,
+    first_shown,
     last_known,
     mended,
 )
@@ -42,17 +42,6 @@ class ScreenedHistories:
 
     histories: Histories
     since: Places
-
-
-class Known(IntEnum):
-    """What earlier nights made of a series."""
-
-    NOTHING = 0
-    WAITS = 1
-    REFUTED = 2
-    """So long as the screen shows it, it is not measured again."""
-    ALERTS = 3
-    """Until it is mended, it is no further alert, and its nights are not compared with."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,19 +82,18 @@ class _Screen:
 
     since: Places
     """The first of the nights that show the series to be worse, or NO_CANDIDATE."""
+    can_tell: Mask
     is_mended: Mask
     is_beyond: Mask
 
 
 def _screen(so_far: Array, left_out: Mask | None = None) -> _Screen:
     pasts = compared_with(so_far, MIN_EFFECT, left_out=left_out)
-    can_tell = pasts[0].nights >= FEWEST_NIGHTS - RECENT
-    since = np.full(len(so_far), NO_CANDIDATE)
-    for past in pasts:
-        since = np.where(since == NO_CANDIDATE, candidate_since(so_far, past), since)
+    tells, (since, _) = can_tell(pasts), first_shown(so_far, pasts)
     return _Screen(
-        since=np.where(can_tell, since, NO_CANDIDATE),
-        is_mended=mended(so_far, pasts) & can_tell,
+        since=np.where(tells, since, NO_CANDIDATE),
+        can_tell=tells,
+        is_mended=mended(so_far, pasts),
         is_beyond=np.any([past.beyond(so_far[:, -1:], 1.0)[:, 0] for past in pasts], axis=0),
     )
 
@@ -171,18 +159,18 @@ class _Following:
         """Which series alert anew."""
         found = self._screen(tonight)
         is_seen, known, self.is_beyond = found.since != NO_CANDIDATE, self.known, found.is_beyond
-        self._end_alerts(tonight, (known == Known.ALERTS) & found.is_mended)
-        known[(known == Known.REFUTED) & ~is_seen] = Known.NOTHING
+        ends = ~(is_seen | stays(known, found.can_tell, found.is_mended))
+        self._left_out[ends & (known == Known.ALERTS), tonight + 1 - FINE_NIGHTS :] = False
+        known[ends] = Known.NOTHING
         new = np.flatnonzero((known == Known.NOTHING) & is_seen)
         self._values[new, tonight] = self._histories.with_fresh[new, tonight]
         self.first[new], known[new] = found.since[new], Known.WAITS
         cleared = new[self._screen(tonight, new).since == NO_CANDIDATE]
         is_asked = (known == Known.WAITS) | (known == Known.REFUTED)
         is_asked[cleared], known[cleared] = False, Known.REFUTED
-        raised = self._judge(tonight, is_asked)
-        known[(known == Known.REFUTED) & ~is_seen] = Known.NOTHING
+        self._judge(tonight, is_asked, is_seen)
         self._remember(tonight)
-        return raised
+        return is_asked & (known == Known.ALERTS)
 
     def _remember(self, tonight: int) -> None:
         """No later night is compared with those of an alert."""
@@ -193,25 +181,21 @@ class _Following:
         nights = (series, slice(tonight + 1))
         return _screen(self._values[nights], self._left_out[nights])
 
-    def _end_alerts(self, tonight: int, ends: Mask) -> None:
-        self.known[ends] = Known.NOTHING
-        self._left_out[ends, tonight + 1 - FINE_NIGHTS :] = False
-
-    def _judge(self, tonight: int, is_asked: Mask) -> Mask:
-        raised = np.zeros(len(self.known), dtype=bool)
+    def _judge(self, tonight: int, is_asked: Mask, is_seen: Mask) -> None:
         kept = np.where(self._left_out, np.nan, self._values)
         for night in np.unique(self.first[is_asked]):
             series = np.flatnonzero(is_asked & (self.first == night))
             since = self._values[series, night : tonight + 1]
             before = last_known(kept[series, :night], MONTH)
             judged = judge_nights(before, since, MIN_EFFECT, self._z)
-            raised[series[judged.is_confirmed]] = True
             self.sizes[series] = judged.ratio_log
-            if since.shape[1] >= MOST_NIGHTS:
-                self.known[series[~judged.is_refuted]] = Known.NOTHING
-            self.known[series[judged.is_refuted]] = Known.REFUTED
-            self.known[series[judged.is_confirmed]] = Known.ALERTS
-        return raised
+            self.known[series] = settled(
+                self.known[series],
+                is_seen[series],
+                is_confirmed=judged.is_confirmed,
+                is_refuted=judged.is_refuted,
+                is_given_up=since.shape[1] >= MOST_NIGHTS,
+            )
 
 
 def over_last_night(tried: ScreenedHistories) -> Alerts:
