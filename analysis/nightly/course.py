@@ -26,13 +26,13 @@ class Known(IntEnum):
 KNOWN = {"waiting": Known.WAITS, "refuted": Known.REFUTED, "confirmed": Known.ALERTS}
 
 
-def stays(known: Places | Known, can_tell: Flags, is_mended: Flags) -> Mask:
-    """Though tonight's screen does not show it: it waits, tonight cannot tell, or one fine night has not ended
-    an alert.
+def stays(known: Places | Known, *, can_tell: Flags, is_mended: Flags, is_opposite: Flags) -> Mask:
+    """Though tonight's screen does not show it: what waits, unless the screen shows the opposite; and an alert
+    that one fine night has not ended.
     """
+    waits_on = np.equal(known, Known.WAITS) & np.logical_not(is_opposite)
     is_over = np.logical_and(can_tell, is_mended)
-    alerts_on = np.logical_and(np.equal(known, Known.ALERTS), np.logical_not(is_over))
-    found: Mask = np.logical_or(np.equal(known, Known.WAITS), alerts_on)
+    found: Mask = waits_on | np.equal(known, Known.ALERTS) & np.logical_not(is_over)
     return found
 
 

@@ -155,16 +155,17 @@ def _candidate(
     earlier: Finding | None,
     left_out: frozenset[int],
 ) -> Candidate | None:
-    is_seen = found.state in DIRECTIONS
-    goes_on = earlier is not None and _goes_on(earlier, found)
-    if not is_seen and not goes_on:
-        return None
-    direction = DIRECTIONS[found.state] if is_seen else earlier.direction  # type: ignore[union-attr]
-    if earlier is not None and earlier.direction != direction:
-        if earlier.is_alert and goes_on:
-            is_seen, direction = False, earlier.direction
+    direction = DIRECTIONS.get(found.state)
+    if earlier is not None and direction != earlier.direction:
+        if _stays(earlier, found):
+            direction = None
         else:
             earlier = None
+    is_seen = direction is not None
+    if direction is None:
+        if earlier is None:
+            return None
+        direction = earlier.direction
     since = found.first_bad_night_index
     if earlier is not None:  # what it is compared with stays
         dates = [point.date for point in series.points]
@@ -206,11 +207,15 @@ def _typical(points: Sequence[NightPoint]) -> float | None:
     return median(values) if values else None
 
 
-def _goes_on(earlier: Finding, found: Screening | CategoryScreening) -> bool:
-    """Though tonight's screen does not show it."""
-    can_tell = found.state != "insufficient_data"
-    is_worse = earlier.direction != "better"
-    return is_worse and bool(stays(KNOWN[earlier.state], can_tell, found.is_mended))
+def _stays(earlier: Finding, found: Screening | CategoryScreening) -> bool:
+    """Though tonight's screen does not show it. What was better does not."""
+    stays_on = stays(
+        KNOWN[earlier.state],
+        can_tell=found.state != "insufficient_data",
+        is_mended=found.is_mended,
+        is_opposite=found.state in DIRECTIONS,
+    )
+    return earlier.direction != "better" and bool(stays_on)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

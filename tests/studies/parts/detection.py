@@ -159,15 +159,20 @@ class _Following:
         """Which series alert anew."""
         found = self._screen(tonight)
         is_seen, known, self.is_beyond = found.since != NO_CANDIDATE, self.known, found.is_beyond
-        ends = ~(is_seen | stays(known, found.can_tell, found.is_mended))
+        is_better = self._show_better(tonight, ~is_seen & (known == Known.WAITS))
+        ends = ~is_seen & ~stays(
+            known, can_tell=found.can_tell, is_mended=found.is_mended, is_opposite=is_better
+        )
         self._left_out[ends & (known == Known.ALERTS), tonight + 1 - FINE_NIGHTS :] = False
         known[ends] = Known.NOTHING
         new = np.flatnonzero((known == Known.NOTHING) & is_seen)
         self._values[new, tonight] = self._histories.with_fresh[new, tonight]
         self.first[new], known[new] = found.since[new], Known.WAITS
-        cleared = new[self._screen(tonight, new).since == NO_CANDIDATE]
-        is_asked = (known == Known.WAITS) | (known == Known.REFUTED)
-        is_asked[cleared], known[cleared] = False, Known.REFUTED
+        is_cleared = np.zeros(len(known), dtype=bool)
+        is_cleared[new] = self._screen(tonight, new).since == NO_CANDIDATE
+        is_asked = ((known == Known.WAITS) | (known == Known.REFUTED)) & ~is_cleared
+        known[is_cleared] = Known.REFUTED
+        known[self._show_better(tonight, is_cleared)] = Known.NOTHING
         self._judge(tonight, is_asked, is_seen)
         self._remember(tonight)
         return is_asked & (known == Known.ALERTS)
@@ -180,6 +185,15 @@ class _Following:
     def _screen(self, tonight: int, series: Places | slice = slice(None)) -> _Screen:
         nights = (series, slice(tonight + 1))
         return _screen(self._values[nights], self._left_out[nights])
+
+    def _show_better(self, tonight: int, of: Mask) -> Mask:
+        """Which of these series are better tonight, as no worse one is."""
+        found, series = np.zeros(len(of), dtype=bool), np.flatnonzero(of)
+        so_far = self._values[series, : tonight + 1]
+        pasts = compared_with(so_far, MIN_EFFECT, left_out=self._left_out[series, : tonight + 1])
+        is_shown = first_shown(so_far, pasts, -1.0)[0] != NO_CANDIDATE
+        found[series] = is_shown & can_tell(pasts)
+        return found
 
     def _judge(self, tonight: int, is_asked: Mask, is_seen: Mask) -> None:
         kept = np.where(self._left_out, np.nan, self._values)
