@@ -53,14 +53,16 @@ def test_make_study_without_a_name_tells_the_names() -> None:
 
 
 def test_nights_are_told_and_a_missed_target_is_marked_and_named(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(detection_figures, "HELD_TO_TARGETS", HELD_TO_TARGETS[:2])
     monkeypatch.setattr(detection_figures, "OTHERS", OTHERS[-1:])
     monkeypatch.setattr(detection_figures, "CURVES_OF", ("2%",))
     monkeypatch.setattr(realities, "REALITIES", realities.REALITIES[:1])
     monkeypatch.setattr(night_choices, "CHANGES", night_choices.CHANGES[3:4])
-    nights(series=20, nights=30, seed=1)
+    nights(series=20, nights=30, histories=tmp_path / "nights.npz")
+    with np.load(tmp_path / "nights.npz") as saved:
+        assert saved["drift/still"].shape == (20, 30) and "reality/independent_0.5%" in saved
     told = capsys.readouterr().out
     for name in ("2%_common", "2%", "drift"):
         assert told.count(f"\n{name} ") == 2, "software and hardware"

@@ -42,11 +42,3 @@ def test_a_bad_node_is_many_alerts_in_one_finding() -> None:
         told = np.array(findings_of(alerts, slice(place * GROUP, (place + 1) * GROUP)))
         assert (told[alerting[place] > GROUP / 2] == 1).all()
         assert (told[alerting[place] == 0] == 0).all()
-
-
-def test_nights_resemble_the_night_before_as_said() -> None:
-    values = real_histories(NAMED["autocorrelation"], 2000, seed=1).values
-    assert values.std() == pytest.approx(0.01, rel=0.02)
-    assert np.corrcoef(values[:, 30], values[:, 31])[0, 1] == pytest.approx(0.7, abs=0.05)
-    shifted = real_histories(NAMED["common_shift"], GROUP, seed=1).values
-    assert shifted.mean(axis=0).std() == pytest.approx(0.01, rel=0.3)
