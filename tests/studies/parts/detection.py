@@ -175,7 +175,8 @@ class _Following:
         known[self._show_better(tonight, is_cleared)] = Known.NOTHING
         self._judge(tonight, is_asked, is_seen)
         self._remember(tonight)
-        return is_asked & (known == Known.ALERTS)
+        raised: Mask = is_asked & (known == Known.ALERTS)
+        return raised
 
     def _remember(self, tonight: int) -> None:
         """No later night is compared with those of an alert."""
