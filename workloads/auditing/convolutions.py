@@ -2,7 +2,7 @@
 
 The functions of torch that run a convolution are replaced by ones that note each call. In the steady state
 this is a look-up of the call's sizes in a dictionary of its thread; the cost is in docs/audit.md, measured by
-docs/audit_cost.py. torch.compile, torch.jit and torch.fx see the functions as torch's own.
+tests/studies/audit_cost.py. torch.compile, torch.jit and torch.fx see the functions as torch's own.
 """
 
 import threading
