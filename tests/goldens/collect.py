@@ -107,8 +107,8 @@ nope
 
 
 class Goldens:
-    """Collects each golden, by its file's name. The other pages are docs/claims.md and docs/field.md. `whole`: also what takes longer than CI has for it, above all the
-    answers over docs/results.
+    """Collects each golden, by its file's name. `whole`: also what takes longer than CI has for it, above all the
+    answers over docs/results. Two pages are not here, but compared as docs/claims.md and docs/field.md.
     """
 
     def __init__(self, *, whole: bool) -> None:
