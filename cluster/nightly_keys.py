@@ -8,6 +8,7 @@ from pydantic import BaseModel, NonNegativeFloat, PositiveFloat, model_validator
 from cudnn_sweep.cluster.strict.strict_yaml import STRICT
 
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+USER = re.compile(r"(\w+:)?/*[^/]*@")  # before the host of a URL
 
 
 class WebhookKeys(BaseModel):
@@ -56,3 +57,10 @@ class NightlyKeys(BaseModel):
     """Where the outcome of a night is posted."""
     report_url: str | None = None
     """Where the folder of its reports is served, for the message: it links DATE/night.html below it."""
+
+    @model_validator(mode="after")
+    def _link_without_key(self) -> "NightlyKeys":
+        # Of the whole, as above: the link stands in a message that many read.
+        if self.report_url and USER.match(self.report_url):
+            raise ValueError("`report_url` takes a URL without user and password")
+        return self
