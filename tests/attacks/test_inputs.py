@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.storing.store import open_store
