@@ -21,7 +21,6 @@ EXAMPLE = ROOT / "docs/examples/segmenter/launch.yaml"
 FIELD = run_path(str(ROOT / "docs/field.py"))
 NETWORKS = run_path(str(ROOT / "docs/networks.py"))
 CLAIMS = run_path(str(ROOT / "docs/claims.py"))
-RULES = run_path(str(ROOT / "docs/rules.py"))
 NOTEBOOK = run_path(str(ROOT / "docs/notebook.py"))
 
 
@@ -34,8 +33,6 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/networks.md": NETWORKS["page"],
     "docs/field.md": FIELD["page"],
     "docs/claims.md": CLAIMS["page"],
-    "docs/rules.md": RULES["page"],
-    "analysis/answering/rules.json": RULES["rules_json"],
     "docs/records.md": data_dictionary,
     "docs/questions.md": questions_dictionary,
     **dict.fromkeys(("docs/launch-file.md", "orchestrator/schemas/launch-file.md"), keys_page),
