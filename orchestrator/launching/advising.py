@@ -173,9 +173,10 @@ def _newest(store: Store, suites: tuple[str, ...], step: StepOptions) -> str | N
 
     One on a GPU, where there is one.
     """
-    cells = [each for each in stored_cells(store, suites, step.workload) if is_step(step, each)]
-    on_gpu = (each.sweep_id for each in cells if each.device == "cuda")
-    return next(on_gpu, cells[0].sweep_id if cells else None)
+    cells = sorted(
+        stored_cells(store, suites, step.workload), key=lambda each: each.device == "cpu"
+    )
+    return next((each.sweep_id for each in cells if is_step(step, each)), None)
 
 
 def _tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
