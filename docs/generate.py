@@ -26,7 +26,6 @@ ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "docs/examples/segmenter/launch.yaml"
 NETWORKS = run_path(str(ROOT / "docs/networks.py"))
 PAGES = ("docs/bundled.md", "docs/claims.md", "docs/field.md", "docs/networks.md")
-RULES = run_path(str(ROOT / "docs/rules.py"))
 NOTEBOOK = run_path(str(ROOT / "docs/notebook.py"))
 OUTPUT = re.compile(r"(<!-- (sweep .+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
@@ -50,8 +49,6 @@ def keys_page() -> str:
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "README.md": NETWORKS["readme"],
     **{name: partial(with_outputs, name) for name in PAGES},
-    "docs/rules.md": RULES["page"],
-    "analysis/answering/rules.json": RULES["rules_json"],
     "docs/records.md": data_dictionary,
     "docs/questions.md": questions_dictionary,
     "docs/launch-file.md": keys_page,  # orchestrator/schemas/ has a link to it
