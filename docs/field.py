@@ -5,8 +5,8 @@
     python docs/field.py agreement repro.csv --results FOLDER
 
 `scripts` runs the scripts that `sweep repro` prints, one process at a time, and appends each time to the CSV
-file as soon as the case is done. `agreement` asks docs/field/agreement.sql and prints its answer. `make docs`
-writes what was found into docs/field.md, from the rows installed with the package and docs/field/repro.csv.
+file as soon as the case is done. `agreement` asks docs/field/agreement.sql and prints its answer;
+docs/field/repro.csv is what docs/field.md tells of.
 """
 
 import argparse
@@ -18,21 +18,16 @@ from pathlib import Path
 from time import monotonic
 
 import pyarrow as pa
-from reference.measured import spent, wrapped
 
 from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.asking.formats import escaped, to_markdown
+from cudnn_sweep.analysis.asking.formats import to_markdown
 from cudnn_sweep.analysis.asking.sql_text import literal
-from cudnn_sweep.analysis.report.pages.field_cases import FIELD_CASES
-from cudnn_sweep.analysis.report.pages.page import show
-from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.stored import open_stored
 from cudnn_sweep.orchestrator.reproducing.reproduced import of_case
 from cudnn_sweep.orchestrator.reproducing.script import script
 from cudnn_sweep.workloads.cells.field_case import find_field_case
 
 DOCS = Path(__file__).resolve().parent
-BEGIN, END = "<!-- found: made by `make docs` -->\n", "<!-- end of found -->\n"
 COLUMNS = ("case_id", "setting", "process", "ms", "device")
 SQL = DOCS / "field/agreement.sql"
 CASES = [
@@ -66,7 +61,6 @@ CASES = [
     "P54404",
 ]
 SLOWEST_S = 120.0
-SWEEP = "field"
 
 
 def main() -> int:
@@ -168,57 +162,6 @@ def print_agreement(file: Path, results: str) -> int:
         f"\n{agrees.count(True)} of {len(agrees)} settings agree; {agrees.count(None)} have no trial."
     )
     return 0 if all(agrees) else 1
-
-
-def page() -> str:
-    """docs/field.md, with what the installed rows say of each case."""
-    text = (DOCS / "field.md").read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    return "".join((before, BEGIN, "\n".join(found()), "\n", END, rest.partition(END)[2]))
-
-
-def found() -> Iterator[str]:
-    store = open_stored([str(REFERENCE)])
-    shown = show(FIELD_CASES, store, [str(REFERENCE)], SWEEP)
-    with open_database(store, SWEEP) as database:
-        trials, minutes = spent(database)
-    yield wrapped(
-        f"{shown.headline()} Measured on {'; '.join(shown.measured)}: {trials} trials in {minutes:.0f} GPU "
-        "minutes."
-    )
-    yield ""
-    yield wrapped(scripts_text())
-    yield from (
-        "",
-        "| case | claim | outcome | it holds if | today | cause |",
-        "|---|---|---|---|---|---|",
-    )
-    for group, _ in FIELD_CASES.groups:
-        for entry in shown.of(group):
-            cells = (
-                f"[{entry.name}]({entry.address})",
-                escaped(entry.said),
-                group,
-                entry.facts.get("claim holds if", ""),
-                escaped(entry.facts.get("today") or entry.facts.get("because", "")),
-                entry.facts.get("cause", ""),
-            )
-            yield f"| {' | '.join(cells)} |"
-
-
-def scripts_text() -> str:
-    """How many scripts agree with the trials, and which do not."""
-    rows = agreement(DOCS / "field/repro.csv", str(REFERENCE), SWEEP).to_pylist()
-    cases = {row["case_id"] for row in rows}
-    off = [row for row in rows if not row["agrees"]]
-    named = "; ".join(
-        f"{row['case_id']} with {row['setting']}: {row['script_ms']:.3g} and {row['trials_ms']:.3g} ms"
-        for row in off
-    )
-    return (
-        f"The scripts of {len(cases)} cases ran alone on the same host: {len(rows) - len(off)} of {len(rows)} settings "
-        f"agree with the trials" + (f" (not {named})." if named else ".")
-    )
 
 
 if __name__ == "__main__":

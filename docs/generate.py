@@ -3,8 +3,11 @@
 With names it writes these documents alone, and the stored file of a new schema version.
 """
 
+import re
+import shlex
 import sys
 from collections.abc import Callable
+from contextlib import chdir
 from functools import partial
 from pathlib import Path
 from runpy import run_path
@@ -13,17 +16,30 @@ from reference.field import field_table
 from reference.page import launch_file_page
 from reference.python import python_page
 from reference.schema import SCHEMAS, schema_text
+from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.asking.dictionary import questions_dictionary
 from cudnn_sweep.analysis.storing.schema import data_dictionary
+from cudnn_sweep.orchestrator.cli import app
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "docs/examples/segmenter/launch.yaml"
-FIELD = run_path(str(ROOT / "docs/field.py"))
 NETWORKS = run_path(str(ROOT / "docs/networks.py"))
-CLAIMS = run_path(str(ROOT / "docs/claims.py"))
-RULES = run_path(str(ROOT / "docs/rules.py"))
+PAGES = ("docs/bundled.md", "docs/claims.md", "docs/field.md", "docs/networks.md")
 NOTEBOOK = run_path(str(ROOT / "docs/notebook.py"))
+OUTPUT = re.compile(r"(<!-- (sweep .+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+
+
+def with_outputs(name: str) -> str:
+    """The page with what each command prints below the comment that names it, headings one level lower."""
+
+    def filled(found: re.Match[str]) -> str:
+        with chdir(ROOT):
+            done = CliRunner().invoke(app, shlex.split(found[2])[1:], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return f"{found[1]}{re.sub(r'^#', '##', done.stdout, flags=re.MULTILINE)}{found[3]}"
+
+    return OUTPUT.sub(filled, (ROOT / name).read_text(encoding="utf-8"))
 
 
 def keys_page() -> str:
@@ -32,11 +48,7 @@ def keys_page() -> str:
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "README.md": NETWORKS["readme"],
-    "docs/networks.md": NETWORKS["page"],
-    "docs/field.md": FIELD["page"],
-    "docs/claims.md": CLAIMS["page"],
-    "docs/rules.md": RULES["page"],
-    "analysis/answering/rules.json": RULES["rules_json"],
+    **{name: partial(with_outputs, name) for name in PAGES},
     "docs/records.md": data_dictionary,
     "docs/questions.md": questions_dictionary,
     "docs/launch-file.md": keys_page,  # orchestrator/schemas/ has a link to it

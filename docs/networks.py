@@ -1,18 +1,17 @@
-"""What README and docs/networks.md say of whole networks, from the results installed with the package.
+"""What README says of whole networks, from the results installed with the package.
 
-make docs        # writes docs/networks.md, README's answer, and docs/networks/{light,dark}.svg
+make docs        # writes README's answer, and docs/networks/{light,dark}.svg
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import altair as alt
 import vl_convert
-from reference.measured import spent, wrapped
-from ruamel.yaml import YAML
 
 from cudnn_sweep.analysis.answering.advice import (
     DOES_NOT_FIT,
@@ -22,7 +21,7 @@ from cudnn_sweep.analysis.answering.advice import (
     Advice,
     advices,
 )
-from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, break_evens, verdicts
+from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.report.figures.figure import Drawing
@@ -31,13 +30,11 @@ from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.showing.verdict_table import (
     SHORT_VERDICTS,
-    payback_text,
-    ratio_text,
 )
 from cudnn_sweep.workloads.hashes import content_hash
 
+WIDTH = 118
 DOCS = Path(__file__).resolve().parent
-SUITE = DOCS.parent / "workloads/suites/models.yaml"
 SETTINGS = {
     "tf32 contiguous": "TF32",
     "amp_bf16 channels_last": "bf16, channels_last",
@@ -67,13 +64,21 @@ GPU = "select min(torch), min(driver), min(gpu), max(cudnn) from records"
 PICTURES = {"light": LIGHT, "dark": DARK, "narrow-light": LIGHT, "narrow-dark": DARK}
 
 
-def network(row: Verdict | BreakEven | Advice) -> str:
+def network(row: Verdict | Advice) -> str:
     volumes = row.workload.endswith("UNet") and row.input_shape.count("x") == 4
     return NETWORKS[row.workload + (" 3d" if volumes else "")]
 
 
-def setting(row: Verdict | BreakEven) -> str:
+def setting(row: Verdict) -> str:
     return SETTINGS[f"{row.precision} {row.layout}"]
+
+
+def wrapped(text: str) -> str:
+    """A paragraph, or an item of a list."""
+    indent = "  " if text.startswith("- ") else ""
+    return fill(
+        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 @cache
@@ -92,11 +97,11 @@ def found() -> list[Verdict]:
 def facts() -> tuple[Any, ...]:
     with open_database(open_store(str(REFERENCE)), SWEEPS) as database:
         (row,) = database.query(GPU).to_pylist()
-        return (*row.values(), *spent(database))
+        return tuple(row.values())
 
 
 def where() -> str:
-    torch, driver, gpu, cudnn, *_ = facts()
+    torch, driver, gpu, cudnn = facts()
     return f"{gpu} GPUs (driver {driver}), torch {torch}, cuDNN {cudnn_version(cudnn)}"
 
 
@@ -248,145 +253,6 @@ def table(closed: list[Verdict]) -> Iterator[str]:
         rows = {(row.direction, row.precision): row for row in closed if network(row) == name}
         cells = [short(rows[column]) if column in rows else "" for column in columns]
         yield f"| {name} | {' | '.join(cells)} |"
-
-
-def page() -> str:
-    """docs/networks.md."""
-    *_, trials, minutes = facts()
-    paid = {
-        (row.cell_id, row.compute_cache): row
-        for row in break_evens(open_store(str(REFERENCE)), SWEEPS)
-    }
-    measured = {row.cell_id for row in found()}
-    return "\n".join(
-        [
-            "# Whole networks, benchmark off and on",
-            "",
-            wrapped(
-                f"Training and inference steps of {len(NETWORKS)} networks, on {where()}: {trials} trials of "
-                f"{len(measured)} cells, in {minutes:.0f} GPU minutes. Made by `make docs` from the results that "
-                "are installed with cudnn-sweep."
-            ),
-            "",
-            "    sweep query helps_or_hurts --reference --sweep-id 'networks-*'",
-            "    sweep query break_even --reference --sweep-id 'networks-*'",
-            "    sweep report --reference --sweep-id 'networks-*'",
-            "",
-            wrapped(
-                f"The suite `models` says how each network is made. Measured: {so_far()}. A cell is "
-                "inconclusive where eight blocks would not decide it, or where the measurement stopped before."
-            ),
-            "",
-            "## Measure them on your GPU",
-            "",
-            "    pip install '.[vision]'                      # torchvision has six of the networks",
-            "    sweep launch docs/networks.yaml --dry-run    # what it measures, and how long that takes",
-            "    sweep launch docs/networks.yaml",
-            "",
-            wrapped(
-                "A launch ends after nine minutes. Launch it again, with the same words, until it ends with exit code 0. "
-                "These rows are of four parts, `--only regime=fixed`, `cycle`, `fresh` and `lengths`, each under a sweep id "
-                "of its own (`networks-fixed`, ...), on hosts with two GPUs."
-            ),
-            "",
-            "## Sizes are fixed",
-            "",
-            wrapped(
-                "Milliseconds of a step. The ratio is on / off with its 95% confidence interval, paired block by block. "
-                "Device: the same ratio of the time on the GPU alone, and its verdict. Break-even: the steps after which "
-                "the search has paid, where CUDA's cache of compiled kernels was empty, as in a new container, or warm."
-            ),
-            "",
-            *closed_table(fixed(), paid),
-            "",
-            "`?` under break-even: the interval of the gain includes zero. `*`: the loop waits for the CPU.",
-            "",
-            "## A few sizes come back",
-            "",
-            wrapped(
-                "Three sizes take turns, or lengths in four buckets. A search is made at the first step of each size; "
-                "break-even counts them all."
-            ),
-            "",
-            *closed_table(returning(), paid),
-            "",
-            "## Every step has a new size",
-            "",
-            "Mean milliseconds of a step, its search included. There is no break-even point.",
-            "",
-            "| network | step | setting | off | on | ratio (95%) | verdict | blocks |",
-            "|---|---|---|---:|---:|---|---|---:|",
-            *(open_row(row) for row in always_new()),
-            "",
-        ]
-    )
-
-
-def so_far() -> str:
-    """How many of the suite's cells have rows, by how their sizes come."""
-    planned: Counter[str] = Counter()
-    for axes in YAML(typ="safe").load(SUITE)["cells"]:
-        networks, steps, precisions, regimes = (
-            each if isinstance(each, list) else [each]
-            for each in (
-                axes.get(name, None) for name in ("workload", "direction", "precision", "regime")
-            )
-        )
-        for regime in regimes:
-            planned[_sizes(regime)] += len(networks) * len(steps) * len(precisions)
-    done = Counter(
-        "new" if row.loop_kind == "open" else "fixed" if row.regime == "fixed" else "returning"
-        for row in found()
-    )
-    words = {
-        "fixed": "with fixed sizes",
-        "returning": "with sizes that come back",
-        "new": "with a new size in every step",
-    }
-    return ", ".join(
-        f"{done[kind]} of {planned[kind]} cells {said}" for kind, said in words.items()
-    )
-
-
-def _sizes(regime: str | dict[str, object] | None) -> str:
-    return "fixed" if regime is None else "new" if isinstance(regime, str) else "returning"
-
-
-def closed_table(rows: Iterable[Verdict], paid: dict[tuple[str, str], BreakEven]) -> Iterator[str]:
-    yield "| network | step | setting | off | on | ratio (95%) | verdict | device | blocks | break-even, empty | warm |"
-    yield "|---|---|---|---:|---:|---|---|---|---:|---:|---:|"
-    for row in rows:
-        yield closed_row(row, paid)
-
-
-def closed_row(row: Verdict, paid: dict[tuple[str, str], BreakEven]) -> str:
-    device = ""
-    if row.device_ratio is not None:
-        device = f"{row.device_ratio:.3f} {SHORT_VERDICTS.get(str(row.device_verdict), str(row.device_verdict))}"
-    star = "\\*" if row.launch_bound else ""
-    evens = [payback_text(paid.get((row.cell_id, state)), wide=True) for state in ("empty", "warm")]
-    parts = [
-        *_named(row),
-        ratio_text(row) + star,
-        row.wall_in_words,
-        device,
-        str(row.blocks),
-        *evens,
-    ]
-    return f"| {' | '.join(parts)} |"
-
-
-def open_row(row: Verdict) -> str:
-    return f"| {' | '.join([*_named(row), ratio_text(row), row.wall_in_words, str(row.blocks)])} |"
-
-
-def _named(row: Verdict) -> list[str]:
-    times = [f"{each:.3g}" if each < 100 else f"{each:.0f}" for each in _times(row)]
-    return [network(row), row.direction, setting(row), *times]
-
-
-def _times(row: Verdict) -> Iterable[float]:
-    return (each for each in (row.baseline_ms, row.candidate_ms) if each is not None)
 
 
 def readme() -> str:

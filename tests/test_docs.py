@@ -56,7 +56,7 @@ def options_of(words: list[str]) -> set[str]:
 
 @pytest.mark.parametrize(
     "command",
-    ["launch", "query", "trace", "suites", "workloads", "overhead", "scale", "doctor", "validate"],
+    ["launch", "query", "trace", "suites", "workloads", "doctor"],
 )
 def test_command_has_help(command: str) -> None:
     told = CliRunner().invoke(app, [command, "--help"], prog_name="sweep")
@@ -66,7 +66,7 @@ def test_command_has_help(command: str) -> None:
 
 def test_help_is_short_and_names_no_type_of_a_flag() -> None:
     runner = CliRunner()
-    for words in (["-h"], ["launch", "-h"], ["validate", "-h"], ["scale", "controllers", "-h"]):
+    for words in (["-h"], ["launch", "-h"], ["schedule", "show", "-h"]):
         told = runner.invoke(app, words, prog_name="sweep")
         assert told.exit_code == 0
         assert "Usage: sweep" in told.stdout and "<bool>" not in told.stdout
@@ -79,7 +79,6 @@ def test_help_is_short_and_names_no_type_of_a_flag() -> None:
         "Every night",
         "Clusters",
         "This machine",
-        "How it was checked",
     ]
     assert "--install-completion" in whole
     assert runner.invoke(app, ["--version"]).stdout == f"cudnn-sweep {version('cudnn-sweep')}\n"
@@ -275,17 +274,3 @@ def test_jobs_in_the_readme_have_every_network_of_the_rows() -> None:
     for row in rows:
         for start in row.strip("|").split("|")[1:]:
             assert sum(map(int, re.findall(r"\d+", start))) == len(networks["fixed"]())
-
-
-def test_parts_of_in_turns_are_there_and_end_when_they_are_decided() -> None:
-    script = run_path(str(ROOT / "docs" / "in_turns.py"))
-    for name in ("aa", "planted", "order", "cold", "capped", "speeds"):
-        assert script["part_named"](name, ["1"]).suite.cells
-    needs, most = script["needs"], script["MOST_BLOCKS"]
-    assert most == {10_008: 5, 10_005: 20}
-    for limit in most:
-        assert needs(limit, None), "not measured yet"
-        assert needs(limit, (most[limit] - 1, "inconclusive"))
-        assert not needs(limit, (most[limit], "inconclusive"))
-    assert needs(10_008, (4, "hurts")), "five blocks are five"
-    assert not needs(10_005, (3, "hurts"))

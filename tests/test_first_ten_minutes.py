@@ -16,6 +16,7 @@ pytestmark = pytest.mark.measuring
 FIRST_SCREEN = re.compile(r"^    (sweep .*?)(?:\s{2,}#.*)?$", re.MULTILINE)
 NEXT = re.compile(r"^(?:.*(?:next|Next|with a GPU): |  )(sweep .*?)(?:\s{2,}#.*)?$", re.MULTILINE)
 LONGEST_TRY_S = 90.0  # on a CPU
+UNDECIDED = 5  # what `sweep advise` ends with where there is no GPU
 
 
 def installed(copy: PackageCopy) -> dict[str, str]:
@@ -57,7 +58,8 @@ def test_every_command_of_the_first_screen_and_every_next_line_works(
             text=True,
             check=False,
         )
-        assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
+        allowed = (0, UNDECIDED) if command == first_screen[0] else (0,)
+        assert ran.returncode in allowed, f"{command}\n{ran.stdout}{ran.stderr}"
         told[command] = ran.stdout
         if command == first_screen[1]:
             assert monotonic() - began < LONGEST_TRY_S
@@ -67,7 +69,8 @@ def test_every_command_of_the_first_screen_and_every_next_line_works(
         r"A training step of my_nets.py:Segmenter at 8x3x128x128 takes [\d.]+ ms", tried
     )
     assert f"On a machine with a GPU: {first_screen[1]}\n" in tried
-    assert "Not measured, as there is no GPU here. By a learned rule:" in advised
+    assert "Undecided: this step was not measured on a GPU." in advised
+    assert f"On a machine with a GPU: {first_screen[0]}\n" in advised
     assert f"next: {first_screen[3]}\n" in traced
     assert "No cluster.yaml here: the sweep runs on this machine" in launched
     assert len(told) > len(first_screen), "the launch names further commands"

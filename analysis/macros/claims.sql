@@ -311,4 +311,4 @@ left join by_condition
 order by
     told.gpu, told.torch, told.cudnn, told.outcome is null, told.condition, told.workload,
     told.problem, told.direction, told.precision, told.layout, told.regime, told.state,
-    told.measure, told.contrast, told.cell_id;
+    told.measure, told.contrast, told.cell_id, told.input_shape;

@@ -95,15 +95,14 @@ def screen(
     logs = metric.logs([value for value in values if value is not None])[None]
     is_left_out = np.array([[place in left_out for place in places]])
     pasts = compared_with(logs, metric.min_effect, left_out=is_left_out, is_pinned=is_pinned)
-    if pasts[0].nights[0] < FEWEST_NIGHTS - RECENT:
+    if not can_tell(pasts)[0]:
         return _insufficient(int((~is_left_out).sum()))
     is_mended = bool(mended(logs, pasts)[0])
     states: tuple[tuple[State, float], ...] = (("worse", 1.0), ("better", -1.0))
     for state, sign in states:
-        for past in pasts:
-            since = int(candidate_since(logs, past, sign)[0])
-            if since != NO_CANDIDATE:
-                return _screening(state, past, logs, since, places[since], is_mended)
+        since, by = (int(found[0]) for found in first_shown(logs, pasts, sign))
+        if since != NO_CANDIDATE:
+            return _screening(state, pasts[by], logs, since, places[since], is_mended)
     return _screening("fine", pasts[0], logs, len(places) - RECENT, None, is_mended)
 
 
@@ -117,6 +116,19 @@ def compared_with(
         return [_past(first_known(earlier, MONTH), min_effect)]
     nights = [MONTH, LATELY] if earlier.shape[-1] > LATELY else [MONTH]
     return [_past(last_known(earlier, count), min_effect) for count in nights]
+
+
+def can_tell(pasts: Sequence[Past]) -> Mask:
+    """Whether each series has the nights that a comparison needs."""
+    found: Mask = pasts[0].nights >= FEWEST_NIGHTS - RECENT
+    return found
+
+
+def first_shown(logs: Array, pasts: Sequence[Past], sign: float = 1.0) -> tuple[Places, Places]:
+    """Where each series' nights beyond the line begin, or NO_CANDIDATE, and by which past: the first that shows it."""
+    each = np.array([candidate_since(logs, past, sign) for past in pasts])
+    by = (each != NO_CANDIDATE).argmax(axis=0)
+    return each[by, np.arange(len(logs))], by
 
 
 def mended(logs: Array, pasts: Sequence[Past]) -> Mask:

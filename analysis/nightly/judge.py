@@ -15,6 +15,7 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     confirm_category,
     smallest_step,
 )
+from cudnn_sweep.analysis.nightly.course import KNOWN, Known, settled, stays
 from cudnn_sweep.analysis.nightly.gate import Screening, screen
 from cudnn_sweep.analysis.nightly.history import (
     SOFTWARE,
@@ -154,16 +155,17 @@ def _candidate(
     earlier: Finding | None,
     left_out: frozenset[int],
 ) -> Candidate | None:
-    is_seen = found.state in DIRECTIONS
-    stays = earlier is not None and _stays(earlier, found)
-    if not is_seen and not stays:
-        return None
-    direction = DIRECTIONS[found.state] if is_seen else earlier.direction  # type: ignore[union-attr]
-    if earlier is not None and earlier.direction != direction:
-        if earlier.is_alert and stays:
-            is_seen, direction = False, earlier.direction
+    direction = DIRECTIONS.get(found.state)
+    if earlier is not None and direction != earlier.direction:
+        if _stays(earlier, found):
+            direction = None
         else:
             earlier = None
+    is_seen = direction is not None
+    if direction is None:
+        if earlier is None:
+            return None
+        direction = earlier.direction
     since = found.first_bad_night_index
     if earlier is not None:  # what it is compared with stays
         dates = [point.date for point in series.points]
@@ -206,14 +208,14 @@ def _typical(points: Sequence[NightPoint]) -> float | None:
 
 
 def _stays(earlier: Finding, found: Screening | CategoryScreening) -> bool:
-    """Though tonight's screen does not show it: it waits, tonight cannot tell, or one fine night has
-    not ended an alert.
-    """
-    if earlier.direction == "better" or earlier.state == "refuted":
-        return False
-    if earlier.state == "waiting" or found.state == "insufficient_data":
-        return True
-    return not found.is_mended
+    """Though tonight's screen does not show it. What was better does not."""
+    stays_on = stays(
+        KNOWN[earlier.state],
+        can_tell=found.state != "insufficient_data",
+        is_mended=found.is_mended,
+        is_opposite=found.state in DIRECTIONS,
+    )
+    return earlier.direction != "better" and bool(stays_on)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -247,12 +249,17 @@ def settle(
     known = _by_waiting(candidate, is_pinned)
     if fresh is not None and fresh.of_two is None and fresh.confirmation.state == "refuted":
         known = fresh.confirmation
-    if known.state == "undecided" and not known.more_blocks:
+    becomes = settled(
+        Known.NOTHING if earlier is None else KNOWN[earlier.state],
+        candidate.is_seen,
+        is_confirmed=known.state == "confirmed",
+        is_refuted=known.state == "refuted",
+        is_given_up=known.state == "undecided" and not known.more_blocks,
+    )
+    if becomes == Known.NOTHING:
         return None
-    if known.state != "confirmed" and earlier is not None and earlier.state == "refuted":
+    if becomes == Known.REFUTED and earlier is not None and earlier.state == "refuted":
         return replace(earlier, now=candidate.now)
-    if known.state == "refuted" and not candidate.is_seen:
-        return None
     return _finding(candidate, known, fresh, history, command)
 
 

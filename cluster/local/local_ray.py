@@ -34,6 +34,7 @@ MAX_PARENT_BYTES = MAX_SOCKET_BYTES - len(f"/{PREFIX}12345678{SOCKET}")
 OBJECT_STORE_BYTES = 80_000_000  # Ray's least is 75 MiB; our records are a few KB
 TOKEN = "token"
 TOO_SLOW = "timed out during startup"  # as Ray says it after 30 s, too few where a machine is busy
+START_S = 180.0  # for two tries; what Ray waits for in vain may be without an end
 ABANDONED_S = 60.0  # by then what is alive of a Ray that has just begun can be seen
 STOP_TIMEOUT_S = 15.0  # the janitor needs 8 s at most
 
@@ -246,6 +247,11 @@ def _started(
         ray.shutdown()
 
 
+def _give_up() -> None:
+    os.write(2, f"sweep: Ray does not start on this machine within {START_S:g} s\n".encode())
+    os._exit(1)  # nothing else ends what the main thread waits for in Ray
+
+
 def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: bool) -> str:
     import ray
     from ray._private.utils import write_ray_address
@@ -266,6 +272,8 @@ def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: b
             ),  # Ray opens this one to everybody, the one above stays private
         )
 
+    limit = threading.Timer(START_S, _give_up)
+    limit.start()
     os.environ[janitor.MARKER] = str(folder)  # for what Ray starts now, not for children of ours
     try:
         try:
@@ -277,6 +285,7 @@ def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: b
     except Exception as error:  # Ray has no error class for this; its logs are gone with the folder
         raise LocalRayError(f"Ray does not start on this machine: {error}") from error
     finally:
+        limit.cancel()
         del os.environ[janitor.MARKER]
     address = str(ray.get_runtime_context().gcs_address)
     # Where several Rays are on a machine, a job's driver joins the one that this names.

@@ -12,7 +12,6 @@ from cudnn_sweep.orchestrator.cli import audit as auditing
 from cudnn_sweep.orchestrator.cli.catalog import suites, workloads
 from cudnn_sweep.orchestrator.cli.cluster import attach, down, pull, status, stop
 from cudnn_sweep.orchestrator.cli.commands import (
-    CHECKED,
     CLUSTERS,
     HELP_NAMES,
     MACHINE,
@@ -26,16 +25,13 @@ from cudnn_sweep.orchestrator.cli.doctor import doctor
 from cudnn_sweep.orchestrator.cli.failing import Commands
 from cudnn_sweep.orchestrator.cli.launch import launch
 from cudnn_sweep.orchestrator.cli.nightly import nightly
-from cudnn_sweep.orchestrator.cli.overhead import overhead
 from cudnn_sweep.orchestrator.cli.query import CONTEXT_SETTINGS, query
 from cudnn_sweep.orchestrator.cli.report import report
 from cudnn_sweep.orchestrator.cli.repro import repro
-from cudnn_sweep.orchestrator.cli.scale import scale
 from cudnn_sweep.orchestrator.cli.schedule import schedule
 from cudnn_sweep.orchestrator.cli.schema import schema
 from cudnn_sweep.orchestrator.cli.trace import trace
 from cudnn_sweep.orchestrator.cli.try_ import try_
-from cudnn_sweep.orchestrator.cli.validate import validate
 
 app = typer.Typer(
     cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=HELP_NAMES
@@ -60,9 +56,6 @@ for command in (attach, status, stop, pull):
     app.command(cls=Command, rich_help_panel=CLUSTERS)(command)
 app.command(cls=Command, rich_help_panel=CLUSTERS)(down)
 app.command(cls=Command, rich_help_panel=MACHINE)(doctor)
-app.command(cls=Command, rich_help_panel=CHECKED)(overhead)
-app.add_typer(scale, rich_help_panel=CHECKED)
-app.add_typer(validate, rich_help_panel=CHECKED)
 
 
 def _print_version(wanted: bool) -> None:

@@ -76,9 +76,6 @@ def advise(
     precision: PrecisionOption = "tf32",
     layout: LayoutOption = "contiguous",
     direction: DirectionOption = None,
-    measure: Annotated[
-        bool, typer.Option("--measure", help="Without a GPU: time a step too.")
-    ] = False,
     from_store: Annotated[
         bool,
         typer.Option("--from-store", help="Answer from what is stored; measure nothing."),
@@ -89,10 +86,10 @@ def advise(
     """Decide for your model whether benchmark should be on, and say what that saves in your job.
 
     It measures until the answer is decided or the minutes are over. Its trials are stored like those of any
-    launch. Without a GPU it answers at once, from a rule that was learned on other networks.
+    launch. Without a GPU it answers from a stored measurement of this step, or says how to measure.
 
-    Exit codes: 0 there is a decision; 5 the minutes did not suffice; 4 the model does not run; 2 a mistake in
-    what was typed; 1 interrupted by something else.
+    Exit codes: 0 there is a decision; 5 the minutes did not suffice, or there is no GPU and none was stored; 4
+    the model does not run; 2 a mistake in what was typed; 1 interrupted by something else.
     """
     began = monotonic()
     from cudnn_sweep.orchestrator.cli.failing import leave
@@ -134,7 +131,6 @@ def advise(
         job=job,
         minutes=minutes,
         format=format.value,
-        measure=measure,
         from_store=from_store,
     )
     is_text = format is Form.TEXT

@@ -9,7 +9,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 HELP_NAMES = {"help_option_names": ["--help", "-h"]}
 MEASURE, READ = "Measure", "Read"
 NIGHTS, CLUSTERS = "Every night", "Clusters"
-MACHINE, CHECKED = "This machine", "How it was checked"
+MACHINE = "This machine"
 
 
 def _filled(text: str | None) -> str | None:

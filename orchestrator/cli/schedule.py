@@ -5,15 +5,11 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cudnn_sweep.orchestrator.cli.commands import Command, Group
-
-if TYPE_CHECKING:
-    from cudnn_sweep.orchestrator.schedule.entry import UserFolders
-    from cudnn_sweep.orchestrator.schedule.schedule import Kind, Schedulers
 
 File = Annotated[Path, typer.Argument(help="The launch file.")]
 
@@ -40,24 +36,27 @@ def install(
 
     Uses a timer of systemd's user manager if one answers, else the crontab.
     """
+    from cudnn_sweep.orchestrator.schedule import schedule as schedules
+    from cudnn_sweep.orchestrator.schedule.check import check
     from cudnn_sweep.orchestrator.schedule.entry import Entry, absolute, parse_time
-    from cudnn_sweep.orchestrator.schedule.schedule import check
 
-    kind = _kind(cron=cron, systemd=systemd)
+    if cron and systemd:
+        raise typer.BadParameter("--cron and --systemd cannot be combined")
+    by = schedules.CRON if cron else schedules.SYSTEMD if systemd else None
     launch_file = absolute(file)
     time = parse_time(at)
     entry = Entry(
-        launch_file=launch_file, program=_program(), at=time, log=_folders().log_of(launch_file)
+        launch_file=launch_file, program=_program(), at=time, log=schedules.log_of(launch_file)
     )
     hints = check(launch_file)
-    schedulers = _schedulers()
-    scheduler = schedulers.every[kind] if dry_run and kind else schedulers.choose(kind)
+    if not (dry_run and by):
+        by = schedules.choose(by)
     if dry_run:
-        typer.echo(scheduler.preview(entry))
+        typer.echo(schedules.preview(entry, by))
     else:
-        schedulers.install(entry, scheduler)
+        schedules.install(entry, by)
         show(file)
-        hints += filter(None, [scheduler.hint()])
+        hints += filter(None, [schedules.hint(by)])
     for text in hints:
         typer.echo(f"hint: {text}", err=True)
 
@@ -69,14 +68,14 @@ def show(
 ) -> None:
     """Show when FILE's next night starts, and the entry that starts it."""
     from cudnn_sweep.orchestrator.schedule.entry import absolute
+    from cudnn_sweep.orchestrator.schedule.schedule import find, log_of
 
     launch_file = absolute(file)
-    found = _schedulers().find(launch_file)
+    found, log = find(launch_file), log_of(launch_file)
     if json:
-        log = str(_folders().log_of(launch_file))
         content = {
             "file": str(launch_file),
-            "log": log,
+            "log": str(log),
             "schedules": [asdict(each) for each in found],
         }
         typer.echo(json_format.dumps(content, indent=2))
@@ -87,39 +86,22 @@ def show(
         typer.echo(f"file   {launch_file}")
         typer.echo(f"by     {scheduled.by}")
         typer.echo(f"next   {scheduled.next_time}")
-        typer.echo(f"log    {_folders().log_of(launch_file)}")
+        typer.echo(f"log    {log}")
         typer.echo(f"\n{scheduled.text}")
 
 
 @schedule.command(cls=Command)
 def remove(file: File = Path("cluster.yaml")) -> None:
     """Remove FILE's schedule. A running night continues, and the log stays."""
+    from cudnn_sweep.orchestrator.schedule import schedule as schedules
     from cudnn_sweep.orchestrator.schedule.entry import absolute
 
     launch_file = absolute(file)
-    names = _schedulers().remove(launch_file)
+    names = schedules.remove(launch_file)
     if names:
         typer.echo(f"Removed from {' and '.join(names)}: {launch_file}.")
     else:
         typer.echo(f"Nothing was scheduled for {launch_file}.")
-
-
-def _kind(*, cron: bool, systemd: bool) -> "Kind | None":
-    if cron and systemd:
-        raise typer.BadParameter("--cron and --systemd cannot be combined")
-    return "cron" if cron else "systemd" if systemd else None
-
-
-def _schedulers() -> "Schedulers":
-    from cudnn_sweep.orchestrator.schedule.schedule import Schedulers
-
-    return Schedulers.here(_folders())
-
-
-def _folders() -> "UserFolders":
-    from cudnn_sweep.orchestrator.schedule.entry import UserFolders
-
-    return UserFolders.of(os.environ)
 
 
 def _program() -> tuple[str, ...]:

@@ -1,15 +1,19 @@
 """The process that a shell waits for, beside the one that does the work: it lives whatever becomes of that.
 
 Ray ends the process that joined it with exit code 1 where one of its own dies, and takes SIGTERM for itself
-while it starts. Neither may be what a shell, a timer or Slurm is told.
+while it starts. Neither may be what a shell, a timer or Slurm is told. A process that does not run any more is
+ended, and is then a lost one to the launch.
 """
 
 import os
 import signal
 import sys
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
+
+from cudnn_sweep.orchestrator.process import stuck
 
 UNFINISHED, INTERRUPTED, TERMINATED = 1, 130, 143
 FROM_RAY = 1  # what it ends a process with
@@ -50,7 +54,7 @@ def stand_by(lost: int) -> None:
         _say_what_python_ends_with(lost)
         return
     os.close(say)
-    os._exit(_Watch(worker=worker, said=said, lost=lost).code())
+    os._exit(_Watch(worker=worker, said=said, lost=lost, below=stuck.StuckBelow(worker)).code())
 
 
 def is_watched() -> bool:
@@ -80,6 +84,9 @@ class _Watch:
     worker: int
     said: int
     lost: int
+    below: stuck.StuckBelow
+    told: set[int] = field(default_factory=set)
+    """Processes that were killed because they did not run."""
     signal: int | None = None
     """The last one that came from outside."""
     ends: float | None = None
@@ -108,18 +115,34 @@ class _Watch:
 
     def _wait(self) -> None:
         """For its end, or a signal that it is to hear of too."""
-        left_s = 3600.0 if self.ends is None else max(0.0, self.ends - monotonic())
+        left_s = stuck.LOOK_S if self.ends is None else max(0.0, self.ends - monotonic())
         came = signal.sigtimedwait(WATCHED, left_s)
         if came is None:
             if self.ends is not None:
                 os.kill(self.worker, signal.SIGKILL)  # what it started ends by itself
                 self.ends = None
+            self._look()
         elif came.si_signo != signal.SIGCHLD:
             self.signal = came.si_signo
             self.ends = self.ends or monotonic() + END_S
             if came.si_code <= 0:  # from a process, and not to all from the terminal
                 os.kill(self.worker, came.si_signo)
 
-    def _tell(self, text: str, code: int) -> int:
+    def _look(self) -> None:
+        """End what does not run any more, or the worker if that cannot be, or this process if nor can that."""
+        for pid, way in self.below.look().items():
+            name = stuck.name_of(pid)
+            if pid not in self.told:
+                self._tell(f"no answer of {name} for {stuck.NO_ANSWER_S:g} s, {way}: ended it")
+            else:
+                self._tell(f"{name} cannot be ended, {way}: the launch ends; {KEPT}")
+                if pid == self.worker:
+                    os._exit(self.lost)
+                pid = self.worker
+            self.told.add(pid)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _tell(self, text: str, code: int = 0) -> int:
         os.write(2, f"sweep: {text}\n".encode())
         return code

@@ -1,8 +1,7 @@
 """`sweep advise`: should benchmark be on for this model, over so many steps, and what does it gain?"""
 
 import json
-import shlex
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from time import monotonic
 from typing import Any
 
@@ -18,25 +17,21 @@ from cudnn_sweep.analysis.answering.advice import (
     kernel_changes,
     stored_cells,
 )
-from cudnn_sweep.analysis.answering.rules import Facts, RuleAnswer, learned_rule
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.one_step import (
     LOOKING,
-    NO_GPU,
     START_AND_END_S,
     StepOptions,
-    cell_of,
+    is_step,
     plan_step,
     suite_of,
 )
-from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.planning.job import DEFAULT_STEPS, Job
 from cudnn_sweep.orchestrator.running.place import Place
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines, advice_markdown
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import UntilDecided, WithoutGpu
@@ -51,7 +46,8 @@ ELSE_S = 60.0  # what is left of the minutes, for other layouts and precisions t
 ELSE_REPLICATES = 3
 USUAL_LIMIT = 10  # plans that a search times
 LIMIT = 3  # what is tried beside it
-TIMED = ["steady_wall_ms", "message", "regime_shapes"]
+TIMED = ["steady_wall_ms", "message"]
+NO_GPU = "No GPU here, so nothing is measured. Looking for a stored measurement in {results}."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,8 +57,6 @@ class AdviseOptions:
     minutes: float
     format: str
     from_store: bool
-    measure: bool = False
-    """Without a GPU: time a step too."""
     on_any_device: bool = False
     """Compare on a CPU too, where the flags do nothing: to try out what comes of an answer."""
 
@@ -87,9 +81,9 @@ class AdviseOptions:
 
 
 def advise(options: AdviseOptions, console: Console, place: Place, out: Console) -> int:
-    """Measure, unless all is stored, print the answer on `out`, and return the exit code.
+    """Measure on a GPU, print the answer on `out`, and return the exit code.
 
-    `console` shows what goes on meanwhile.
+    Without a GPU, the newest stored measurement of the step answers. `console` shows what goes on meanwhile.
     """
     if options.from_store:
         return _from_store(options, out)
@@ -105,28 +99,17 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     planned = plan_step(
         step, suite, machine, suite_name=SUITE, minutes=options.minutes, job=options.job
     )
-    cell = planned.chosen.trials[0].cell
-    if machine.environment.device != "cuda":
-        if options.job.hours is not None:
-            say(
-                console,
-                f"How many steps these hours have is not known: the rule is asked for {DEFAULT_STEPS:,}.",
-            )
-        if not (options.measure or options.on_any_device or cell.own_regime):
-            period = cell.shapes().period(cell.input_shape)
-            shapes = None if period is None else len(set(period))
-            rule = _by_rule(cell, options.job, shapes)
-            return _tell(options, _answered_by(options, by_rule=rule), out)
-        say(console, NO_GPU)
-    else:
-        gpu, minutes = machine.environment.gpu, f"{options.minutes:g} minutes"
-        say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
+    if machine.environment.device != "cuda" and not options.on_any_device:
+        say(console, NO_GPU.format(results=step.results))
+        return _from_store(options, out)
+    gpu, minutes = machine.environment.gpu, f"{options.minutes:g} minutes"
+    say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
     ran = run_sweep(planned, place, console)
     left_s = options.minutes * 60 - (monotonic() - step.began) - START_AND_END_S
-    told = _answered(options, ran.store, ran.choice.sweep_id, None, cell)
+    told = _answered(options, ran.store, ran.choice.sweep_id, None)
     if machine.environment.device == "cuda" and left_s >= ELSE_S and told.times_ms:
         other = _measure_else(options, told.setting, machine, place, console)
-        told = _answered(options, ran.store, ran.choice.sweep_id, other, cell)
+        told = _answered(options, ran.store, ran.choice.sweep_id, other)
     return _tell(options, told, out)
 
 
@@ -173,24 +156,27 @@ def _measure_else(
 def _from_store(options: AdviseOptions, out: Console) -> int:
     step = options.step
     store = open_store(step.results)
-    sweep_id, cell = _newest(store, (SUITE, "try"), step)
-    if sweep_id is None or cell is None:
+    sweep_id = _newest(store, (SUITE, "try"), step)
+    if sweep_id is None and options.from_store:
         raise SpecError(
             f"--from-store: found no sweep of {options.command()} in {step.results} that `sweep advise` or `sweep "
             "try` measured; without --from-store it is measured now"
         )
-    other, _ = _newest(store, (ELSE_SUITE,), step)
-    return _tell(options, _answered(options, store, sweep_id, other, cell), out)
+    if sweep_id is None:
+        return _tell(options, _answered_by(options), out)
+    other = _newest(store, (ELSE_SUITE,), step)
+    return _tell(options, _answered(options, store, sweep_id, other), out)
 
 
-def _newest(
-    store: Store, suites: tuple[str, ...], step: StepOptions
-) -> tuple[str | None, Cell | None]:
-    """The newest sweep that measured this very step: its input, regime, direction, arguments and all."""
-    for stored in stored_cells(store, suites, step.workload):
-        if cell := cell_of(step, stored):
-            return stored.sweep_id, cell
-    return None, None
+def _newest(store: Store, suites: tuple[str, ...], step: StepOptions) -> str | None:
+    """The newest sweep of this step, with the same input, regime, direction and arguments.
+
+    One on a GPU, where there is one.
+    """
+    cells = sorted(
+        stored_cells(store, suites, step.workload), key=lambda each: each.device == "cpu"
+    )
+    return next((each.sweep_id for each in cells if is_step(step, each)), None)
 
 
 def _tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
@@ -206,7 +192,7 @@ def _tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
 
 
 def _answered(
-    options: AdviseOptions, store: Store, sweep_id: str, else_sweep_id: str | None, cell: Cell
+    options: AdviseOptions, store: Store, sweep_id: str, else_sweep_id: str | None
 ) -> Answered:
     """`else_sweep_id`: the sweep of other layouts and precisions, where one was measured."""
     rows = advices(store, sweep_id, **options.job.values())
@@ -215,8 +201,6 @@ def _answered(
     most = max(asked, key=lambda row: row.blocks, default=None)
     beside = next((row for row in other if most and row.in_turns == most.in_turns), None)
     trials = store.snapshot(sweep_id).table(TIMED).to_pylist()
-    timed = [row for row in trials if row["steady_wall_ms"] is not None]
-    shapes = max((row["regime_shapes"] or 0 for row in timed), default=0) or None
     return _answered_by(
         options,
         sweep_id=sweep_id,
@@ -227,10 +211,8 @@ def _answered(
         ),
         limit=_limit(store, else_sweep_id, options.job) if else_sweep_id else None,
         kernels=kernel_changes(store, sweep_id) if most else [],
-        by_rule=_by_rule(cell, options.job, shapes) if timed and most is None else None,
-        times_ms=[row["steady_wall_ms"] for row in timed],
+        times_ms=[row["steady_wall_ms"] for row in trials if row["steady_wall_ms"] is not None],
         messages=[row["message"] for row in trials if row["message"]],
-        again=shlex.join([*shlex.split(options.command()), "--from-store"]),
     )
 
 
@@ -239,9 +221,9 @@ def _answered_by(options: AdviseOptions, **found: Any) -> Answered:
         **found,
         workload=options.step.workload,
         program=options.step.program,
+        command=options.command(),
         where=options.step.where(),
         input=options.step.input[0] if options.step.input else None,
-        steps=options.job.steps,
     )
 
 
@@ -258,14 +240,6 @@ def _limit(store: Store, else_sweep_id: str, job: Job) -> Advice | None:
     return next((row for row in rows if row.asked and row.ratio is not None), None)
 
 
-def _by_rule(cell: Cell, job: Job, shapes: int | None) -> RuleAnswer:
-    """`shapes`: distinct ones; None without end."""
-    columns = cell_columns(cell)
-    known: dict[str, Any] = {each.name: columns.get(each.name) for each in fields(Facts)}
-    known |= {"shapes": shapes, "steps": job.steps, "start": job.state}
-    return learned_rule().ask(Facts(**known))
-
-
 def as_json(answered: Answered) -> dict[str, object]:
     """The rows of the question `advice`, and what stands beside them."""
     advice, other = answered.advice, answered.other
@@ -274,7 +248,6 @@ def as_json(answered: Answered) -> dict[str, object]:
         "advice": answered.said,
         "setting": answered.setting,
         "lines": answered.lines,
-        "rule": None if answered.by_rule is None else _rule_json(answered.by_rule),
         "asked": None if advice is None else asdict(advice),
         "other_start": None if other is None else asdict(other),
         "limit": None if answered.limit is None else asdict(answered.limit),
@@ -283,19 +256,6 @@ def as_json(answered: Answered) -> dict[str, object]:
         "step_times_ms": answered.times_ms,
         "messages": sorted(set(answered.messages)),
         "again": answered.again,
-    }
-
-
-def _rule_json(told: RuleAnswer) -> dict[str, object]:
-    rule = told.rule
-    return {
-        "name": rule.name,
-        "gpu": rule.gpu,
-        "conditions": told.conditions,
-        "ratio": told.ratio,
-        "right": rule.right,
-        "of_jobs": rule.of_jobs,
-        "time_lost": rule.lost,
     }
 
 
@@ -308,7 +268,7 @@ def _rounded(value: object) -> object:
 
 
 def code_of(answered: Answered) -> int:
-    """0: there is a decision. 5: time was too short for one. 4: the model does not run."""
+    """0: there is a decision. 5: time was too short for one, or no GPU. 4: the model does not run."""
     if answered.fails:
         return CELL_FAILED
     if answered.said == UNDECIDED:

@@ -18,7 +18,6 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.run_sweep import Planned, planned_on
-from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice, ListedSpec
@@ -140,8 +139,8 @@ def suite_of(
     )
 
 
-def cell_of(options: StepOptions, stored: StoredCell) -> Cell | None:
-    """A stored cell that is the step that these options say, at whatever input where they say none.
+def is_step(options: StepOptions, stored: StoredCell) -> bool:
+    """Whether a stored cell is the step that these options describe; without `--input` any input matches.
 
     The workload is not imported: what must be known of it is as it was stored.
     """
@@ -160,8 +159,8 @@ def cell_of(options: StepOptions, stored: StoredCell) -> Cell | None:
     try:
         cells_of_it = expand_cells(suite, facts, device=stored.device, gpu=stored.gpu)
     except CellsError:
-        return None
-    return next((cell for cell in cells_of_it if cell.cell_id == stored.cell_id), None)
+        return False
+    return any(cell.cell_id == stored.cell_id for cell in cells_of_it)
 
 
 def plan_step(

@@ -45,7 +45,8 @@ def _holder(name: str) -> str:
             asking.connect(_address(name))
             peer = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
         except OSError:
-            return "a launch that has just begun"
+            shown = f"`sudo ss -xap | grep {PREFIX}{name}` shows which, and it must end first"
+            return f"a launch that has just begun, or a process that does not answer; {shown}"
     pid, uid, _ = PEER.unpack(peer)
     return f"process {pid} of {_user(uid)} on {socket.gethostname()}"
 

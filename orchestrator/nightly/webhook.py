@@ -4,21 +4,19 @@ The URL is a secret. Only its scheme and host stand in what is raised, logged or
 """
 
 import json
-import random
-import ssl
-import time
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from threading import Thread
-from typing import IO, Literal
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from typing import Any, Literal, Self
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from urllib3 import PoolManager, ProxyManager, Retry, Timeout, make_headers
+from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError
+from urllib3.util import parse_url
 
 from cudnn_sweep.cluster.nightly_keys import WebhookKeys
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
@@ -26,6 +24,7 @@ from cudnn_sweep.orchestrator.nightly.news import News, json_body, slack_body
 
 KEY = "metadata.sweep.nightly.webhook"
 BODIES = {"json": json_body, "slack": slack_body}
+LIMIT_S = 120.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,12 +41,12 @@ class Webhook:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Patience:
     tries: int = 5
-    first_pause_s: float = 2.0
-    """The pause doubles from try to try."""
+    pause_s: float = 2.0
+    """The second try comes at once, the third after twice this; then the pause doubles."""
     try_limit_s: float = 10.0
-    """Limit of a whole try, however its answer comes."""
-    limit_s: float = 120.0
-    """Limit of all tries and pauses together: no pause ends later than this."""
+    """Of silence in a try."""
+    limit_s: float = LIMIT_S
+    """Of all tries and pauses together, however an answer comes."""
 
 
 def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
@@ -82,110 +81,87 @@ def _is_plain_url(url: str) -> bool:
 
 
 def tell(webhook: Webhook, news: News, patience: Patience | None = None) -> None:
-    """Post the news; again after a pause where the other side cannot be reached or is too busy.
+    """Post the news, and again after a pause if the other side cannot be reached or is too busy.
 
-    A try whose answer got lost is made again, so that a message may arrive twice. Raises
-    WebhookError where it was refused or the patience is at its end.
+    A try whose answer got lost is repeated, so a message may arrive twice. Raises WebhookError if the news was
+    refused or the patience is at its end.
     """
     patience = patience or Patience()
     body = json.dumps(BODIES[webhook.form](news), allow_nan=False).encode()
-    request = Request(
-        webhook.url,
-        data=body,
-        headers={"Content-Type": "application/json", "User-Agent": "cudnn-sweep"},
-        method="POST",
-    )
-    end = time.monotonic() + patience.limit_s
-    for number in range(1, patience.tries + 1):
-        failure = _try_in_time(request, patience.try_limit_s)
-        if failure is None:
-            return
-        pause_s = failure.pause_s or _pause_s(patience, number)
-        last = number == patience.tries or time.monotonic() + pause_s > end
-        if last or not failure.is_passing:
-            raise WebhookError(
-                f"{webhook.shown}: {failure.text}; {number} of {patience.tries} tries"
-            )
-        time.sleep(pause_s)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Failure:
-    text: str
-    is_passing: bool
-    """Whether another try may succeed."""
-    pause_s: float | None = None
-    """The pause that the other side asks for; None where it asks for none."""
-
-
-def _try_in_time(request: Request, limit_s: float) -> _Failure | None:
-    """A socket's limit is of its silence: an answer may come a byte at a time for ever."""
-    came: list[_Failure | None] = []
-    thread = Thread(target=lambda: came.append(_try(request, limit_s)), daemon=True)
+    failures = [f"gave no whole answer in {patience.limit_s:g} s"]
+    # A timeout limits silence alone: an answer may come a byte at a time for ever.
+    thread = Thread(target=lambda: failures.append(_post(webhook, body, patience)), daemon=True)
     thread.start()
-    thread.join(limit_s)
-    if came:
-        return came[0]
-    return _Failure(text=f"gave no whole answer in {limit_s:g} s", is_passing=True)
+    thread.join(patience.limit_s)
+    if failures[-1]:
+        raise WebhookError(f"{webhook.shown}: {failures[-1]}")
 
 
-def _try(request: Request, limit_s: float) -> _Failure | None:
-    try:
-        with OPENER.open(request, timeout=limit_s):
-            return None
-    except HTTPError as error:
-        with error:
-            return _refused(error.code, error.headers.get("Retry-After"))
-    except URLError as error:
-        return _unreached(error.reason)
-    except (OSError, HTTPException) as error:  # while the answer was read
-        return _unreached(error)
-
-
-def _refused(code: int, retry_after: str | None) -> _Failure:
-    known = {status.value: status.phrase for status in HTTPStatus}
-    busy = code == HTTPStatus.TOO_MANY_REQUESTS or code >= HTTPStatus.INTERNAL_SERVER_ERROR
-    return _Failure(
-        text=f"answered {code} {known.get(code, '')}".rstrip(),
-        is_passing=busy,
-        pause_s=_asked_pause_s(retry_after),
+def _post(webhook: Webhook, body: bytes, patience: Patience) -> str:
+    """What went wrong, or nothing."""
+    logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # its messages have the URL's path
+    retries = _Tries(
+        patience.tries - 1,
+        allowed_methods=None,
+        status_forcelist={HTTPStatus.TOO_MANY_REQUESTS, *range(500, 1000)},
+        raise_on_status=False,
+        backoff_factor=patience.pause_s,
+        backoff_jitter=patience.pause_s / 4,  # several machines' nights do not end in step
     )
-
-
-def _unreached(reason: object) -> _Failure:
-    """Say no more of the error than its kind and the system's own words: others may quote the URL."""
-    text = type(reason).__name__
-    if isinstance(reason, OSError) and reason.strerror:
-        text = f"{text}, {reason.strerror}"
-    return _Failure(text=text, is_passing=not isinstance(reason, ssl.SSLCertVerificationError))
-
-
-def _asked_pause_s(retry_after: str | None) -> float | None:
-    """Retry-After is seconds or a date."""
-    if retry_after is None:
-        return None
-    if retry_after.strip().isdecimal():
-        return float(retry_after)
     try:
-        asked = parsedate_to_datetime(retry_after)
-    except ValueError:
-        return None
-    return max(0.0, (asked.replace(tzinfo=asked.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+        with (
+            _pool(webhook.url) as pool,
+            pool.request(
+                "POST",
+                webhook.url,
+                body=body,
+                headers={"Content-Type": "application/json", "User-Agent": "cudnn-sweep"},
+                redirect=False,  # a redirected POST becomes a GET, which is answered and tells nobody
+                preload_content=False,
+                timeout=Timeout(patience.try_limit_s),
+                retries=retries,
+            ) as response,
+        ):
+            status = response.status
+    except (HTTPError, OSError) as error:
+        return _failure(error)
+    phrases = {each.value: each.phrase for each in HTTPStatus}
+    return "" if 200 <= status < 300 else f"answered {status} {phrases.get(status, '')}".rstrip()
 
 
-def _pause_s(patience: Patience, number: int) -> float:
-    """With up to a quarter more: several machines' nights do not end in step."""
-    whole: float = patience.first_pause_s * 2 ** (number - 1)
-    return whole * random.uniform(1.0, 1.25)
+class _Tries(Retry):
+    """Waits as long as Retry-After asks, unless it cannot be read, and gives up if that is too long."""
+
+    def parse_retry_after(self, retry_after: str) -> float:
+        try:
+            return super().parse_retry_after(retry_after)
+        except (InvalidHeader, ValueError, OverflowError):
+            return 0.0
+
+    def increment(self, *given: Any, **named: Any) -> Self:
+        response = named.get("response")
+        if response is not None and (self.get_retry_after(response) or 0.0) > LIMIT_S:
+            raise MaxRetryError(named["_pool"], "")  # so the response is returned
+        return super().increment(*given, **named)
 
 
-class _NoRedirect(HTTPRedirectHandler):
-    """A redirected POST becomes a GET, which is answered and tells nobody."""
+def _pool(url: str) -> PoolManager:
+    """Through the environment's proxy, if it names one for this host."""
+    parts = urlsplit(url)
+    proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
+    if proxy is None:
+        return PoolManager()
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    login = parse_url(proxy).auth
+    headers = make_headers(proxy_basic_auth=unquote(login)) if login else None
+    return ProxyManager(proxy, proxy_headers=headers)
 
-    def redirect_request(
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
-    ) -> None:
-        return None
 
-
-OPENER = build_opener(_NoRedirect)
+def _failure(error: Exception) -> str:
+    """Only the error's kind and the system's own words: others may quote the URL."""
+    reason = getattr(error, "reason", None) or error
+    text = type(reason).__name__
+    system = reason.__cause__ or reason
+    if isinstance(system, OSError) and system.strerror:
+        text = f"{text}, {system.strerror}"
+    return text

@@ -96,7 +96,7 @@ def _limit(request: Request, log: int) -> None:
 
 
 def _close_other_pipes(*ours: int) -> None:
-    """The server's, its socket too, to which the trial's code has no business to write."""
+    """The server's, to which the code of a trial has no business to write."""
     for each in os.listdir("/proc/self/fd"):
         with suppress(OSError):  # the listing's own is closed by now
             target = os.readlink(f"/proc/self/fd/{each}")

@@ -1,9 +1,6 @@
 """A slot's end of the fork server: starts it, has it begin processes, passes them the baton, closes it."""
 
 import os
-import select
-import socket
-import struct
 import subprocess
 import sys
 from collections import defaultdict, deque
@@ -20,8 +17,6 @@ from cudnn_sweep.orchestrator.process.protocol import (
     BEGIN,
     END,
     GREETING,
-    HAND_OVER,
-    HANDED,
     OUTCOME,
     PASS,
     PROTOCOL,
@@ -31,7 +26,6 @@ from cudnn_sweep.orchestrator.process.protocol import (
     SAID,
     TURN,
     WHAT_WAS_SAID,
-    HandOver,
     Outcome,
     Request,
     line_of,
@@ -128,14 +122,6 @@ class ForkServer:
     def pid(self) -> int:
         return self._process.pid
 
-    def hand_over(self, path: Path, preload: Sequence[str]) -> None:
-        """Let a HandedServer at the socket `path` have it, with `preload` imported. What is left to do here is
-        to close it, and it lives no longer than until then.
-        """
-        order = HandOver(path=str(path), preload=list(preload))
-        self._tell(line_of(HAND_OVER, 0, HANDED.dump_json(order)))
-        self._read()  # it waits there now, or has ended, which the other finds
-
     def pin(self, cpus: Collection[int]) -> None:
         """Keep later jobs' processes on these CPUs: they inherit it from the server's one thread."""
         os.sched_setaffinity(self.pid, cpus)
@@ -208,36 +194,6 @@ class ForkServer:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-class HandedServer(ForkServer):
-    """A fork server that another process of this machine has started and handed over."""
-
-    def __init__(self, path: Path) -> None:
-        """Raises ServerError where none waits at the socket `path`, or it ends before it is ready."""
-        with socket.socket(socket.AF_UNIX) as connection:
-            try:
-                connection.connect(str(path))
-                credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-                self._pid: int = struct.unpack("3i", credentials)[0]
-                self._pidfd = os.pidfd_open(self._pid)
-            except OSError as error:
-                raise ServerError(f"no fork server waits at {path}: {error.strerror}") from error
-            streams = connection.makefile("wb"), connection.makefile("rb")  # they keep it open
-        self._meet("the fork server", *streams)
-
-    @property
-    def pid(self) -> int:
-        return self._pid
-
-    def _how_it_ended(self) -> str:
-        """It is not our child: its exit code is its parent's to know."""
-        select.select([self._pidfd], (), ())
-        return ""
-
-    def close(self) -> None:
-        super().close()
-        os.close(self._pidfd)
 
 
 class Begun:

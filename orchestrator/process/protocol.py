@@ -81,17 +81,6 @@ class Request:
     host_memory_limit_mib: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HandOver:
-    """Be another process's server from now on: the first that connects to the socket `path`."""
-
-    __pydantic_config__: ClassVar = WHOLE
-
-    path: str
-    preload: list[str]
-    """Modules to import before it greets."""
-
-
 @dataclass(kw_only=True, slots=True)
 class Reply:
     """What a fresh process said itself before it ended."""
@@ -152,7 +141,7 @@ class Outcome:
 
 READY = b"ready "  # begins the greeting, and says that who takes it over may come
 # A slot's words, and the server's.
-BEGIN, PASS, END, HAND_OVER = b"begin", b"pass", b"end", b"hand-over"
+BEGIN, PASS, END = b"begin", b"pass", b"end"
 SAID, ENDED, REFUSED = b"said", b"ended", b"refused"
 # What a process's line to its server begins with, unless it is the last one.
 SO_FAR = b"~"  # a reply that another one follows, unless the process dies first
@@ -160,7 +149,6 @@ PASSED = b"="  # it passes the baton on
 
 GREETING = TypeAdapter(Greeting)
 REQUEST = TypeAdapter(Request)
-HANDED = TypeAdapter(HandOver)
 REPLY = TypeAdapter(Reply)
 OUTCOME = TypeAdapter(Outcome)
 TURN = TypeAdapter(Turn)

@@ -2,8 +2,7 @@
 live; each waits for its turn.
 
 It has one thread and never touches CUDA; both are asserted, since a fork of anything else may hang or
-crash. Requests come by standard input, outcomes go to standard output; it ends when its input does. Where
-it is handed over, both go through a socket, and it ends with whichever of its two owners ends first.
+crash. Requests come by standard input, outcomes go to standard output; it ends when its input does.
 """
 
 import gc
@@ -11,7 +10,6 @@ import math
 import os
 import select
 import signal
-import socket
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,8 +25,6 @@ from cudnn_sweep.orchestrator.process.protocol import (
     END,
     ENDED,
     GREETING,
-    HAND_OVER,
-    HANDED,
     OUTCOME,
     PASS,
     PROTOCOL,
@@ -37,7 +33,6 @@ from cudnn_sweep.orchestrator.process.protocol import (
     REQUEST,
     SAID,
     Greeting,
-    HandOver,
     line_of,
     parts_of,
 )
@@ -72,7 +67,6 @@ class Server:
 
     def __init__(self, replies: int) -> None:
         self._answers = replies
-        self._input = REQUESTS
         self._requests = b""
         self._live: dict[int, Forked] = {}
         self._last_gone: float | None = None
@@ -93,21 +87,16 @@ class Server:
         end_children()
 
     def _wait(self) -> set[int]:
-        watched = {REQUESTS, self._input}.union(
-            *(process.watched for process in self._live.values())
-        )
+        watched = {REQUESTS}.union(*(process.watched for process in self._live.values()))
         deadline = min((process.deadline for process in self._live.values()), default=math.inf)
         limit_s = None if deadline == math.inf else max(0.0, deadline - monotonic())
         return set(select.select(watched, (), (), limit_s)[0])
 
     def _read_requests(self, ready: set[int]) -> bool:
         """Whether there may be more."""
-        was_handed_over = self._input != REQUESTS
-        if was_handed_over and REQUESTS in ready:
-            return False  # who did so has gone: it says no more
-        if self._input not in ready:
+        if REQUESTS not in ready:
             return True
-        data = os.read(self._input, 2**16)
+        data = os.read(REQUESTS, 2**16)
         *lines, self._requests = (self._requests + data).split(b"\n")
         for line in lines:
             self._do(*parts_of(line))
@@ -116,8 +105,6 @@ class Server:
     def _do(self, word: bytes, number: int, rest: bytes) -> None:
         if word == BEGIN:
             self._begin(number, rest)
-        elif word == HAND_OVER:
-            self._change_hands(HANDED.validate_json(rest))
         elif number not in self._live:
             pass  # it has ended, and that was said
         elif word == PASS:
@@ -136,28 +123,6 @@ class Server:
         alone = not self._live and self._last_gone is not None
         gap_s = monotonic() - self._last_gone if alone and self._last_gone else None
         self._live[number] = Forked(request, self._live.values(), gap_s)
-
-    def _change_hands(self, order: HandOver) -> None:
-        """Import what only measuring needs, then serve who comes. Nothing that lives here is heard meanwhile."""
-        assert not self._live, self._live
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(order.path)
-            listening.listen(1)
-            _answer(self._answers, READY + b"\n")
-            os.setpgid(0, 0)  # from now on the terminal is not ours, nor are its signals
-            for output in (1, 2):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), output)
-            gc.disable()
-            _import_late()
-            _preload(order.preload)
-            _keep_imported()
-            if REQUESTS in select.select([REQUESTS, listening.fileno()], (), ())[0]:
-                sys.exit()
-            connection = listening.accept()[0]
-        os.unlink(order.path)
-        os.close(self._answers)
-        self._input = self._answers = connection.detach()
-        _greet(self._answers)
 
     def _end(self, number: int) -> None:
         outcome = self._live.pop(number).bury()

@@ -4,7 +4,7 @@ import io
 import shlex
 import tempfile
 from dataclasses import replace
-from datetime import UTC, datetime, time
+from datetime import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,9 +13,7 @@ from ruamel.yaml import YAML
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
 from cudnn_sweep.cluster.launch_file import INSIDE, SWEEP, LaunchFile, read_launch_file
-from cudnn_sweep.cluster.manifests.nights import nightly_manifest
-from cudnn_sweep.cluster.manifests.ray_job import job_manifest
-from cudnn_sweep.cluster.manifests.resources import RESULTS_FOLDER, RayJobRun, to_yaml
+from cudnn_sweep.cluster.manifests.kubernetes import RESULTS_FOLDER, kubernetes_manifest
 from cudnn_sweep.cluster.strict.strict_yaml import plain_part, read_document
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
@@ -33,16 +31,11 @@ def manifest(options: LaunchOptions, nightly_at: time | None) -> str:
     if options.file is None:
         raise SpecError(f"--manifest needs a launch file; there is no {LAUNCH_FILE} here")
     file = read_launch_file(options.file, SweepSpec)
-    if nightly_at is None:
-        run = _run(file, options, _words(options))
-        return to_yaml(*job_manifest(run, datetime.now(UTC)))
-    _refuse_narrower(options)
-    suite = file.sweep.nightly.suite
-    run = _run(file, replace(options, suite=suite), ["sweep", "nightly", LAUNCH_FILE])
-    return to_yaml(*nightly_manifest(run, nightly_at))
-
-
-def _run(file: LaunchFile[SweepSpec], options: LaunchOptions, words: list[str]) -> RayJobRun:
+    words = _words(options)
+    if nightly_at is not None:
+        _refuse_narrower(options)
+        words = ["sweep", "nightly", LAUNCH_FILE]
+        options = replace(options, suite=file.sweep.nightly.suite)
     keys = file.sweep.kubernetes
     if keys is None:
         raise SpecError(
@@ -50,12 +43,13 @@ def _run(file: LaunchFile[SweepSpec], options: LaunchOptions, words: list[str]) 
             "`workers` and `gpus` from there"
         )
     results = _lasting(options.results or file.sweep.results, keys)
-    return RayJobRun(
-        cluster_name=str(file.ray_part.get("cluster_name") or "sweep"),
-        keys=keys,
+    return kubernetes_manifest(
+        str(file.ray_part.get("cluster_name") or "sweep"),
+        keys,
         script=shlex.join(words),
         files={LAUNCH_FILE: _derived(file, results), **_own_files(file, options)},
         ray_version=version("ray"),
+        nightly_at=nightly_at,
     )
 
 

@@ -73,8 +73,9 @@ def status_here(location: str) -> JobStatus:
     told = [f"By {holder}"] if holder else []
     for last in states:
         rows = store.snapshot(last.sweep_id).table(["ended_at", "cell_id"]).sort_by("ended_at")
-        name = stored_names(store, last.sweep_id)[0][rows["cell_id"][-1].as_py()]
-        told.append(f"Last trial: {name}, ended {last.last_ended_at:%F %T} UTC")
+        if len(rows):  # none where its folder was renamed
+            name = stored_names(store, last.sweep_id)[0][rows["cell_id"][-1].as_py()]
+            told.append(f"Last trial: {name}, ended {last.last_ended_at:%F %T} UTC")
     return JobStatus(
         job_id="this machine",
         state="running" if holder else "not running",

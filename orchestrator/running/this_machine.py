@@ -1,9 +1,7 @@
 """This machine: one trial at a time on each GPU or on the CPU, through a Ray of its own."""
 
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
@@ -40,9 +38,6 @@ class ThisMachine:
     def __init__(self, wait_s: float = 0.0) -> None:
         """`wait_s`: how long somebody else's work on its GPUs is waited for."""
         self._wait_s = wait_s
-        self._server: ForkServer | None = None
-        """That told of this machine. What it has imported, a slot need not import again."""
-        self._gpus_seen: list[str] = []
 
     def look(self, suite: SuiteSpec) -> Survey:
         """Ask a process of its own: planning imports no workload and touches no GPU."""
@@ -58,34 +53,12 @@ class ThisMachine:
         return self._survey(suite, asked.gpu_uuids)
 
     def _survey(self, suite: SuiteSpec, gpu_uuids: Sequence[str] = ()) -> Survey:
-        self._close_server()
-        with _importing(NEEDED_NEXT):
-            self._server = ForkServer(survey_only=True, gpu_uuids=gpu_uuids)
-            weakref.finalize(self, self._server.close)
-            with _telling_of_a_wait(own_code(workload_names(suite))):
-                found = survey(self._server, workload_names(suite))
-        self._gpus_seen = found.gpu_uuids
-        return found
-
-    def _close_server(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-
-    @contextmanager
-    def _handed_over(self, machine: Survey, session: Session, path: Path) -> Iterator[Path | None]:
-        """Where its server waits for a slot; None where it saw other GPUs than the one slot is to see, or is
-        gone.
-        """
-        is_fit = self._gpus_seen == machine.gpu_uuids and len(machine.gpu_uuids) <= 1
-        if self._server is None or not is_fit:
-            yield None
-            return
-        try:
-            self._server.hand_over(path, session.preload)
-            yield path
-        finally:
-            self._close_server()
+        with (
+            _importing(NEEDED_NEXT),
+            ForkServer(survey_only=True, gpu_uuids=gpu_uuids) as server,
+            _telling_of_a_wait(own_code(workload_names(suite))),
+        ):
+            return survey(server, workload_names(suite))
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         say(console, f"Sweep {session.sweep_id} ({reason})")
@@ -129,18 +102,15 @@ class ThisMachine:
                 slots = Slots(count=max(1, gpus), gpu=gpus > 0)
                 host = Host(session, results=store.location, slots=slots)
                 try:
-                    with (
-                        self._handed_over(machine, session, ours.folder / "server") as handed,
-                        watch(
-                            console,
-                            session.plan,
-                            host.progress,
-                            lambda: verdicts_of(store, session.sweep_id, session.contrasts),
-                            budget_s,
-                        ),
+                    with watch(
+                        console,
+                        session.plan,
+                        host.progress,
+                        lambda: verdicts_of(store, session.sweep_id, session.contrasts),
+                        budget_s,
                     ):
                         folder = Path(mkdtemp(dir=ours.folder))
-                        host.run(folder, budget_s, partial(ForkedSlot.open, handed=handed))
+                        host.run(folder, budget_s, ForkedSlot.open)
                 finally:
                     progress = host.finish(session.fallback_folders())
                 return progress

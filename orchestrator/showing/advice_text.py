@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from cudnn_sweep.analysis.answering.advice import FAILS, Advice, Alternative, KernelChange
+from cudnn_sweep.analysis.answering.advice import (
+    FAILS,
+    UNDECIDED,
+    Advice,
+    Alternative,
+    KernelChange,
+)
 from cudnn_sweep.analysis.answering.advice_words import (
-    HEADLINES,
     advice_facts,
     advice_headline,
 )
-from cudnn_sweep.analysis.answering.rules import RuleAnswer
 from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.words import interval, milliseconds, ratio
 
@@ -30,10 +34,10 @@ class Answered:
     """What a store says of a job, and what to call it."""
 
     sweep_id: str | None = None
-    """None: nothing was measured."""
+    """None: the store has no sweep of it, and there is no GPU to measure it on."""
     workload: str
     advice: Advice | None = None
-    """For the start that was asked for; None without a GPU, where nothing is compared."""
+    """For the start that was asked for; None without a GPU's trials, or where none is complete."""
     other: Advice | None = None
     """For the other one."""
     alternatives: Sequence[Alternative] = ()
@@ -41,28 +45,24 @@ class Answered:
     limit: Advice | None = None
     """Of benchmark_limit, both with benchmark on: whether a lower one pays in the job. None: not measured."""
     kernels: Sequence[KernelChange] = ()
-    by_rule: RuleAnswer | None = None
-    """Without a GPU."""
     times_ms: Sequence[float] = ()
     """Of a step, each process."""
     messages: Sequence[str] = ()
     """Why trials failed."""
     program: str
-    again: str = ""
-    """What to type to ask once more without measuring."""
+    command: str
+    """What to type to ask once more."""
     where: Sequence[str]
     input: str | None
-    steps: int
-    """That the rule is asked for."""
 
     @property
     def fails(self) -> bool:
-        return self.by_rule is None and not self.times_ms
+        return self.sweep_id is not None and not self.times_ms
 
     @property
     def said(self) -> str:
         if self.advice is None:
-            return FAILS if self.by_rule is None else self.by_rule.setting
+            return FAILS if self.fails else UNDECIDED
         return WITH_LIMIT if self.has_limit else self.advice.advice
 
     @property
@@ -77,9 +77,12 @@ class Answered:
 
     @property
     def setting(self) -> str:
-        if self.advice is None:
-            return "off" if self.by_rule is None else self.by_rule.setting
-        return self.advice.setting
+        return "off" if self.advice is None else self.advice.setting
+
+    @property
+    def again(self) -> str | None:
+        """What to type to ask once more without measuring."""
+        return None if self.sweep_id is None else f"{self.command} --from-store"
 
     @property
     def lines(self) -> list[str]:
@@ -133,7 +136,7 @@ def _headline(answered: Answered) -> str:
     if answered.fails:
         return f"{answered.workload} does not run here."
     if advice is None:
-        return f"Not measured, as there is no GPU here. By a learned rule: {HEADLINES[answered.setting]}"
+        return "Undecided: this step was not measured on a GPU."
     if answered.has_limit:
         return "Turn benchmark on, with a limit on its searches."
     return advice_headline(advice)
@@ -147,19 +150,17 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
         yield "Try", _remedy(told[0][0] if told else "", answered.input)
         return
     if advice is None or advice.no_effect_reason == "no_cuda":
-        if answered.by_rule is not None:
-            yield from _rule(answered.by_rule, answered.steps)
         if times := answered.times_ms:
             yield (
                 "A step",
                 (
                     f"{milliseconds(median(times))} on this CPU ({len(times)} processes, {milliseconds(min(times))} to "
-                    f"{milliseconds(max(times))}); the rule does not use it"
+                    f"{milliseconds(max(times))})"
                 ),
             )
         yield (
             "Then",
-            "run the same command on the machine with the GPU: it measures instead of using the rule",
+            "measure on the GPU that your job will use: only a measurement can tell what benchmark does to it",
         )
         return
     yield from advice_facts(advice, other, answered.kernels, answered.alternatives)
@@ -176,26 +177,6 @@ def _limit(row: Advice) -> str:
     )
 
 
-def _rule(told: RuleAnswer, steps: int) -> Iterator[tuple[str, str]]:
-    rule = told.rule
-    conditions = f" ({', '.join(told.conditions)})" if told.conditions else ""
-    yield (
-        "The rule",
-        (
-            f"for {steps:,} steps it says {told.setting}: measured jobs like it{conditions} took on average "
-            f"{told.ratio:.3g} times as long with on; it looks no closer at steps, of which at most {rule.most_steps:,} were "
-            "measured"
-        ),
-    )
-    yield (
-        "How sure",
-        (
-            f"the rule was right in {rule.right:.0%} of {rule.of_jobs:,} jobs on {rule.gpu}, of networks that it had not "
-            f"seen (always off: {rule.off_right:.0%}); by the rule a job lost {rule.lost:.1%} of its time on average"
-        ),
-    )
-
-
 def _next_lines(answered: Answered) -> Iterator[str]:
     query = [answered.program, "query", "failures", *answered.where]
     if answered.fails:
@@ -204,7 +185,9 @@ def _next_lines(answered: Answered) -> Iterator[str]:
     if answered.kernels and answered.input and ":" in answered.workload:
         trace = [answered.program, "trace", answered.workload, "--input", answered.input]
         yield f"Which layers: {shlex.join(trace)}"
-    if answered.again:
+    if answered.advice is None:
+        yield f"On a machine with a GPU: {answered.command}"
+    elif answered.again:
         yield f"Without measuring again: {answered.again}"
 
 

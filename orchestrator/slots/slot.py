@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
 from cudnn_sweep.orchestrator.gpus.cpu_topology import read_cores, show_cpus
 from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Trial
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.process.client import ForkServer, HandedServer
+from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import (
     LogJob,
     Request,
@@ -64,15 +64,14 @@ class ForkedSlot:
         self._ran_last = OWN_SOFTWARE
 
     @classmethod
-    def open(cls, session: Session, accelerator: str, handed: Path | None = None) -> Self:
-        """`accelerator` tells this slot from the others of its machine where there is no GPU. `handed`: the socket
-        at which a fork server may wait that the launch has no more need of.
+    def open(cls, session: Session, accelerator: str) -> Self:
+        """`accelerator` tells this slot from the others of its machine where there is no GPU.
 
         Raises ServerError where a fork server or CUDA does not come up, or shows another device than
         the plan is for.
         """
         with ExitStack() as opened:
-            own = _open(session, OWN_SOFTWARE, handed=handed)
+            own = _open(session, OWN_SOFTWARE)
             opened.callback(own.server.close)
             places = {OWN_SOFTWARE: own}
             for software in session.plan.softwares():
@@ -192,10 +191,9 @@ def _open(
     software: str,
     *,
     beside: Environment | None = None,
-    handed: Path | None = None,
 ) -> Place:
     """The software's fork server, and what it finds: the device that is found `beside` it, where given."""
-    server = (handed and _taken_over(handed)) or ForkServer(
+    server = ForkServer(
         python=_python(session, software), folder=session.folder, preload=session.preload
     )
     try:
@@ -207,16 +205,6 @@ def _open(
     except ServerError:
         server.close()
         raise
-
-
-def _taken_over(handed: Path) -> ForkServer | None:
-    """None where none is there: another slot of the launch has it, or it could not import what is to be
-    preloaded, and the slot's own will say why.
-    """
-    try:
-        return HandedServer(handed)
-    except ServerError:
-        return None
 
 
 def _check_device(session: Session, found: Environment) -> None:

@@ -4,13 +4,15 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from cudnn_sweep.analysis.errors import AnalysisError
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError, LaunchFileError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.cli import app
@@ -255,6 +257,114 @@ COMMANDS = (
     ["nightly", "--dry-run"], ["schedule", "show"], ["launch", "--manifest"], ["suites"], ["pull"],
     ["try", "nets.py:Net"], ["advise", "nets.py:Net"], ["audit"],
 )  # fmt: skip
+MODEL = (
+    *("--input", "--inputs", "--argument", "--loss", "--precision", "--layout", "--direction"),
+    *("--results", "--json", "--format"),
+)
+ANSWER = ("--results", "--format", "--json", "--sweep-id", "--min-effect")
+NEWER: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("try", "net.py:Net"): MODEL,
+    ("try", "net.py:Net", "--input", "1x3x8x8"): MODEL,
+    ("trace", "net.py:Net", "--input", "1x3x8x8"): (*MODEL, "--output", "--force", "--list-only"),
+    **{
+        ("advise", "net.py:Net", *more): (
+            *MODEL,
+            *(
+                "--steps",
+                "--hours",
+                "--regime",
+                "--shapes",
+                "--state",
+                "--minutes",
+                "--memory-limit",
+            ),
+            *("--runs", "--measure", "--from-store"),
+        )
+        for more in ((), ("--input", "1x3x8x8"), ("--input", "1x3x8x8", "--from-store"))
+    },
+    ("audit",): (
+        *("-m", "--seconds", "--steps", "--shapes", "--model", "--format", "--json", "--output"),
+    ),
+    ("compare", "torch=2.9", "torch=2.10"): (
+        *ANSWER,
+        *("--candidates", "--where", "--fail-on"),
+    ),
+    ("query", "advise"): (
+        *ANSWER,
+        "--output",
+        "--all-columns",
+        "--prelude",
+        "--list",
+    ),
+    ("report",): (
+        *ANSWER,
+        *("--against", "--field", "--baseline", "--candidate", "--output", "--charts", "--page"),
+        *("--steps", "--hours", "--state"),
+    ),
+    ("report", "--page", "advice"): ("--steps", "--hours", "--state", "--sweep-id"),
+    ("repro", "N004"): ("--results", "--issue"),
+    ("nightly",): (
+        *("--night", "--pin", "--unpin", "--accept", "--from", "--reason", "--reports", "--fake"),
+        *("--budget-minutes", "--suite", "--results", "--format", "--dry-run", "--no-measure"),
+    ),
+    ("schedule", "install", "--dry-run", "--cron"): ("--at",),
+}
+"""Of each of the newer commands the options; a flag of them may meet a word too."""
+ODD = (
+    *("1x3x8x8", "1x3x8x8x1x1x1", "8", "0x3x8x8", "-1x3x8x8", "1×3×8×8", "1x3x8x" + "9" * 400),
+    *(
+        "width=NaN",
+        "width=1e999",
+        "width=" + "[" * 5000,
+        "w=\u2028",
+        "=1",
+        "1=1",
+        'w={"a": 1, "a": 2}',
+    ),
+    *(
+        "{cycle: {sizes: 4}}",
+        "{cycle: {sizes: -4}}",
+        "fresh",
+        "{fresh: {sizes: 1e999}}",
+        "!!python/object:os.x",
+    ),
+    *(
+        "{x: {shape: [1, 3, 8, 8]}}",
+        "{x: {shape: [batch, 99999999999999999999]}}",
+        "[[[[",
+        "*a",
+        "&a [*a]",
+    ),
+    *(
+        "decided:0",
+        "torch=2.9",
+        "cell_id='",
+        "problem=%",
+        "2026-01-32",
+        "inf",
+        "-0.0",
+        "1_000",
+        "٣",
+    ),
+    *(
+        "shapes.csv",
+        "net.py",
+        ".",
+        "/dev/full",
+        "/dev/zero",
+        "\0",
+        "a.yaml",
+        "own",
+        "net.py:gone",
+        "advice",
+    ),
+    *(
+        "http://127.0.0.1:1",
+        "abfss://c@a.dfs.core.windows.net/p?sig=secret@",
+        "file:///x",
+        "\x1b]0;x\a",
+    ),
+)
 WORDS: tuple[str, ...] = (
     "",
     "0",
@@ -287,39 +397,70 @@ WORDS += (
 
 
 def test_no_option_ends_in_a_traceback(
-    tmp_path: Path, attempts: Attempts, seed: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    measured: pa.Table,
+    attempts: Attempts,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    open_store("results").write_part("night-1", measured)
+    (tmp_path / "net.py").write_text("open('pwned', 'w')\n")
+    (tmp_path / "shapes.csv").write_text("batch,height,width,count\n1,8,8,-1\n")
     monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", _exits)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.process.client.ForkServer", _no_machine)
+    monkeypatch.setattr(
+        "cudnn_sweep.orchestrator.auditing.audited_process.audit_script", _no_machine
+    )
     monkeypatch.setattr(
         "cudnn_sweep.orchestrator.running.this_machine.ThisMachine._survey", _no_machine
     )  # what it is about ends before
-    dice, codes = random.Random(seed), Counter[int]()
+    dice, codes = random.Random(seed), Counter[str]()
+    wrong: list[str] = []
     for _ in range(attempts(30, 1000)):
-        words = list(dice.choice(COMMANDS))
-        for _ in range(dice.randint(0, 3)):
-            words += dice.choices(
-                [[dice.choice(OPTIONS), dice.choice(WORDS)], [dice.choice(WORDS)]]
-            )[0]
+        words = odd_line(dice)
         began = time.process_time()
         done = CliRunner().invoke(app, words)
-        assert isinstance(done.exception, SystemExit | None), (words, done.exception)
-        assert done.exit_code in (0, 1, 2, 3), words
-        assert "secret@" not in done.output
-        assert done.exit_code == 0 or names_what_it_is_about(done.output, words), (
-            words,
-            done.output,
-        )
-        assert time.process_time() - began < LONG_S, words
-        codes[done.exit_code] += 1
-    print(dict(codes))
+        wrong += [f"{words}: {told}" for told in faults(done, words)]
+        if time.process_time() - began > LONG_S:
+            wrong.append(f"{words}: it took too long")
+        codes[f"{words[0]} {done.exit_code}"] += 1
+        if done.exit_code == 0:
+            print(words)
+    print(dict(sorted(codes.items())))
+    assert not wrong, "\n".join(wrong)
+    assert not (tmp_path / "pwned").exists()
+
+
+def faults(done: Result, words: list[str]) -> Iterator[str]:
+    if not isinstance(done.exception, SystemExit | None):
+        yield f"{done.exception!r}"
+    elif done.exit_code not in (0, 1, 2, 3, 6):
+        yield f"exit code {done.exit_code}"
+    elif done.exit_code and not names_what_it_is_about(done.output, words):
+        yield f"it does not name what is wrong: {done.output}"
+    if "secret@" in done.output and "--at" not in words:
+        yield f"a key is shown: {done.output}"
+
+
+def odd_line(dice: random.Random) -> list[str]:
+    if dice.randrange(3):
+        words = list(dice.choice(list(NEWER)))
+        options, values = NEWER[*words], (*WORDS, *ODD, *ODD)
+    else:
+        words, options, values = list(dice.choice(COMMANDS)), OPTIONS, WORDS
+    for _ in range(dice.randint(0, 3)):
+        odd = [dice.choice(values)]
+        words += odd if dice.randrange(4) == 0 else [dice.choice(options), *odd]
+    return words
 
 
 def names_what_it_is_about(said: str, words: list[str]) -> bool:
     """A file, an option, an argument, or what was found."""
     told = said.rpartition(" for help.")[2]
     named = re.search(
-        r"--[a-z]|argument|results|no such file|is a folder|question is|no machine|''", told
+        r"--[a-z]|argument|No such option|results|no such file|is a folder|question is|no machine|''",
+        told,
     )
     return bool(named) or any(word[:30] in told for word in words if word)
 
@@ -328,7 +469,7 @@ def _exits(code: int) -> None:
     raise SystemExit(code)
 
 
-def _no_machine(*_: object) -> None:
+def _no_machine(*_: object, **__: object) -> None:
     raise SpecError("no machine is looked at here")
 
 

@@ -1,4 +1,5 @@
-"""Launches under attack: killed at random moments, without a part of their Ray, by signals, through their ports.
+"""Launches under attack: killed or stopped at random moments, without a part of their Ray, by signals, through
+their ports.
 
 What they stored is read by pyarrow alone.
 """
@@ -13,9 +14,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +30,18 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.measuring, pytest.mark.timeout(300)]
 
 Attempts = Callable[[int, int], int]
-SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]
+NO_ANSWER_S = 10.0  # for the product's minute
+# The product, but less patient, and a difference on a CPU counts: so that cells are looked at, and decided.
+SWEEP = f"""
+from cudnn_sweep.analysis.asking import prelude
+from cudnn_sweep.orchestrator.process import stuck
+stuck.NO_ANSWER_S, stuck.LOOK_S = {NO_ANSWER_S}, 1.0
+macros, no_cuda = prelude.macros(), "when device = 'cpu' then 'no_cuda'"
+assert no_cuda in macros
+prelude.macros = lambda: macros.replace(no_cuda, "when device = 'cpu' then null")
+from cudnn_sweep.orchestrator.cli import app
+app(prog_name="sweep")
+"""
 HANG_S = 90.0  # in which a launch tells or stores something, on a machine that others use too
 END_S = 60.0  # until nothing of a launch is left
 REPLICATES = 8
@@ -41,6 +54,11 @@ metadata:
     measure: {{warmup_s: 0, steady_budget_s: 0.02, calibrate: false, timeout_s: 20}}
     cells: [{{workload: noop}}]
 """
+DECIDED = LAUNCH_FILE.replace(
+    f"replicates: {REPLICATES}", "replicates: {until: decided, at_most: 10}"
+).replace("{workload: noop}", "{workload: noop, batch: [1, 2, 4]}")
+LOOKS = (3, 5, 8, 10)
+COLUMNS = ["sweep_id", "trial_id", "cell_id", "replicate", "benchmark", "twin"]
 # By a part of the command line, or of the name that Ray gives.
 ROLES = {
     "recorder": "ray::GroupRecorder",
@@ -63,11 +81,11 @@ def _temporary_folders_removed(tmp_path: Path) -> Iterator[None]:
             shutil.rmtree(link.resolve(), ignore_errors=True)
 
 
-def prepare(folder: Path) -> Path:
+def prepare(folder: Path, launch_file: str = LAUNCH_FILE) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     # Ray's sockets need a short name; nothing but this launch may be in it.
     (folder / "tmp").symlink_to(tempfile.mkdtemp(prefix="a", dir="/tmp"))
-    (folder / "cluster.yaml").write_text(LAUNCH_FILE)
+    (folder / "cluster.yaml").write_text(launch_file)
     return folder
 
 
@@ -123,7 +141,7 @@ def begun(folder: Path, *arguments: str, command: str = "launch") -> Iterator[La
     output = folder / f"output-{time.monotonic_ns()}"
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [*SWEEP, command, *arguments],
+            [sys.executable, "-c", SWEEP, command, *arguments],
             cwd=folder,
             env={
                 **os.environ,
@@ -184,7 +202,7 @@ def check_stored(folder: Path) -> Counter[str]:
         for file in files
         if file.suffix == ".parquet"
         for row in pq.read_table(
-            file, columns=["sweep_id", "trial_id", "attempt_id", "status", "repeats_block"]
+            file, columns=[*COLUMNS, "attempt_id", "status", "repeats_block"]
         ).to_pylist()
     ]
     planned = [row for row in rows if row["repeats_block"] is None]
@@ -192,8 +210,22 @@ def check_stored(folder: Path) -> Counter[str]:
     by_sweep = Counter(row["sweep_id"] for row in planned)
     keys = {(row["sweep_id"], row["trial_id"]) for row in planned}
     assert len(keys) == len(planned), "a trial stands there twice"
-    assert set(by_sweep.values()) == {TRIALS}, f"a trial is missing: {by_sweep}"
+    if (folder / "cluster.yaml").read_text() == DECIDED:
+        for sweep_id in by_sweep:
+            _check_blocks([r for r in planned if r["sweep_id"] == sweep_id and not r["twin"]])
+    else:
+        assert set(by_sweep.values()) == {TRIALS}, f"a trial is missing: {by_sweep}"
     return Counter(row["status"] for row in planned)
+
+
+def _check_blocks(rows: Sequence[Mapping[str, object]]) -> None:
+    """Each cell ended at a look, and lacks no trial up to it."""
+    for cell_id in (cells := {row["cell_id"] for row in rows}):
+        there = {(row["replicate"], row["benchmark"]) for row in rows if row["cell_id"] == cell_id}
+        blocks = len(there) // 2
+        assert blocks in LOOKS, f"{blocks} blocks of {cell_id}"
+        assert there == set(product(range(blocks), (False, True))), f"a trial is missing: {there}"
+    assert len(cells) == 3, cells
 
 
 def _every() -> list[int]:
@@ -220,10 +252,12 @@ def _below(pid: int) -> set[int]:
 
 EARLY_S = 8.0  # in which a launch starts
 LOST_S = 30.0  # in which a launch ends, or goes on, that lost a part of its Ray
-TARGETS = (
-    *("everything", "everything", "driver", "shell's process", "worker", "fork server", "recorder"),
-    *("raylet", "GCS", "gate", "agent", "runtime agent"),
+ALL = ("everything", "everything", "shell's process")
+PARTS = (
+    *("driver", "worker", "fork server", "recorder", "raylet"),
+    *("GCS", "gate", "agent", "runtime agent"),
 )
+SIGNALS = (signal.SIGKILL, signal.SIGSTOP)
 
 
 def test_killed_launches_lose_and_double_nothing(
@@ -233,7 +267,7 @@ def test_killed_launches_lose_and_double_nothing(
     wanted = attempts(1, 200)
     while (done := sum(log.parts(), Counter[str]())).total() < wanted:
         number = len(log.parts())
-        folder = prepare(tmp_path / f"sweep-{number}")
+        folder = prepare(tmp_path / f"sweep-{number}", DECIDED if number % 2 else LAUNCH_FILE)
         log.add(_killed(folder, wanted - done.total(), random.Random(f"{seed}-{number}")))
     print(f"{done.total()} kills, {len(log.parts())} sweeps of {TRIALS} trials: {dict(done)}")
 
@@ -243,17 +277,19 @@ def _killed(folder: Path, most: int, dice: random.Random) -> Counter[str]:
     for _ in range(min(dice.randint(1, 4), most)):
         before = set(folder.glob("results/sweep=*/trials/*")) | set(folder.glob("results/*/part-*"))
         with begun(folder) as launch:
-            target = dice.choice(TARGETS)
-            done[target] += _hit(launch, target, dice)
+            target = dice.choice((*ALL, *PARTS))
+            number = dice.choice(SIGNALS) if target in PARTS else signal.SIGKILL
+            done[f"{number.name} {target}"] += _hit(launch, target, number, dice)
             launch.wait()
-            assert not left_behind(launch), f"after {target}"
+            assert "Traceback" not in launch.said()
+            assert not left_behind(launch), f"after {number.name} to {target}"
         assert _rows(folder) >= _rows_of(before), f"rows are gone after {target}"
     finish(folder)
     check_stored(folder)
     return done
 
 
-def _hit(launch: Launch, target: str, dice: random.Random) -> bool:
+def _hit(launch: Launch, target: str, number: int, dice: random.Random) -> bool:
     """While it starts, or after some more trials; whether there was something to hit by then."""
     already, more = launch.recorded(), dice.randint(-2, TRIALS - 3)
     began, delay_s = time.monotonic(), dice.uniform(0.0, EARLY_S if more < 0 else 0.6)
@@ -261,7 +297,7 @@ def _hit(launch: Launch, target: str, dice: random.Random) -> bool:
         if more < 0 or launch.recorded() >= already + more:
             if time.monotonic() - began >= delay_s and (pids := _targets(launch, target)):
                 for pid in pids:
-                    kill(pid)
+                    kill(pid, number)
                 return True
         else:
             began = time.monotonic()
@@ -287,26 +323,30 @@ def _rows_of(files: set[Path]) -> int:
     return sum(pq.read_metadata(file).num_rows for file in there)
 
 
-@pytest.mark.parametrize("lost", ["agent", "recorder", "GCS", "raylet", "runtime agent", "gate"])
+@pytest.mark.parametrize("number", SIGNALS, ids=["killed", "stopped"])
+@pytest.mark.parametrize("lost", PARTS)
 def test_launch_that_lost_a_part_of_its_ray_ends_or_goes_on(
-    lost: str, tmp_path: Path, attempts: Attempts
+    lost: str, number: signal.Signals, tmp_path: Path, attempts: Attempts
 ) -> None:
-    for number in range(attempts(0, 3)):
-        folder = prepare(tmp_path / f"{number}")
+    is_stopped = number == signal.SIGSTOP
+    for each in range(attempts(int(is_stopped and lost in ("worker", "recorder")), 3)):
+        folder = prepare(tmp_path / f"{each}")
         with begun(folder) as launch:
             while launch.recorded() < 2:
                 assert launch.process.poll() is None, launch.said()
                 time.sleep(0.05)
-            for pid in launch.role(lost):
-                kill(pid)
+            for pid in _targets(launch, lost):
+                kill(pid, number)
             began = time.monotonic()
-            code = launch.process.wait(LOST_S)
+            code = launch.process.wait(LOST_S + is_stopped * 2 * NO_ANSWER_S)
             took_s = time.monotonic() - began
             said = launch.said()
             assert not left_behind(launch)
         assert code == 0 or "launch again to resume" in said, said
+        assert not is_stopped or "no answer of " in said, said
         print(f"{lost}: exit code {code} after {took_s:.1f} s")
-        finish(folder)
+        if code:
+            finish(folder)
         check_stored(folder)
 
 

@@ -1,11 +1,12 @@
 """Names that attack, in every text column, on their way to a page, a file, a terminal and a webhook."""
 
+import ast
 import csv
 import io
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from markdown_it import MarkdownIt
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -45,9 +48,20 @@ PAYLOADS = (
     "é\u202eevil\u2066",
     "@everyone <!channel> <http://evil|click>",
     "{{7*7}} ${7*7} %s %n",
+    *(
+        f"x{ends}import os; os.system('touch pwned') #"
+        for ends in ("\r", "\u2028", "\u2029", "\\\n")
+    ),
+    '\'\'\'"""\nimport os; os.system("touch pwned")\n"""\'\'\'',
+    "'; import os #\n```\n# heading\n<details open ontoggle=pwned()>",
 )
 OURS = ("sweep_id", "trial_id", "attempt_id", "status", "launch_id", "slot", "cell_id", "env_hash")
 Attempts = Callable[[int, int], int]
+SETTINGS = ("direction", "precision", "layout", "regime", "state")  # what a script goes by
+MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
+STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]"
+)  # a terminal, or the end of a line
 WHERE = WhereToLook(folder=Path("/srv"), program="sweep", results="results", page="page")
 
 
@@ -73,10 +87,14 @@ class Found(HTMLParser):
         return found.strange
 
 
-def hostile(rows: pa.Table, payload: str) -> pa.Table:
+def hostile(rows: pa.Table, payload: str, kept: Collection[str] = ()) -> pa.Table:
     """It stands in every text column that a user has a hand in."""
     for at, field in enumerate(rows.schema):
-        if field.type == pa.string() and field.name not in OURS and not field.name.endswith("hash"):
+        if (
+            field.type == pa.string()
+            and field.name not in {*OURS, *kept}
+            and not field.name.endswith("hash")
+        ):
             rows = rows.set_column(at, field.name, pa.array([payload] * len(rows)))
     return rows
 
@@ -86,14 +104,36 @@ def test_names_in_results_stay_text_wherever_they_are_shown(
 ) -> None:
     every = random.Random(seed).sample(PAYLOADS, len(PAYLOADS))
     done = 0
+    fixed = pc.and_(pc.is_valid(measured["out_channels"]), pc.equal(measured["regime"], "fixed"))
+    trial = measured.filter(fixed)["trial_id"][0].as_py()
     for payload in every[: attempts(1, len(every))]:
-        results = tmp_path / f"{done}"
-        store = open_store(str(results))
-        rows = hostile(measured, payload)
-        store.write_part(rows["sweep_id"][0].as_py(), rows)
-        say_all(results, payload)
+        every_name, names = (tmp_path / f"{done}-{kind}" for kind in ("every name", "names"))
+        for results, kept in ((every_name, ()), (names, SETTINGS)):
+            store = open_store(str(results))
+            store.write_part(measured["sweep_id"][0].as_py(), hostile(measured, payload, kept))
+        say_all(every_name, payload)
+        refused = CliRunner().invoke(app, ["repro", trial, "--results", str(every_name)])
+        assert refused.exit_code == 2 and "a script knows none" in refused.stderr, refused.output
+        say_code(names, trial, payload)
         done += 1
     print(f"{done} payloads")
+
+
+def say_code(results: Path, trial: str, payload: str) -> None:
+    """What is pasted into a shell, a file of Python and an issue."""
+
+    def sweep(*words: str) -> str:
+        done = CliRunner().invoke(app, ["repro", trial, *words, "--results", str(results)])
+        assert done.exit_code == 0, (payload, done.output, done.exception)
+        return done.stdout
+
+    code, issue = sweep(), sweep("--issue")
+    assert not re.search(r"import os$|pwned", ast.unparse(ast.parse(code)), re.MULTILINE), payload
+    head, fence, rest = issue.partition("```python\n")
+    assert fence and rest == f"{code}```\n", payload
+    assert not Found.of(MARKDOWN.render(issue)), payload
+    assert not STEERING.search(code + issue) and "\n# heading" not in head, payload
+    assert not re.search(r"(?<!>)@everyone", head), payload
 
 
 def say_all(results: Path, payload: str) -> None:
@@ -114,6 +154,7 @@ def say_all(results: Path, payload: str) -> None:
         assert "![x](" not in text and "\n# heading" not in text
     read = list(csv.reader(io.StringIO(sweep(*question, "--format", "csv"))))
     assert not [cell for row in read for cell in row if cell.strip()[:1] in ("=", "+", "@")], read
+    assert not STEERING.search(sweep(*question, "--format", "csv"))
     (row,) = json.loads(sweep(*question, "--format", "json"))
     assert row["problem"] == payload
 
@@ -128,9 +169,7 @@ def test_names_in_a_night_stay_text(
     texts = {file.suffix: file.read_text() for file in reports}
     ElementTree.fromstring(texts[".xml"])
     assert not Found.of(texts[".html"])
-    assert not Found.of(
-        re.sub(r"(`+).+?\1", "", texts[".md"], flags=re.DOTALL)
-    )  # but in code spans
+    assert not Found.of(MARKDOWN.render(texts[".md"]))
     said = io.StringIO()
     show(outcome, reports, "text", Console(file=said, width=120))
     assert "\x1b]" not in said.getvalue() and "\x07" not in said.getvalue()

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cudnn_sweep.orchestrator.errors import ScheduleError
-from cudnn_sweep.orchestrator.schedule.crontab import line_of, with_entry, without
-from cudnn_sweep.orchestrator.schedule.entry import Entry, parse_time
+from cudnn_sweep.orchestrator.schedule.entry import Entry, parse_time, with_entry, without
 
 PARTS = (
     *("a", " ", "%", "\\%", "\\", "'", '"', "$(touch pwned)", "`touch pwned`", "; touch pwned #"),
@@ -67,7 +66,7 @@ def test_schedule_runs_what_it_is_for_or_is_refused(
             continue
         program.chmod(0o755)
         after = with_entry(before, entry)
-        line = line_of(entry)
+        line = entry.line
         assert after.split("\n").count(line) == 1 and with_entry(after, entry) == after
         assert without(after, entry.launch_file).rstrip("\n") == before.rstrip("\n")
         subprocess.run(["sh", "-c", as_cron_does(line)], cwd=root, check=True)

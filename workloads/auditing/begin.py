@@ -105,7 +105,7 @@ class _Audit:
 
     def _watch_errors(self) -> None:
         """A traceback is printed as without us."""
-        show = sys.excepthook
+        show, show_of_thread = sys.excepthook, threading.excepthook
 
         def hook(
             type_: type[BaseException], error: BaseException, traceback: TracebackType | None
@@ -114,7 +114,14 @@ class _Audit:
             without_ours(error)
             show(type_, error, error.__traceback__)
 
-        sys.excepthook = hook
+        def hook_of_thread(args: threading.ExceptHookArgs) -> None:
+            type_, error, _, thread = args
+            if error is not None:
+                without_ours(error)
+                args = threading.ExceptHookArgs((type_, error, error.__traceback__, thread))
+            show_of_thread(args)
+
+        sys.excepthook, threading.excepthook = hook, hook_of_thread
 
     def _watch_ends(self) -> None:
         """os._exit runs nothing that is registered."""
@@ -148,8 +155,11 @@ class _Audit:
         if os.getpid() != self._process:
             return  # forked off by the script
         part = f"{self._file}.part"
-        with self._own, open(part, "w", encoding="utf-8") as file:
-            json.dump(asdict(self._findings()), file)
+        with self._own:
+            with open(
+                part, "w", encoding="utf-8", errors="replace"
+            ) as file:  # ? for what is no text
+                json.dump(asdict(self._findings()), file, ensure_ascii=False)
             os.replace(part, self._file)
 
     def _findings(self) -> Findings:

@@ -2,7 +2,7 @@
 
 The functions of torch that run a convolution are replaced by ones that note each call. In the steady state
 this is a look-up of the call's sizes in a dictionary of its thread; the cost is in docs/audit.md, measured by
-docs/audit_cost.py. torch.compile, torch.jit and torch.fx see the functions as torch's own.
+tests/studies/audit_cost.py. torch.compile, torch.jit and torch.fx see the functions as torch's own.
 """
 
 import threading
@@ -196,8 +196,9 @@ class Convolutions:
             else:
                 x, weight, rest = args[0], args[1], args[3:]
             if overridden(x, weight):
+                overriding = [each for each in (x, weight) if type(each) is not torch.Tensor]
                 return torch.overrides.handle_torch_function(
-                    convolution, (x, weight), *args, **kwargs
+                    convolution, overriding, *args, **kwargs
                 )
             thread = local.calls
             try:

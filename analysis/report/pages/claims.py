@@ -9,7 +9,7 @@ from typing import Any
 
 from cudnn_sweep.analysis.answering.cell_names import CELLS, name_of_some
 from cudnn_sweep.analysis.asking.database import Database
-from cudnn_sweep.analysis.asking.queries import part_names
+from cudnn_sweep.analysis.asking.queries import load_query, part_names
 from cudnn_sweep.analysis.report.pages.page import Entry, Page, Row, Rows, Samples, Table
 from cudnn_sweep.analysis.words import interval, number, ratio
 
@@ -57,6 +57,7 @@ def _entry(rows: list[Row]) -> Entry:
     figures = rows if is_measured else []
     facts = {
         "verdict": first["in_words"],
+        "what is judged": load_query(question_of(first["claim"])).notes,
         **dict(_conditions(figures)),
         "one or two figures only": first["rests_on_few"],
         "trials compared": f"{trials:,}" if (trials := _trials(figures)) else "",

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
+from urllib.parse import quote
 
 from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, css
@@ -13,6 +14,7 @@ from cudnn_sweep.analysis.report.pages.page import Entry, Shown, Table
 from cudnn_sweep.analysis.words import given
 
 ANALYSIS = files("cudnn_sweep.analysis")
+URL = ":/?#=&%+,;@"  # what an address may hold as it is
 
 
 def as_html(shown: Shown) -> str:
@@ -105,7 +107,7 @@ def as_markdown(shown: Shown) -> str:
 def _lines(entries: Sequence[Entry]) -> list[str]:
     lines = []
     for entry in entries:
-        name = f"[{entry.name}]({_words(entry.address)})" if entry.address else entry.name
+        name = f"[{entry.name}]({quote(entry.address, URL)})" if entry.address else entry.name
         lines.append(f"- {name}: {_words(entry.said)}")
         lines += [f"  - {name}: {_words(text)}" for name, text in entry.facts.items()]
         lines += [

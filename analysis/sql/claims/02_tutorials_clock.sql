@@ -7,7 +7,9 @@
 -- The way: 100 forward calls by `time.time()`, without waiting for the GPU, with benchmark on and
 -- then off in one process. It holds if its clock gives the verdict that fresh processes give, which
 -- is the wall time of the convolution beside it. A ratio of clocks is on / off, with a t interval
--- over processes; the samples are those of each process.
+-- over processes; the samples are those of each process. The clock is read while the GPU still
+-- works: that of the first loop has the search in it, that of the second launches alone, of plans
+-- that the first loop chose. The other order and a script that waits for the GPU stand beside.
 with scripts as ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
     select
         workload,

@@ -17,7 +17,7 @@ part() { # NAME COMMAND...: its output is kept only if it succeeds
 
 cd "$root"
 part tests pytest -q -m gpu tests/orchestrator/auditing
-part cost python docs/audit_cost.py
+part cost python -m tests.studies.audit_cost
 cd docs/examples/audit
 part example sweep audit --shapes "$folder/shapes.csv" train.py 300
 part json sweep audit --json --shapes "$folder/shapes.csv" train.py 300

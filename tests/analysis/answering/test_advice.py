@@ -12,8 +12,8 @@ from scipy import stats
 
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.proving.simulation import made_rows, open_rows
 from cudnn_sweep.analysis.storing.schema import ColdShape, RunRecord
+from tests.studies.parts.simulation import made_rows, open_rows
 
 if TYPE_CHECKING:
     from tests.makers import Ask, MakePair

@@ -1,30 +1,21 @@
-from dataclasses import replace
-from pathlib import Path
+"""Few of the made-up nights of tests/studies/nights.py: changes are found, and false alerts are rare."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, NO_CANDIDATE, screen
-from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
-from cudnn_sweep.analysis.proving.detection import (
+from cudnn_sweep.analysis.nightly.gate import NO_CANDIDATE
+from tests.studies.parts.detection import (
     ScreenedHistories,
     all_knowing,
     by_pairs,
     by_waiting,
-    over_last_month,
-    over_last_night,
-    pair_ratios,
     screened,
 )
-from cudnn_sweep.analysis.proving.detection_figures import Rate, histories, save_histories
-from cudnn_sweep.analysis.proving.realities import REALITIES
-from cudnn_sweep.analysis.proving.simulated_nights import (
+from tests.studies.parts.detection_figures import histories
+from tests.studies.parts.simulated_nights import (
     HELD_TO_TARGETS,
-    OTHER_CHOICE,
     OTHERS,
-    NightNoise,
-    make_histories,
 )
 
 SERIES, NIGHTS = 200, 60
@@ -61,13 +52,6 @@ def test_drifting_hardware_is_no_change_of_software(generator: np.random.Generat
     assert waited.found_within(30, drifting.histories.changed_at) > SERIES / 2
 
 
-def test_a_night_is_slow_where_most_of_its_processes_choose_the_slow_kernel() -> None:
-    values = tried("other_choices_0.5%", 0.0).histories.values
-    of_three = stats.binom(3, 0.2).sf(1)
-    low, high = stats.binom(values.size, of_three).interval(1 - CHANCE)
-    assert low <= (values > OTHER_CHOICE / 2).sum() <= high
-
-
 def test_waiting_finds_more_each_night_and_a_laxer_rule_more_and_more_that_is_nothing() -> None:
     still, stepped = tried("2%_common", 0.0), tried("2%_common", 0.05)
     found = {
@@ -82,65 +66,3 @@ def test_waiting_finds_more_each_night_and_a_laxer_rule_more_and_more_that_is_no
     assert by_waiting(still, 4.5).raised.sum() <= 4 < by_waiting(still, 3.0).raised.sum()
     ideal = all_knowing(stepped, 3.5).found_within(3, stepped.histories.changed_at)
     assert ideal > by_waiting(stepped, 3.0).found_within(3, stepped.histories.changed_at)
-
-
-def test_the_fixed_rule_is_wrong_as_often_as_the_noise_says() -> None:
-    still = tried("2%_common", 0.0)
-    chance = stats.norm.sf(np.log(1.07), scale=0.02 * 2**0.5)
-    nights = SERIES * (NIGHTS - FEWEST_NIGHTS + 1)
-    low, high = stats.binom.ppf([CHANCE, 1 - CHANCE], nights, chance)
-    assert low <= over_last_night(still).raised.sum() <= high
-    assert over_last_month(still).raised.sum() < low
-
-
-def test_candidates_are_those_of_the_screen_of_one_series() -> None:
-    many = tried("4%", 0.05)
-    for series in range(20):
-        for night in (FEWEST_NIGHTS - 2, 20, 40, 59):
-            values = np.exp(many.histories.values[series, : night + 1])
-            found = screen(list(values), STEADY_WALL)
-            since = found.first_bad_night_index if found.state == "worse" else None
-            assert many.since[series, night] == (NO_CANDIDATE if since is None else since)
-
-
-@pytest.mark.parametrize("name", [noise.name for noise in HELD_TO_TARGETS])
-def test_noise_is_as_large_as_stated_in_each_of_its_parts(
-    name: str, generator: np.random.Generator
-) -> None:
-    noise = NOISES[name]
-    made = make_histories(noise, 0.0, 2000, 20, generator)
-    assert made.values.std() == pytest.approx(0.02, rel=0.02)
-    assert noise.common**2 + 0.4487 * noise.process**2 == pytest.approx(0.02**2, rel=1e-3)
-    ratios = pair_ratios(noise, np.zeros(2000), 10, generator)
-    assert ratios.std() == pytest.approx(noise.process * 2**0.5, rel=0.02)
-
-
-def test_steps_drifts_and_spikes_are_where_they_are_said_to_be(
-    generator: np.random.Generator,
-) -> None:
-    quiet = NightNoise(name="quiet", meaning="", in_all=1e-6)
-    stepped = make_histories(quiet, 0.05, 50, 60, generator)
-    assert np.allclose(stepped.values, stepped.effect, atol=1e-4)
-    first = (stepped.effect > 0).argmax(axis=1)
-    assert (first == stepped.changed_at).all()
-    drifting = make_histories(replace(quiet, is_drifting=True), 0.0, 50, 60, generator)
-    assert not drifting.effect.any()
-    assert np.allclose(np.ptp(drifting.values, axis=1).max(), np.log(1.05), atol=1e-4)
-    spiked = make_histories(replace(quiet, spike_share=0.02), 0.0, 500, 60, generator)
-    low, high = stats.binom.ppf([CHANCE, 1 - CHANCE], 500 * 60, 0.02)
-    assert low <= (spiked.values > 0.09).sum() <= high
-
-
-def test_an_alert_that_lasts_is_counted_once_and_a_rate_has_an_error() -> None:
-    lasting = tried("1%", 0.1)
-    assert over_last_month(lasting).raised.sum() < 3 * SERIES
-    assert Rate(alerts=0, series=2000).error > 0
-
-
-def test_saved_histories_are_those_that_were_tried(tmp_path: Path) -> None:
-    save_histories(tmp_path / "nights.npz", 20, 30, seed=1)
-    with np.load(tmp_path / "nights.npz") as saved:
-        parts = {f"{name}/{part}" for name in NOISES for part in ("still", "stepped", "changed_at")}
-        assert set(saved) == parts | {f"reality/{each.name}" for each in REALITIES}
-        same = histories(NOISES["spikes"], 0.05, 20, 30, seed=1)
-        np.testing.assert_array_equal(saved["spikes/stepped"], np.exp(same.values))

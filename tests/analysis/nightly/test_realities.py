@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.proving.detection import Known, ScreenedHistories, by_waiting
-from cudnn_sweep.analysis.proving.realities import (
+from cudnn_sweep.analysis.nightly.course import Known
+from tests.studies.parts.detection import ScreenedHistories, by_waiting
+from tests.studies.parts.realities import (
     GROUP,
     REALITIES,
     findings_of,
@@ -23,7 +24,7 @@ def test_every_target_is_met(reality: object) -> None:
 
 def test_without_memory_the_targets_would_be_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What nights did before: those of an alert are compared with as any other."""
-    keeping = "cudnn_sweep.analysis.proving.detection._Following._remember"
+    keeping = "tests.studies.parts.detection._Following._remember"
     monkeypatch.setattr(keeping, lambda self, tonight: None)
     assert "alerts that stay" in try_reality(NAMED["never_mended_1%"], GROUP, seed=1).missed()
     assert "a second alert" in try_reality(NAMED["again"], GROUP, seed=1).missed()
@@ -41,11 +42,3 @@ def test_a_bad_node_is_many_alerts_in_one_finding() -> None:
         told = np.array(findings_of(alerts, slice(place * GROUP, (place + 1) * GROUP)))
         assert (told[alerting[place] > GROUP / 2] == 1).all()
         assert (told[alerting[place] == 0] == 0).all()
-
-
-def test_nights_resemble_the_night_before_as_said() -> None:
-    values = real_histories(NAMED["autocorrelation"], 2000, seed=1).values
-    assert values.std() == pytest.approx(0.01, rel=0.02)
-    assert np.corrcoef(values[:, 30], values[:, 31])[0, 1] == pytest.approx(0.7, abs=0.05)
-    shifted = real_histories(NAMED["common_shift"], GROUP, seed=1).values
-    assert shifted.mean(axis=0).std() == pytest.approx(0.01, rel=0.3)

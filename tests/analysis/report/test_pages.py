@@ -110,6 +110,7 @@ def test_nothing_from_a_store_becomes_markup(shown: Shown) -> None:
 def test_markdown_and_json_say_the_same(shown: Shown) -> None:
     text = as_markdown(shown)
     assert text.startswith("# What became of reported cases\n")
+    assert "[N042](https://github.com/pytorch/pytorch/pull/174989)" in text
     for group, count in shown.counts().items():
         assert (f"\n## {group.capitalize()}\n" in text) == bool(count)
     told = json.loads(as_json(shown))
@@ -169,6 +170,9 @@ def test_claim_that_does_not_hold_shows_the_time_of_each_process(claims: Shown) 
     )
     assert not agreeing.samples
     assert "benchmark true, ms: 10, 10.01, 10.02, 10.03" in as_markdown(claims)
+    assert "what is judged: The convolution is Conv2d(3, 64, 3, 1, 1, bias=False)" in as_markdown(
+        claims
+    )
     page = as_html(claims)
     assert page.count("<circle") == 8 * sum(len(entry.samples) for entry in claims.entries)
 

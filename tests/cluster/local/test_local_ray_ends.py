@@ -94,3 +94,18 @@ janitor.main(Path({str(tmp_path)!r}))
     finally:
         stray.kill()
         stray.wait()
+
+
+def test_a_ray_that_never_starts_ends_its_process() -> None:
+    code = """
+import time
+import ray
+from cudnn_sweep.cluster.local import local_ray
+local_ray.START_S = 0.1
+ray.init = lambda **_: time.sleep(30)
+with local_ray.local_ray(slots=1):
+    pass
+"""
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert ended.returncode == 1
+    assert ended.stderr == b"sweep: Ray does not start on this machine within 0.1 s\n"

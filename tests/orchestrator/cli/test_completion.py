@@ -14,7 +14,7 @@ from cudnn_sweep.orchestrator.cli import app
         ("sweep query failures --format ma", "markdown"),
         ("sweep query failures --all-c", "--all-columns"),
         ("sweep schema sui", "suite"),
-        ("sweep validate ni", "nights"),
+        ("sweep schedule rem", "remove"),
     ],
 )
 def test_tab_completes(typed: str, completed: str) -> None:

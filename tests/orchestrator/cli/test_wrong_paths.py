@@ -26,10 +26,8 @@ OPTIONS = {
     # What a command is given besides, so that the path is all that is wrong and the answer is quick.
     "doctor": "--quick --telemetry off",
     "nightly": "--fake fake.yaml",
-    "scale": "--trials 100 --repeats 1",
     "schedule install": "--at 03:00 --dry-run",
     "trace": "--input 1x3x8x8 --argument in_channels=3 --argument out_channels=3 --argument kernel_size=3",
-    "validate nights": "--series 20 --nights 20",
 }
 SUFFIXES = {"question": ".sql", "model": ".py:net"}
 FOLDERS = ("results", "reports", "charts")

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,11 +14,11 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.answering.advice import advices
-from cudnn_sweep.analysis.answering.rules import Fork, Leaf, learned_rule
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.advising import AdviseOptions, advise
 from cudnn_sweep.orchestrator.launching.one_step import StepOptions, plan_step, suite_of
+from cudnn_sweep.orchestrator.launching.trying import try_step
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
 from cudnn_sweep.orchestrator.planning.job import Job
@@ -37,8 +36,8 @@ def _machine(*effects: FakeEffect, scatter: float = 0.002, trial_s: float = 2.0)
     return FakeMachine(script=script, night=TODAY)
 
 
-def _options(here: Path, **changes: Any) -> AdviseOptions:
-    step = {
+def _step(here: Path) -> dict[str, Any]:
+    return {
         "workload": "batch_norm",
         "precision": "tf32",
         "layout": "contiguous",
@@ -47,10 +46,12 @@ def _options(here: Path, **changes: Any) -> AdviseOptions:
         "typed_results": None,
         "program": "sweep",
     }
+
+
+def _options(here: Path, **changes: Any) -> AdviseOptions:
     own: dict[str, Any] = {"job": Job(), "minutes": 1.0, "format": "text", "from_store": False}
-    own["measure"] = False
     own |= {name: changes.pop(name) for name in list(changes) if name in own}
-    return AdviseOptions(step=StepOptions(**(step | changes)), **own)
+    return AdviseOptions(step=StepOptions(**(_step(here) | changes)), **own)
 
 
 def _said(options: AdviseOptions, machine: FakeMachine) -> tuple[int, str]:
@@ -157,7 +158,6 @@ def test_the_json_keeps_its_keys(tmp_path: Path) -> None:
         "advice",
         "setting",
         "lines",
-        "rule",
         "asked",
         "other_start",
         "limit",
@@ -267,61 +267,38 @@ class NothingRuns(NoGpu):
         raise AssertionError("nothing is measured")
 
 
-def test_without_a_gpu_the_learned_rule_answers_at_once(tmp_path: Path) -> None:
+def test_without_a_gpu_and_a_stored_measurement_it_says_how_to_measure(tmp_path: Path) -> None:
     machine = NothingRuns(script=FakeScript(), night=TODAY)
     code, text = _said(_options(tmp_path, job=Job(steps=10**6)), machine)
-    rule, words = learned_rule(), " ".join(text.split())
-    assert code == DECIDED
-    assert words.startswith("Not measured, as there is no GPU here. By a learned rule: ")
-    assert "for 1,000,000 steps it says off: measured jobs like it (" in words
-    assert f"of which at most {rule.most_steps:,} were measured" in words
-    assert f"networks that it had not seen (always off: {rule.off_right:.0%})" in words
+    assert code == UNDECIDED
+    assert text.strip().startswith("Undecided: this step was not measured on a GPU.")
+    assert text.endswith("\nOn a machine with a GPU: sweep advise batch_norm --steps 1000000\n")
     assert not (tmp_path / "results").exists()
     told = json.loads(_said(_options(tmp_path, format="json"), machine)[1])
-    assert (told["advice"], told["sweep_id"], told["asked"]) == ("off", None, None)
+    assert (told["advice"], told["sweep_id"], told["again"]) == ("undecided", None, None)
+    assert (told["setting"], told["lines"], told["asked"]) == ("off", [], None)
 
 
-def test_the_rule_asks_nothing_that_only_measuring_tells() -> None:
-    def features(node: Fork | Leaf) -> set[str]:
-        if isinstance(node, Leaf):
-            return set()
-        return {node.feature} | features(node.below) | features(node.above)
+def test_without_a_gpu_the_newest_measurement_of_the_step_on_a_gpu_answers(tmp_path: Path) -> None:
+    long = _options(tmp_path, job=Job(steps=10**6))
+    measured = _said(long, _machine(_faster(0.3)))
+    tried = StepOptions(**_step(tmp_path))
+    no_gpu = NothingRuns(script=FakeScript(), night=TODAY)
+    silent = Console(file=io.StringIO())
+    assert try_step(tried, silent, NoGpu(script=FakeScript(), night=TODAY)) == DECIDED
+    assert len(open_store(str(tmp_path / "results")).sweep_ids()) == 2
+    for machine, options in ((no_gpu, long), (no_gpu, replace(long, from_store=True))):
+        assert _said(options, machine) == measured
 
-    assert not features(learned_rule().tree) & {"GFLOP of a step", "GFLOP of a convolution"}
 
-
-def test_the_rule_says_the_same_before_and_after_measuring(tmp_path: Path) -> None:
+def test_a_step_that_was_tried_on_a_cpu_alone_is_undecided_with_its_time(tmp_path: Path) -> None:
     machine = NoGpu(script=FakeScript(), night=TODAY)
-    step = {**MODEL, "regime": "{cycle: {sizes: 3, step: 8}}"}
-    at_once, measured = (
-        json.loads(_said(_options(tmp_path, **step, measure=each), machine)[1])
-        for each in (False, True)
-    )
-    assert at_once["rule"] == measured["rule"]
-    assert measured["step_times_ms"] and not at_once["step_times_ms"]
-    large = MODEL | {"input": ("2x3x128x128",), "regime": "fresh"}
-    new_sizes = json.loads(_said(_options(tmp_path, **large), machine)[1])
-    assert new_sizes["rule"]["conditions"] == ["distinct sizes > 2,000"]
-
-
-def test_a_step_is_timed_without_a_gpu_if_asked_and_each_sentence_says_what_the_rule_is(
-    tmp_path: Path,
-) -> None:
-    machine = NoGpu(script=FakeScript(), night=TODAY)
-    code, text = _said(_options(tmp_path, job=Job(steps=10**6), measure=True), machine)
-    assert code == DECIDED
-    answer, _, again = text.strip().partition("\n\nWithout measuring again: ")
-    paragraphs = re.sub(r"\n +", " ", answer).split("\n")
-    assert all("rule" in each for each in paragraphs if each and "torch." not in each), answer
-    rule = learned_rule()
-    assert f"right in {rule.right:.0%} of {rule.of_jobs:,} jobs on {rule.gpu}" in " ".join(
-        paragraphs
-    )
-    options = _options(tmp_path, job=Job(steps=10**6), format="json", from_store=True)
-    told = json.loads(_said(options, machine)[1])
-    assert told["advice"] == told["setting"] == ("on" if told["rule"]["ratio"] < 1 else "off")
-    assert told["asked"] is None
-    assert "--from-store" in again
+    try_step(StepOptions(**_step(tmp_path)), Console(file=io.StringIO()), machine)
+    code, text = _said(_options(tmp_path), machine)
+    assert code == UNDECIDED
+    assert "A step " in text and "on this CPU (2 processes" in text
+    told = json.loads(_said(_options(tmp_path, format="json", from_store=True), machine)[1])
+    assert (told["advice"], len(told["step_times_ms"])) == ("undecided", 2)
 
 
 def test_several_inputs_come_equally_often(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Protocol
 
 import pytest
@@ -69,10 +69,9 @@ class Typed(Protocol):
 @pytest.fixture
 def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer) -> Typed:
     """What a launch in this process says; planning asks this folder's fork server."""
-    lent = SimpleNamespace(run=server.run, close=lambda: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "cudnn_sweep.orchestrator.running.this_machine.ForkServer", lambda **_: lent
+        "cudnn_sweep.orchestrator.running.this_machine.ForkServer", lambda **_: nullcontext(server)
     )
     monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", lambda code: None)
     return lambda *words: CliRunner().invoke(app, ["launch", *words])

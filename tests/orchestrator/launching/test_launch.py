@@ -19,7 +19,6 @@ import pytest
 
 from cudnn_sweep.analysis.storing.progress import blocks_of, planned
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.process.client import SERVER
 
 pytestmark = pytest.mark.measuring
 
@@ -197,10 +196,6 @@ def test_an_interrupt_keeps_what_is_recorded_and_leaves_no_process(
 ) -> None:
     write(tmp_path, f"{faulty}:takes_a_while", replicates=6)
     with begun(tmp_path) as launch:
-        servers = [each for each in processes_of(tmp_path) if SERVER in each]
-        assert servers and all("--survey-only" in each for each in servers), (
-            "the slot goes on with the server that planning asked, and starts none of its own"
-        )
         if number == signal.SIGINT:  # as a terminal sends it: to everyone in the foreground
             os.killpg(launch.pid, number)
         else:

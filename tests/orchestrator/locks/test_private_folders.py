@@ -1,6 +1,7 @@
 """What another user of the machine may plant under the temporary directory, and in shared results."""
 
 import os
+import socket
 import tempfile
 from pathlib import Path
 
@@ -93,6 +94,16 @@ def test_one_measures_on_a_device_whatever_the_temporary_directory(
     with measuring_lock(["GPU-1"]):
         pass
     assert list(shared.iterdir()) == []
+
+
+def test_a_device_that_is_held_by_who_does_not_listen_says_how_to_find_it(
+    shared: Path,
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as squatter:
+        squatter.bind(f"\0{device_lock.PREFIX}GPU-1")
+        told = rf"does not answer; `sudo ss -xap \| grep {device_lock.PREFIX}GPU-1` shows which"
+        with pytest.raises(SweepBusyError, match=told), measuring_lock(["GPU-1"]):
+            pass
 
 
 def test_giving_a_lock_back_hides_nothing_where_its_folder_is_gone(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-from cudnn_sweep.orchestrator.schedule.schedule import check
+from cudnn_sweep.orchestrator.schedule.check import check
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.survey import workload_facts

@@ -5,6 +5,7 @@ import logging
 import re
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -26,7 +27,7 @@ NEWS = News(
     findings=("mnist <training> & more: 10% slower",),
     result={"exit_code": 1, "ratio": 1.1, "cells": ["mnist"]},
 )
-QUICK = Patience(tries=4, first_pause_s=0.01, try_limit_s=5.0, limit_s=20.0)
+QUICK = Patience(tries=4, pause_s=0.01, try_limit_s=5.0, limit_s=20.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,7 @@ class Receiver:
     bodies: list[Any] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    logins: list[str | None] = field(default_factory=list)
 
     def webhook(self, form: Literal["json", "slack"] = "json") -> Webhook:
         return Webhook(url=self.url, form=form)
@@ -60,6 +62,7 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
         def do_POST(self) -> None:
             kept.times.append(time.monotonic())
             kept.paths.append(self.path)
+            kept.logins.append(self.headers["Proxy-Authorization"])
             assert self.headers["Content-Type"] == "application/json"
             kept.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             answer = kept.answers.pop(0)
@@ -136,10 +139,10 @@ def test_slack_takes_the_worst_night(findings: tuple[str, ...], sections: int) -
 
 def test_busy_server_is_tried_again_with_growing_pauses(receiver: Receiver) -> None:
     receiver.answers = [Answer(code=503), Answer(hang_up=True), Answer(code=502), Answer()]
-    patience = Patience(tries=4, first_pause_s=0.1, try_limit_s=5.0, limit_s=20.0)
+    patience = Patience(tries=4, pause_s=0.1, try_limit_s=5.0, limit_s=20.0)
     tell(receiver.webhook(), NEWS, patience)
     first, second, third, fourth = receiver.times
-    assert second - first >= 0.1 and third - second >= 0.2 and fourth - third >= 0.4
+    assert second - first < 0.2 <= third - second < 0.4 <= fourth - third
     assert receiver.bodies[0] == receiver.bodies[-1]
 
 
@@ -156,9 +159,7 @@ def test_retry_after_is_kept(receiver: Receiver) -> None:
 @pytest.mark.parametrize("code", [400, 404, 410])
 def test_refusal_is_not_tried_again(receiver: Receiver, code: int) -> None:
     receiver.answers = [Answer(code=code)]
-    with pytest.raises(
-        WebhookError, match=rf"^http://127.0.0.1:\d+: answered {code} \w+.*; 1 of 4"
-    ):
+    with pytest.raises(WebhookError, match=rf"^http://127.0.0.1:\d+: answered {code} \w+"):
         tell(receiver.webhook(), NEWS, QUICK)
     assert len(receiver.paths) == 1
 
@@ -172,21 +173,31 @@ def test_redirect_is_not_followed(receiver: Receiver) -> None:
 
 def test_patience_ends(receiver: Receiver) -> None:
     receiver.answers = [Answer(after_s=0.5)] * 2
-    with pytest.raises(
-        WebhookError, match="(TimeoutError|gave no whole answer in 0.1 s); 2 of 2 tries"
-    ):
-        tell(receiver.webhook(), NEWS, Patience(tries=2, first_pause_s=0.01, try_limit_s=0.1))
+    with pytest.raises(WebhookError, match="ReadTimeoutError$"):
+        tell(receiver.webhook(), NEWS, Patience(tries=2, pause_s=0.01, try_limit_s=0.1))
+    assert len(receiver.times) == 2
     receiver.answers = [Answer(code=503, headers={"Retry-After": "3600"})]
     before = time.monotonic()
-    with pytest.raises(WebhookError, match="answered 503 Service Unavailable; 1 of 4"):
+    with pytest.raises(WebhookError, match="answered 503 Service Unavailable$"):
         tell(receiver.webhook(), NEWS, QUICK)
     assert time.monotonic() - before < 5.0
 
 
 def test_nobody_listens() -> None:
     webhook = Webhook(url=f"http://127.0.0.1:9/{SECRET}", form="json")
-    with pytest.raises(WebhookError, match="ConnectionRefusedError, Connection refused; 2 of 2"):
-        tell(webhook, NEWS, Patience(tries=2, first_pause_s=0.01))
+    with pytest.raises(WebhookError, match="NewConnectionError, Connection refused$"):
+        tell(webhook, NEWS, Patience(tries=2, pause_s=0.01))
+
+
+def test_the_environments_proxy_is_used(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = receiver.url.removeprefix("http://").partition("/")[0]
+    monkeypatch.setenv("http_proxy", f"me:p%40ss@{address}")
+    receiver.answers = [Answer()]
+    tell(Webhook(url=f"http://hooks.example/{SECRET}", form="json"), NEWS, QUICK)
+    assert receiver.paths == [f"http://hooks.example/{SECRET}"]
+    assert receiver.logins == [f"Basic {b64encode(b'me:p@ss').decode()}"]
 
 
 def test_url_comes_from_a_variable_or_a_file(tmp_path: Path) -> None:

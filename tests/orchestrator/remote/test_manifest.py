@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.cluster.manifests.resources import FOLDER, RESULTS_FOLDER
+from cudnn_sweep.cluster.manifests.kubernetes import RESULTS_FOLDER
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.destinations import destination_of
@@ -63,6 +63,7 @@ echo "$@" >> {log}
 [ "$1" != get ] || printf %s "{answer}"
 """
 
+FOLDER = "/etc/cudnn-sweep"  # where a pod finds its files
 NIGHT = time(2, 30)
 
 Resources = dict[str, dict[str, Any]]
@@ -92,7 +93,9 @@ def printed(file: Path, nightly_at: time | None = None, **options: Any) -> Resou
 def files_of(resources: Resources, volume: dict[str, Any]) -> dict[str, str]:
     """What a pod with that volume sees, by path."""
     source = volume["configMap"]
-    data = resources[source["name"]]["data"]
+    data: dict[str, str] = resources[source["name"]]["data"]
+    if "items" not in source:
+        return data
     return {item["path"]: data[item["key"]] for item in source["items"]}
 
 

@@ -58,6 +58,9 @@ def test_status_of_a_launch_here_reads_its_results(
     assert "sweep june" in status("own.yaml", "--results", "results")
     assert '"trials_recorded": 3' in status("--json")
 
+    Path("results/sweep=june").rename("results/sweep=renamed")
+    assert "sweep june: 3 of" in status()
+
 
 def test_a_launch_that_was_killed_does_not_count_as_running(tmp_path: Path) -> None:
     """It had no time to remove what it wrote."""

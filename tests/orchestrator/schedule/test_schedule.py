@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from datetime import date, datetime, time
@@ -19,17 +20,16 @@ from cudnn_sweep.orchestrator.errors import ScheduleError
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-from cudnn_sweep.orchestrator.schedule.crontab import line_of, next_time_of, with_entry, without
+from cudnn_sweep.orchestrator.schedule import schedule
 from cudnn_sweep.orchestrator.schedule.entry import (
     Entry,
-    UserFolders,
     absolute,
     key_of,
     parse_time,
+    with_entry,
+    without,
 )
-from cudnn_sweep.orchestrator.schedule.schedule import Schedulers
-from cudnn_sweep.orchestrator.schedule.scheduler import Scheduled
-from cudnn_sweep.orchestrator.schedule.user_timer import UserTimer, service_of
+from cudnn_sweep.orchestrator.schedule.schedule import CRON, Scheduled, next_time_of
 
 if TYPE_CHECKING:
     from tests.makers import Need
@@ -82,20 +82,26 @@ def test_path_that_no_line_can_hold_is_refused() -> None:
 def test_crontab_of_others_stays_as_it_was() -> None:
     one, two = entry_of(Path("/srv/one.yaml")), entry_of(Path("/srv/two.yaml"))
     both = with_entry(with_entry(OTHERS, one), two)
-    assert both == f"{OTHERS}\n{line_of(one)}\n{line_of(two)}\n"
+    assert both == f"{OTHERS}\n{one.line}\n{two.line}\n"
     later = entry_of(one.launch_file, "23:05")
-    assert with_entry(both, later) == f"{OTHERS}\n{line_of(later)}\n{line_of(two)}\n"
-    assert without(both, one.launch_file) == f"{OTHERS}\n{line_of(two)}\n"
+    assert with_entry(both, later) == f"{OTHERS}\n{later.line}\n{two.line}\n"
+    assert without(both, one.launch_file) == f"{OTHERS}\n{two.line}\n"
     assert without(OTHERS, one.launch_file) == OTHERS
-    assert with_entry("", one) == f"{line_of(one)}\n"
+    assert with_entry("", one) == f"{one.line}\n"
 
 
 def test_next_time_is_the_coming_one() -> None:
-    found = next_time_of(line_of(entry_of(Path("/srv/one.yaml"), "00:00")))
+    found = next_time_of(entry_of(Path("/srv/one.yaml"), "00:00").line)
     coming = datetime.strptime(" ".join(found.split()[1:3]), "%Y-%m-%d %H:%M:%S")
     assert 0 < (coming - datetime.now()).total_seconds() <= 25 * 3600
     assert coming.time() == time(0, 0)
     assert "changed by hand" in next_time_of("@daily sweep nightly # cudnn-sweep 0")
+
+
+def systemds_words(line: str) -> list[str]:
+    """As systemd parts ExecStart, for what we write: words, and one in double quotes."""
+    *words, quoted = line.rstrip('"').split(" ", 2)
+    return [*words, re.sub(r"\\(.)", r"\1", quoted[1:]).replace("%%", "%")]
 
 
 def test_units_pass_systemds_own_check(tmp_path: Path, need: Need) -> None:
@@ -108,10 +114,8 @@ def test_units_pass_systemds_own_check(tmp_path: Path, need: Need) -> None:
     program.chmod(0o755)
 
     def verify(entry: Entry) -> subprocess.CompletedProcess[str]:
-        preview = UserTimer(config=tmp_path).preview(entry)
-        for unit in preview.split("# /")[1:]:
-            path, _, text = unit.partition("\n")
-            (tmp_path / Path(path).name).write_text(text)
+        for path, text in entry.units(tmp_path).items():
+            (tmp_path / path.name).write_text(text)
         return subprocess.run(
             ["systemd-analyze", "--user", "verify", *sorted(tmp_path.glob("cudnn-sweep-*"))],
             capture_output=True,
@@ -123,8 +127,9 @@ def test_units_pass_systemds_own_check(tmp_path: Path, need: Need) -> None:
     file = folder / "cluster.yaml"
     told = verify(entry_of(file, program=str(program)))
     assert (told.returncode, told.stdout, told.stderr) == (0, "", "")
-    program.unlink()  # that it looked, and where
-    assert f"{program} is not executable" in verify(entry_of(file, program=str(program))).stderr
+    (service,) = tmp_path.glob("cudnn-sweep-*.service")
+    words = systemds_words(service.read_text().partition("ExecStart=:")[2].partition("\n")[0])
+    assert words == ["/bin/sh", "-c", entry_of(file, program=str(program)).command]
 
 
 def test_timer_goes_where_no_manager_answers(
@@ -137,16 +142,17 @@ def test_timer_goes_where_no_manager_answers(
         for unit in (f"cudnn-sweep-{key_of(file)}.{kind}" for kind in ("service", "timer")):
             (folder / unit).write_text("[Unit]\n")
         (folder / "timers.target.wants" / unit).symlink_to(folder / unit)
+    (tmp_path / "env").symlink_to(which("env") or "")
     monkeypatch.setenv("PATH", str(tmp_path))
-    schedulers = Schedulers.here(UserFolders(config=tmp_path, state=tmp_path))
-    (found,) = schedulers.find(mine)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (found,) = schedule.find(mine)
     assert found.next_time == "unknown: no systemd user manager answers"
-    assert schedulers.remove(mine) == ["systemd user timer"]
-    assert not schedulers.find(mine) and not schedulers.remove(mine)
+    assert schedule.remove(mine) == ["systemd user timer"]
+    assert not schedule.find(mine) and not schedule.remove(mine)
     assert all(key_of(other) in path.name for path in folder.rglob("cudnn-sweep-*"))
     assert len(list(folder.rglob("cudnn-sweep-*"))) == 3
     with pytest.raises(ScheduleError, match="no command `systemctl`; crontab: .* `crontab`"):
-        schedulers.choose(None)
+        schedule.choose(None)
 
 
 def test_dry_run_prints_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,9 +162,10 @@ def test_dry_run_prints_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.M
     file.write_text("metadata: {sweep: {nightly: {suite: quick}}}")
     words = ["schedule", "install", str(file), "--at", "02:30", "--dry-run"]
     line = CliRunner().invoke(app, [*words, "--cron"]).stdout
-    assert line.startswith(f"30 2 * * * (cd {tmp_path} && ") and f"nightly '{file}') >> " in line
+    assert line.startswith("30 2 * * * exec >> ")
+    assert f" 2>&1; cd {tmp_path} && exec " in line and f"nightly '{file}' # cudnn-sweep " in line
     units = CliRunner().invoke(app, [*words, "--systemd"]).stdout
-    assert "OnCalendar=*-*-* 02:30:00" in units and f'"nightly" "{file}"' in units
+    assert "OnCalendar=*-*-* 02:30:00" in units and f"nightly '{file}'\"\n" in units
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
@@ -196,14 +203,57 @@ def test_networks_that_a_night_leaves_out_are_told(
     assert "hint: a night leaves out torchvision.models:resnet50: " in told.stderr
 
 
-def test_program_that_systemd_would_not_start_is_refused() -> None:
-    with pytest.raises(ScheduleError, match="quotes or a backslash; use --cron"):
-        service_of(entry_of(Path("/srv/cluster.yaml"), program="/it's/sweep"), Path("/env"))
+FAKE_CRONTAB = """#!/bin/sh
+case "$1" in
+-l) [ -e {kept} ] && cat {kept} || {{ echo "{complaint}" >&2; exit 1; }} ;;
+-) cat > {kept} ;;
+esac
+"""
+
+
+def fake_crontab(folder: Path, complaint: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's crontab."""
+    command, kept = folder / "crontab", folder / "kept"
+    command.write_text(FAKE_CRONTAB.format(kept=kept, complaint=complaint))
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+    return kept
+
+
+def test_crontab_of_others_is_the_same_to_the_byte_after_install_and_remove(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = fake_crontab(tmp_path, "no crontab for me", monkeypatch)
+    entry = entry_of(tmp_path / "one.yaml")
+    others = f"{OTHERS}\n".encode(errors="surrogateescape")
+    kept.write_bytes(others)
+    schedule.install(entry, CRON)
+    assert kept.read_bytes() == others + f"{entry.line}\n".encode()
+    (found,) = schedule.find(entry.launch_file)
+    assert (found.by, found.text) == ("crontab", entry.line)
+    assert schedule.remove(entry.launch_file) == ["crontab"]
+    assert kept.read_bytes() == others
+
+
+@pytest.mark.parametrize("complaint", ["no crontab for me", "disk error"])
+def test_crontab_that_cannot_be_read_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaint: str
+) -> None:
+    kept = fake_crontab(tmp_path, complaint, monkeypatch)
+    entry = entry_of(tmp_path / "one.yaml")
+    if complaint.startswith("no crontab"):
+        schedule.install(entry, CRON)
+        assert kept.read_text() == f"{entry.line}\n"
+        return
+    with pytest.raises(ScheduleError, match="`crontab -l`: disk error"):
+        schedule.install(entry, CRON)
+    assert not kept.exists()
 
 
 def test_what_is_scheduled_is_told_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = Scheduled(by="cron", next_time="2026-11-23 02:30", text="30 2 * * * sweep nightly")
-    monkeypatch.setattr(Schedulers, "find", lambda self, file: [entry])
+    monkeypatch.setattr(schedule, "find", lambda file: [entry])
     told = CliRunner().invoke(app, ["schedule", "show", str(tmp_path / "lab.yaml"), "--json"])
     found = json.loads(told.stdout)
     assert found["file"] == str(tmp_path / "lab.yaml")

@@ -24,14 +24,12 @@ def _said(message: str, sizes: str | None) -> str:
         alternatives=[],
         limit=None,
         kernels=[],
-        by_rule=None,
         times_ms=[],
         messages=[message, message, "another"],
         program="sweep",
-        again="",
+        command="sweep advise nets.py:Net",
         where=[],
         input=sizes,
-        steps=1000,
     )
     return " ".join(" ".join(advice_lines(answered)).split())
 

@@ -1,0 +1,150 @@
+"""Processes of a launch that do not run any more."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cudnn_sweep.orchestrator.cli import standing_by
+from cudnn_sweep.orchestrator.process import stuck
+from cudnn_sweep.orchestrator.process.stuck import NO_ANSWER_S, SERVER, StuckBelow
+
+ROOT, RECORDER, FORK_SERVER, TRIAL = 100, 101, 102, 103
+SLEEPS, STOPPED, IN_KERNEL = "S (sleeping)", "T (stopped)", "D (disk sleep)"
+KILLED = "0000000000000100"
+
+
+class FakeProc:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.now = 0.0
+        for pid, parent, command in (
+            (ROOT, 1, "sweep\0launch"),
+            (RECORDER, ROOT, "ray::GroupRecorder"),
+            (FORK_SERVER, ROOT, f"python\0-m\0{SERVER}"),
+            (TRIAL, FORK_SERVER, f"python\0-m\0{SERVER}"),
+        ):
+            (folder / f"{pid}/task/{pid}").mkdir(parents=True)
+            (folder / f"{pid}/stat").write_text(f"{pid} (a) b) S {parent} 0 0")
+            (folder / f"{pid}/cmdline").write_text(command)
+            self.is_in(pid, SLEEPS)
+
+    def is_in(
+        self, pid: int, state: str, runs: int = 1, pending: str = "0", thread: int = 0
+    ) -> None:
+        task = self.folder / f"{pid}/task/{thread or pid}"
+        task.mkdir(exist_ok=True)
+        (task / "status").write_text(
+            f"Name:\ta\nState:\t{state}\nSigPnd:\t{pending}\nvoluntary_ctxt_switches:\t{runs}\n"
+        )
+
+    def after(self, seconds: float) -> float:
+        self.now += seconds
+        return self.now
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeProc:
+    fake = FakeProc(tmp_path)
+    monkeypatch.setattr(stuck, "PROC", tmp_path)
+    monkeypatch.setattr(stuck, "monotonic", lambda: fake.now)
+    return fake
+
+
+def _found(proc: FakeProc, below: StuckBelow) -> list[int]:
+    """By a look at once, and by one when the time is over."""
+    assert below.look() == {}
+    proc.after(NO_ANSWER_S)
+    return list(below.look())
+
+
+def test_what_is_stopped_for_the_whole_time_is_named(proc: FakeProc) -> None:
+    proc.is_in(RECORDER, STOPPED)
+    below = StuckBelow(ROOT)
+    assert _found(proc, below) == [RECORDER]
+    assert below.look() == {RECORDER: "stopped by a signal"}
+    assert stuck.name_of(RECORDER) == f"the recorder (process {RECORDER} on {os.uname().nodename})"
+
+
+def test_one_thread_in_the_kernel_is_enough(proc: FakeProc) -> None:
+    proc.is_in(RECORDER, IN_KERNEL, thread=777)
+    below = StuckBelow(ROOT)
+    assert _found(proc, below) == [RECORDER]
+    assert below.look() == {RECORDER: "stuck in the kernel"}
+
+
+def test_what_ran_meanwhile_or_sleeps_is_left_alone(proc: FakeProc) -> None:
+    proc.is_in(RECORDER, IN_KERNEL, runs=1)
+    below = StuckBelow(ROOT)
+    below.look()
+    proc.after(NO_ANSWER_S - 1)
+    proc.is_in(RECORDER, IN_KERNEL, runs=2)
+    assert _found(proc, below) == [RECORDER]
+    proc.is_in(RECORDER, SLEEPS)
+    assert below.look() == {}
+
+
+def test_a_trial_has_its_own_limit_and_counts_once_it_was_killed(proc: FakeProc) -> None:
+    proc.is_in(TRIAL, IN_KERNEL)
+    assert _found(proc, StuckBelow(ROOT)) == []
+    proc.is_in(TRIAL, IN_KERNEL, pending=KILLED)
+    assert _found(proc, StuckBelow(ROOT)) == [TRIAL]
+
+
+@pytest.fixture
+def worker() -> Iterator["subprocess.Popen[bytes]"]:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        yield process
+        process.kill()
+
+
+def _watch(worker: int) -> standing_by._Watch:
+    below = StuckBelow(worker)
+    return standing_by._Watch(worker=worker, said=-1, lost=1, below=below)
+
+
+def test_a_stopped_worker_is_ended(
+    worker: "subprocess.Popen[bytes]",
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(stuck, "NO_ANSWER_S", 0.2)
+    os.kill(worker.pid, signal.SIGSTOP)
+    watch, ends = _watch(worker.pid), time.monotonic() + 10
+    while worker.poll() is None and time.monotonic() < ends:
+        watch._look()
+        time.sleep(0.05)
+    assert worker.poll() == -signal.SIGKILL
+    told = capfd.readouterr().err
+    assert f"(process {worker.pid} on " in told
+    assert told.endswith("for 0.2 s, stopped by a signal: ended it\n")
+
+
+def test_what_cannot_be_ended_ends_the_launch(
+    proc: FakeProc,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: ended.append(pid))
+    monkeypatch.setattr(os, "_exit", lambda code: ended.append(-code))
+    watch = _watch(ROOT)
+    proc.is_in(RECORDER, IN_KERNEL)
+    watch._look()
+    assert ended == []
+    proc.after(NO_ANSWER_S)
+    watch._look()
+    watch._look()
+    assert ended == [RECORDER, ROOT]
+    assert "cannot be ended, stuck in the kernel: the launch ends" in capfd.readouterr().err
+    proc.is_in(RECORDER, SLEEPS)
+    proc.is_in(ROOT, IN_KERNEL)
+    watch._look()
+    proc.after(NO_ANSWER_S)
+    watch._look()
+    assert -1 in ended, "the worker itself does not end"

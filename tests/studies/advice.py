@@ -1,0 +1,642 @@
+"""Check `sweep advise` by doing it both ways: sixteen cases, a case a GPU at a time.
+
+    make study advice ARGS="measure --results DIR [--seconds 540] [--only NAME]"   # again until it says: all done
+    make study advice ARGS="table --results DIR"
+
+A case is a model, fixed or varying sizes, and a start: in a new container (CUDA's compute cache is empty) or on a
+warm machine. `measure` gives each case 60 s of advice. Then it chooses a number of steps for which a run
+takes 10 to 20 s, below the predicted break-even point or above it, and asks the store what it predicts of three
+runs each way. Then it makes these runs: fresh processes with a plain loop, off and on alternated. What the
+loop is timed from: CUDA's context and all steps, to a synchronise at the end; imports, and building the model and
+its inputs, are left out: the processes are forked from one that has imported torch and never touched CUDA.
+
+Each GPU that CUDA_VISIBLE_DEVICES shows has a lane: one case at a time, with this GPU alone and an equal share of the
+cores. A case stays on its GPU. Every answer and run is a line of DIR/rows/CASE.jsonl; what stands there is not done
+again. What a case prints is in DIR/logs. A case that fails ends no other; the next call tries it once more, last.
+`--tiny` has small models that a CPU runs in seconds, where flags do nothing and ratios are about 1.
+"""
+
+import argparse
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from itertools import cycle, islice
+from pathlib import Path
+from statistics import fmean
+from time import monotonic, perf_counter
+from typing import Any, TextIO
+
+from filelock import FileLock, Timeout
+from rich.console import Console
+
+from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
+from cudnn_sweep.orchestrator.launching.advising import AdviseOptions, advise
+from cudnn_sweep.orchestrator.launching.one_step import StepOptions, suite_of
+from cudnn_sweep.orchestrator.planning.job import Job
+from cudnn_sweep.orchestrator.process.linux import die_with_parent
+from cudnn_sweep.orchestrator.process.server import IMPORTED_BY_TORCH_LATE
+from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+from cudnn_sweep.workloads.hardware.listed_gpus import listed_gpus
+
+RUNS = 3  # each way
+ADVICE_S = 60.0
+ADVICE_AT_MOST_S = 100.0  # with a block that runs when time is up
+SHORTEST_S, LONGEST_S = 10.0, 20.0
+NEAR_SHORTEST = 1.15  # a prediction of 10 s may turn out 9
+RUN_AT_MOST_S = 35.0  # with what fills a cache before it
+KILL_AFTER_S = 30.0  # of a child, after the time of the call
+TINY_ADVICE_S, TINY_ADVICE_AT_MOST_S = 20.0, 150.0
+TINY_SHORTEST_S, TINY_LONGEST_S, TINY_RUN_AT_MOST_S = 0.5, 1.0, 5.0
+BELOW, ABOVE = 0.6, 1.7  # times the break-even point
+TRIES = 2  # of a case that fails
+OFF, ON = "off", "on"
+ANSWER = "answer: "  # what a child's line of JSON begins with
+
+
+class CaseError(Exception):
+    """A part of a case failed; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    name: str
+    model: str
+    input: str
+    arguments: dict[str, Any]
+    regime: str | None
+    state: str
+    side: str
+    """below or above the break-even point, where a run of 10 to 20 s can be there."""
+
+    def step(self, results: Path) -> StepOptions:
+        return StepOptions(
+            workload=self.model,
+            input=(self.input,),
+            arguments=self.arguments,
+            regime=self.regime,
+            precision="tf32",
+            layout="contiguous",
+            direction=None,
+            results=str(results),
+            typed_results=str(results),
+            program="sweep",
+        )
+
+
+NETS = "cudnn_sweep.workloads.nets"
+MODELS: list[tuple[str, str, str, dict[str, Any], str]] = [
+    ("resnet50", "torchvision.models:resnet50", "32x3x224x224", {}, "{cycle: {sizes: 4, step: 32}}"),
+    ("mobilenet_v2", "torchvision.models:mobilenet_v2", "64x3x224x224", {}, "{cycle: {sizes: 4, step: 32}}"),
+    ("convnext_tiny", "torchvision.models:convnext_tiny", "32x3x224x224", {}, "{cycle: {sizes: 4, step: 32}}"),
+    ("vgg16", "torchvision.models:vgg16", "32x3x224x224", {}, "{cycle: {sizes: 4, step: 32}}"),
+    ("unet", f"{NETS}.unet:UNet", "4x1x256x256", {}, "{cycle: {sizes: 4, step: 32}}"),
+    ("unet3d", f"{NETS}.unet:UNet", "1x1x64x64x64", {"dims": 3}, "{cycle: {sizes: 3, step: 16}}"),
+    ("wavenet", f"{NETS}.wavenet:WaveNet", "4x256x4096", {}, "{cycle: {sizes: 4, step: 512}}"),
+    ("dcgan", f"{NETS}.dcgan:Generator", "128x100x1x1", {}, "{last_partial_batch: {full_batches: 7, last: 0.5}}"),
+]  # fmt: skip
+TINY: list[tuple[str, str, str, dict[str, Any], str]] = [
+    ("unet", f"{NETS}.unet:UNet", "1x1x32x32", {"width": 2}, "{cycle: {sizes: 2, step: 16}}"),
+    ("wavenet", f"{NETS}.wavenet:WaveNet", "1x8x64", {"classes": 8, "width": 4, "layers": 3}, "{cycle: {sizes: 2, step: 16}}"),
+]  # fmt: skip
+
+
+def cases(*, tiny: bool) -> list[Case]:
+    """Starts alternate, and so do sides, in each of both kinds of start."""
+    found: list[Case] = []
+    for model in TINY if tiny else MODELS:
+        for regime in (None, model[4]):
+            number = len(found)
+            found.append(
+                Case(
+                    name=f"{model[0]}-{'varying' if regime else 'fixed'}",
+                    model=model[1],
+                    input=model[2],
+                    arguments=model[3],
+                    regime=regime,
+                    state="warm" if (number + number // 2) % 2 else "container",
+                    side="above" if number // 4 % 2 else "below",
+                )
+            )
+    return found
+
+
+class Rows:
+    """What is done of a case, a line of JSON each, in a file of its own: lanes write at once."""
+
+    def __init__(self, folder: Path, case: str) -> None:
+        self._case = case
+        self._file = folder / "rows" / f"{case}.jsonl"
+
+    def all(self) -> list[dict[str, Any]]:
+        """A last line that was cut off is left out."""
+        if not self._file.exists():
+            return []
+        found = []
+        for line in self._file.read_text().splitlines():
+            with suppress(ValueError):
+                found.append(json.loads(line))
+        return found
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [row for row in self.all() if row["kind"] == kind]
+
+    def add(self, kind: str, **values: Any) -> None:
+        row = {"kind": kind, "at": f"{datetime.now(UTC):%H:%M:%S}", **values}
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        with self._file.open("a") as file:
+            file.write(f"\n{json.dumps(row)}\n")  # after a line that was cut off, too
+        shown = {name: value for name, value in row.items() if name != "answer"}
+        print(json.dumps({"case": self._case, **shown}), flush=True)
+
+    @property
+    def lane(self) -> str | None:
+        return next((row["lane"] for row in self.all() if row["kind"] == "lane"), None)
+
+    @property
+    def ends(self) -> bool:
+        """There is nothing left to do."""
+        return len(self.of("run")) >= 2 * RUNS or len(self.of("failed")) >= TRIES
+
+    def set_aside(self) -> None:
+        number = len(list(self._file.parent.glob(f"{self._file.name}.*")))
+        self._file.rename(self._file.with_suffix(f".jsonl.{number}"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    """One GPU and its cores, or some cores of a machine without a GPU."""
+
+    name: str
+    gpu: str | None
+    cpus: frozenset[int]
+
+
+def lanes_here(without_gpu: int) -> list[Lane]:
+    """A lane a GPU, else so many."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    entries = None if visible is None else [each.strip() for each in visible.split(",")]
+    listed = [
+        gpu
+        for gpu in listed_gpus()
+        if entries is None or any(gpu.is_called(entry) for entry in entries)
+    ]
+    ours = sorted(os.sched_getaffinity(0))
+    if listed:
+        pinnings = [(gpu.uuid, pinning_of(gpu.uuid)) for gpu in listed]
+        return [
+            Lane(name=uuid, gpu=uuid, cpus=frozenset(ours) if pinning is None else pinning.cpus)
+            for uuid, pinning in pinnings
+        ]
+    share = max(1, len(ours) // without_gpu)
+    parts = [ours[number * share :][:share] or ours for number in range(without_gpu)]
+    return [
+        Lane(name=f"cpu-{number}", gpu=None, cpus=frozenset(part))
+        for number, part in enumerate(parts)
+    ]
+
+
+class Queue:
+    """Which case a lane takes: one that began there before one that is new; failed ones last."""
+
+    def __init__(self, left: Sequence[Case], folder: Path) -> None:
+        self._left = list(left)
+        self._folder = folder
+        self._lock = threading.Lock()
+
+    def take(self, lane: Lane) -> Case | None:
+        with self._lock:
+            ranked = {}
+            for place, case in enumerate(self._left):
+                rows = Rows(self._folder, case.name)
+                if rows.lane in (None, lane.name):
+                    ranked[len(rows.of("failed")), rows.lane is None, place] = case
+            if not ranked:
+                return None
+            case = ranked[min(ranked)]
+            self._left.remove(case)
+            return case
+
+    def put_back(self, case: Case) -> None:
+        with self._lock:
+            self._left.append(case)
+
+
+def measure(asked: argparse.Namespace) -> int:
+    """As much as there is time for; 0 once all is done, 3 where some is left."""
+    folder: Path = asked.results
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            return _measure_all(folder, asked)
+    except Timeout:
+        raise SystemExit(f"{folder}: another `measure` is at work there") from None
+
+
+def _measure_all(folder: Path, asked: argparse.Namespace) -> int:
+    end, lanes = monotonic() + asked.seconds, lanes_here(asked.lanes)
+    for lane in lanes:
+        print(f"lane {lane.name}: CPUs {sorted(lane.cpus)}", flush=True)
+    wanted = [case for case in cases(tiny=asked.tiny) if not asked.only or asked.only in case.name]
+    for case in wanted:
+        rows = Rows(folder, case.name)
+        if not rows.ends and rows.lane not in (None, *(lane.name for lane in lanes)):
+            print(f"{case.name}: began on {rows.lane}, which is not here; it begins again")
+            rows.set_aside()
+    queue = Queue([case for case in wanted if not Rows(folder, case.name).ends], folder)
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        list(pool.map(lambda lane: _work(lane, queue, folder, end, asked), lanes))
+    left = [case.name for case in wanted if not Rows(folder, case.name).ends]
+    print(f"left: {', '.join(left)}; run this again" if left else "all done", flush=True)
+    return 3 if left else 0
+
+
+def _work(lane: Lane, queue: Queue, folder: Path, end: float, asked: argparse.Namespace) -> None:
+    os.sched_setaffinity(0, lane.cpus)  # of this thread, and of what it starts
+    while (case := queue.take(lane)) is not None:
+        rows = Rows(folder, case.name)
+        try:
+            if rows.lane is None:
+                rows.add("lane", lane=lane.name)
+            if not CaseRun(case, rows, lane, folder, end, asked).go_on():
+                return
+        except Exception as error:  # noqa: BLE001 - the other cases go on
+            if monotonic() > end:
+                return
+            rows.add("failed", why=f"{type(error).__name__}: {error}")
+            if not rows.ends:
+                queue.put_back(case)
+
+
+class CaseRun:
+    """One case on its lane, from where it stands."""
+
+    def __init__(
+        self,
+        case: Case,
+        rows: Rows,
+        lane: Lane,
+        folder: Path,
+        end: float,
+        asked: argparse.Namespace,
+    ) -> None:
+        self._case, self._rows, self._lane = case, rows, lane
+        self._folder, self._end, self._asked = folder, end, asked
+
+    def go_on(self) -> bool:
+        """False where there is no time for the next part."""
+        rows = self._rows
+        if not rows.of("advice"):
+            if (
+                monotonic() + (TINY_ADVICE_AT_MOST_S if self._asked.tiny else ADVICE_AT_MOST_S)
+                > self._end
+            ):
+                return False
+            self._ask()
+        answer = rows.of("advice")[-1]["answer"]
+        if answer["asked"] is None or answer["asked"]["ratio"] is None:
+            raise CaseError(f"advise compared nothing: {answer['messages']}")
+        if not rows.of("steps"):
+            chosen, side = steps_of(self._case, answer["asked"], tiny=self._asked.tiny)
+            rows.add("steps", steps=chosen, side=side)
+        steps = rows.of("steps")[-1]["steps"]
+        if not rows.of("prediction"):
+            (told,) = self._child("predict", "--from-store", "--steps", str(steps))
+            rows.add("prediction", answer=told)
+        return self._run_both_ways(steps)
+
+    def _ask(self) -> None:
+        began = monotonic()
+        longest_s = TINY_LONGEST_S if self._asked.tiny else (SHORTEST_S + LONGEST_S) / 2
+        (answer,) = self._child("predict", "--hours", str(longest_s / 3600))
+        self._rows.add("advice", seconds=monotonic() - began, answer=answer)
+
+    def _run_both_ways(self, steps: int) -> bool:
+        pairs = [(OFF, ON) if number % 2 == 0 else (ON, OFF) for number in range(RUNS)]
+        order = [(number, setting) for number, pair in enumerate(pairs) for setting in pair]
+        left = order[len(self._rows.of("run")) :]
+        left_s = self._end - monotonic()
+        if left and left_s < self._run_at_most_s:
+            return False
+        settings = ",".join(setting for _, setting in left)
+        words = ["--steps", str(steps), "--plan", settings, "--seconds", str(left_s)]
+        if self._asked.cpus:
+            words += ["--cpus", str(self._asked.cpus)]
+        runs = self._child("loop", *words, on_line=self._add_run(left)) if left else []
+        if len(runs) < len(left):
+            return False
+        shutil.rmtree(_caches(self._folder, self._case), ignore_errors=True)
+        return True
+
+    def _add_run(self, left: Sequence[tuple[int, str]]) -> Callable[[dict[str, Any]], None]:
+        numbers = iter(left)
+
+        def add(found: dict[str, Any]) -> None:
+            number, setting = next(numbers)
+            assert found["setting"] == setting
+            self._rows.add("run", number=number, **found)
+
+        return add
+
+    def _child(
+        self, part: str, *words: str, on_line: Callable[[dict[str, Any]], None] | None = None
+    ) -> list[dict[str, Any]]:
+        """What a fresh process of this script answers, each as it comes. Raises CaseError."""
+        command = [sys.executable, __file__, part, "--results", str(self._folder)]
+        command += ["--case", self._case.name, *words]
+        command += ["--tiny"] if self._asked.tiny else []
+        variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # it forks: numpy needs no threads
+        if self._lane.gpu is not None:
+            variables["CUDA_VISIBLE_DEVICES"] = self._lane.gpu
+        logs = self._folder / "logs"
+        logs.mkdir(exist_ok=True)
+        limit_s = max(self._end - monotonic(), 0) + KILL_AFTER_S
+        with (logs / f"{self._case.name}.log").open("a") as log:
+            print(f"\n$ {' '.join(command)}", file=log, flush=True)
+            return _answers(command, variables, log, limit_s, on_line)
+
+    @property
+    def _run_at_most_s(self) -> float:
+        return TINY_RUN_AT_MOST_S if self._asked.tiny else RUN_AT_MOST_S
+
+
+def _answers(
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    log: TextIO,
+    limit_s: float,
+    on_line: Callable[[dict[str, Any]], None] | None,
+) -> list[dict[str, Any]]:
+    found = []
+    with subprocess.Popen(
+        command, env=variables, stdout=subprocess.PIPE, stderr=log, text=True, process_group=0
+    ) as child:
+        killer = threading.Timer(limit_s, os.killpg, (child.pid, signal.SIGKILL))
+        killer.start()
+        try:
+            assert child.stdout is not None
+            for line in child.stdout:
+                if not line.startswith(ANSWER):
+                    log.write(line)
+                    continue
+                found.append(json.loads(line.removeprefix(ANSWER)))
+                if on_line is not None:
+                    on_line(found[-1])
+        finally:
+            killer.cancel()
+    if child.returncode:
+        told = Path(log.name).read_text().splitlines()[-5:]
+        raise CaseError(f"{command[2]} ended with {child.returncode}: {' / '.join(told)}")
+    return found
+
+
+def _answer(told: Mapping[str, Any]) -> None:
+    print(f"{ANSWER}{json.dumps(told)}", flush=True)
+
+
+def predict(asked: argparse.Namespace) -> int:
+    """The child that asks."""
+    die_with_parent()
+    case = _named(asked)
+    job = Job(
+        steps=asked.steps or 1,
+        hours=None if asked.steps else asked.hours,
+        state=case.state,
+        runs=RUNS,
+    )
+    options = AdviseOptions(
+        step=case.step(asked.results / "stores" / case.name),
+        job=job,
+        minutes=TINY_ADVICE_S / 60 if asked.tiny else ADVICE_S / 60,
+        format="json",
+        from_store=asked.from_store,
+        on_any_device=asked.tiny,
+    )
+    place = ThisMachine(wait_s=TINY_ADVICE_AT_MOST_S if asked.tiny else 0)  # lanes share a CPU
+    out = Console(file=io.StringIO(), markup=False)
+    code = advise(options, Console(stderr=True, markup=False), place, out)
+    assert isinstance(out.file, io.StringIO)
+    _answer({**json.loads(out.file.getvalue()), "code": code})
+    os._exit(0)  # as the command line does after Ray Tune
+
+
+def loop(asked: argparse.Namespace) -> int:
+    """The child that runs: a process for each setting of the plan, forked from this one."""
+    die_with_parent()
+    end, case = monotonic() + asked.seconds, _named(asked)
+    if asked.cpus:  # before torch counts them
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: asked.cpus])
+    for module in (*IMPORTED_BY_TORCH_LATE, case.model.partition(":")[0]):
+        with suppress(ModuleNotFoundError):  # not every release of torch has each
+            import_module(module)
+    at_most_s = TINY_RUN_AT_MOST_S if asked.tiny else RUN_AT_MOST_S
+    for setting in asked.plan.split(","):
+        if monotonic() + at_most_s > end:
+            break
+        cache = _caches(asked.results, case) / setting
+        filled = cache.with_name(f"{setting}.filled")
+        if case.state == "container":
+            shutil.rmtree(cache, ignore_errors=True)
+        elif not filled.exists():
+            shutil.rmtree(cache, ignore_errors=True)
+            _forked(case, setting, 0, cache, asked)
+            filled.touch()
+        _answer({"setting": setting, **_forked(case, setting, asked.steps, cache, asked)})
+    return 0
+
+
+def _forked(
+    case: Case, setting: str, steps: int, cache: Path, asked: argparse.Namespace
+) -> dict[str, float]:
+    """A run in a process of its own; what it prints last."""
+    cache.mkdir(parents=True, exist_ok=True)
+    answers, answer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            die_with_parent()
+            os.environ["CUDA_CACHE_PATH"] = str(cache)
+            os.write(answer, json.dumps(_run(case, setting, steps, asked)).encode())
+        except BaseException:  # noqa: BLE001 - nothing of this process goes on
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+        os._exit(0)
+    os.close(answer)
+    with open(answers, "rb") as file:
+        told = file.read()
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise SystemExit(f"{case.name}, {setting}: the run ended with status {status}")
+    found: dict[str, float] = json.loads(told)
+    return found
+
+
+def _run(case: Case, setting: str, steps: int, asked: argparse.Namespace) -> dict[str, float]:
+    """A plain training loop, timed. No `steps`: each shape once, to fill the cache."""
+    import torch
+
+    from cudnn_sweep.workloads.cells.expand import expand_cells
+    from cudnn_sweep.workloads.find_workload import find_workload
+    from cudnn_sweep.workloads.measuring.device import find_device
+    from cudnn_sweep.workloads.measuring.process_setup import setting_of
+    from cudnn_sweep.workloads.precision import find_precision
+    from cudnn_sweep.workloads.survey import workload_facts
+
+    suite = suite_of(case.step(asked.results), 1)
+    (cell,) = expand_cells(suite, workload_facts([case.model]), device="cuda", gpu="here")
+    torch.backends.cudnn.benchmark = setting == ON
+    find_precision(cell.precision).apply()
+    workload = find_workload(cell.workload)
+    began = perf_counter()
+    device = find_device()
+    torch.ones(1, device=device.torch).sum().item()
+    context_s = perf_counter() - began
+    step = workload.step(setting_of(cell, device))
+    shapes = cell.shapes().period(cell.input_shape)
+    assert shapes is not None, "every case is a closed loop"
+    made = {shape: step.prepare(shape) for shape in dict.fromkeys(shapes)}
+    order = cycle([made[shape] for shape in shapes]) if steps else iter(made.values())
+    device.synchronise()
+    began = perf_counter()
+    for inputs in islice(order, steps or None):
+        step.run(inputs)
+    device.synchronise()
+    loop_s = perf_counter() - began
+    return {"seconds": context_s + loop_s, "context_s": context_s}
+
+
+def _caches(folder: Path, case: Case) -> Path:
+    return folder / "caches" / case.name
+
+
+def steps_of(case: Case, told: dict[str, Any], *, tiny: bool) -> tuple[int, str]:
+    """So many that a run takes 10 to 20 s; below or above the break-even point as the case has it, where both
+    fit, else on the side that does. `none` where there is no such point.
+    """
+    shortest_s, longest_s = (TINY_SHORTEST_S, TINY_LONGEST_S) if tiny else (SHORTEST_S, LONGEST_S)
+    slower_ms = max(told["baseline_ms"], told["candidate_ms"])
+    start_s = told["baseline_s"] - told["job_steps"] * told["baseline_ms"] / 1000
+    least, most = (
+        max(1, int((seconds - max(start_s, 0)) * 1000 / slower_ms))
+        for seconds in (shortest_s, longest_s)
+    )
+    level, short = told["break_even_steps"], int(NEAR_SHORTEST * least)
+    if level is None:
+        return short, "none"
+    sides = {"below": BELOW * level >= least, "above": ABOVE * level <= most}
+    side = case.side if sides[case.side] else next((each for each in sides if sides[each]), "near")
+    wanted = {"below": min(short, BELOW * level), "above": max(short, ABOVE * level), "near": short}
+    return int(min(wanted[side], most)), side
+
+
+def _named(asked: argparse.Namespace) -> Case:
+    return next(case for case in cases(tiny=asked.tiny) if case.name == asked.case)
+
+
+COLUMNS = (
+    "case", "start", "steps", "side", "advice", "predicted on/off", "actual on/off", "inside",
+    "right", "run", "advice took",
+)  # fmt: skip
+
+
+def table(asked: argparse.Namespace) -> int:
+    known = cases(tiny=asked.tiny)
+    done = list(_compared(known, asked.results))
+    print(f"| {' | '.join(COLUMNS)} |")
+    print("|" + "---|" * len(COLUMNS))
+    for line in done:
+        print(f"| {' | '.join(map(str, line['cells']))} |")
+    if done:
+        inside = sum(line["inside"] for line in done)
+        narrow = sum(line["half_width"] <= 0.10 for line in done)
+        right = sum(line["right"] for line in done)
+        print(
+            f"\n{inside} of {len(done)} actual ratios are inside the 95% interval; {narrow} intervals are no "
+            f"wider than ±10%; {right} of {len(done)} recommendations are right."
+        )
+    for case in known:
+        rows = Rows(asked.results, case.name)
+        if rows.of("failed") and not len(rows.of("run")) >= 2 * RUNS:
+            print(f"\n{case.name} failed: {rows.of('failed')[-1]['why']}")
+    return 0
+
+
+def _compared(known: Sequence[Case], folder: Path) -> Iterator[dict[str, Any]]:
+    for case in known:
+        rows = Rows(folder, case.name)
+        runs = rows.of("run")
+        if len(runs) < 2 * RUNS:
+            continue
+        told = rows.of("prediction")[0]["answer"]["asked"]
+        chosen = rows.of("steps")[0]
+        off_s, on_s = (
+            fmean(run["seconds"] for run in runs if run["setting"] == setting)
+            for setting in (OFF, ON)
+        )
+        actual = on_s / off_s
+        low, high = told["ratio_low"], told["ratio_high"]
+        inside = low is not None and low <= actual <= high
+        half_width = (high - low) / (2 * told["ratio"]) if low is not None else float("inf")
+        right = is_right(told["advice"], actual)
+        shown = "?" if low is None else f"{told['ratio']:.3f} ({low:.3f}–{high:.3f})"
+        yield {
+            "inside": inside,
+            "half_width": half_width,
+            "right": right,
+            "cells": [
+                case.name, told["start"], chosen["steps"], chosen["side"], told["advice"], shown,
+                f"{actual:.3f}", "yes" if inside else "no", "yes" if right else "no",
+                f"{off_s:.1f} s", f"{rows.of('advice')[0]['seconds']:.0f} s",
+            ],
+        }  # fmt: skip
+
+
+def is_right(advice: str, actual: float) -> bool:
+    """The sign where the settings differ by more than 3%; no difference where by less than 1%."""
+    if actual < 1 / 1.03:
+        return advice == ON
+    if actual > 1.03:
+        return advice in (OFF, "does not fit", "fails")
+    if abs(actual - 1) < 0.01:
+        return advice == "no difference"
+    return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parts = {"measure": measure, "table": table, "predict": predict, "loop": loop}
+    parser.add_argument("part", choices=parts)
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument(
+        "--seconds", type=float, default=540.0, help="nothing begins that ends later"
+    )
+    parser.add_argument("--only", help="cases with this in their name")
+    parser.add_argument("--tiny", action="store_true", help="small models, for a CPU")
+    parser.add_argument("--cpus", type=int, help="that a run may use; all without")
+    parser.add_argument("--case")
+    parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--hours", type=float)
+    parser.add_argument("--plan", help="off,on,...: the settings of the runs")
+    parser.add_argument("--lanes", type=int, default=1, help="of a machine without a GPU")
+    parser.add_argument("--from-store", action="store_true")
+    asked = parser.parse_args()
+    asked.results = asked.results.resolve()
+    return parts[asked.part](asked)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""Our device time beside Triton's timers, problem by problem, in one process.
+
+Like with like: replays of a graph against `do_bench_cudagraph`, which leaves the L2 cache as it is; and
+replays after the L2 was cleared against `do_bench`, which clears it, too, and puts events around one
+call, here a replay: a plain call's kernels have launch gaps between them, which device time leaves out.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from statistics import median
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from cudnn_sweep.orchestrator.cli.failing import leave
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.find_workload import find_workload
+from cudnn_sweep.workloads.measuring.cuda_graph import capture
+from cudnn_sweep.workloads.measuring.device_time import Step, time_flushed, time_replays
+from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.precision import find_precision
+from cudnn_sweep.workloads.problem import find_problem, load_problems
+from cudnn_sweep.workloads.workload import Setting
+from tests.studies.parts.command import run
+
+ROUNDS = 3  # of both timers in turn, so that a drift of the clock meets both
+SPEC = MeasureSpec(warmup_s=0.1, warmup_limit_s=0.3, device_budget_s=0.15, steady_error=0.0)
+FLUSHED_FROM_MS = 0.5
+# Above that some kernels meet the power limit. Both timers then start past what it does to the clock at
+# first, and sample for longer than the clock takes to go up and down under it.
+FLUSHED_WARMUP_MS, FLUSHED_MS = 600, 400
+FLUSHED_SPEC = MeasureSpec(
+    warmup_s=FLUSHED_WARMUP_MS / 1e3,
+    warmup_limit_s=FLUSHED_WARMUP_MS / 1e3,
+    device_budget_s=FLUSHED_MS / 1e3,
+    steady_error=0.0,
+)
+TOLERANCE, TOLERANCE_MS = 0.02, 0.003
+
+
+# Together from 10 µs to 30 ms: small and large where they are fastest, the large where they are slowest.
+CASES = (
+    (("convnet_benchmarks/", "networks/", "tutorials/"), "bf16", "channels_last"),
+    (("convnet_benchmarks/",), "fp32", "contiguous"),
+)
+
+Problems = Annotated[
+    list[str] | None, typer.Option(help="Only this problem; repeat for more.", metavar="NAME")
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimerRow:
+    problem: str
+    direction: str
+    precision: str
+    layout: str
+    cache: str
+    """hot or flushed."""
+    ours_ms: float
+    triton_ms: float
+
+    @property
+    def agrees(self) -> bool:
+        apart = abs(self.ours_ms - self.triton_ms)
+        return apart <= max(TOLERANCE * self.triton_ms, TOLERANCE_MS)
+
+
+def compare_timers(problems: list[str]) -> Iterator[TimerRow]:
+    """These problems, or those of CASES, forward and with both backward passes.
+
+    Raises WorkloadError without CUDA or Triton.
+    """
+    triton = _triton_timers()
+    for files, precision, layout in CASES:
+        find_precision(precision).apply()
+        for problem in problems or load_problems():
+            if problem.startswith(files) or problems:
+                yield from _rows(triton, problem, "forward", precision, layout)
+                yield from _rows(triton, problem, "forward_backward", precision, layout)
+
+
+def _triton_timers() -> Any:
+    if not torch.cuda.is_available():
+        raise WorkloadError("comparing timers needs CUDA; torch finds none on this machine")
+    try:
+        return import_module("triton.testing")
+    except ImportError as error:
+        raise WorkloadError(f"comparing timers needs the package triton: {error}") from error
+
+
+def _rows(
+    triton: Any, problem: str, direction: str, precision: str, layout: str
+) -> Iterator[TimerRow]:
+    setting = Setting(
+        device=torch.device("cuda"),
+        precision=find_precision(precision),
+        layout=layout,
+        direction=direction,
+        problem=find_problem(problem),
+    )
+    step = find_workload("conv").build(setting)
+    run = partial(step.run, step.prepare(find_problem(problem).input_shape))
+    row = partial(
+        TimerRow, problem=problem, direction=direction, precision=precision, layout=layout
+    )
+    hot = [_hot_pair(run, triton.do_bench_cudagraph) for _ in range(ROUNDS)]
+    ours_ms, triton_ms = (median(times) for times in zip(*hot, strict=True))
+    yield row(cache="hot", ours_ms=ours_ms, triton_ms=triton_ms)
+    if triton_ms > FLUSHED_FROM_MS:
+        flushed = [_flushed_pair(run, triton.do_bench) for _ in range(ROUNDS)]
+        ours_ms, triton_ms = (median(times) for times in zip(*flushed, strict=True))
+        yield row(cache="flushed", ours_ms=ours_ms, triton_ms=triton_ms)
+
+
+def _hot_pair(run: Step, do_bench_cudagraph: Callable[..., float]) -> tuple[float, float]:
+    ours = time_replays([run], SPEC, Telemetry(None)).median_ms
+    return ours, do_bench_cudagraph(run, return_mode="median")
+
+
+def _flushed_pair(run: Step, do_bench: Callable[..., float]) -> tuple[float, float]:
+    ours = time_flushed([run], [1], FLUSHED_SPEC, Telemetry(None)).median_ms
+    replay = capture(run, after=run).replay
+    return ours, do_bench(replay, warmup=FLUSHED_WARMUP_MS, rep=FLUSHED_MS, return_mode="median")
+
+
+def timers(problem: Problems = None) -> None:
+    """Compare device times on this GPU with Triton's timers, problem by problem (4 minutes).
+
+    Exit code 1: a problem differs by more than 2% and 3 µs.
+    """
+    line = "{:36} {:16} {:5} {:14} {:8}{:>10} {:>10} {:>8}"
+    names = ("problem", "direction", "", "layout", "L2", "ours, ms", "triton, ms", "apart")
+    typer.echo(line.format(*names))
+    agree = total = 0
+    for row in compare_timers(problem or []):
+        total += 1
+        agree += row.agrees
+        apart = f"{row.ours_ms / row.triton_ms - 1:+.1%}{'' if row.agrees else ' !'}"
+        times = (f"{row.ours_ms:.4f}", f"{row.triton_ms:.4f}")
+        case = (row.problem, row.direction, row.precision, row.layout, row.cache)
+        typer.echo(line.format(*case, *times, apart))
+    typer.echo(f"{agree} of {total} agree within 2% or 3 µs.")
+    leave(0 if agree == total else 1)
+
+
+if __name__ == "__main__":
+    run(timers)

@@ -1,0 +1,197 @@
+"""The studies at their smallest. What verdicts and nights promise is tested with them: test_promises.py, test_realities.py."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cudnn_sweep.analysis.answering.contrast import Contrast
+from cudnn_sweep.analysis.asking.queries import load_query
+from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.orchestrator.errors import SpecError
+from tests.conftest import ROOT
+from tests.studies import controllers, in_turns, verdicts
+from tests.studies.nights import nights
+from tests.studies.parts import detection_figures, night_choices, realities, replaying, simulation
+from tests.studies.parts.generated import write_generated
+from tests.studies.parts.noise import PROMISED, times_and_choices
+from tests.studies.parts.question_timing import ask_alone
+from tests.studies.parts.simulated_nights import HELD_TO_TARGETS, OTHERS
+from tests.studies.replay import replay
+from tests.studies.scale import measure_rivals, stored_bytes
+
+STORED = [str(ROOT / "docs/results/h200-2026-11-21/quick")]
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize("name", [file.stem for file in (ROOT / "tests/studies").glob("*.py")])
+def test_make_study_finds_it(name: str) -> None:
+    assert import_module(f"tests.studies.{name}").__doc__
+    made = subprocess.run(
+        ["make", "--dry-run", "study", name, "ARGS=--few 2"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"-m tests.studies.{name} --few 2" in made.stdout
+
+
+def test_make_study_without_a_name_tells_the_names() -> None:
+    made = subprocess.run(
+        ["make", "study", "nigths"], check=False, cwd=ROOT, capture_output=True, text=True
+    )
+    assert made.returncode == 2
+    assert "found 'nigths'; NAME is one of: " in made.stderr and " nights " in made.stderr
+
+
+def test_nights_are_told_and_a_missed_target_is_marked_and_named(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detection_figures, "HELD_TO_TARGETS", HELD_TO_TARGETS[:2])
+    monkeypatch.setattr(detection_figures, "OTHERS", OTHERS[-1:])
+    monkeypatch.setattr(detection_figures, "CURVES_OF", ("2%",))
+    monkeypatch.setattr(realities, "REALITIES", realities.REALITIES[:1])
+    monkeypatch.setattr(night_choices, "CHANGES", night_choices.CHANGES[3:4])
+    nights(series=20, nights=30, histories=tmp_path / "nights.npz")
+    with np.load(tmp_path / "nights.npz") as saved:
+        assert saved["drift/still"].shape == (20, 30) and "reality/independent_0.5%" in saved
+    told = capsys.readouterr().out
+    for name in ("2%_common", "2%", "drift"):
+        assert told.count(f"\n{name} ") == 2, "software and hardware"
+    assert told.count("\n1 in 6 becomes 5 in 6 ") == 1
+    assert told.splitlines()[-1].endswith("in all 2 divisions of the noise.")
+    monkeypatch.setattr(detection_figures, "MOST_FALSE", -1.0)
+    with pytest.raises(Exception, match="1"):
+        nights(series=20, nights=30, seed=1)
+    words = "Missed: false alerts under 2%_common; false alerts under 2%."
+    assert capsys.readouterr().out.splitlines()[-1] == words
+
+
+def test_verdicts_are_told_and_a_missed_target_is_marked_and_named(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, kept in (
+        ("PROMISED", 1),
+        ("NOT_PROMISED", 1),
+        ("EMPTY_SCATTER", 1),
+        ("EMPTY_BLOCKS", 2),
+    ):
+        monkeypatch.setattr(simulation, name, getattr(simulation, name)[:kept])
+    monkeypatch.setattr(simulation, "UNPAIRED_NOISES", ("device_bound",))
+    monkeypatch.setattr(simulation, "UNPAIRED_BLOCKS", (5,))
+    looked = [simulation.try_until_decided(PROMISED[0], 60, (3, 5, 8, 12, 20), seed=1)]
+    monkeypatch.setattr(verdicts, "simulate_until_decided", lambda *asked: looked)
+    verdicts.verdicts(cells=60, blocks=[3])
+    told = capsys.readouterr().out
+    assert told.count("\ndevice_bound ") == 4
+    assert told.splitlines()[-1].startswith("Every target is met in these 3 sweeps.")
+    monkeypatch.setitem(simulation.TARGETS, "coverage", (0.0, 0.5))
+    with pytest.raises(Exception, match="1"):
+        verdicts.verdicts(cells=60, blocks=[3])
+    assert "Missed: coverage under device_bound with 3 blocks" in capsys.readouterr().out
+
+
+def test_replays_are_told(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    replay(results=STORED, replays=5)
+    told = capsys.readouterr().out.splitlines()
+    (row,) = (line for line in told if "benchmark: false → true" in line)
+    (whole,) = (line for line in told if line.startswith("all "))
+    assert row.split()[-9:] == whole.split()[-9:], "no other contrast has the blocks"
+    assert told[-1].startswith("100.0% of the replays that were decided have")
+    monkeypatch.setattr(replaying, "TARGET", 1.1)
+    with pytest.raises(Exception, match="1"):
+        replay(results=STORED, replays=5)
+    with pytest.raises(QueryError, match="found 0 sweeps, and 0 cells with a verdict by times"):
+        replay(results=STORED, sweep_id="no-such-*")
+
+
+def test_looks_at_a_replayed_order_are_those_of_a_launch() -> None:
+    """A launch asks `decided` after each look; its rows are those of the blocks in this order."""
+    cells, blocks, looks = 18, 8, (3, 5, 8)
+    dice = np.random.default_rng(0)
+    noise = next(each for each in PROMISED if each.name == "other_choices")
+    effects = np.resize(np.log([1.0, 1.0, 1.05, 0.92, 1.5]), cells)
+    logs, other = times_and_choices(noise, effects, blocks, dice)
+    rows = simulation.made_rows(np.exp(logs), np.full(logs.shape, 30.0), other)
+    rows = rows.append_column("looks", pa.repeat(pa.scalar(looks, pa.list_(pa.int64())), len(rows)))
+    cell, block = np.divmod(rows["block"].to_numpy(), blocks)
+    order = [dice.permutation(blocks) for _ in range(cells)]
+    contrast = Contrast(field="benchmark", baseline="false", candidate="true")
+    with simulation.open_rows(rows) as database:
+        stored = replaying.stored_cells(database, contrast)
+        stored.sort(key=lambda each: int(each.cell_id))
+        states, taken = replaying.in_orders(database, stored, [order], looks)
+    question = load_query("decided")
+    when = np.array([np.argsort(order[c])[b] for c, b in zip(cell, block, strict=True)])
+    launch, is_open = np.zeros(cells, int), np.ones(cells, bool)
+    for look in looks:
+        launch[is_open] = look
+        with simulation.open_rows(rows.filter(when < launch[cell])) as database:
+            found = database.query(question.sql, question.values({})).to_pylist()
+        state = {int(row["cell_id"]): row["state"] for row in found}
+        is_open = np.array([state[each] == "open" for each in range(cells)])
+    assert taken[0].tolist() == launch.tolist()
+    assert states[0].tolist() == [state[each] for each in range(cells)]
+    assert len(set(states.ravel())) >= 3
+
+
+def test_scale_is_over_a_made_up_store_in_which_pandas_finds_the_same_ratios(
+    tmp_path: Path,
+) -> None:
+    write_generated(open_store(str(tmp_path)), trials=2000, samples=30)
+    rivals = measure_rivals(str(tmp_path), repeats=1, begins=lambda name: None)
+    assert rivals[0].asked.rows == rivals[1].asked.rows > 40
+    assert max(rival.difference for rival in rivals) < 1e-9
+    asked = ask_alone(str(tmp_path), "sweeps")
+    assert (asked.name, asked.rows, asked.ratios) == ("sweeps", 4, None)
+    assert 0 < stored_bytes(tmp_path) < 5000 * 2000
+
+
+def trial(slot: str, began_s: float, ended_s: float) -> controllers.Row:
+    began, ended = (BEGAN + timedelta(seconds=seconds) for seconds in (began_s, ended_s))
+    return {"slot": slot, "started_at": began, "ended_at": ended}
+
+
+def test_controllers_are_busy_from_all_slots_up_until_the_last_trial_begins() -> None:
+    rows = [
+        trial("a", 0, 1),
+        trial("a", 1, 2),
+        trial("a", 2, 3),
+        trial("b", 1, 2),
+        trial("b", 3, 4),
+    ]
+    busy = controllers.busy_of(rows, 2)
+    assert (busy.trials, busy.slots, busy.window_s) == (5, 2, 2.0)
+    assert busy.share == pytest.approx(3 / 4), "a all the time, b half of it"
+    assert (busy.trials_per_s, busy.quarters) == (1.5, [4.0, 0.0, 2.0, 0.0])
+    with pytest.raises(SpecError, match="100 trials on 64 slots in 1 shards"):
+        controllers.measure_controllers("unused", trials=100, slots=64, sleep_s=1.0, shards=1)
+
+
+def test_what_an_audit_costs_is_told() -> None:
+    small = "audit_cost.ROUNDS, audit_cost.CALLS, audit_cost.BAR_US = 1, 40, 1e9"
+    code = f"from tests.studies import audit_cost; {small}; raise SystemExit(audit_cost.main())"
+    told = subprocess.run(
+        [sys.executable, "-c", code], check=False, cwd=ROOT, capture_output=True, text=True
+    )
+    assert told.returncode == 0, told.stderr
+    assert "\nthe audit, at a shape's first call: " in told.stdout
+
+
+def test_parts_in_turns_are_there_and_end_when_they_are_decided() -> None:
+    for name in ("aa", "planted", "order", "cold", "capped", "speeds"):
+        assert in_turns.part_named(name, ["1"]).suite.cells
+    for limit, most in in_turns.MOST_BLOCKS.items():
+        assert in_turns.needs(limit, None), "not measured yet"
+        assert in_turns.needs(limit, (most - 1, "inconclusive"))
+        assert not in_turns.needs(limit, (most, "inconclusive"))
+    assert in_turns.needs(10_008, (4, "hurts")), "five blocks are five"
+    assert not in_turns.needs(10_005, (3, "hurts"))
