@@ -8,16 +8,15 @@ cluster.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import yaml  # type: ignore[import-untyped]
 
 from cudnn_sweep.cluster.errors import LaunchFileError
-from cudnn_sweep.cluster.extra import require_cluster_extra
-from cudnn_sweep.cluster.strict.mistakes import unknown_key
-from cudnn_sweep.cluster.strict.strict_yaml import Document, check_part, read_document
-from cudnn_sweep.cluster.strict.yaml_tree import Mistake
+from cudnn_sweep.cluster.strict.document import Document, read_document
+from cudnn_sweep.cluster.strict.strict_yaml import check_part, unknown_key
 
 SWEEP = ("metadata", "sweep")
 OUR_OWN: dict[str, type] = {"cluster_name": str, "metadata": dict}  # without `provider`
@@ -29,6 +28,8 @@ EXAMPLE = """A launch file for this machine:
         suite: quick
         results: results
 """
+# What the extra `cluster`, ray[default], adds to Ray: the launcher, jobs and runtime environments use it.
+CLUSTER_EXTRA = ("aiohttp", "aiohttp_cors", "virtualenv")
 INSIDE = "auto"  # an address, as Ray calls it
 
 M = TypeVar("M")
@@ -50,8 +51,13 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
     sweep = check_part(document, sweep_model, SWEEP)
     ray_part = _read_as_ray_does(document)
     _refuse_hidden_sweep(document, ray_part)
-    if "provider" in ray_part or _names_cluster(ray_part):
-        require_cluster_extra(path)
+    address = document.values.get((*SWEEP, "address"))
+    missing = [module for module in CLUSTER_EXTRA if find_spec(module) is None]
+    if missing and ("provider" in ray_part or (address and address.plain is not None)):
+        raise LaunchFileError(
+            f"{path} asks for a cluster, for which {', '.join(missing)} is missing: "
+            "pip install 'cudnn-sweep[cluster]'"
+        )
     if "provider" in ray_part:
         from cudnn_sweep.cluster.ray_schema import check_ray_part
 
@@ -64,15 +70,6 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
 def no_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
     """As if `path` were an empty file: this machine, and every key's default."""
     return LaunchFile(path=path, sweep=sweep_model(), ray_part={})
-
-
-def _names_cluster(ray_part: Mapping[str, object]) -> bool:
-    return _inside(_inside(ray_part, "metadata"), "sweep").get("address") is not None
-
-
-def _inside(mapping: Mapping[str, object], key: str) -> Mapping[str, object]:
-    found = mapping.get(key)
-    return found if isinstance(found, dict) else {}
 
 
 def _read_as_ray_does(document: Document) -> Mapping[str, object]:
@@ -90,28 +87,24 @@ def _read_as_ray_does(document: Document) -> Mapping[str, object]:
 
 def _refuse_hidden_sweep(document: Document, ray_part: Mapping[str, object]) -> None:
     """A sweep that only YAML 1.1 sees would be left out without a word."""
-    if "sweep" in _inside(ray_part, "metadata") and document.find(SWEEP) is None:
-        line = document.line(("metadata",))
-        raise LaunchFileError(
-            f"{document.file}:{line}: metadata.sweep: comes through a merge key (`<<`), "
-            "which YAML 1.2 does not have: write it out"
-        )
+    metadata = ray_part.get("metadata")
+    if isinstance(metadata, dict) and "sweep" in metadata and SWEEP not in document.values:
+        text = "comes through a merge key (`<<`), which YAML 1.2 does not have: write it out"
+        raise document.refusal([(SWEEP, text)])
 
 
 def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:
     """Check what Ray's schema checks in a file with `provider`."""
-    wrong = {key: _unknown(key) for key in document.key_lines() if key not in OUR_OWN}
+    keys = [str(path[0]) for path in document.values if len(path) == 1]
+    wrong = {key: _unknown(key) for key in keys if key not in OUR_OWN}
     for key, wanted in OUR_OWN.items():
         if not isinstance(ray_part.get(key), wanted | None):
             words = "text" if wanted is str else "a mapping"
             wrong[key] = f"found `{ray_part[key]}`, wanted {words}"
-    mistakes = [
-        Mistake(line=document.line((key,)), key=(key,), text=text) for key, text in wrong.items()
-    ]
-    if mistakes:
-        raise LaunchFileError("\n".join(mistake.show(document.file) for mistake in mistakes))
+    if wrong:
+        raise document.refusal(((key,), text) for key, text in wrong.items())
 
 
 def _unknown(key: str) -> str:
     hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
-    return f"{unknown_key(key, list(OUR_OWN))}; {hint}"
+    return f"{unknown_key(key, OUR_OWN)}; {hint}"

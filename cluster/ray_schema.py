@@ -10,9 +10,8 @@ from importlib.resources import files
 from typing import Any
 
 from cudnn_sweep.cluster.errors import LaunchFileError
-from cudnn_sweep.cluster.strict.mistakes import unknown_key
-from cudnn_sweep.cluster.strict.strict_yaml import Document
-from cudnn_sweep.cluster.strict.yaml_tree import Mistake
+from cudnn_sweep.cluster.strict.document import Document, Mistake
+from cudnn_sweep.cluster.strict.strict_yaml import unknown_key
 
 
 def check_ray_part(document: Document, ray_part: Mapping[str, object]) -> None:
@@ -22,15 +21,17 @@ def check_ray_part(document: Document, ray_part: Mapping[str, object]) -> None:
 
     schema = json.loads(files("ray.autoscaler").joinpath("ray-schema.json").read_text())
     validator = jsonschema.validators.validator_for(schema)(schema)
-    mistakes = [
-        mistake
-        for error in validator.iter_errors(ray_part)
-        for mistake in _explain(error, document)
-    ]
-    if not mistakes:
-        mistakes = list(_unknown_provider(document, ray_part, list(providers._NODE_PROVIDERS)))
+    mistakes = [mistake for error in validator.iter_errors(ray_part) for mistake in _explain(error)]
+    provider = ray_part.get("provider")
+    if (
+        not mistakes
+        and isinstance(provider, dict)
+        and provider["type"] not in providers._NODE_PROVIDERS
+    ):
+        known = ", ".join(sorted(providers._NODE_PROVIDERS))
+        mistakes = [(("provider", "type"), f"found `{provider['type']}`, Ray knows: {known}")]
     if mistakes:
-        raise LaunchFileError("\n".join(mistake.show(document.file) for mistake in mistakes))
+        raise document.refusal(mistakes)
 
     try:
         with _unheard():
@@ -53,25 +54,12 @@ def _unheard() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _explain(error: Any, document: Document) -> Iterator[Mistake]:
+def _explain(error: Any) -> Iterator[Mistake]:
     """One of jsonschema's errors as mistakes of the file."""
     at = tuple(error.absolute_path)
     if error.validator == "additionalProperties" and error.validator_value is False:
-        allowed = list(error.schema["properties"])
+        allowed = error.schema["properties"]
         for key in (str(key) for key in error.instance if key not in allowed):
-            here = (*at, key)
-            text = unknown_key(key, allowed)
-            yield Mistake(line=document.line(here), key=here, text=f"{text} (Ray's schema)")
+            yield (*at, key), f"{unknown_key(key, allowed)} (Ray's schema)"
     else:
-        yield Mistake(line=document.line(at), key=at, text=f"{error.message} (Ray's schema)")
-
-
-def _unknown_provider(
-    document: Document, ray_part: Mapping[str, object], known: list[str]
-) -> Iterator[Mistake]:
-    provider = ray_part["provider"]
-    found = provider.get("type") if isinstance(provider, dict) else provider
-    if found not in known:
-        at = ("provider", "type")
-        text = f"found `{found}`, Ray knows: {', '.join(sorted(known))}"
-        yield Mistake(line=document.line(at), key=at, text=text)
+        yield at, f"{error.message} (Ray's schema)"

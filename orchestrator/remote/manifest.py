@@ -16,7 +16,7 @@ from cudnn_sweep.cluster.launch_file import INSIDE, SWEEP, LaunchFile, read_laun
 from cudnn_sweep.cluster.manifests.nights import nightly_manifest
 from cudnn_sweep.cluster.manifests.ray_job import job_manifest
 from cudnn_sweep.cluster.manifests.resources import RESULTS_FOLDER, RayJobRun, to_yaml
-from cudnn_sweep.cluster.strict.strict_yaml import plain_part, read_document
+from cudnn_sweep.cluster.strict.document import read_document
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of
@@ -96,7 +96,7 @@ def _words(options: LaunchOptions) -> list[str]:
 
 def _derived(file: LaunchFile[SweepSpec], results: str) -> bytes:
     """Our part alone: on the head the cluster is there."""
-    asked = plain_part(read_document(file.path), SWEEP)
+    asked = read_document(file.path).part(SWEEP)
     assert isinstance(asked, dict)
     kept = {key: value for key, value in asked.items() if key not in NOT_THERE}
     yaml, text = YAML(typ="safe", pure=True), io.BytesIO()  # YAML 1.2, as it is read

@@ -91,7 +91,9 @@ def test_ray_checks_without_a_word(read: Read, capfd: pytest.CaptureFixture[str]
 def test_cluster_without_its_extra_is_told_which(
     read: Read, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cudnn_sweep.cluster.extra.NEEDED", ("aiohttp", "not_installed_here"))
+    monkeypatch.setattr(
+        "cudnn_sweep.cluster.launch_file.CLUSTER_EXTRA", ("aiohttp", "not_installed_here")
+    )
     with pytest.raises(LaunchFileError) as error:
         read(text)
     assert "not_installed_here is missing: pip install 'cudnn-sweep[cluster]'" in str(error.value)
