@@ -6,16 +6,22 @@ Ray's own validator. A file without `provider` is ours alone: it means this mach
 cluster.
 """
 
-from collections.abc import Mapping
+import copy
+import io
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import yaml  # type: ignore[import-untyped]
 
 from cudnn_sweep.cluster.errors import LaunchFileError
-from cudnn_sweep.cluster.strict.document import Document, read_document
+from cudnn_sweep.cluster.strict.document import Document, Mistake, read_document
 from cudnn_sweep.cluster.strict.strict_yaml import check_part, unknown_key
 
 SWEEP = ("metadata", "sweep")
@@ -59,8 +65,6 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
             "pip install 'cudnn-sweep[cluster]'"
         )
     if "provider" in ray_part:
-        from cudnn_sweep.cluster.ray_schema import check_ray_part
-
         check_ray_part(document, ray_part)
     else:
         _check_our_own(document, ray_part)
@@ -108,3 +112,53 @@ def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:
 def _unknown(key: str) -> str:
     hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
     return f"{unknown_key(key, OUR_OWN)}; {hint}"
+
+
+def check_ray_part(document: Document, ray_part: Mapping[str, Any]) -> None:
+    """Refuse what `ray up` would refuse. Raises LaunchFileError."""
+    import jsonschema  # type: ignore[import-untyped]
+    from ray.autoscaler._private import providers, util
+
+    schema = json.loads(files("ray.autoscaler").joinpath("ray-schema.json").read_text())
+    validator = jsonschema.validators.validator_for(schema)(schema)
+    mistakes = [mistake for error in validator.iter_errors(ray_part) for mistake in _explain(error)]
+    for key, _ in mistakes:
+        if key:
+            document.part(key)  # where it occurs twice, that explains more
+    if mistakes:
+        raise document.refusal(mistakes)
+    found, known = ray_part["provider"]["type"], sorted(providers._NODE_PROVIDERS)
+    if found not in known:
+        text = f"found `{found}`, Ray knows: {', '.join(known)}"
+        raise document.refusal([(("provider", "type"), text)])
+
+    try:
+        with _unheard():
+            util.validate_config(util.prepare_config(copy.deepcopy(dict(ray_part))))
+    except Exception as error:  # whatever Ray meets: it has no error class for a user's mistake
+        words = str(error) if " " in str(error) else f"{type(error).__name__} {error}"
+        raise LaunchFileError(f"{document.file}: Ray refuses it: {words}") from error
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Ray tells of each default that it fills in, and prints what it raises as well."""
+    logger = logging.getLogger("ray.autoscaler")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _explain(error: Any) -> Iterator[Mistake]:
+    """One of jsonschema's errors as mistakes of the file."""
+    at = tuple(error.absolute_path)
+    if error.validator == "additionalProperties" and error.validator_value is False:
+        allowed = error.schema["properties"]
+        for key in (str(key) for key in error.instance if key not in allowed):
+            yield (*at, key), f"{unknown_key(key, allowed)} (Ray's schema)"
+    else:
+        yield at, f"{error.message} (Ray's schema)"

@@ -12,7 +12,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from cudnn_sweep.cluster.strict.document import (
@@ -24,7 +24,6 @@ from cudnn_sweep.cluster.strict.document import (
     read_document,
 )
 
-STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)  # of our models
 MAX_FOUND = 60  # characters of a value that are shown
 
 WANTED = {

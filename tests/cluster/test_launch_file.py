@@ -68,6 +68,10 @@ def test_each_part_is_read_in_its_own_yaml(read: Read) -> None:
         ("provider: {type: local}", "'cluster_name' is a required property (Ray's schema)"),
         (LOCAL + "auht: {}", ":6: auht: unknown key (did you mean `auth`?), allowed: auth, "),
         (LOCAL + "auth: {user: x}", ":6: auth.user: unknown key (did you mean `ssh_user`?)"),
+        (
+            LOCAL + "max_workers: 2\nmax_workers: many",
+            ":7: max_workers: occurs twice, first in line 6",
+        ),
         (LOCAL + "max_workers: many", ":6: max_workers: 'many' is not of type 'integer' (Ray's"),
         ("cluster_name: x\nprovider: {type: locl}", ":2: provider.type: found `locl`, Ray knows:"),
         ("cluster_name: x\nprovider: local", ":2: provider: 'local' is not of type 'object'"),
