@@ -163,7 +163,7 @@ def _grow(document: Document, node: Node, at: KeyPath, line: int) -> Plain:
                 _grow(document, part, (*at, index), part.start_mark.line + 1)
                 for index, part in enumerate(node.value)
             ]
-        else:
+        elif isinstance(node, MappingNode):
             plain = _mapping(document, node, at)
     except ValueError as error:
         document.mistakes[at] = str(error)
