@@ -1,8 +1,11 @@
 """`metadata.sweep.nightly` of a launch file: what `sweep nightly` runs, and whom it tells."""
 
+import re
 from typing import Literal
 
 from pydantic import BaseModel, NonNegativeFloat, PositiveFloat, model_validator
+
+USER = re.compile(r"(\w+:)?/*[^/]*@")  # before the host of a URL
 
 
 class WebhookKeys(BaseModel, frozen=True, extra="forbid"):
@@ -47,3 +50,10 @@ class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Where the outcome of a night is posted."""
     report_url: str | None = None
     """Where the folder of its reports is served, for the message: it links DATE/night.html below it."""
+
+    @model_validator(mode="after")
+    def _link_without_key(self) -> "NightlyKeys":
+        # Of the whole, as above: the link stands in a message that many read.
+        if self.report_url and USER.match(self.report_url):
+            raise ValueError("`report_url` takes a URL without user and password")
+        return self

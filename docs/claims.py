@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from functools import cache
 
+from reference.measured import spent, wrapped
+
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.report.pages.claims import CLAIMS
 from cudnn_sweep.analysis.report.pages.page import Entry, Shown, show
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.stored import open_stored
-from cudnn_sweep.orchestrator.reference.measured import spent, wrapped
 
 EXTRA = "extra time of first calls, ms"
 MEANS = {

@@ -18,6 +18,7 @@ from pathlib import Path
 from time import monotonic
 
 import pyarrow as pa
+from reference.measured import spent, wrapped
 
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.formats import escaped, to_markdown
@@ -26,7 +27,6 @@ from cudnn_sweep.analysis.report.pages.field_cases import FIELD_CASES
 from cudnn_sweep.analysis.report.pages.page import show
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.stored import open_stored
-from cudnn_sweep.orchestrator.reference.measured import spent, wrapped
 from cudnn_sweep.orchestrator.reproducing.reproduced import of_case
 from cudnn_sweep.orchestrator.reproducing.script import script
 from cudnn_sweep.workloads.cells.field_case import find_field_case

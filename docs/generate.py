@@ -9,12 +9,13 @@ from functools import partial
 from pathlib import Path
 from runpy import run_path
 
+from reference.field import field_table
+from reference.page import launch_file_page
+from reference.python import python_page
+from reference.schema import SCHEMAS, schema_text
+
 from cudnn_sweep.analysis.asking.dictionary import questions_dictionary
 from cudnn_sweep.analysis.storing.schema import data_dictionary
-from cudnn_sweep.orchestrator.reference.field import field_suite, field_table
-from cudnn_sweep.orchestrator.reference.page import launch_file_page
-from cudnn_sweep.orchestrator.reference.python import python_page
-from cudnn_sweep.orchestrator.reference.schema import SCHEMAS, schema_text
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "docs/examples/segmenter/launch.yaml"
@@ -38,10 +39,9 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "analysis/answering/rules.json": RULES["rules_json"],
     "docs/records.md": data_dictionary,
     "docs/questions.md": questions_dictionary,
-    **dict.fromkeys(("docs/launch-file.md", "orchestrator/schemas/launch-file.md"), keys_page),
+    "docs/launch-file.md": keys_page,  # orchestrator/schemas/ has a link to it
     "docs/python.md": python_page,
     "docs/notebook.ipynb": NOTEBOOK["notebook"],
-    "workloads/suites/field.yaml": field_suite,
     "analysis/reported_cases.json": field_table,
     **{f"orchestrator/schemas/{name}.json": partial(schema_text, name) for name in SCHEMAS},
 }

@@ -11,6 +11,7 @@ from typing import Any
 
 import altair as alt
 import vl_convert
+from reference.measured import spent, wrapped
 from ruamel.yaml import YAML
 
 from cudnn_sweep.analysis.answering.advice import (
@@ -28,7 +29,6 @@ from cudnn_sweep.analysis.report.figures.figure import Drawing
 from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, Palette
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.reference.measured import spent, wrapped
 from cudnn_sweep.orchestrator.showing.verdict_table import (
     SHORT_VERDICTS,
     payback_text,

@@ -61,7 +61,6 @@ LONG = (
 REFERENCE = (
     "docs/questions.md",
     "docs/launch-file.md",
-    "orchestrator/schemas/launch-file.md",
     "orchestrator/schemas/launch-file.json",
     "orchestrator/schemas/suite.json",
 )

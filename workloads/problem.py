@@ -13,6 +13,8 @@ YES_OR_NO = {"yes": True, "no": False}
 
 Shape = tuple[int, ...]
 
+MOST_SIZES = 5  # that have names
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConvProblem:
@@ -144,6 +146,11 @@ def space_names(shape: Shape) -> tuple[str, ...]:
 
 def named_sizes(shape: Shape) -> dict[str, int]:
     """Each of an input's sizes by its name: batch, channels where there are any, and those in space."""
+    if len(shape) > MOST_SIZES:
+        raise WorkloadError(
+            f"the input {sizes_text(shape)} has {len(shape)} sizes; at most {MOST_SIZES} have names: batch, "
+            "channels, depth, height, width"
+        )
     space = space_names(shape)
     names = ("batch", *(("channels",) if len(shape) > 2 else ()), *space)
     return dict(zip(names, shape, strict=True))

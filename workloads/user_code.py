@@ -1,5 +1,6 @@
 """Imports what a user named, and nothing else; only ever called in a process that may be thrown away."""
 
+import os
 import sys
 from difflib import get_close_matches
 from importlib import import_module
@@ -30,10 +31,14 @@ def import_named(reference: str) -> object:
     place, _, name = reference.rpartition(":")
     if place.endswith(".py") and not Path(place).is_file():
         raise WorkloadError(_no_file(Path(place)))
+    importer = os.getpid()
     try:
         module = _import_file(Path(place)) if place.endswith(".py") else import_module(place)
     except Exception as error:
         raise WorkloadError(f"{place} cannot be imported: {_reason(place, error)}") from error
+    finally:
+        if os.getpid() != importer:
+            os._exit(0)  # a copy that the module forked: it would measure beside us
     if not hasattr(module, name):
         public = {known for known in vars(module) if not known.startswith("_")}
         packages = {known for known in public if isinstance(vars(module)[known], ModuleType)}

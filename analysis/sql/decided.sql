@@ -66,4 +66,5 @@ inner join block_paces($sweep_id) as paces -- noqa: RF02
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout, found.other_settings,
-    -found.blocks, found.cell_id
+    -found.blocks, found.software_hash, found.loop_kind, found.in_turns, found.cell_id,
+    found.env_hash, found.workload_hash

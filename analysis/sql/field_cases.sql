@@ -58,8 +58,10 @@
 -- torch_then: PyTorch, where it was reported
 -- cudnn_then: cuDNN, where it was reported
 -- gpu_then: GPU, where it was reported
-with claims as materialized ( -- noqa: disable=RF02,RF04,ST06,LT02,LT14
-    select *
+with claims as materialized ( -- noqa: disable=RF02,RF04,RF05,ST06,LT02,LT14
+    select
+        *,
+        replace(measure, '_ms', '') as number
     from reported_cases()
     where exists (select 1 from records where $sweep_id is null or sweep_id glob $sweep_id)
 ),
@@ -68,28 +70,14 @@ wanted as materialized (
     select
         case_id,
         'baseline' as side,
-        baseline_workload as workload,
-        baseline_problem as problem,
-        baseline_direction as direction,
-        baseline_input as input,
-        baseline_regime as regime,
-        baseline_precision as precision,
-        baseline_layout as layout,
-        baseline_settings as settings
+        columns('baseline_(.*)') as "\1"
     from claims
     where baseline_workload is not null
     union all
     select
         case_id,
         'candidate' as side,
-        candidate_workload as workload,
-        candidate_problem as problem,
-        candidate_direction as direction,
-        candidate_input as input,
-        candidate_regime as regime,
-        candidate_precision as precision,
-        candidate_layout as layout,
-        candidate_settings as settings
+        columns('candidate_(.*)') as "\1"
     from claims
     where candidate_workload is not null
 ),
@@ -139,13 +127,24 @@ trials as materialized (
 
 processes as materialized (
     select
-        trials.*,
+        trials.cell,
+        trials.side,
+        trials.cell_id,
+        trials.sweep_id,
+        trials.launch_id,
+        trials.slot,
+        trials.block,
+        trials.trial_id,
+        trials.steady_device_source,
         -- of open loops only as many steps as every process made: later ones have other shapes
-        coalesce(list_avg(loops.ms[:trials.steps]), trials.steady_wall_ms) as wall_now,
-        steady_device_ms as device_now,
-        greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)::double as memory_now,
-        cold[1].first_ms as cold_ms,
-        cold[1].first_ms / nullif(cold[1].second_ms, 0) as first_over_second
+        coalesce(list_avg(loops.ms[:trials.steps]), trials.steady_wall_ms) as wall,
+        trials.steady_device_ms as device,
+        greatest(
+            trials.cold_peak_reserved_bytes, trials.steady_peak_reserved_bytes
+        )::double as memory,
+        trials.cold[1].first_ms as cold,
+        trials.cold[1].first_ms / nullif(trials.cold[1].second_ms, 0) as first_over_second,
+        trials.roofline_share as roofline
     from trials
     left join open_loops() as loops on [trials.sweep_id, trials.trial_id] = loops.id
     where trials.counts
@@ -177,25 +176,6 @@ sides as materialized (
     group by trials.cell, trials.side
 ),
 
-numbers as materialized (
-    unpivot (
-        select
-            cell,
-            side,
-            wall_now as wall,
-            device_now as device,
-            memory_now as memory,
-            cold_ms as cold,
-            cold_ms,
-            device_now as device_ms,
-            roofline_share as roofline,
-            first_over_second
-        from processes
-    )
-    on wall, device, memory, cold, cold_ms, device_ms, roofline, first_over_second
-    into name measure value figure
-),
-
 by_side as materialized (
     select
         cell,
@@ -207,16 +187,17 @@ by_side as materialized (
         median(figure) as middle,
         min(figure) as low,
         max(figure) as high
-    from numbers
+    from (
+        unpivot processes
+        on wall, device, memory, cold, first_over_second, roofline
+        into name measure value figure
+    )
     group by cell, side, measure
-    union all
+    union all by name
     select
         cell,
         side,
         measure,
-        trials as n,
-        null as mean,
-        null as var,
         share as middle,
         share as low,
         share as high
@@ -233,14 +214,14 @@ same_block as (
         b.sweep_id,
         b.trial_id as b_trial_id,
         c.trial_id as c_trial_id,
-        log_ratio(c.wall_now, b.wall_now) as wall,
+        log_ratio(c.wall, b.wall) as wall,
         if(
             b.steady_device_source = c.steady_device_source,
-            log_ratio(c.device_now, b.device_now),
+            log_ratio(c.device, b.device),
             null
         ) as device,
-        log_ratio(c.memory_now, b.memory_now) as memory,
-        log_ratio(c.cold_ms, b.cold_ms) as cold
+        log_ratio(c.memory, b.memory) as memory,
+        log_ratio(c.cold, b.cold) as cold
     from processes as b
     inner join processes as c
         on
@@ -253,30 +234,6 @@ same_block as (
     where b.side = 'baseline' and c.side = 'candidate'
 ),
 
-in_turns as (
-    select * from logs_in_turns('same_block')
-),
-
-block_logs as (
-    unpivot (
-        select
-            same_block.cell,
-            coalesce(in_turns.wall_log, same_block.wall) as wall,
-            if(same_block.device is null, null, coalesce(in_turns.device_log, same_block.device))
-                as device,
-            same_block.memory,
-            same_block.cold
-        from same_block
-        left join in_turns
-            on
-                same_block.sweep_id = in_turns.sweep_id
-                and same_block.b_trial_id = in_turns.b_trial_id
-                and same_block.c_trial_id = in_turns.c_trial_id
-    )
-    on wall, device, memory, cold
-    into name measure value observed
-),
-
 in_blocks as (
     select
         cell,
@@ -284,7 +241,28 @@ in_blocks as (
         count(observed) as pairs,
         avg(observed) as mean,
         standard_error(observed) as se
-    from block_logs
+    from (
+        unpivot (
+            select
+                same_block.cell,
+                coalesce(in_turns.wall_log, same_block.wall) as wall,
+                if(
+                    same_block.device is null,
+                    null,
+                    coalesce(in_turns.device_log, same_block.device)
+                ) as device,
+                same_block.memory,
+                same_block.cold
+            from same_block
+            left join logs_in_turns('same_block') as in_turns
+                on
+                    same_block.sweep_id = in_turns.sweep_id
+                    and same_block.b_trial_id = in_turns.b_trial_id
+                    and same_block.c_trial_id = in_turns.c_trial_id
+        )
+        on wall, device, memory, cold
+        into name measure value observed
+    )
     group by cell, measure
     having count(observed) >= 2
 ),
@@ -306,8 +284,24 @@ estimates as ( -- noqa: ST03
     where b.measure in ('wall', 'device', 'memory', 'cold')
 ),
 
-verdicts as materialized (
-    select * from judged('estimates', $min_effect, 0)
+figures as (
+    select
+        cell,
+        side,
+        map_from_entries(list((measure, { 'middle': middle, 'low': low, 'high': high }))) as of
+    from by_side
+    group by cell, side
+),
+
+verdicts as (
+    select
+        cell,
+        map_from_entries(list((
+            clock,
+            { 'ratio': ratio, 'ratio_low': ratio_low, 'ratio_high': ratio_high, 'verdict': verdict }
+        ))) as of
+    from judged('estimates', $min_effect, 0)
+    group by cell
 ),
 
 found as (
@@ -331,33 +325,21 @@ found as (
         b.conversion_ms as baseline_conversion_ms,
         c.conversion_ms as candidate_conversion_ms,
         b.kernels_hash <> c.kernels_hash as other_kernels,
-        b_number.middle as baseline_value,
-        c_number.middle as candidate_value,
-        if(has_two, judged.ratio, b_number.middle) as value,
-        if(has_two, judged.ratio_low, b_number.low) as value_low,
-        if(has_two, judged.ratio_high, b_number.high) as value_high,
-        judged.verdict,
-        wall.verdict as wall_verdict,
-        device.verdict as device_verdict,
-        c_device.middle - b_device.middle as device_difference_ms
+        now.of[number].middle as baseline_value,
+        other.of[number].middle as candidate_value,
+        if(has_two, verdicts.of[number].ratio, now.of[number].middle) as value,
+        if(has_two, verdicts.of[number].ratio_low, now.of[number].low) as value_low,
+        if(has_two, verdicts.of[number].ratio_high, now.of[number].high) as value_high,
+        verdicts.of[number].verdict as verdict,
+        verdicts.of['wall'].verdict as wall_verdict,
+        verdicts.of['device'].verdict as device_verdict,
+        other.of['device'].middle - now.of['device'].middle as device_difference_ms
     from claims
     left join sides as b on claims.case_id = b.case_id and b.side = 'baseline'
     left join sides as c on b.cell = c.cell and c.side = 'candidate'
-    left join by_side as b_number
-        on
-            b.cell = b_number.cell and b_number.side = 'baseline'
-            and claims.measure = b_number.measure
-    left join by_side as c_number
-        on
-            b.cell = c_number.cell and c_number.side = 'candidate'
-            and claims.measure = c_number.measure
-    left join by_side as b_device
-        on b.cell = b_device.cell and b_device.side = 'baseline' and b_device.measure = 'device'
-    left join by_side as c_device
-        on b.cell = c_device.cell and c_device.side = 'candidate' and c_device.measure = 'device'
-    left join verdicts as judged on b.cell = judged.cell and claims.measure = judged.clock
-    left join verdicts as wall on b.cell = wall.cell and wall.clock = 'wall'
-    left join verdicts as device on b.cell = device.cell and device.clock = 'device'
+    left join figures as now on b.cell = now.cell and now.side = 'baseline'
+    left join figures as other on b.cell = other.cell and other.side = 'candidate'
+    left join verdicts on b.cell = verdicts.cell
 ),
 
 decided as (

@@ -16,10 +16,9 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.traced_suite import WITHOUT_GPU
 from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, Sizes
 from cudnn_sweep.workloads.cells.listed_shapes import COUNT, MOST_ROWS
-from cudnn_sweep.workloads.problem import named_sizes, sizes_text, space_names
+from cudnn_sweep.workloads.problem import MOST_SIZES, named_sizes, sizes_text, space_names
 
 WRITTEN_BY_US = "# Written by sweep audit"
-MOST_SIZES = 5
 WIDTH = 100
 MAIN = "__main__"
 AMP = {"bfloat16": "amp_bf16", "float16": "amp_fp16"}

@@ -9,6 +9,7 @@ import signal
 import sys
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 UNFINISHED, INTERRUPTED, TERMINATED = 1, 130, 143
 FROM_RAY = 1  # what it ends a process with
@@ -46,6 +47,7 @@ def stand_by(lost: int) -> None:
         _say = say
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
+        _say_what_python_ends_with(lost)
         return
     os.close(say)
     os._exit(_Watch(worker=worker, said=said, lost=lost).code())
@@ -60,6 +62,17 @@ def say_code(code: int) -> None:
     """Whoever waits knows by this that the exit code is ours, and not Ray's."""
     if _say is not None:
         os.write(_say, bytes([code]))
+
+
+def _say_what_python_ends_with(lost: int) -> None:
+    """A traceback ends Python with Ray's code."""
+    usual = sys.excepthook
+
+    def hook(*raised: Any) -> None:
+        usual(*raised)
+        say_code(lost)
+
+    sys.excepthook = hook
 
 
 @dataclass(kw_only=True)

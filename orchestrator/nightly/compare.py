@@ -50,9 +50,6 @@ def compare(
     if first is not None and asked.name.date < first:
         reason = f"{asked.name.date} is before {first}, the pinned night: --unpin, or --pin an earlier one"
         return not_measured(asked, began, (reason,))
-    for file in diary.unreadable(asked.name):
-        warning = f"warning: left out {file}: it is no night's JSON"
-        console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
     memory = remembered(diary.before(asked.name), diary.accepted(), asked.name.date)
     history = _read(asked, first, skipped)
     if history is None:

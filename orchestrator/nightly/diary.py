@@ -6,14 +6,19 @@
     nightly/NAME/accepted.json                 changes that somebody accepted, oldest first
 
 NAME is the launch file's. A night that is compared again overwrites its outcome; nothing is removed.
+Each file is `{"crc32": ..., "content": ...}`, and is not believed where its checksum does not fit. Whoever
+edits one writes "edited" for the checksum. Files of older versions are the content alone.
 """
 
-from collections.abc import Sequence
+import json
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import TypeVar
 
 import pyarrow as pa
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter
 
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
@@ -38,7 +43,11 @@ class Baseline(BaseModel):
     """The night from which on nights are compared, and to whose month."""
 
 
+T = TypeVar("T")
 SHOWN = 200  # characters of a file that is not what it should be
+KEYS = {"crc32", "content"}
+BY_HAND = "edited"
+AGAIN = "restore it, or compare that night again: --night DATE --no-measure"
 SENT_ALERTS = TypeAdapter(list[SentAlert])
 ACCEPTED = TypeAdapter(list[Acceptance])
 
@@ -60,7 +69,7 @@ class Diary:
     launch: str
 
     def write(self, outcome: NightOutcome) -> None:
-        self._write(f"{outcome.night}.json", to_json(outcome))
+        self._write(f"{outcome.night}.json", to_json(outcome).rstrip())
 
     def of(self, name: NightName) -> NightOutcome | None:
         """What an earlier start of this night made of it."""
@@ -72,8 +81,9 @@ class Diary:
         return self._last(nights) if measured or not nights else self._outcome(nights[-1])
 
     def last(self) -> NightOutcome | None:
-        """That of all nights."""
-        return self._last(self._nights())
+        """That of all nights. Raises SpecError where a later one cannot be read."""
+        outcomes = (self._read(night, from_json) for night in reversed(self._nights()))
+        return next((each for each in outcomes if each and each.recorded_trials), None)
 
     def _last(self, nights: list[str]) -> NightOutcome | None:
         for night in reversed(nights):
@@ -83,37 +93,44 @@ class Diary:
         return None
 
     def unreadable(self, name: NightName) -> list[str]:
-        """Where outcomes of earlier nights lie that cannot be read: callers say so."""
-        earlier = [night for night in self._nights() if night < f"{name.sweep_id}.json"]
-        return [self._shown(night) for night in earlier if self._outcome(night) is None]
+        """What this night does without, since it cannot be read: callers say so."""
+        found = []
+        for night in (each for each in self._nights() if each <= f"{name.sweep_id}.json"):
+            try:
+                self._read(night, from_json)
+            except SpecError as error:
+                found.append(str(error))
+        try:
+            self._told()
+        except SpecError as error:
+            found.append(str(error))
+        return found
 
     def _outcome(self, night: str) -> NightOutcome | None:
         try:
-            return from_json(self._read(night) or "")
-        except ReportError:
+            return self._read(night, from_json)
+        except SpecError:
             return None
 
     def is_last(self, name: NightName) -> bool:
         return all(night <= f"{name.sweep_id}.json" for night in self._nights())
 
     def sent_alerts(self) -> list[SentAlert]:
-        text = self._read("told.json")
         try:
-            return SENT_ALERTS.validate_json(text) if text else []
-        except ValidationError:  # then they are told once more
+            return self._told()
+        except SpecError:  # then they are told once more
             return []
+
+    def _told(self) -> list[SentAlert]:
+        return self._read("told.json", SENT_ALERTS.validate_json, "alerts are told again") or []
 
     def write_sent_alerts(self, told: list[SentAlert]) -> None:
         self._write("told.json", SENT_ALERTS.dump_json(told, indent=1).decode())
 
     def baseline(self) -> date | None:
-        text = self._read("baseline.json")
-        try:
-            return None if text is None else Baseline.model_validate_json(text).first
-        except ValidationError:
-            raise SpecError(
-                f"{self._shown('baseline.json')} is no pinned baseline: {(text or '')[:SHOWN]!r}"
-            ) from None
+        otherwise = "--pin DATE and --unpin replace it"
+        found = self._read("baseline.json", Baseline.model_validate_json, otherwise)
+        return found.first if found else None
 
     def pin(self, first: date) -> None:
         self._write("baseline.json", Baseline(first=first).model_dump_json())
@@ -122,13 +139,8 @@ class Diary:
         self.store.folder.remove(self._path("baseline.json"))
 
     def accepted(self) -> list[Acceptance]:
-        text = self._read("accepted.json")
-        try:
-            return ACCEPTED.validate_json(text) if text else []
-        except ValidationError:
-            raise SpecError(
-                f"{self._shown('accepted.json')} holds no accepted changes: {text}"
-            ) from None
+        otherwise = "restore it, or remove it and --accept again"
+        return self._read("accepted.json", ACCEPTED.validate_json, otherwise) or []
 
     def accept(self, new: Sequence[Acceptance]) -> None:
         content = ACCEPTED.dump_json([*self.accepted(), *new], indent=1)
@@ -138,18 +150,44 @@ class Diary:
         names = self.store.folder.names(self._path(""), ".json")
         return [name for name in names if name.startswith("night-")]
 
-    def _read(self, name: str) -> str | None:
+    def _read(self, name: str, parse: Callable[[str], T], otherwise: str = AGAIN) -> T | None:
+        """None where there is no such file. Raises SpecError where it is not as it was written."""
         try:
             content: bytes = self.store.folder.read(self._path(name)).to_pybytes()
         except FileNotFoundError:
             return None
-        return content.decode(errors="replace")
+        text = content.decode(errors="replace")
+        try:
+            return parse(_believed(text))
+        except (ReportError, ValueError, RecursionError) as error:
+            why = str(error).partition("\n")[0][:SHOWN]
+            raise SpecError(
+                f"{self._shown(name)} cannot be read ({why}): {text[:SHOWN]!r}; {otherwise}"
+            ) from None
 
     def _write(self, name: str, text: str) -> None:
-        self.store.folder.write(self._path(name), pa.py_buffer(text.encode()))
+        whole = f'{{"crc32": "{_crc32(json.loads(text))}", "content":\n{text}}}\n'
+        self.store.folder.write(self._path(name), pa.py_buffer(whole.encode()))
 
     def _path(self, name: str) -> str:
         return f"nightly/{self.launch}/{name}".rstrip("/")
 
     def _shown(self, name: str) -> str:
         return self.store.folder.shown(self._path(name))
+
+
+def _believed(text: str) -> str:
+    """The content of a file's text. Raises ValueError where its checksum does not fit."""
+    found = json.loads(text)
+    if not isinstance(found, dict) or found.keys() != KEYS:
+        return text  # of an older version; or no JSON of a night, a pin or a list
+    if found["crc32"] not in (_crc32(found["content"]), BY_HAND):
+        raise ValueError(
+            f'its checksum does not fit: it is damaged, or was edited without "crc32": "{BY_HAND}"'
+        )
+    return json.dumps(found["content"])
+
+
+def _crc32(value: object) -> str:
+    """Of what the JSON says, however it is laid out."""
+    return f"{zlib.crc32(json.dumps(value, sort_keys=True).encode()):08x}"

@@ -56,6 +56,8 @@ def _night(asked: NightRequest, environment: Mapping[str, str], console: Console
     began = datetime.now(UTC)
     if asked.no_webhook is not None:
         warn(console, f"warning: nobody will be told: {asked.no_webhook}")
+    for fault in asked.diary().unreadable(asked.name):
+        warn(console, f"warning: the night goes on without a file: {fault}")
     known = asked.diary().of(asked.name)
     skipped = known.skipped if known else {}
     reasons = () if asked.fault is None else tuple(str(asked.fault).splitlines())

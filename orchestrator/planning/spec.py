@@ -13,6 +13,7 @@ from cudnn_sweep.cluster.strict.document import dotted, read_document
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.field_case import with_field_cases
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import (
     CellAxes,
@@ -25,6 +26,7 @@ from cudnn_sweep.workloads.cells.suite import (
 from cudnn_sweep.workloads.errors import CellsError
 from cudnn_sweep.workloads.strict import STRICT
 
+FIELD_SUITE = "field"  # of the reported cases
 SUITES = files("cudnn_sweep.workloads").joinpath("suites")
 DEFAULT_SUITE = "quick"
 DEFAULT_RESULTS = "results"
@@ -147,7 +149,8 @@ def load_suite(name: str) -> SuiteSpec:
     if is_path(name):
         return read_strict(Path(name), SuiteSpec)
     with as_file(SUITES.joinpath(f"{name}.yaml")) as file:
-        return read_strict(file, SuiteSpec)
+        suite = read_strict(file, SuiteSpec)
+    return with_field_cases(suite) if name == FIELD_SUITE else suite
 
 
 def _no_suite(name: str) -> str | None:

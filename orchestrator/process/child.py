@@ -39,6 +39,7 @@ from cudnn_sweep.workloads.survey import survey_machine
 MOST_CHARACTERS = 2000  # of an error, in its record and on the screen
 ABOUT_SIZES = re.compile(r"must match|shape|[Ss]ize")  # what torch says of tensors that do not fit
 NOT_THE_USERS = {"torch", "cudnn_sweep"}  # packages in whose code no mistake is looked for
+_replier = 0  # the fresh process's id
 CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeError for host memory
 
 
@@ -62,6 +63,8 @@ class PipeBaton:
 
 def live(request: Request, told: int, reply_to: int, log: int, born: float) -> None:
     """Run the job and write the reply; never returns. `born`: when we were forked, by `monotonic`."""
+    global _replier
+    _replier = os.getpid()
     try:
         _limit(request, log)
         _close_other_pipes(told, reply_to)
@@ -169,5 +172,7 @@ def _storable(text: str) -> str:
 
 
 def _write(pipe: int, data: bytes) -> None:
+    if os.getpid() != _replier:
+        os._exit(0)  # a copy of it that the user's code forked
     while data:
         data = data[os.write(pipe, data) :]

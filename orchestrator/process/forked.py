@@ -7,11 +7,15 @@ import tempfile
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from time import monotonic
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from cudnn_sweep.orchestrator.process.protocol import (
     PASSED,
     REPLY,
     SO_FAR,
+    WHAT_WAS_SAID,
     Outcome,
     Reply,
     Request,
@@ -20,6 +24,9 @@ from cudnn_sweep.orchestrator.process.protocol import (
 
 EXIT_S = 30.0  # a process that has replied and does not end is killed after this
 LAST_WORDS = 800  # characters of a dead process's output that go into its message
+FOREIGN_BYTES = 80  # of what is no reply of ours
+
+Heard = TypeVar("Heard")
 
 
 class Forked:
@@ -41,6 +48,7 @@ class Forked:
         self._replied_at: float | None = None
         self._is_silent = False
         self._timed_out = False
+        self._foreign: bytes | None = None
         self.pid = os.fork()
         if self.pid == 0:
             for other in others:
@@ -85,6 +93,7 @@ class Forked:
             self._is_silent = True
             self._replied_at = monotonic()
             self._deadline = min(self._deadline, self._replied_at + EXIT_S)
+            self._last_reply()
         return self._take_passed()
 
     def _take_passed(self) -> bytes | None:
@@ -92,6 +101,8 @@ class Forked:
         if not (self._said.endswith(b"\n") and line.startswith(PASSED)):
             return None
         self._said = before + b"\n" if before else b""
+        if self._understood(WHAT_WAS_SAID, line.removeprefix(PASSED)) is None:
+            return None
         self._passed_on_at = monotonic()
         self._left_s = self._deadline - self._passed_on_at
         self._deadline = math.inf
@@ -149,16 +160,28 @@ class Forked:
 
     def _last_reply(self) -> Reply | None:
         line = self._last_line()
-        return REPLY.validate_json(line) if line else None
+        return self._understood(REPLY, line) if line else None
 
     def _reply_so_far(self) -> Reply | None:
         line, end, _ = self._said.partition(b"\n")
-        return REPLY.validate_json(line.removeprefix(SO_FAR)) if end else None
+        return self._understood(REPLY, line.removeprefix(SO_FAR)) if end else None
+
+    def _understood(self, kind: TypeAdapter[Heard], line: bytes) -> Heard | None:
+        """None where the user's code wrote to our pipe too: nothing that follows is of use."""
+        try:
+            return kind.validate_json(line)
+        except ValidationError:
+            self._foreign = self._foreign or line
+            self._deadline = monotonic()
+            return None
 
     def _judge(self, reply: Reply | None, wait_status: int) -> tuple[Status, str | None]:
         if reply is not None:
             return reply.status, reply.message
         words = self._last_words()
+        if self._foreign is not None:
+            found = f"found {self._foreign[:FOREIGN_BYTES]!r}{words}"
+            return "error", f"its code wrote to the pipe of this process's replies: {found}"
         if self._timed_out:
             return "timeout", f"no result after {self._request.timeout_s:g} s: ended{words}"
         if os.WIFSIGNALED(wait_status):

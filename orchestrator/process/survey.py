@@ -12,5 +12,12 @@ def survey(server: ForkServer, workloads: list[str]) -> Survey:
     """Raises ServerError where no answer came, with the reason."""
     outcome = server.run(Request(job=SurveyJob(workloads=workloads), timeout_s=SURVEY_TIMEOUT_S))
     if outcome.reply is None or outcome.reply.survey is None:
-        raise ServerError(outcome.message or outcome.status)
+        own = own_code(workloads)
+        about = f"importing {own}: " if own else ""
+        raise ServerError(f"{about}{outcome.message or outcome.status}")
     return outcome.reply.survey
+
+
+def own_code(workloads: list[str]) -> str:
+    """Those that are imported from a user's file or package, in words."""
+    return ", ".join(name for name in workloads if ":" in name)

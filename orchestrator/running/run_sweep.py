@@ -5,8 +5,8 @@ lacks, end.
 import math
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -136,16 +136,32 @@ def run_sweep(
         if lacks_anything(choice, session, store) or again().trials:
             announce = partial(place.announce, console=console)
             try:
-                with place.opened(store, machine, console) as run:
+                with place.opened(store, machine, console) as run, _results_needed():
                     progress = run_rounds(session, again, run, announce, _seconds(request))
-            except (KeyboardInterrupt, UnfinishedError):
+            except (KeyboardInterrupt, UnfinishedError) as error:
                 with suppress(AnalysisError):  # results that cannot be read now change no exit code
+                    if isinstance(error, UnfinishedError) and not again().trials:
+                        code = end_of(choice, session, store, progress)
+                        if code != UNFINISHED:
+                            warn(console, "Ray ended early, but every trial was recorded.")
+                            return ran(progress=progress, exit_code=code)
                     if store.stored_trials(session.sweep_id):
                         if_cut(ran(progress=progress, exit_code=UNFINISHED))
                 raise
         tell_stopped(store, progress, console)
-        code = end_of(choice, session, store, progress)
+        with _results_needed():
+            code = end_of(choice, session, store, progress)
     return ran(progress=progress, exit_code=code)
+
+
+@contextmanager
+def _results_needed() -> Iterator[None]:
+    """What was begun is unfinished where its results cannot be read any more."""
+    try:
+        yield
+    except AnalysisError as error:
+        kept = "what was recorded there is kept; launch again to resume once they can be read"
+        raise UnfinishedError(f"the results were lost on the way: {error}; {kept}") from error
 
 
 def _limited(session: Session, request: SweepRequest, gpus: int, console: Console) -> Session:

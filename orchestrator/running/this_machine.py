@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
-from threading import Thread
+from threading import Thread, Timer
 
 from rich.console import Console
 
@@ -19,18 +19,19 @@ from cudnn_sweep.orchestrator.planning.contrasts import verdicts_of
 from cudnn_sweep.orchestrator.planning.preload import is_installed, modules_to_preload
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.survey import survey
+from cudnn_sweep.orchestrator.process.survey import SURVEY_TIMEOUT_S, own_code, survey
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.free_devices import free_devices
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.showing.display import watch
-from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.orchestrator.showing.say import console_here, say, warn
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
 # What a launch imports after the survey: 2 s, in which the survey's own process imports torch.
 NEEDED_NEXT = ("duckdb", "pyarrow.parquet", "cudnn_sweep.orchestrator.slots.tune_host")
+PATIENCE_S = 3.0  # without a word
 
 
 class ThisMachine:
@@ -61,7 +62,8 @@ class ThisMachine:
         with _importing(NEEDED_NEXT):
             self._server = ForkServer(survey_only=True, gpu_uuids=gpu_uuids)
             weakref.finalize(self, self._server.close)
-            found = survey(self._server, workload_names(suite))
+            with _telling_of_a_wait(own_code(workload_names(suite))):
+                found = survey(self._server, workload_names(suite))
         self._gpus_seen = found.gpu_uuids
         return found
 
@@ -144,6 +146,19 @@ class ThisMachine:
                 return progress
 
             yield run
+
+
+@contextmanager
+def _telling_of_a_wait(own: str) -> Iterator[None]:
+    """What is imported of the user's code may hang."""
+    text = f"Still importing {own}: it has {SURVEY_TIMEOUT_S:g} s."
+    timer = Timer(PATIENCE_S, warn, (console_here(stderr=True), text))
+    if own:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @contextmanager

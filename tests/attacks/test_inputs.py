@@ -213,6 +213,19 @@ def test_mistake_in_what_a_cell_means_names_its_file_and_line(tmp_path: Path) ->
         run(file, suite=False)
 
 
+def test_more_sizes_than_have_names_are_refused_with_their_line(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    cell = "{workload: noop, input: 1x3x8x8x1x1x1, model: {inputs: [{shape: [batch, 3]}]}}"
+    file.write_text(f"metadata:\n  sweep:\n    cells:\n      - {cell}\n")
+    sweep = read_launch_file(file, SweepSpec).sweep
+    name, chosen = choose_suite(sweep, None)
+    model = WorkloadFacts(directions=("training",), varies=(), input_shape=None, is_model=True)
+    facts = {name: model if name == "noop" else FACTS["a shape"] for name in workload_names(chosen)}
+    told = rf"{file}:4: metadata.sweep.cells\[0\]: the input 1x3x8x8x1x1x1 has 7 sizes; at most 5"
+    with pytest.raises(SpecError, match=told), cells_named(file, name):
+        expand_cells(chosen, facts, device="cuda", gpu="NVIDIA H200")
+
+
 OPTIONS: tuple[str, ...] = (
     "--results",
     "--sweep-id",
@@ -231,12 +244,16 @@ OPTIONS += (
     "--budget-minutes",
     "--a",
     "--limit",
+    "--input",
+    "--inputs",
+    "--argument",
     "-x",
     "--",
 )
 COMMANDS = (
     ["query", "failures"], ["query"], ["compare"], ["report"], ["launch", "--dry-run"], ["status"],
     ["nightly", "--dry-run"], ["schedule", "show"], ["launch", "--manifest"], ["suites"], ["pull"],
+    ["try", "nets.py:Net"], ["advise", "nets.py:Net"], ["audit"],
 )  # fmt: skip
 WORDS: tuple[str, ...] = (
     "",
@@ -263,6 +280,9 @@ WORDS += (
     "'",
     "--",
     "*.yaml",
+    "1x3x8x8x1x1x1",
+    "9" * 5000 + "x3",
+    "\0",
 )
 
 

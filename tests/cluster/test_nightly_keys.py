@@ -48,3 +48,14 @@ def test_mistake_is_named_without_the_url(tmp_path: Path, webhook: str, said: st
         read_strict(file, NightlyKeys)
     assert said in str(error.value)
     assert SECRET not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["https://me:hush@h.example/lab", "u:hush@h/lab", "//hush@h"])
+def test_a_link_that_would_post_a_password_is_refused_without_it(tmp_path: Path, url: str) -> None:
+    file = tmp_path / "nightly.yaml"
+    file.write_text(f"report_url: {url}\n")
+    with pytest.raises(LaunchFileError, match="`report_url` takes a URL without user") as error:
+        read_strict(file, NightlyKeys)
+    assert "hush" not in str(error.value)
+    file.write_text("report_url: https://h.example/@lab\n")
+    assert read_strict(file, NightlyKeys).report_url == "https://h.example/@lab"

@@ -89,6 +89,26 @@ def answers_for_its_server(numbers: torch.Tensor) -> None:
     raise ValueError("wrote all over")
 
 
+def _write_to_pipes(data: bytes) -> None:
+    for number in range(3, 64):
+        try:
+            if os.readlink(f"/proc/self/fd/{number}").startswith("pipe:"):
+                os.write(number, data)
+        except OSError:
+            continue
+    time.sleep(30)  # as long as it goes on, it is ended for that
+
+
+@failing
+def writes_to_its_reply(numbers: torch.Tensor) -> None:
+    _write_to_pipes(b"hello\n")
+
+
+@failing
+def writes_a_turn_to_its_reply(numbers: torch.Tensor) -> None:
+    _write_to_pipes(b"=hello\n")
+
+
 @failing
 def raises(numbers: torch.Tensor) -> None:
     raise ValueError("the user's step is wrong")

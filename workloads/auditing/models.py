@@ -13,13 +13,12 @@ from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_a
 from cudnn_sweep.workloads.auditing.findings import Argument, InputShape, Model, Sizes
 from cudnn_sweep.workloads.auditing.imported import when_imported
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
-from cudnn_sweep.workloads.problem import named_sizes
+from cudnn_sweep.workloads.problem import MOST_SIZES, named_sizes
 from cudnn_sweep.workloads.training.loss import own_loss
 
 WRAPPERS = ("module", "_orig_mod")
 """Where DataParallel, DistributedDataParallel and torch.compile keep the model that they wrap."""
 FEWEST_SIZES = 2  # of a batch: a loss or a learning rate has fewer
-MOST_SIZES = 5
 
 Unseen = Literal["compiled", "scripted"]
 Module = Any  # torch is not imported here

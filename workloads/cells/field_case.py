@@ -12,17 +12,18 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.suite import ProblemSpec
+from cudnn_sweep.workloads.cells.suite import CellAxes, ProblemSpec, SuiteSpec
 from cudnn_sweep.workloads.errors import WorkloadError, unknown
 from cudnn_sweep.workloads.layout import check_layout
 from cudnn_sweep.workloads.precision import find_precision
-from cudnn_sweep.workloads.problem import YES_OR_NO, ConvProblem, Shape, parse_sizes
+from cudnn_sweep.workloads.problem import YES_OR_NO, ConvProblem, Shape, parse_sizes, sizes_text
 
 FIELD = files("cudnn_sweep.workloads").joinpath("field")
 
 OPERATIONS = {"conv1d", "conv2d", "conv3d"} | {f"conv_transpose{n}d" for n in (1, 2, 3)}
 SIZES = ("input", "out_channels", "kernel", "stride", "padding", "dilation", "groups", "bias")
 ALL_SIZES = (*SIZES, "output_padding")
+SIZES_IN_SPACE = ("stride", "padding", "dilation", "output_padding")
 KINDS = ("config", "precision", "layout", "sizes", "bound")
 UNTESTED_KINDS = ("version", "execution", "other")
 RATIOS = ("wall", "device", "memory", "cold")
@@ -36,6 +37,7 @@ VALUES = (
     "outside_cudnn",
     "choices",
 )
+AXES = ("direction", "precision", "layout", "regime")
 HOLDS = ("above", "below", "within")
 
 
@@ -200,6 +202,38 @@ def find_field_case(name: str) -> FieldCase:
     if name not in load_field_cases():
         raise unknown("case", name, list(load_field_cases()))
     return load_field_cases()[name]
+
+
+def with_field_cases(suite: SuiteSpec) -> SuiteSpec:
+    """The suite with the cells of all cases that can be tested, each with the configs that the cases name."""
+    tested = [case for case in load_field_cases().values() if case.is_tested]
+    problems: dict[str, ProblemSpec] = {}
+    cells: dict[tuple[tuple[str, str], ...], list[CudnnConfig]] = {}
+    for side in (side for case in tested for side in case.sides()):
+        axes = {name: getattr(side, name) for name in AXES} | {"workload": side.workload}
+        if side.problem is None:
+            axes["input"] = sizes_text(side.input_shape)
+        else:
+            axes["problem"] = side.problem.name
+            problems[side.problem.name] = _spec_of(side.problem)
+        configs = cells.setdefault(tuple(axes.items()), [])
+        if side.config not in configs:
+            configs.append(side.config)
+    found = [
+        CellAxes.model_validate({**dict(axes), "configs": configs})
+        for axes, configs in cells.items()
+    ]
+    return suite.model_copy(update={"problems": problems, "cells": found})
+
+
+def _spec_of(problem: ConvProblem) -> ProblemSpec:
+    sizes = {"input": problem.input_shape, "kernel": problem.kernel_size}
+    sizes |= {name: getattr(problem, name) for name in SIZES_IN_SPACE}
+    others = {
+        name: getattr(problem, name) for name in ("out_channels", "groups", "bias", "transposed")
+    }
+    words = {name: sizes_text(each) for name, each in sizes.items()}
+    return ProblemSpec.model_validate(words | others)
 
 
 def unusual(config: CudnnConfig) -> dict[str, object]:

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
+
 from cudnn_sweep.analysis.asking.declared import declared
-from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.nightly import reports as here
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
 from cudnn_sweep.analysis.nightly.reports.markdown import to_markdown
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
+from cudnn_sweep.analysis.storing.folder import LocalFolder, naming
 
 LATEST = "latest"
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -31,19 +33,15 @@ def write_reports(
 ) -> list[Path]:
     """Write them into `folder/DATE`; the Markdown is also added to `step_summary`, a file that a CI step shows.
 
-    Returns the files. Raises ReportError where one cannot be written.
+    Returns the files, each of which is written whole or not at all. Raises StoreError where one cannot be.
     """
     dated = folder / outcome.date.isoformat()
     texts = {dated / each.file: each.render(outcome, series) for each in night_reports()}
-    try:
-        dated.mkdir(parents=True, exist_ok=True)
-        for path, text in texts.items():
-            path.write_text(text, encoding="utf-8")
-        if step_summary:
-            with step_summary.open("a", encoding="utf-8") as file:
-                file.write(to_markdown(outcome, series))
-    except OSError as error:
-        raise ReportError(f"cannot write {error.filename}: {error.strerror}") from error
+    for path, text in texts.items():
+        LocalFolder(str(dated)).write(path.name, pa.py_buffer(text.encode()))
+    if step_summary:
+        with naming(f"write {step_summary}"), step_summary.open("a", encoding="utf-8") as file:
+            file.write(to_markdown(outcome, series))
     with suppress(OSError):  # a disk without links: the reports are there all the same
         _link_latest(folder)
     return list(texts)

@@ -228,7 +228,7 @@ def play(
             log = io.StringIO()
             exit_codes[night] = run_night(options, environment, Console(file=log, width=80))
             (written,) = (folder / "results" / "nightly").glob(f"*/night-{night}-*.json")
-            outcomes[night] = from_json(written.read_text())
+            outcomes[night] = from_json(json.dumps(json.loads(written.read_text())["content"]))
             logs[night] = log.getvalue()
     return Month(
         outcomes=outcomes,

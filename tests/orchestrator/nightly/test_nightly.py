@@ -39,12 +39,14 @@ from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly import notify
 from cudnn_sweep.orchestrator.nightly.accepting import accept_change
 from cudnn_sweep.orchestrator.nightly.baseline_pin import pin_baseline
+from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
 from cudnn_sweep.orchestrator.nightly.news import News
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.night_news import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.options import NightOptions
+from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
@@ -126,8 +128,10 @@ def first_night(here: Path, measured: Path) -> None:
 
 
 def outcome(here: Path, day: int = 1) -> NightOutcome:
-    file = here / "results" / "nightly" / "lab" / f"night-2026-11-{day:02}-lab.json"
-    return from_json(file.read_text())
+    diary = Diary(store=open_store(str(here / "results")), launch="lab")
+    found = diary.of(NightName(date=date(2026, 11, day), launch="lab"))
+    assert found is not None
+    return found
 
 
 def history(day: int = 1) -> History:
@@ -237,7 +241,8 @@ def test_a_webhook_that_is_not_found_costs_no_night(
     not_set = "metadata.sweep.nightly.webhook.url_env: HOOK is not set in the environment"
     assert said.getvalue().count(f"warning: nobody will be told: {not_set}") == 2
     assert said.getvalue().count(f"warning: no notification was sent: {not_set}") == 1
-    assert json.loads((here / "results/nightly/lab/told.json").read_text()) == [], "to be told yet"
+    told = json.loads((here / "results/nightly/lab/told.json").read_text())
+    assert told["content"] == [], "to be told yet"
     look = FakeMachine(script=FakeScript(), night=date(2026, 11, 1)).look
     monkeypatch.setattr(ThisMachine, "look", lambda self, suite: look(suite))
     assert "HOOK" in check(file)[0]
@@ -351,7 +356,8 @@ def test_a_damaged_diary_ends_no_night_and_is_named(
     (diary / "told.json").write_bytes(content)
     said = io.StringIO()
     assert night(2, console=Console(file=said, width=400)) == 0, "too few nights"
-    assert "night-2026-11-01-lab.json: it is no night's JSON" in said.getvalue()
+    for name in ("night-2026-11-01-lab.json", "told.json"):
+        assert re.search(f"warning: .*{name} cannot be read", said.getvalue()), name
     assert outcome(here, 2).recorded_trials > 0
 
 
@@ -362,7 +368,9 @@ def test_an_unreadable_pin_is_refused_by_name_and_unpins_nothing(
     (here / "results" / "nightly" / "lab" / "baseline.json").write_bytes(b"")
     said = io.StringIO()
     assert night(2, console=Console(file=said, width=400)) == 3
-    assert "baseline.json is no pinned baseline: ''" in said.getvalue()
+    assert re.search(
+        r"baseline.json cannot be read .*: ''; --pin DATE and --unpin", said.getvalue()
+    )
 
 
 @pytest.mark.usefixtures("first_night")
@@ -493,7 +501,7 @@ def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_ag
     assert file.read_text() == told
     file.write_text(told[:20])
     assert night(4) == 1
-    assert len(json.loads(file.read_text())) == 2, "what cannot be read is made anew"
+    assert file.read_text() == told, "what cannot be read is made anew"
 
 
 def test_a_night_compared_anew_without_measuring_keeps_what_fresh_trials_said(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.client import ONE_THREAD, SERVER, ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, SurveyJob
+from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.errors import WorkloadError
@@ -35,6 +37,8 @@ FAULTS = {
     "gets_a_real_time_signal": ("crash", "signal 40 (Real-time signal 6)"),
     "exits": ("crash", "ended without a result, exit code 7"),
     "allocates_too_much": ("out_of_memory", "can't allocate memory"),
+    "writes_to_its_reply": ("error", "its code wrote to the pipe of this process's replies"),
+    "writes_a_turn_to_its_reply": ("error", "replies: found b'hello'"),
     "hangs": ("timeout", "no result after 1 s"),
 }
 
@@ -66,6 +70,39 @@ def test_trial_cannot_answer_in_its_servers_place(run_trial: RunTrial, faulty: s
     outcome = run_trial(f"{faulty}:answers_for_its_server")
     assert outcome.pid > 0 and outcome.started_at <= outcome.ended_at
     assert run_trial(f"{faulty}:fine").status == "ok", "the server still understands what it reads"
+
+
+FORKS = """
+import os
+from pathlib import Path
+from torch import nn
+
+os.fork()
+
+class Net(nn.Conv2d):
+    def __init__(self):
+        super().__init__(1, 1, 3)
+        with Path(__file__).with_suffix(".built").open("a") as built:
+            built.write(f"{os.getpid()}\\n")
+"""
+
+
+def test_copy_that_a_module_forks_of_its_trial_measures_nothing(
+    run_trial: RunTrial, tmp_path: Path
+) -> None:
+    file = tmp_path / "forks.py"
+    file.write_text(FORKS)
+    outcome = run_trial(f"{file}:Net", measure=UNHURRIED, input="1x1x8x8")
+    assert outcome.status == "ok", outcome.message
+    assert set(file.with_suffix(".built").read_text().split()) == {str(outcome.pid)}
+
+
+def test_module_that_ends_python_is_named(server: ForkServer, tmp_path: Path) -> None:
+    file = tmp_path / "ends.py"
+    file.write_text("import os; os._exit(0)")
+    told = f"importing {file}:Net: ended without a result, exit code 0"
+    with pytest.raises(ServerError, match=f"^{re.escape(told)}$"):
+        survey(server, ["noop", f"{file}:Net"])
 
 
 def test_descendants_end_with_the_trial(run_trial: RunTrial, faulty: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
@@ -12,7 +13,7 @@ import pytest
 import xmlschema
 from markdown_it import MarkdownIt
 
-from cudnn_sweep.analysis.errors import ReportError
+from cudnn_sweep.analysis.errors import ReportError, StoreError
 from cudnn_sweep.analysis.nightly.outcome import Change
 from cudnn_sweep.analysis.nightly.reports import as_json, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import as_row, from_json, to_json
@@ -189,8 +190,30 @@ def test_reports_are_written_and_the_step_is_summed_up(
     assert [file.name for file in written] == ["night.json", "night.md"]
     assert from_json(written[0].read_text()) == night[0]
     assert summary.read_text() == "before\n" + written[1].read_text()
-    with pytest.raises(ReportError, match="cannot write .*summary"):
+    with pytest.raises(StoreError, match="cannot write .*summary"):
         write_reports(*night, summary)
+
+
+def test_a_report_is_written_whole_or_not_at_all_and_is_named(
+    night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = [markdown.REPORT]
+    monkeypatch.setattr("cudnn_sweep.analysis.nightly.reports.write.night_reports", lambda: reports)
+    outcome, series = night
+    (file,) = write_reports(outcome, series, tmp_path)
+    whole = file.read_text()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # as a disk on which no more has room
+    try:
+        with pytest.raises(StoreError, match=f"cannot write {file}: "):
+            write_reports(replace(outcome, suite="another"), series, tmp_path)
+        with pytest.raises(StoreError, match="cannot write .*summary: File too large"):
+            reports.clear()
+            write_reports(outcome, series, tmp_path, step_summary=tmp_path / "summary")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert file.read_text() == whole
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_reports_of_each_date_stay_and_latest_leads_to_the_last_date(

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
-from cudnn_sweep.orchestrator.reference.schema import launch_file_schema, suite_schema
-from cudnn_sweep.orchestrator.reference.texts import one_line
+from reference.schema import launch_file_schema, suite_schema
+from reference.texts import one_line
+
 from cudnn_sweep.workloads.precision import PRECISIONS, Precision
 from cudnn_sweep.workloads.problem import sizes_text
 from cudnn_sweep.workloads.training.loss import LOSSES

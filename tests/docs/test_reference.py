@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from reference.page import SECTIONS, every_def
+from reference.python import door, members
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
@@ -16,11 +18,9 @@ from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
-from cudnn_sweep.orchestrator.reference.page import SECTIONS, every_def
-from cudnn_sweep.orchestrator.reference.python import door, members
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/launch-file.md").read_text()
 LAUNCH_FILES = [
     ROOT / "cluster.yaml",

@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from types import FunctionType
 from typing import Any
 
-from cudnn_sweep.orchestrator.reference.texts import field_texts, one_line, signature_text
+from reference.texts import field_texts, one_line, signature_text
 
 INTRO = """\
 # From Python

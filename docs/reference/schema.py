@@ -1,6 +1,6 @@
 """JSON Schemas of the launch file and of a suite, made from the models that read them.
 
-`make docs` writes them beside this file; editors take them, and `sweep schema` says where they are.
+`make docs` writes them into orchestrator/schemas/; editors take them, and `sweep schema` says where they are.
 """
 
 import json
@@ -12,9 +12,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
+from reference.texts import field_texts, first_paragraph, one_line
 
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, suite_names
-from cudnn_sweep.orchestrator.reference.texts import field_texts, first_paragraph, one_line
 from cudnn_sweep.workloads.cells.suite import ALL_REGIMES, SuiteSpec
 from cudnn_sweep.workloads.find_regime import regime_types
 from cudnn_sweep.workloads.find_state import state_types

@@ -1,0 +1,323 @@
+"""What is kept: what the program answers, as values of JSON or as text, by the name of the file that keeps it.
+
+Whatever depends on the machine is taken out: paths, the terminal's width, what is installed, the date of today.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, chdir, contextmanager
+from dataclasses import asdict, replace
+from datetime import date
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import Any, Literal, TypeAlias
+from unittest.mock import patch
+
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from cudnn_sweep.analysis.asking.database import Database, open_database
+from cudnn_sweep.analysis.asking.formats import to_json
+from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_names
+from cudnn_sweep.analysis.nightly.reports import as_json, markdown
+from cudnn_sweep.analysis.storing.reference import REFERENCE
+from cudnn_sweep.analysis.storing.stored import open_stored
+from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, Probes, examine
+from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
+from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
+from cudnn_sweep.orchestrator.nightly.night import run_night
+from cudnn_sweep.orchestrator.nightly.options import NightOptions
+from cudnn_sweep.orchestrator.planning.spec import load_suite, suite_names
+from cudnn_sweep.orchestrator.running.run_sweep import plan_of
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts
+from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
+from cudnn_sweep.workloads.hashes import text_hash
+from cudnn_sweep.workloads.survey import Survey, workload_facts
+from tests.goldens.made_up import write_made_up
+from tests.orchestrator.nightly import test_month as month
+
+Collect: TypeAlias = Callable[[], Any]
+Device: TypeAlias = Literal["cuda", "cpu"]
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs/results"
+WIDTH = 100
+A_MODEL = WorkloadFacts(  # whether or not its package is installed
+    directions=("training", "inference"),
+    varies=("batch", "space"),
+    input_shape=None,
+    recomputes=True,
+    is_model=True,
+)
+PLANTED = ROOT / "docs/examples/planted-nights"
+PLANTED_RESULTS = RESULTS / "h200-2026-11-22/nights"
+PLANTED_NIGHTS = [
+    date(2026, 11, day) for day in range(16, 22)
+]  # of which the last four have faults
+FAKE_NIGHTS = [date(2026, 11, day) for day in range(1, 16)]
+REPORTS = [as_json.REPORT, markdown.REPORT]  # pages for a browser take half of a night
+
+
+OF_THE_COMPARISON = re.compile(
+    r"^\| (started|took) \|.*\n", re.MULTILINE
+)  # when a night was compared
+OF_THIS_MACHINE = ("CPU", "Ray", "results", "temporary files", "compute caches", "GPU 0 cores")
+COMMANDS = """
+--version
+suites
+workloads
+query --list
+query sweeps --results made-up
+query helps_or_hurts --results made-up
+query failures --results made-up --format csv
+query nights --results made-up --format markdown
+query helps_or_hurts --help
+query nope --results made-up
+query helps_or_hurts --results made-up --min-effect lots
+query helps_or_hurts --results made-up --nope 1
+query sweeps --results nowhere
+query sweeps --results made-up --sweep-id nope
+report --results made-up --page nope
+report --results made-up --steps 5
+report --results nowhere
+compare 2.11.0 2.12.0 --results made-up
+compare 2.11.0 9.9.9 --results made-up
+repro N042
+repro nope
+launch nowhere.yaml --dry-run
+launch --suite nope --dry-run
+nightly nowhere.yaml
+nightly --night tomorrow
+schedule install nowhere.yaml
+status nowhere.yaml
+attach nowhere.yaml
+doctor --telemetry fake_hot
+trace nope:nope
+audit nowhere.py
+schema nope
+nope
+"""
+
+
+class Goldens:
+    """Collects each golden, by its file's name. `whole`: also what takes longer than CI has for it, above all the
+    answers over docs/results.
+    """
+
+    def __init__(self, *, whole: bool) -> None:
+        self._whole = whole
+        self._open = ExitStack()
+        self._folder = Path(self._open.enter_context(TemporaryDirectory(prefix="sweep-goldens-")))
+        made_up = self._folder / "made-up"
+        write_made_up(made_up)
+        self.stores = {"reference": Path(str(REFERENCE)), "made-up": made_up}
+        if whole:
+            found = {part.parent.parent for part in RESULTS.rglob("sweep=*/*.parquet")}
+            self.stores |= {str(each.relative_to(RESULTS)): each for each in sorted(found)}
+        self._databases: dict[str, Database] = {}
+
+    def every(self) -> dict[str, Collect]:
+        found: dict[str, Collect] = {
+            **{f"answers/{name}.json.xz": self._answers(name) for name in query_names()},
+            "reports/made-up.json.xz": self._report("made-up"),
+            "pages/advice-made-up.md": self._page("advice", "made-up"),
+            "pages/field_cases-reference.md": self._page("field_cases", "reference"),
+            "nights/planted.json.xz": self._planted_nights,
+            "plans.json.xz": plans,
+            "doctor.json": self._doctor,
+            "help.txt": help_of_all,
+            "commands.txt": self._commands,
+        }
+        return found | (self._slow() if self._whole else {})
+
+    def _slow(self) -> dict[str, Collect]:
+        others = [name for name in self.stores if name != "made-up"]
+        against = ("--against", "night-2026-03-01-made-up")
+        return {
+            **{f"answers/{n}.json.xz": self._answers(n, "reference") for n in part_names()},
+            **{f"reports/{n.replace('/', '-')}.json.xz": self._report(n) for n in others},
+            "reports/made-up.md": self._words("made-up"),
+            "reports/made-up-against.md": self._words("made-up", *against),
+            "pages/advice-reference.md": self._page("advice", "reference"),
+            "pages/claims-reference.md": self._page("claims", "reference"),
+            "nights/fake.json.xz": self._fake_nights,
+        }
+
+    def close(self) -> None:
+        self._open.close()
+
+    def _answers(self, name: str, *stores: str) -> Collect:
+        """A question's over these stores, or over each."""
+        query = load_query(name)
+
+        def answers() -> dict[str, list[dict[str, Any]]]:
+            return {
+                store: json.loads(to_json(self._database(store).query(query.sql, query.values({}))))
+                for store in stores or self.stores
+            }
+
+        return answers
+
+    def _database(self, store: str) -> Database:
+        if store not in self._databases:
+            opened = open_database(open_stored([str(self.stores[store])]))
+            self._databases[store] = self._open.enter_context(opened)
+        return self._databases[store]
+
+    def _report(self, store: str) -> Collect:
+        return lambda: json.loads(
+            self._output("report", "--json", "--results", str(self.stores[store]))
+        )
+
+    def _page(self, page: str, store: str) -> Collect:
+        return self._words(store, "--page", page)
+
+    def _words(self, store: str, *options: str) -> Collect:
+        where = ("--results", str(self.stores[store]))
+        return lambda: self._output("report", "--format", "markdown", *options, *where)
+
+    def _output(self, *arguments: str) -> str:
+        code, text = typed(*arguments)
+        assert code == 0, text
+        return self._plain(text)
+
+    def _plain(self, text: str) -> str:
+        places = {
+            str(REFERENCE): "REFERENCE",
+            str(self._folder): "FOLDER",
+            str(RESULTS): "RESULTS",
+            str(ROOT): "ROOT",
+        }
+        for path, name in places.items():
+            text = text.replace(path, name)
+        return text
+
+    def _planted_nights(self) -> list[Any]:
+        """Nights of an H200 that were measured, compared anew."""
+        with self._nights() as here:
+            shutil.copytree(
+                PLANTED_RESULTS, here / "results", ignore=shutil.ignore_patterns("reports")
+            )
+            shutil.copytree(PLANTED, here, dirs_exist_ok=True)
+            shutil.copy(here / "planted.py", here / "stack.py")
+            return [_night(night, measure=False) for night in PLANTED_NIGHTS]
+
+    def _fake_nights(self) -> list[Any]:
+        """The first nights of a month on the fake machine, which confirms what it finds."""
+        with self._nights() as here:
+            texts = {"cluster": month.LAUNCH_FILE, "suite": month.SUITE, "script": month.SCRIPT}
+            for name, text in texts.items():
+                (here / f"{name}.yaml").write_text(text)
+            return [_night(night, fake=Path("script.yaml")) for night in FAKE_NIGHTS]
+
+    @contextmanager
+    def _nights(self) -> Iterator[Path]:
+        here = Path(mkdtemp(dir=self._folder))
+        reports = "cudnn_sweep.analysis.nightly.reports.write.night_reports"
+        with chdir(here), patch(reports, lambda: REPORTS):
+            yield here
+
+    def _doctor(self) -> dict[str, list[dict[str, str]]]:
+        """On the fake machine, with each fake GPU, quickly. What it says of this machine is left out."""
+        place = FakeMachine(script=FakeScript(), night=FAKE_NIGHTS[0])
+        machine = place.look(load_suite("quick"))
+        options = DoctorOptions(results=str(self._folder / "new"), self_test_s=0.0, quick=True)
+        probes = Probes(survey=lambda: machine, ray=lambda: 1.0)
+        kinds = (
+            "fake_calm",
+            "fake_shared",
+            "fake_throttled",
+            "fake_unsettled",
+            "fake_slice",
+            "off",
+        )
+        return {
+            kind: [
+                asdict(each) | ({"found": ""} if each.name in OF_THIS_MACHINE else {})
+                for each in examine(replace(options, telemetry=kind), probes)  # type: ignore[arg-type]
+            ]
+            for kind in kinds
+        }
+
+    def _commands(self) -> str:
+        """What commands print, and their exit codes: `$ command`, `[code]`, output and messages."""
+        parts = []
+        with chdir(self._folder):
+            for line in COMMANDS.strip().splitlines():
+                code, text = typed(*line.split())
+                parts.append(f"$ sweep {line}\n[{code}]\n{self._plain(text).rstrip()}\n")
+        return "\n".join(parts)
+
+
+def typed(*arguments: str) -> tuple[int, str]:
+    """Exit code and output of a command, as at a terminal of WIDTH columns without colours."""
+
+    def leave(code: int) -> None:
+        raise typer.Exit(code)
+
+    with patch("cudnn_sweep.orchestrator.cli.failing.leave", leave):
+        terminal = {"COLUMNS": str(WIDTH), "NO_COLOR": "1", "TERM": "dumb"}
+        done = CliRunner().invoke(app, list(arguments), env=terminal, prog_name="sweep")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, "\n".join(line.rstrip() for line in done.output.splitlines()) + "\n"
+
+
+def help_of_all() -> str:
+    """`--help` of every command."""
+    root = typer.main.get_command(app)
+    return "\n".join(typed(*path, "--help")[1] for path in _paths(root))
+
+
+def _paths(command: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield above
+    for name, each in getattr(command, "commands", {}).items():
+        if not each.hidden:
+            yield from _paths(each, (*above, name))
+
+
+def plans() -> dict[str, Any]:
+    """Of every suite, on a GPU and on a CPU: its plan hash, and of each cell how many trials it has with a hash of
+    their ids.
+    """
+    found: dict[str, Any] = {}
+    for name in suite_names():
+        suite = load_suite(name)
+        devices: tuple[Device, ...] = ("cuda",) if suite.needs_cuda else ("cuda", "cpu")
+        found |= {f"{name} on {device}": _plan(suite, name, device) for device in devices}
+    return found
+
+
+def _plan(suite: SuiteSpec, name: str, device: Device) -> dict[str, Any]:
+    names = workload_names(suite)
+    facts = {each: A_MODEL for each in names if ":" in each}
+    facts |= workload_facts([each for each in names if ":" not in each])
+    where = FakeMachine(script=FakeScript(), night=FAKE_NIGHTS[0]).environment()
+    where = replace(where, device=device, gpu=where.gpu if device == "cuda" else "CPU")
+    plan = plan_of(
+        name, suite, Survey(environment=where, gpus=[where.gpu], gpu_uuids=[], workloads=facts)
+    )
+    trials: dict[str, list[str]] = {}
+    for trial in plan.trials:
+        trials.setdefault(trial.cell.cell_id, []).append(trial.trial_id)
+    ids = {cell_id: f"{len(each)} {text_hash(' '.join(each))}" for cell_id, each in trials.items()}
+    return {"plan_hash": plan.plan_hash, "looks": list(plan.looks), "trials": ids}
+
+
+def _night(night: date, **options: Any) -> dict[str, Any]:
+    """Its exit code, what a terminal shows, and its JSON."""
+    asked = NightOptions(file=Path("cluster.yaml"), night=night, program="sweep", **options)
+    shown = StringIO()
+    code = run_night(asked, {}, Console(file=shown, width=WIDTH, color_system=None))
+    (report,) = Path("results/nightly").glob(f"*/reports/{night}/night.json")
+    found = json.loads(report.read_text())
+    del found["started_at"], found["ended_at"]  # of the comparison
+    text = OF_THE_COMPARISON.sub("", report.with_suffix(".md").read_text())
+    return {"exit_code": code, "terminal": shown.getvalue(), "json": found, "markdown": text}

@@ -1,0 +1,108 @@
+"""How a launch ends whose Ray or results are lost on the way."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from time import sleep
+
+import pytest
+from rich.console import Console
+
+from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.cluster.launch_file import no_launch_file
+from cudnn_sweep.orchestrator.errors import UnfinishedError
+from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
+from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
+from cudnn_sweep.orchestrator.planning.asked_file import LAUNCH_FILE
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
+from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.running import this_machine
+from cudnn_sweep.orchestrator.running.place import RunSession
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
+from cudnn_sweep.workloads.survey import Survey
+
+
+class Lost(FakeMachine):
+    """When its trials have run, or as many as its time allows, something is lost."""
+
+    def lose(self, store: Store) -> None:
+        raise UnfinishedError("the recorder is gone: launch again to resume")
+
+    @contextmanager
+    def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
+        with FakeMachine.opened(self, store, machine, console) as run:
+
+            def cut(session: Session, budget_s: float | None, /) -> Progress:
+                progress = run(session, budget_s)
+                self.lose(store)
+                return progress
+
+            yield cut
+
+
+class ResultsLost(Lost):
+    def lose(self, store: Store) -> None:
+        shutil.rmtree(store.location)
+        Path(store.location).write_text("no folder any more")
+
+
+@pytest.fixture
+def request_for(tmp_path: Path) -> Callable[[float | None], SweepRequest]:
+    def make(minutes: float | None) -> SweepRequest:
+        suite = tmp_path / "suite.yaml"
+        suite.write_text("{cells: [{workload: conv, problem: tutorials/rgb224}], replicates: 4}")
+        options = LaunchOptions(
+            file=None,
+            suite=str(suite),
+            results=str(tmp_path / "results"),
+            budget_minutes=minutes,
+        )
+        return request_of(no_launch_file(LAUNCH_FILE, SweepSpec), options)
+
+    return make
+
+
+def _machine(kind: type[FakeMachine]) -> FakeMachine:
+    return kind(script=FakeScript(trial_s=10.0), night=date(2026, 1, 1))
+
+
+def test_a_ray_that_is_lost_after_the_last_record_leaves_a_complete_sweep(
+    request_for: Callable[[float | None], SweepRequest],
+) -> None:
+    machine, told = _machine(Lost), Console(record=True, width=120)
+    ran = run_sweep(plan_sweep(request_for(None), machine), machine, told)
+    assert ran.exit_code == DONE
+    assert "Ray ended early, but every trial was recorded." in told.export_text()
+
+
+def test_a_ray_that_is_lost_before_is_told_as_it_was(
+    request_for: Callable[[float | None], SweepRequest], tmp_path: Path
+) -> None:
+    machine = _machine(Lost)
+    with pytest.raises(UnfinishedError, match="the recorder is gone: launch again to resume"):
+        run_sweep(plan_sweep(request_for(0.5), machine), machine, Console(quiet=True))
+    assert open_store(str(tmp_path / "results")).snapshot().table(["trial_id"]).num_rows
+
+
+def test_results_that_are_lost_on_the_way_leave_an_unfinished_sweep(
+    request_for: Callable[[float | None], SweepRequest],
+) -> None:
+    """Exit code 2 says that nothing was started."""
+    machine = _machine(ResultsLost)
+    with pytest.raises(UnfinishedError, match="results were lost on the way: .*launch again to"):
+        run_sweep(plan_sweep(request_for(None), machine), machine, Console(quiet=True))
+
+
+def test_an_import_that_hangs_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(this_machine, "PATIENCE_S", 0.01)
+    for own in ("hangs.py:Net", ""):
+        with this_machine._telling_of_a_wait(own):
+            sleep(0.3)
+    assert capsys.readouterr().err == "Still importing hangs.py:Net: it has 120 s.\n"
