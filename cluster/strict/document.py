@@ -191,9 +191,8 @@ def _mapping(document: Document, node: MappingNode, at: KeyPath) -> dict[str, Pl
 def _scalar(node: ScalarNode) -> None | bool | int | float | str:
     text = str(node.value)
     if found := NO_CHARACTER.search(text):
-        raise ValueError(
-            f"found the character U+{ord(found[0]):04X}, which no path and no name has"
-        )
+        code = f"U+{ord(found[0]):04X}"
+        raise ValueError(f"found the character {code}, which no path and no name has")
     if node.style is not None or str(node.tag) == STANDARD + "str":  # quoted, a block, or `!!str`
         return text
     if text in CONSTANTS:

@@ -2,10 +2,10 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
 
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.strict.document import MAX_BYTES, read_document
@@ -28,6 +28,15 @@ class Pair:
     high: int = 9
 
 
+def _even(given: object) -> object:
+    if isinstance(given, int) and given % 2 == 0:
+        return given
+    raise ValueError("wanted an even number")
+
+
+Even = Annotated[int, BeforeValidator(_even)]
+
+
 class Spec(BaseModel):
     model_config = ConfigDict(extra="ignore")  # read_strict is stricter
 
@@ -42,6 +51,7 @@ class Spec(BaseModel):
     either: Named | Pair | None = None
     chosen: list[int] | Literal["all"] = "all"
     pairs: dict[str, Pair] = {}
+    evens: Even | list[Even] = 2
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> "Spec":
@@ -138,6 +148,7 @@ def test_mistake_names_line_key_found_and_wanted(
         ("parts: [3]", ["1: parts[0]: found `3`, wanted text or a mapping"]),
         ("either: {low: 1, hgih: 2}", ["1: either.hgih: unknown key (did you mean `high`?)"]),
         ("chosen: al", ["1: chosen: found the text `al`, wanted a list or 'all'"]),
+        ("evens: [2, 3]", ["1: evens[1]: wanted an even number, found `3`"]),
         ("chosen: [x]", ["1: chosen[0]: found the text `x`, wanted a whole number"]),
     ],
     ids=lambda value: str(value)[:30],
