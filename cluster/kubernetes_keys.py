@@ -5,8 +5,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, JsonValue, PositiveInt
 
-from cudnn_sweep.cluster.strict.strict_yaml import STRICT
-
 OURS = ("name", "image")  # of a container
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
@@ -44,10 +42,8 @@ Name = Annotated[str, AfterValidator(_name)]
 Image = Annotated[str, AfterValidator(_image)]
 
 
-class KubernetesKeys(BaseModel):
+class KubernetesKeys(BaseModel, frozen=True, extra="forbid"):
     """The pods that a manifest requests."""
-
-    model_config = STRICT
 
     namespace: Name
     """Namespace of the RayJob."""

@@ -6,18 +6,23 @@ Ray's own validator. A file without `provider` is ours alone: it means this mach
 cluster.
 """
 
-from collections.abc import Mapping
+import copy
+import io
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import yaml  # type: ignore[import-untyped]
 
 from cudnn_sweep.cluster.errors import LaunchFileError
-from cudnn_sweep.cluster.extra import require_cluster_extra
-from cudnn_sweep.cluster.strict.mistakes import unknown_key
-from cudnn_sweep.cluster.strict.strict_yaml import Document, check_part, read_document
-from cudnn_sweep.cluster.strict.yaml_tree import Mistake
+from cudnn_sweep.cluster.strict.document import Document, Mistake, read_document
+from cudnn_sweep.cluster.strict.strict_yaml import check_part, unknown_key
 
 SWEEP = ("metadata", "sweep")
 OUR_OWN: dict[str, type] = {"cluster_name": str, "metadata": dict}  # without `provider`
@@ -29,6 +34,8 @@ EXAMPLE = """A launch file for this machine:
         suite: quick
         results: results
 """
+# What the extra `cluster`, ray[default], adds to Ray: the launcher, jobs and runtime environments use it.
+CLUSTER_EXTRA = ("aiohttp", "aiohttp_cors", "virtualenv")
 INSIDE = "auto"  # an address, as Ray calls it
 
 M = TypeVar("M")
@@ -50,11 +57,14 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
     sweep = check_part(document, sweep_model, SWEEP)
     ray_part = _read_as_ray_does(document)
     _refuse_hidden_sweep(document, ray_part)
-    if "provider" in ray_part or _names_cluster(ray_part):
-        require_cluster_extra(path)
+    address = document.values.get((*SWEEP, "address"))
+    missing = [module for module in CLUSTER_EXTRA if find_spec(module) is None]
+    if missing and ("provider" in ray_part or (address and address.plain is not None)):
+        raise LaunchFileError(
+            f"{path} asks for a cluster, for which {', '.join(missing)} is missing: "
+            "pip install 'cudnn-sweep[cluster]'"
+        )
     if "provider" in ray_part:
-        from cudnn_sweep.cluster.ray_schema import check_ray_part
-
         check_ray_part(document, ray_part)
     else:
         _check_our_own(document, ray_part)
@@ -64,15 +74,6 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
 def no_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
     """As if `path` were an empty file: this machine, and every key's default."""
     return LaunchFile(path=path, sweep=sweep_model(), ray_part={})
-
-
-def _names_cluster(ray_part: Mapping[str, object]) -> bool:
-    return _inside(_inside(ray_part, "metadata"), "sweep").get("address") is not None
-
-
-def _inside(mapping: Mapping[str, object], key: str) -> Mapping[str, object]:
-    found = mapping.get(key)
-    return found if isinstance(found, dict) else {}
 
 
 def _read_as_ray_does(document: Document) -> Mapping[str, object]:
@@ -90,28 +91,74 @@ def _read_as_ray_does(document: Document) -> Mapping[str, object]:
 
 def _refuse_hidden_sweep(document: Document, ray_part: Mapping[str, object]) -> None:
     """A sweep that only YAML 1.1 sees would be left out without a word."""
-    if "sweep" in _inside(ray_part, "metadata") and document.find(SWEEP) is None:
-        line = document.line(("metadata",))
-        raise LaunchFileError(
-            f"{document.file}:{line}: metadata.sweep: comes through a merge key (`<<`), "
-            "which YAML 1.2 does not have: write it out"
-        )
+    metadata = ray_part.get("metadata")
+    if isinstance(metadata, dict) and "sweep" in metadata and SWEEP not in document.values:
+        text = "comes through a merge key (`<<`), which YAML 1.2 does not have: write it out"
+        raise document.refusal([(SWEEP, text)])
 
 
 def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:
     """Check what Ray's schema checks in a file with `provider`."""
-    wrong = {key: _unknown(key) for key in document.key_lines() if key not in OUR_OWN}
+    keys = [str(path[0]) for path in document.values if len(path) == 1]
+    wrong = {key: _unknown(key) for key in keys if key not in OUR_OWN}
     for key, wanted in OUR_OWN.items():
         if not isinstance(ray_part.get(key), wanted | None):
             words = "text" if wanted is str else "a mapping"
             wrong[key] = f"found `{ray_part[key]}`, wanted {words}"
-    mistakes = [
-        Mistake(line=document.line((key,)), key=(key,), text=text) for key, text in wrong.items()
-    ]
-    if mistakes:
-        raise LaunchFileError("\n".join(mistake.show(document.file) for mistake in mistakes))
+    if wrong:
+        raise document.refusal(((key,), text) for key, text in wrong.items())
 
 
 def _unknown(key: str) -> str:
     hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
-    return f"{unknown_key(key, list(OUR_OWN))}; {hint}"
+    return f"{unknown_key(key, OUR_OWN)}; {hint}"
+
+
+def check_ray_part(document: Document, ray_part: Mapping[str, Any]) -> None:
+    """Refuse what `ray up` would refuse. Raises LaunchFileError."""
+    import jsonschema  # type: ignore[import-untyped]
+    from ray.autoscaler._private import providers, util
+
+    schema = json.loads(files("ray.autoscaler").joinpath("ray-schema.json").read_text())
+    validator = jsonschema.validators.validator_for(schema)(schema)
+    mistakes = [mistake for error in validator.iter_errors(ray_part) for mistake in _explain(error)]
+    for key, _ in mistakes:
+        if key:
+            document.part(key)  # where it occurs twice, that explains more
+    if mistakes:
+        raise document.refusal(mistakes)
+    found, known = ray_part["provider"]["type"], sorted(providers._NODE_PROVIDERS)
+    if found not in known:
+        text = f"found `{found}`, Ray knows: {', '.join(known)}"
+        raise document.refusal([(("provider", "type"), text)])
+
+    try:
+        with _unheard():
+            util.validate_config(util.prepare_config(copy.deepcopy(dict(ray_part))))
+    except Exception as error:  # whatever Ray meets: it has no error class for a user's mistake
+        words = str(error) if " " in str(error) else f"{type(error).__name__} {error}"
+        raise LaunchFileError(f"{document.file}: Ray refuses it: {words}") from error
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Ray tells of each default that it fills in, and prints what it raises as well."""
+    logger = logging.getLogger("ray.autoscaler")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _explain(error: Any) -> Iterator[Mistake]:
+    """One of jsonschema's errors as mistakes of the file."""
+    at = tuple(error.absolute_path)
+    if error.validator == "additionalProperties" and error.validator_value is False:
+        allowed = error.schema["properties"]
+        for key in (str(key) for key in error.instance if key not in allowed):
+            yield (*at, key), f"{unknown_key(key, allowed)} (Ray's schema)"
+    else:
+        yield at, f"{error.message} (Ray's schema)"

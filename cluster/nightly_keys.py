@@ -5,18 +5,13 @@ from typing import Literal
 
 from pydantic import BaseModel, NonNegativeFloat, PositiveFloat, model_validator
 
-from cudnn_sweep.cluster.strict.strict_yaml import STRICT
-
-VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 USER = re.compile(r"(\w+:)?/*[^/]*@")  # before the host of a URL
 
 
-class WebhookKeys(BaseModel):
+class WebhookKeys(BaseModel, frozen=True, extra="forbid"):
     """The URL is a secret, since anyone who has it can post. So the file says only where to find
     it: in `url_env` or in `url_file`.
     """
-
-    model_config = STRICT
 
     url_env: str | None = None
     """A variable of the environment that holds the URL."""
@@ -30,17 +25,15 @@ class WebhookKeys(BaseModel):
         # Of the whole, not of a key: an error shows what stands at its key, which may be the URL.
         if (self.url_env is None) == (self.url_file is None):
             raise ValueError("give `url_env` or `url_file`, one of them")
-        if self.url_env is not None and not VARIABLE_NAME.fullmatch(self.url_env):
+        if self.url_env is not None and not self.url_env.isidentifier():
             raise ValueError("`url_env` takes the name of a variable that holds the URL")
         if self.url_file is not None and "://" in self.url_file:
             raise ValueError("`url_file` takes the path of a file that holds the URL")
         return self
 
 
-class NightlyKeys(BaseModel):
+class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """What a night measures, and what it compares with."""
-
-    model_config = STRICT
 
     suite: str = "nightly"
     """The suite that a night runs: bundled, or a .yaml file."""

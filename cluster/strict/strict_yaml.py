@@ -5,74 +5,50 @@ mistakes, whatever the model says about them.
 """
 
 import json
-from dataclasses import dataclass
+import re
+from collections.abc import Container, Iterable, Iterator
+from difflib import get_close_matches
+from itertools import chain, groupby
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
-from ruamel.yaml.nodes import Node as YamlNode
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
-from cudnn_sweep.cluster.errors import LaunchFileError
-from cudnn_sweep.cluster.strict.mistakes import explain
-from cudnn_sweep.cluster.strict.yaml_tree import (
-    NOTHING,
+from cudnn_sweep.cluster.strict.document import (
+    Document,
     KeyPath,
     Mistake,
-    Plain,
     Value,
-    compose,
-    dotted,
-    grow,
-    twice,
+    parse,
+    read_document,
 )
 
-STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)  # of our models
-MAX_BYTES = 256 * 1024  # a file is a few KB; parsing as much as this takes about a second
+MAX_FOUND = 60  # characters of a value that are shown
+
+WANTED = {
+    "string_type": "text",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "dataclass_type": "a mapping",
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+    "too_short": "at least {min_length} item",
+    "string_too_short": "at least {min_length} character",
+}
+OF_ANOTHER_KIND = re.compile(r"\w+_type|int_from_float|literal_error|enum")
+ABOUT_A_KEY = ("missing", "extra_forbidden", "unexpected_keyword_argument")
+TRUTH_IN_YAML_1_1 = {"on", "off", "yes", "no", "y", "n"}
 
 M = TypeVar("M")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Document:
-    """A parsed file, of which nothing but the syntax is checked yet."""
-
-    file: Path
-    text: str
-    root: YamlNode | None
-
-    def key_lines(self, at: KeyPath = ()) -> dict[str, int]:
-        """The keys of the mapping that stands there, each with its line."""
-        found = self.find(at)
-        pairs = found[0].value if found and isinstance(found[0], MappingNode) else []
-        return {str(key.value): key.start_mark.line + 1 for key, _ in pairs}
-
-    def find(self, at: KeyPath) -> tuple[YamlNode, int] | None:
-        """What stands there and the line of its key; None where the file has nothing there."""
-        node, line = self.root, 1
-        for depth, step in enumerate(at, start=1):
-            if isinstance(node, SequenceNode) and isinstance(step, int):
-                if step >= len(node.value):
-                    return None
-                node = node.value[step]
-                line = node.start_mark.line + 1
-                continue
-            pairs = node.value if isinstance(node, MappingNode) else []
-            found = [pair for pair in pairs if pair[0].value == step]
-            if not found:
-                return None
-            if len(found) > 1:
-                first, line = (key.start_mark.line + 1 for key, _ in found[:2])
-                mistake = Mistake(line=line, key=at[:depth], text=twice(first))
-                raise LaunchFileError(mistake.show(self.file))
-            node, line = found[0][1], found[0][0].start_mark.line + 1
-        return None if node is None else (node, line)
-
-    def line(self, at: KeyPath) -> int:
-        """Where that stands or, if the file has nothing there, the nearest thing that holds it."""
-        if found := self.find(at):
-            return found[1]
-        return self.line(at[:-1]) if at else 1
+Schema: TypeAlias = dict[str, Any]  # JSON Schema, as pydantic writes it
+Errors: TypeAlias = list[tuple[KeyPath, ErrorDetails]]
 
 
 def read_strict(file: Path, model: type[M]) -> M:
@@ -82,74 +58,122 @@ def read_strict(file: Path, model: type[M]) -> M:
 
 def read_strict_text(text: str, name: str, model: type[M]) -> M:
     """Likewise of text that is in no file; mistakes are told of `name`. Raises LaunchFileError."""
-    place = Path(name)
-    return check_part(Document(file=place, text=text, root=compose(text, place)), model)
-
-
-def read_document(file: Path) -> Document:
-    """Parse a file that may also hold what others check. Raises LaunchFileError."""
-    text = _read_text(file)
-    root = compose(text, file)
-    if isinstance(root, ScalarNode) and root.style is None and root.value in NOTHING:
-        root = None
-    if root is not None and not isinstance(root, MappingNode):
-        raise LaunchFileError(f"{file}: found no keys, wanted `key: value` lines")
-    return Document(file=file, text=text, root=root)
+    return check_part(parse(text, Path(name)), model)
 
 
 def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
     """Read what stands at a key path; nothing there is an empty mapping. Raises LaunchFileError."""
-    mistakes: list[Mistake] = []
-    value = _part(document, at, mistakes)
-    if not mistakes:
-        adapter = TypeAdapter(model)
-        try:
-            # By way of JSON: a strict model takes its lists as tuples and its text as enums. Files that it
-            # names lie relative to this one.
-            return adapter.validate_json(
-                json.dumps(value.plain),
-                strict=True,
-                extra="forbid",
-                context={"folder": document.file.parent},
-            )
-        except ValidationError as error:
-            mistakes = explain(error, adapter, value, at)
-    raise LaunchFileError("\n".join(mistake.show(document.file) for mistake in mistakes))
-
-
-def plain_part(document: Document, at: KeyPath) -> Plain:
-    """What stands at a key path, for a copy. Raises LaunchFileError."""
-    mistakes: list[Mistake] = []
-    value = _part(document, at, mistakes)
-    if mistakes:
-        raise LaunchFileError("\n".join(mistake.show(document.file) for mistake in mistakes))
-    return value.plain
-
-
-def _part(document: Document, at: KeyPath, mistakes: list[Mistake]) -> Value:
-    found = document.find(at)
-    if found is None:
-        return Value(line=document.line(at), plain={})
+    text = json.dumps(document.part(at))
+    adapter = TypeAdapter(model)
     try:
-        value = grow(found[0], at, found[1], mistakes)
-    except RecursionError:
-        raise LaunchFileError(f"{document.file}: {dotted(at)}: nested too deeply") from None
-    # A key whose lines are all commented out holds nothing.
-    return Value(line=value.line, plain={}) if value.plain is None else value
+        # By way of JSON: a strict model takes its lists as tuples and its text as enums. Files that it
+        # names lie relative to this one.
+        return adapter.validate_json(
+            text, strict=True, extra="forbid", context={"folder": document.file.parent}
+        )
+    except ValidationError as error:
+        mistakes = _explain(error, adapter.json_schema(), document, at)
+        raise document.refusal(mistakes) from None
 
 
-def _read_text(file: Path) -> str:
-    try:
-        with file.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-    except IsADirectoryError:
-        raise LaunchFileError(f"{file}: is a folder, wanted a YAML file") from None
-    except OSError as error:
-        raise LaunchFileError(f"{file}: cannot be read: {error.strerror}") from error
-    if len(raw) > MAX_BYTES:
-        raise LaunchFileError(f"{file}: is larger than the {MAX_BYTES:,} bytes allowed")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise LaunchFileError(f"{file}:{line}: is not UTF-8 text") from error
+def unknown_key(key: str, allowed: Iterable[str]) -> str:
+    """Say what is allowed in place of a key, and what it may be a misspelling of."""
+    keys = sorted(set(allowed))
+    near = get_close_matches(key, keys, n=1)
+    guess = f" (did you mean `{near[0]}`?)" if near else ""
+    return f"unknown key{guess}, allowed: {', '.join(keys) or 'none'}"
+
+
+def _explain(
+    error: ValidationError, schema: Schema, document: Document, at: KeyPath
+) -> Iterator[Mistake]:
+    """One mistake for each place in the file, in the order of its lines."""
+    errors = _nearest(at, [(each["loc"], each) for each in error.errors()], document.values)
+    errors.sort(key=lambda each: (document.line(each[0]), each[0]))
+    for key, group in groupby(errors, key=lambda each: each[0]):
+        first, *others = (each for _, each in group)
+        if first["type"] == "missing":
+            yield key, "is missing"
+        elif first["type"] in ABOUT_A_KEY:
+            yield key, unknown_key(str(key[-1]), _allowed_keys(schema, key[len(at) : -1]))
+        else:
+            value = document.values.get(key, Value(1, {}))
+            yield key, _misfit(value, [first, *others])
+
+
+def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
+    """Locate errors that are some steps below `at`: keys of the file, and alternatives of unions.
+
+    Where no alternative fits, only the nearest counts, or all if none seems to be meant.
+    """
+    found: Errors = []
+    below: dict[str | int, Errors] = {}
+    for steps, error in errors:
+        if not steps or (len(steps) == 1 and error["type"] in ABOUT_A_KEY):
+            found.append(((*at, *steps), error))
+        else:
+            below.setdefault(steps[0], []).append((steps[1:], error))
+    alternatives: list[Errors] = []
+    for step, left in below.items():
+        if (*at, step) in places:
+            found += _nearest((*at, step), left, places)
+        else:
+            alternatives.append(_nearest(at, left, places))
+
+    def distance(alternative: Errors) -> tuple[bool, bool, int]:
+        here = [error["type"] for key, error in alternative if key == at]
+        return any(map(OF_ANOTHER_KIND.fullmatch, here)), bool(here), len(alternative)
+
+    nearest = min(alternatives, key=distance, default=[])
+    return found + (list(chain(*alternatives)) if distance(nearest)[0] else nearest)
+
+
+def _allowed_keys(whole: Schema, path: KeyPath) -> set[str]:
+    """What the mapping there may hold."""
+
+    def resolve(schema: Schema) -> list[Schema]:
+        schema = whole.get("$defs", {}).get(schema.get("$ref", "").rpartition("/")[2], schema)
+        alternatives = schema.get("anyOf", schema.get("oneOf"))
+        return [schema] if alternatives is None else list(chain(*map(resolve, alternatives)))
+
+    found = resolve(whole)
+    for step in path:
+        others = "items" if isinstance(step, int) else "additionalProperties"
+        below = [each.get("properties", {}).get(step, each.get(others)) for each in found]
+        found = [one for each in below if isinstance(each, dict) for one in resolve(each)]
+    return {key for each in found for key in each.get("properties", ())}
+
+
+def _misfit(value: Value, errors: list[ErrorDetails]) -> str:
+    if errors[0]["type"] == "value_error":
+        text = str(errors[0]["ctx"]["error"])
+        return text if "found " in text else f"{text}, found {_found(value)}"
+    kinds = {error["type"] for error in errors}
+    hint = ""
+    if "bool_type" in kinds and value.written.lower() in TRUTH_IN_YAML_1_1:
+        hint = "; in YAML 1.2 only `true` and `false` are truth values"
+    if "string_type" in kinds and isinstance(value.plain, bool | int | float):
+        hint = f'; text that looks like something else needs quotes: "{value.written}"'
+    wanted = " or ".join(dict.fromkeys(map(_wanted, errors)))
+    return f"found {_found(value)}, wanted {wanted}{hint}"
+
+
+def _wanted(error: ErrorDetails) -> str:
+    if error["type"] in WANTED:
+        return WANTED[error["type"]].format(**error.get("ctx", {}))
+    words = error["msg"].removeprefix("Input should be ")
+    return f"a number {words}" if words.startswith(("greater", "less")) else words
+
+
+def _found(value: Value) -> str:
+    match value.plain:
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list" if value.plain else "an empty list"
+        case None:
+            return "nothing"
+    written = value.written.replace("\n", " ")
+    short = f"{written[:MAX_FOUND]}..." if len(written) > MAX_FOUND else written
+    kind = "the text " if isinstance(value.plain, str) else ""
+    return f"{kind}`{short}`"

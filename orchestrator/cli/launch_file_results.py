@@ -70,7 +70,8 @@ def warn_of(torn_files: Iterable[str]) -> None:
 
 def results_of_the_launch_file() -> str:
     """The results location of the launch file that `sweep launch` takes where none is named."""
-    from cudnn_sweep.cluster.strict.strict_yaml import check_part, read_document
+    from cudnn_sweep.cluster.strict.document import read_document
+    from cudnn_sweep.cluster.strict.strict_yaml import check_part
     from cudnn_sweep.orchestrator.planning.spec import DEFAULT_RESULTS, SweepSpec
 
     file = Path("cluster.yaml")

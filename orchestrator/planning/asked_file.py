@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from cudnn_sweep.cluster.strict.strict_yaml import read_document
+from cudnn_sweep.cluster.strict.document import read_document
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.spec import DEFAULT_RESULTS
 
@@ -42,5 +42,5 @@ def asked_file(typed: Path | None, suite: str | None, results: str | None) -> As
 def _is_suite(file: Path) -> bool:
     if not file.is_file():
         return False
-    keys = read_document(file).key_lines()
-    return "cells" in keys and "metadata" not in keys
+    keys = read_document(file).values
+    return ("cells",) in keys and ("metadata",) not in keys

@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field, PositiveFloat, field_validator, model_val
 
 from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
-from cudnn_sweep.cluster.strict.strict_yaml import read_document, read_strict
-from cudnn_sweep.cluster.strict.yaml_tree import dotted
+from cudnn_sweep.cluster.strict.document import dotted, read_document
+from cudnn_sweep.cluster.strict.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.field_case import with_field_cases

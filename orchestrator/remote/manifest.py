@@ -14,7 +14,7 @@ from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
 from cudnn_sweep.cluster.launch_file import INSIDE, SWEEP, LaunchFile, read_launch_file
 from cudnn_sweep.cluster.manifests.kubernetes import RESULTS_FOLDER, kubernetes_manifest
-from cudnn_sweep.cluster.strict.strict_yaml import plain_part, read_document
+from cudnn_sweep.cluster.strict.document import read_document
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of
@@ -90,7 +90,7 @@ def _words(options: LaunchOptions) -> list[str]:
 
 def _derived(file: LaunchFile[SweepSpec], results: str) -> bytes:
     """Our part alone: on the head the cluster is there."""
-    asked = plain_part(read_document(file.path), SWEEP)
+    asked = read_document(file.path).part(SWEEP)
     assert isinstance(asked, dict)
     kept = {key: value for key, value in asked.items() if key not in NOT_THERE}
     yaml, text = YAML(typ="safe", pure=True), io.BytesIO()  # YAML 1.2, as it is read

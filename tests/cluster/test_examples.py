@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.cluster.ray_schema import check_ray_part
+from cudnn_sweep.cluster.launch_file import check_ray_part, read_launch_file
 from cudnn_sweep.cluster.reach.launcher import workers_at_first
 from cudnn_sweep.cluster.reach.secured import MARK, REMOTE_TOKEN, START_COMMANDS, make_token, secure
-from cudnn_sweep.cluster.strict.strict_yaml import read_document
+from cudnn_sweep.cluster.strict.document import read_document
 from cudnn_sweep.orchestrator.launching.destinations import destination_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster

@@ -68,6 +68,10 @@ def test_each_part_is_read_in_its_own_yaml(read: Read) -> None:
         ("provider: {type: local}", "'cluster_name' is a required property (Ray's schema)"),
         (LOCAL + "auht: {}", ":6: auht: unknown key (did you mean `auth`?), allowed: auth, "),
         (LOCAL + "auth: {user: x}", ":6: auth.user: unknown key (did you mean `ssh_user`?)"),
+        (
+            LOCAL + "max_workers: 2\nmax_workers: many",
+            ":7: max_workers: occurs twice, first in line 6",
+        ),
         (LOCAL + "max_workers: many", ":6: max_workers: 'many' is not of type 'integer' (Ray's"),
         ("cluster_name: x\nprovider: {type: locl}", ":2: provider.type: found `locl`, Ray knows:"),
         ("cluster_name: x\nprovider: local", ":2: provider: 'local' is not of type 'object'"),
@@ -91,7 +95,9 @@ def test_ray_checks_without_a_word(read: Read, capfd: pytest.CaptureFixture[str]
 def test_cluster_without_its_extra_is_told_which(
     read: Read, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cudnn_sweep.cluster.extra.NEEDED", ("aiohttp", "not_installed_here"))
+    monkeypatch.setattr(
+        "cudnn_sweep.cluster.launch_file.CLUSTER_EXTRA", ("aiohttp", "not_installed_here")
+    )
     with pytest.raises(LaunchFileError) as error:
         read(text)
     assert "not_installed_here is missing: pip install 'cudnn-sweep[cluster]'" in str(error.value)

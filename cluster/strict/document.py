@@ -1,0 +1,204 @@
+"""YAML 1.2's core schema as plain data that still knows where each value stands.
+
+YAML 1.1 reads `on`, `no` and `2026-01-01` as truth values and dates; here they are text. So is `0x3`,
+which is a size such as a padding. No tag makes an object, no key stands twice, and aliases cannot
+blow a small file up.
+"""
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from ruamel.yaml import YAML
+from ruamel.yaml.composer import MaxDepthExceededError
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
+
+from cudnn_sweep.cluster.errors import LaunchFileError
+
+MAX_BYTES = 256 * 1024  # a file is a few KB; parsing as much as this takes seconds
+MAX_VALUES = 50_000  # with every alias written out; about what the largest readable file holds
+MAX_DEPTH = 100
+DEEP = f"nested too deeply: more than {MAX_DEPTH} levels, or an alias holds itself"
+MAX_DIGITS = 400  # a float has fewer; Python refuses to convert whole numbers from 4,300 on
+
+STANDARD = "tag:yaml.org,2002:"
+KINDS = ("str", "map", "seq", "null", "bool", "int", "float", "timestamp", "merge")
+KNOWN_TAGS = {STANDARD + kind for kind in KINDS}
+
+# From chapter 10.3.2 of the YAML 1.2 specification.
+WORDS: dict[str, float | None] = {"": None, "~": None, "null": None, "true": True, "false": False}
+WORDS |= {".nan": math.nan, ".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf}
+CONSTANTS = {
+    form: meant for word, meant in WORDS.items() for form in (word, word.title(), word.upper())
+}
+WHOLE = re.compile(r"[-+]?[0-9]+|0o[0-7]+")
+FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+
+PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")  # of a URL, the user's name with it
+NO_CHARACTER = re.compile("[\0\ud800-\udfff]")  # NUL, and halves of one as in `"\\ud800"`
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+Mistake: TypeAlias = tuple[KeyPath, str]
+Plain: TypeAlias = "None | bool | int | float | str | list[Plain] | dict[str, Plain]"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    line: int
+    """Where its key stands, counted from 1; in a list, where it begins."""
+    plain: Plain
+    written: str = ""
+    """A scalar as the file has it: `2.10` where `plain` is 2.1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """A parsed file, of which nothing but the syntax is checked yet."""
+
+    file: Path
+    text: str
+    values: dict[KeyPath, Value] = field(default_factory=dict)
+    mistakes: dict[KeyPath, str] = field(default_factory=dict)
+    """What strict YAML does not hold: it matters in the parts that are read as such."""
+
+    def line(self, at: KeyPath) -> int:
+        """Where that stands or, if the file has nothing there, the nearest thing that holds it."""
+        return self.values[at].line if at in self.values else self.line(at[:-1])
+
+    def part(self, at: KeyPath) -> Plain:
+        """What stands there; nothing is an empty mapping. Raises LaunchFileError."""
+        mistakes = {
+            key: text for key, text in self.mistakes.items() if key[: len(at)] == at[: len(key)]
+        }
+        if mistakes:
+            raise self.refusal(mistakes.items())
+        # A key whose lines are all commented out holds nothing.
+        found = self.values.get(at)
+        return {} if found is None or found.plain is None else found.plain
+
+    def refusal(self, mistakes: Iterable[Mistake]) -> LaunchFileError:
+        """An error that names each key with its line."""
+        told = "\n".join(
+            f"{self.file}:{self.line(key)}: {dotted(key) or 'the file'}: {text}"
+            for key, text in mistakes
+        )
+        told = PASSWORD.sub("...", told)
+        shown = (each if each.isprintable() or each == "\n" else "\ufffd" for each in told)
+        return LaunchFileError("".join(shown))
+
+
+def dotted(key: KeyPath) -> str:
+    """`metadata.sweep.shapes[2].width`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in key)
+    return "".join(steps).removeprefix(".")
+
+
+def read_document(file: Path) -> Document:
+    """Parse a file that may also hold what others check. Raises LaunchFileError."""
+    document = parse(_read_text(file), file)
+    if not isinstance(document.values[()].plain, dict | None):
+        raise LaunchFileError(f"{file}: found no keys, wanted `key: value` lines")
+    return document
+
+
+def parse(text: str, file: Path) -> Document:
+    """Mistakes are told of `file`, which need not exist. Raises LaunchFileError."""
+    yaml, document = YAML(), Document(file=file, text=text)
+    yaml.max_depth = MAX_DEPTH
+    yaml.composer.warn_double_anchors = False  # the latest counts, as YAML has it
+    try:
+        root = yaml.compose(text) or ScalarNode(STANDARD + "null", "")
+        _grow(document, root, (), 1)
+    except MarkedYAMLError as error:
+        line = (error.problem_mark or error.context_mark).line + 1
+        problem = ", ".join(part for part in (error.context, error.problem) if part)
+        told = DEEP if isinstance(error, MaxDepthExceededError) else f"not YAML: {problem}"
+        raise LaunchFileError(f"{file}:{line}: {told}") from error
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        told = f"found the character #x{error.character:04x}, which YAML does not allow"
+        raise LaunchFileError(f"{file}:{line}: not YAML: {told}") from error
+    return document
+
+
+def _read_text(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except IsADirectoryError:
+        raise LaunchFileError(f"{file}: is a folder, wanted a YAML file") from None
+    except OSError as error:
+        raise LaunchFileError(f"{file}: cannot be read: {error.strerror}") from error
+    if len(raw) > MAX_BYTES:
+        raise LaunchFileError(f"{file}: is larger than the {MAX_BYTES:,} bytes allowed")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise LaunchFileError(f"{file}:{line}: is not UTF-8 text") from error
+
+
+def _grow(document: Document, node: Node, at: KeyPath, line: int) -> Plain:
+    """Add a node, and what it holds, to the document."""
+    if len(at) > MAX_DEPTH:
+        raise MaxDepthExceededError(problem_mark=node.start_mark)
+    if len(document.values) > MAX_VALUES:
+        told = f"holds more than {MAX_VALUES:,} values once its aliases are written out"
+        raise LaunchFileError(f"{document.file}: {told}")
+    plain: Plain = None
+    try:
+        if str(node.tag) not in KNOWN_TAGS:
+            tag = str(node.tag).replace(STANDARD, "!!")
+            allowed = "plain text, numbers, lists, mappings"
+            raise ValueError(f"found the tag `{tag}`, allowed: {allowed}")
+        if isinstance(node, ScalarNode):
+            plain = _scalar(node)
+        elif isinstance(node, SequenceNode):
+            plain = [
+                _grow(document, part, (*at, index), part.start_mark.line + 1)
+                for index, part in enumerate(node.value)
+            ]
+        elif isinstance(node, MappingNode):
+            plain = _mapping(document, node, at)
+    except ValueError as error:
+        document.mistakes[at] = str(error)
+    written = str(node.value) if isinstance(node, ScalarNode) else ""
+    document.values[at] = Value(line, plain, written)
+    return plain
+
+
+def _mapping(document: Document, node: MappingNode, at: KeyPath) -> dict[str, Plain]:
+    plain: dict[str, Plain] = {}
+    for key, value in node.value:
+        line = key.start_mark.line + 1
+        here = (*at, key.value if isinstance(key, ScalarNode) else "?")
+        if not isinstance(key, ScalarNode):
+            document.mistakes[here] = "found a list or a mapping as a key, allowed: text"
+        elif key.value in plain:
+            document.mistakes[here] = f"occurs twice, first in line {document.line(here)}"
+        else:
+            plain[key.value] = _grow(document, value, here, line)
+            continue
+        document.values[here] = Value(line, None)
+    return plain
+
+
+def _scalar(node: ScalarNode) -> None | bool | int | float | str:
+    text = str(node.value)
+    if found := NO_CHARACTER.search(text):
+        code = f"U+{ord(found[0]):04X}"
+        raise ValueError(f"found the character {code}, which no path and no name has")
+    if node.style is not None or str(node.tag) == STANDARD + "str":  # quoted, a block, or `!!str`
+        return text
+    if text in CONSTANTS:
+        return CONSTANTS[text]
+    if WHOLE.fullmatch(text):
+        if len(text) > MAX_DIGITS:
+            raise ValueError(f"found a number of {len(text)} digits, allowed: {MAX_DIGITS}")
+        return int(text, base=0 if "o" in text else 10)
+    return float(text) if FLOAT.fullmatch(text) else text
