@@ -1,11 +1,8 @@
 """`sweep repro` and `sweep report --page` as a user types them."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
@@ -14,9 +11,7 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.workloads.cells.field_case import load_field_cases
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from tests.makers import MakePlan, RecordOf
 
 
 @pytest.fixture

@@ -7,10 +7,7 @@ import pytest
 
 LOST = 3
 RAY_ENDED = "sweep: Ray on this machine ended, and so did this launch"
-ENDS = {
-    "raise ValueError('a bug of ours')": "ValueError: a bug of ours",
-    "os._exit(1)": RAY_ENDED,
-}
+ENDS = {"raise ValueError('a bug of ours')": "ValueError: a bug of ours", "os._exit(1)": RAY_ENDED}
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -176,9 +176,7 @@ def test_gpus_of_several_models_are_a_problem(with_gpu: Survey) -> None:
     assert next(check_gpus(mixed, "off")).state == "problem"
 
 
-def test_a_server_that_does_not_come_up_is_a_problem(
-    tmp_path: Path,
-) -> None:
+def test_a_server_that_does_not_come_up_is_a_problem(tmp_path: Path) -> None:
     def refuse() -> Survey:
         raise ServerError("the fork server ended at its start, exit code 1")
 

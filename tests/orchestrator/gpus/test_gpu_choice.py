@@ -1,7 +1,5 @@
 """Which GPUs a sweep runs on; two models in one cluster are two sweeps."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -9,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import ray
@@ -40,9 +37,7 @@ from cudnn_sweep.orchestrator.remote.merged_sweeps import MergedSweeps
 from cudnn_sweep.orchestrator.remote.request import JobRequest, read_request, write_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.workloads.cells.suite import CellAxes, GpuChoice, SuiteSpec
-
-if TYPE_CHECKING:
-    from tests.makers import Look, MakePlan
+from tests.makers import Look, MakePlan
 
 pytestmark = pytest.mark.clustered
 

@@ -23,11 +23,7 @@ MISTAKES = {
         "",
         f"unknown suite 'quik'; allowed: {', '.join(suite_names())}, or a .yaml file",
     ),
-    "unknown key": (
-        [],
-        "metadata: {sweep: {sweet: quick}}",
-        "metadata.sweep.sweet",
-    ),
+    "unknown key": ([], "metadata: {sweep: {sweet: quick}}", "metadata.sweep.sweet"),
     "preload": (
         [],
         "metadata: {sweep: {preload: [no_such_package.nets]}}",

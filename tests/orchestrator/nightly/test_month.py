@@ -231,11 +231,7 @@ def play(
             outcomes[night] = from_json(json.dumps(json.loads(written.read_text())["content"]))
             logs[night] = log.getvalue()
     return Month(
-        outcomes=outcomes,
-        exit_codes=exit_codes,
-        posts=received[before:],
-        folder=folder,
-        logs=logs,
+        outcomes=outcomes, exit_codes=exit_codes, posts=received[before:], folder=folder, logs=logs
     )
 
 

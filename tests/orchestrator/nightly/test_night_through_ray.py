@@ -30,11 +30,7 @@ def test_a_night_through_ray_ends_as_a_fake_one_does(tmp_path: Path) -> None:
 def _night(here: Path) -> NightOutcome:
     command = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", "nightly", "--format", "json"]
     told = subprocess.run(
-        [*command, "--reports", "reports"],
-        cwd=here,
-        capture_output=True,
-        text=True,
-        check=False,
+        [*command, "--reports", "reports"], cwd=here, capture_output=True, text=True, check=False
     )
     assert told.returncode == 0, told.stderr
     return from_json(told.stdout)

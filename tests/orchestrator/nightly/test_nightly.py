@@ -1,7 +1,5 @@
 """`sweep nightly`, a night at a time, on the fake machine: locks, budgets, resuming, pins, exit codes."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -17,7 +15,7 @@ from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -60,9 +58,7 @@ from cudnn_sweep.orchestrator.schedule.schedule import check
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.survey import workload_facts
-
-if TYPE_CHECKING:
-    from tests.makers import RecordOf
+from tests.makers import RecordOf
 
 FILES = {
     "cluster.yaml": """

@@ -1,15 +1,9 @@
 """The suite and the table of the reported cases are made from the same lines."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, configs_of_cells, expand_cells
 from cudnn_sweep.workloads.cells.field_case import load_field_cases
-
-if TYPE_CHECKING:
-    from tests.makers import Look
+from tests.makers import Look
 
 NETWORK = WorkloadFacts(
     directions=("training", "inference"), varies=("batch", "space"), input_shape=None, is_model=True

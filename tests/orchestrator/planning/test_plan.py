@@ -1,12 +1,9 @@
 """The plan is a value: the same for the same content, in blocks, with A/A pairs."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import asdict, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +15,7 @@ from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec, workload_names
 from cudnn_sweep.workloads.hashes import text_hash
-
-if TYPE_CHECKING:
-    from tests.makers import Look, MakePlan
+from tests.makers import Look, MakePlan
 
 
 def planned(name: str, look: Look, device: str = "cpu") -> Plan:

@@ -1,11 +1,9 @@
 """Blocks that were split over GPUs or launches run again whole; what was measured of them stays."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -26,9 +24,7 @@ from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import run_rounds, session_for
 from cudnn_sweep.orchestrator.showing.completeness import split_lines
 from cudnn_sweep.workloads.hardware.environment import Environment
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from tests.makers import MakePlan, RecordOf
 
 
 @pytest.fixture
@@ -42,8 +38,8 @@ def plan(plan_of: MakePlan) -> Plan:
 
 
 @pytest.fixture
-def launch(store: Store, plan: Plan, environment: Environment, record_of: RecordOf) -> Begin:
-    def begin(chosen: Plan | None = None, **selection: Any) -> Launch:
+def launch(store: Store, plan: Plan, environment: Environment, record_of: RecordOf) -> "Begin":
+    def begin(chosen: Plan | None = None, **selection: Any) -> "Launch":
         choice = choose_sweep(store, plan, chosen or plan, environment, SweepSelection(**selection))
         return Launch(store, plan, choice, record_of)
 

@@ -1,11 +1,9 @@
 """Which sweep a launch goes on with, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,10 +21,7 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import (
 )
 from cudnn_sweep.orchestrator.running.run_sweep import session_for
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
-
+from tests.makers import MakePlan, RecordOf
 
 HERE = capture_environment()
 Put = Callable[..., None]

@@ -1,14 +1,12 @@
 """A fresh process a trial: whatever it does, the next one is clean."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,9 +17,7 @@ from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.errors import WorkloadError
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RunTrial
+from tests.makers import MakePlan, RunTrial
 
 SHORT = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False, timeout_s=1.0)
 UNHURRIED = SHORT.model_copy(update={"timeout_s": 100.0})  # whose question is not one of time

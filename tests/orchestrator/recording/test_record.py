@@ -1,13 +1,11 @@
 """From a trial to a row, and from rows to the verdict that was planted."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,9 +20,7 @@ from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan
+from tests.makers import MakePlan
 
 pytestmark = pytest.mark.measuring
 

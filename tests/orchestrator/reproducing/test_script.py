@@ -1,13 +1,11 @@
 """Scripts that reproduce: short, complete, of torch alone, and they run."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,9 +18,7 @@ from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.field_case import Side, find_field_case, load_field_cases
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import ConvProblem
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from tests.makers import MakePlan, RecordOf
 
 STANDARD = {"concurrent", "itertools", "multiprocessing", "os", "statistics", "timeit", "torch"}
 PROCESSES = 5

@@ -1,12 +1,10 @@
 """What a person sees while a sweep runs."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 from rich.console import Console
@@ -16,9 +14,7 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.recording.progress import Failure, Progress, SlotState
 from cudnn_sweep.orchestrator.showing import display
 from cudnn_sweep.orchestrator.showing.display import LiveDisplay, PlainDisplay
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan
+from tests.makers import MakePlan
 
 
 @pytest.fixture

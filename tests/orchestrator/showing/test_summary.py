@@ -1,10 +1,8 @@
 """What a launch says at its end, gathered from a store before anything is printed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import pytest
 from rich.console import Console
@@ -23,9 +21,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, UNFINI
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from tests.makers import MakePlan, RecordOf
 
 
 def summary_of(store: Store, plan: Plan, environment: Environment) -> Summary:
@@ -37,10 +33,7 @@ def summary_of(store: Store, plan: Plan, environment: Environment) -> Summary:
 
 
 def test_summary_counts_what_is_recorded_by_status_and_warning(
-    tmp_path: Path,
-    plan_of: MakePlan,
-    record_of: RecordOf,
-    environment: Environment,
+    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, environment: Environment
 ) -> None:
     store, plan = open_store(str(tmp_path)), plan_of("noop", replicates=3)
     session = session_of(plan, "night", tmp_path)
@@ -59,10 +52,7 @@ def test_summary_counts_what_is_recorded_by_status_and_warning(
 
 
 def test_summary_says_which_blocks_no_verdict_rests_on(
-    tmp_path: Path,
-    plan_of: MakePlan,
-    record_of: RecordOf,
-    environment: Environment,
+    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, environment: Environment
 ) -> None:
     store, plan = open_store(str(tmp_path)), plan_of("noop", replicates=3)
     session = session_of(plan, "night", tmp_path)
@@ -128,11 +118,7 @@ def test_a_report_counts_every_warning_that_telemetry_may_give() -> None:
 
 @pytest.mark.parametrize("status", ["error", "ok"])
 def test_where_nothing_was_measured_only_its_failures_are_to_be_asked_for(
-    tmp_path: Path,
-    plan_of: MakePlan,
-    record_of: RecordOf,
-    environment: Environment,
-    status: Status,
+    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, environment: Environment, status: Status
 ) -> None:
     store, plan = open_store(str(tmp_path)), plan_of("noop")
     for trial in plan.trials:

@@ -1,14 +1,12 @@
 """What only a GPU can show."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,9 +18,7 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RunTrial
+from tests.makers import MakePlan, RunTrial
 
 pytestmark = [pytest.mark.measuring, pytest.mark.gpu]
 

@@ -1,12 +1,9 @@
 """Which blocks the searcher asks for, of made-up rows that the SQL of a launch judges."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -19,9 +16,7 @@ from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.standing import standings
 from cudnn_sweep.orchestrator.slots.next_block import FIRST_BLOCKS, UntilDecided, asking_of
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from tests.makers import MakePlan, RecordOf
 
 LOOKS = (3, 5, 8)
 SHARE = 1 / len(LOOKS)

@@ -1,13 +1,10 @@
 """A slot: where its processes run, and that it is the device that the plan is for."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +13,7 @@ from cudnn_sweep.orchestrator.gpus.cpu_pinning import Pinning
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.slots import slot
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan
+from tests.makers import MakePlan
 
 
 @pytest.fixture(autouse=True)

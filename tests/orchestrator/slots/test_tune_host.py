@@ -1,7 +1,5 @@
 """Ray Tune as the scheduler: every slot works, lost workers are replaced, nothing is doubled."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -12,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -35,9 +33,7 @@ from cudnn_sweep.orchestrator.slots.block import BeginTrial
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.slots.tune_host import Host, SlotMaker, Slots
 from cudnn_sweep.workloads.hardware.environment import Environment
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, Need
+from tests.makers import MakePlan, Need
 
 pytestmark = pytest.mark.clustered
 
@@ -191,11 +187,7 @@ def test_trial_lost_with_its_worker_runs_again_and_one_that_always_takes_it_alon
 
 
 def test_block_split_by_a_lost_worker_runs_again_whole(
-    ray_here: Path,
-    tmp_path: Path,
-    plan_of: MakePlan,
-    fake_slot: MakeSlot,
-    environment: Environment,
+    ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot, environment: Environment
 ) -> None:
     plan = plan_of("noop", replicates=2)
     lost = plan.trials[1].trial_id
