@@ -329,8 +329,7 @@ SURROUNDINGS = """
 """
 
 
-@pytest.mark.parametrize("is_module", [False, True])
-@pytest.mark.parametrize("python_path", [None, "/somewhere:/else"])
+@pytest.mark.parametrize(("is_module", "python_path"), [(False, None), (True, "/somewhere:/else")])
 def test_script_runs_as_python_runs_it(
     audit: Audit,
     here: Path,
@@ -361,56 +360,16 @@ def test_script_runs_as_python_runs_it(
 FAILING = """
     import torch
     from torch import nn
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Conv2d(3, 4, 3)
-        def forward(self, x):
-            return self.layer(x)
-    net = Net()
+    net = nn.Conv2d(3, 4, 3)
     net(torch.zeros(1, 3, 8, 8))
-    try:
-        net(torch.zeros(1, 2, 8, 8))
-    except RuntimeError as error:
-        raise ValueError("wrong") from error
+    net(torch.zeros(1, 2, 8, 8))
 """
 
 
-def test_error_of_the_script_looks_as_without_us(
-    audit: Audit, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_error_of_the_script_is_found_and_its_failed_call_counts_as_none(audit: Audit) -> None:
     audited = audit(FAILING)
-    shown = capfd.readouterr().err
-    without = plain("script.py")
-    assert shown == without.stderr
-    assert "expected input[1, 2, 8, 8] to have 3 channels" in shown
-    assert audited.exit_code == without.returncode == 1
     found = findings_of(audited)
-    assert (found.error, found.calls) == ("ValueError", 1)
-
-
-MISUSES = """
-    import torch, torch.nn.functional as F
-    x, w = torch.zeros(2, 3, 8, 8), torch.zeros(4, 3, 3, 3)
-    for misuse in (lambda: F.conv2d(), lambda: F.conv2d(x), lambda: F.conv2d(x, 3), lambda: F.conv2d(1, 2),
-                   lambda: F.conv2d(x, w, stryde=2), lambda: F.conv2d(x, w, stride=1.5),
-                   lambda: F.conv2d(x, w, None, {}), lambda: F.conv2d(x, w, groups=7),
-                   lambda: F.conv2d(x, w, None, [[1], [1]])):
-        try:
-            misuse()
-        except Exception as error:
-            print(type(error).__name__, error)
-"""
-
-
-def test_torch_itself_says_what_is_wrong_with_a_call(
-    audit: Audit, capfd: pytest.CaptureFixture[str]
-) -> None:
-    audited = audit(MISUSES)
-    said = capfd.readouterr().out
-    assert said == plain("script.py").stdout
-    assert len(said.splitlines()) >= 9
-    assert findings_of(audited).calls == 0
+    assert (audited.exit_code, found.error, found.calls) == (1, "RuntimeError", 1)
 
 
 ENDLESS = """
@@ -629,70 +588,3 @@ def test_on_a_gpu_the_library_is_named_and_first_calls_are_timed(audit: Audit) -
     assert (cast.dtype, cast.autocast_at_first) == ("bfloat16", True)
     (graphs,) = [each for each in found.not_seen if "CUDA graph" in each.what]
     assert graphs.evidence == "graphs were replayed 3 times"
-
-
-SAME = {
-    "meta": """
-        import torch
-        with torch.device("meta"):
-            net = torch.nn.Conv2d(3, 4, 3)
-            print(net(torch.empty(1, 3, 8, 8)).shape)
-            print(torch.nn.functional.conv2d(torch.empty(1, 3, 8, 8), net.weight).shape)
-    """,
-    "pickle": """
-        import functools, pickle
-        import torch
-        call = pickle.loads(pickle.dumps(functools.partial(torch.nn.functional.conv2d, stride=2)))
-        print(call(torch.ones(1, 1, 5, 5), torch.ones(1, 1, 3, 3)))
-    """,
-    "shadow": """
-        import bisect, json, threading
-        print(bisect.mine, json.mine, threading.active_count())
-    """,
-    "gone": """
-        import os, shutil, tempfile
-        for name in os.listdir(tempfile.gettempdir()):
-            if name.startswith("sweep-audit-"):
-                shutil.rmtree(os.path.join(tempfile.gettempdir(), name))
-        os._exit(7)
-    """,
-    "gone at the end": """
-        import os, shutil, tempfile
-        for name in os.listdir(tempfile.gettempdir()):
-            if name.startswith("sweep-audit-"):
-                shutil.rmtree(os.path.join(tempfile.gettempdir(), name))
-    """,
-    "syntax": "print(1)\nthis is no Python\n",
-    "cause": """
-        def cause():
-            return ValueError("why")
-        raise KeyError("what") from cause()
-    """,
-    "group": """
-        raise ExceptionGroup("several", [ValueError("a"), ExceptionGroup("b", [KeyError("c")])])
-    """,
-}
-
-
-@pytest.mark.parametrize("kind", SAME)
-def test_script_ends_and_prints_as_without_the_audit(
-    audit: Audit,
-    here: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-) -> None:
-    (here / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(here / "tmp"))
-    monkeypatch.setattr("tempfile.tempdir", str(here / "tmp"))
-    (here / "script.py").write_text(textwrap.dedent(SAME[kind]))
-    if kind == "shadow":
-        for name in ("bisect", "json"):
-            (here / f"{name}.py").write_text(
-                "mine = True\nbisect_left = bisect_right = loads = None\n"
-            )
-    alone = plain("script.py")
-    capfd.readouterr()
-    audited = audit()
-    out, err = capfd.readouterr()
-    assert (audited.exit_code, out, err) == (alone.returncode, alone.stdout, alone.stderr)

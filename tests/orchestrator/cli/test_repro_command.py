@@ -23,13 +23,6 @@ def trial(plan_of: MakePlan, record_of: RecordOf, tmp_path: Path) -> str:
     return record.trial_id
 
 
-def test_script_of_a_case_is_printed_and_nothing_else() -> None:
-    found = CliRunner().invoke(app, ["repro", "N012"])
-    assert found.exit_code == 0
-    ast.parse(found.stdout)
-    assert found.stdout.startswith("# N012: ")
-
-
 def test_body_of_an_issue_names_the_versions_here() -> None:
     import torch
 
@@ -56,7 +49,6 @@ def test_trial_is_found_in_the_results(trial: str, tmp_path: Path) -> None:
         ("N001", "cannot be reproduced here: it compares torch 2.9.0 with 2.8.0"),
         ("N049", "is about torchvision.models:resnet50: torch alone has no such network"),
         ("N082", "has inputs of other sizes (fresh): a script has one"),
-        ("N0", "unknown case 'N0'"),
     ],
 )
 def test_what_torch_alone_cannot_run_is_refused_in_one_line(name: str, why: str) -> None:

@@ -1,4 +1,4 @@
-"""`sweep launch` as it is typed: what it says, what it leaves behind, how it goes on after a kill."""
+"""`sweep launch` as it is typed: what it says, what it leaves behind, how it goes on after Ctrl-C."""
 
 import json
 import os
@@ -33,7 +33,7 @@ metadata:
     measure: {{warmup_s: 0, steady_budget_s: 0.02, calibrate: false, timeout_s: 100}}
     cells:
 """
-GIVEN_UP = 2  # trials of the cell that raises, where its first four came after the kill
+GIVEN_UP = 2  # trials of the cell that raises, where its first four came after Ctrl-C
 UNFINISHED, CELL_FAILED = 1, 4
 TRIALS = 19  # of three cells, two configs, three replicates, and an A/A pair's second
 
@@ -85,10 +85,13 @@ def first_rows(here: Path, sweep_id: str) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Resumed:
-    """A launch killed in the middle, what was stored by then, and two further launches."""
+    """A launch that Ctrl-C ended, what it said and left, one beside it, and one after it."""
 
     here: Path
     pid: int
+    servers: list[str]
+    interrupted: tuple[int, str]
+    left: list[str]
     sweep_id: str
     rows: dict[str, str]
     torn: Path
@@ -98,25 +101,28 @@ class Resumed:
 
 @pytest.fixture(scope="module")
 def resumed(tmp_path_factory: pytest.TempPathFactory, faulty: str) -> Resumed:
-    """Made once: each launch starts a Ray."""
-    here = tmp_path_factory.mktemp("killed")
-    write(
-        here,
-        *(f"{faulty}:{name}" for name in ("takes_a_while", "raises", "segfaults")),
-        replicates=3,
-    )
+    """Made once: each launch starts a Ray. How one ends that is killed, tests/attacks/test_launches.py tries."""
+    here = tmp_path_factory.mktemp("interrupted")
+    cells = (f"{faulty}:{name}" for name in ("takes_a_while", "raises", "segfaults"))
+    write(here, *cells, replicates=3)
     with begun(here) as launch:
         (worker,) = Path(f"/proc/{launch.pid}/task/{launch.pid}/children").read_text().split()
         os.kill(int(worker), signal.SIGSTOP)  # it would be through before the other has asked
+        servers = [each for each in processes_of(here) if SERVER in each]
         meanwhile = sweep(here, "launch")
-        os.kill(launch.pid, signal.SIGKILL)
-        launch.wait()
+        os.killpg(launch.pid, signal.SIGINT)  # as a terminal sends it: to everyone there
+        os.kill(int(worker), signal.SIGCONT)
+        said, _ = launch.communicate()
+    left = processes_of(here)
     ((sweep_id, _),) = stored(here).items()
     torn = here / "results" / f"sweep={sweep_id}" / "trials" / "half-written.parquet"
     torn.write_bytes(b"PAR1 and then the power went")
     return Resumed(
         here=here,
         pid=int(worker),
+        servers=servers,
+        interrupted=(launch.returncode, said),
+        left=left,
         sweep_id=sweep_id,
         rows=first_rows(here, sweep_id),
         torn=torn,
@@ -131,8 +137,7 @@ def test_launch_is_refused_while_another_runs_the_same_plan(resumed: Resumed) ->
     assert "this sweep is in progress" in told and f"process {resumed.pid} on" in told
 
 
-def test_killed_launch_is_resumed_and_nothing_is_lost_or_doubled(resumed: Resumed) -> None:
-    assert 0 < len(resumed.rows) < TRIALS
+def test_interrupted_launch_is_resumed_and_nothing_is_lost_or_doubled(resumed: Resumed) -> None:
     after = resumed.after
     assert after.returncode == CELL_FAILED, after.stdout + after.stderr
     assert f"resuming {resumed.sweep_id}" in after.stdout
@@ -191,28 +196,17 @@ def assert_same(found: dict[str, Any], exit_code: int, resumed: Resumed, retried
     assert measured["cell_id"] in {each["cell_id"] for each in found["break_evens"]}
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_keeps_what_is_recorded_and_leaves_no_process(
-    tmp_path: Path, faulty: str, number: signal.Signals, code: int
-) -> None:
-    write(tmp_path, f"{faulty}:takes_a_while", replicates=6)
-    with begun(tmp_path) as launch:
-        servers = [each for each in processes_of(tmp_path) if SERVER in each]
-        assert servers and all("--survey-only" in each for each in servers), (
-            "the slot goes on with the server that planning asked, and starts none of its own"
-        )
-        if number == signal.SIGINT:  # as a terminal sends it: to everyone in the foreground
-            os.killpg(launch.pid, number)
-        else:
-            launch.send_signal(number)
-        output, _ = launch.communicate()
-    assert launch.returncode == code, output
+def test_an_interrupt_keeps_what_is_recorded_and_leaves_no_process(resumed: Resumed) -> None:
+    assert resumed.servers and all("--survey-only" in each for each in resumed.servers), (
+        "the slot goes on with the server that planning asked, and starts none of its own"
+    )
+    code, output = resumed.interrupted
+    assert code == 130, output
     assert "launch again to resume" in output
-    assert "of 13 trials recorded" in output and "# runs what is missing" in output
+    assert f"of {TRIALS} trials recorded" in output and "# runs what is missing" in output
     assert "logging.cc" not in output and "nanobind" not in output
-    ((_, trials),) = stored(tmp_path).items()
-    assert 0 < len(trials) < 13
-    assert processes_of(tmp_path) == []
+    assert 0 < len(resumed.rows) < TRIALS
+    assert resumed.left == []
 
 
 def processes_of(here: Path) -> list[str]:

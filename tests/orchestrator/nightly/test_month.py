@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome, SeriesKey
 from cudnn_sweep.analysis.nightly.reports import as_json, junit, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.orchestrator.nightly.night import run_night
@@ -76,7 +76,7 @@ class Planted:
     begins: date
     found_by: date
     cause: str
-    moved: str = ""
+    moved: str
 
     def explains(self, finding: Finding) -> bool:
         words = finding.key.cell.split()
@@ -89,73 +89,40 @@ class Planted:
 
 
 BOTH = ("benchmark=false", "benchmark=true")
-SEARCHING = ("benchmark=true",)
+ON = ("benchmark=true",)
+
+
+def planted(
+    where: str,
+    metrics: tuple[str, ...],
+    settings: tuple[str, ...],
+    begins: int,
+    found_by: int,
+    moved: str = "",
+    cause: str = "software",
+) -> Planted:
+    """The days are November's."""
+    cell, precision = where.split()
+    return Planted(
+        cell=cell,
+        precision=precision,
+        metrics=metrics,
+        settings=settings,
+        begins=date(2026, 11, begins),
+        found_by=date(2026, 11, found_by),
+        cause=cause,
+        moved=moved,
+    )
+
+
 PLANTED = [
-    Planted(
-        cell="rgb256",
-        precision="tf32",
-        metrics=TIMES,
-        settings=BOTH,
-        begins=date(2026, 11, 10),
-        found_by=date(2026, 11, 12),
-        cause="software",
-        moved="torch",
-    ),
-    Planted(
-        cell="rgb224",
-        precision="bf16",
-        metrics=("peak_memory",),
-        settings=SEARCHING,
-        begins=date(2026, 11, 12),
-        found_by=date(2026, 11, 14),
-        cause="software",
-        moved="cudnn",
-    ),
-    Planted(
-        cell="rgb224",
-        precision="tf32",
-        metrics=("engine",),
-        settings=SEARCHING,
-        begins=date(2026, 11, 14),
-        found_by=date(2026, 11, 16),
-        cause="software",
-    ),
-    Planted(
-        cell="vgg16_conv3_2",
-        precision="tf32",
-        metrics=("failure",),
-        settings=BOTH,
-        begins=date(2026, 11, 17),
-        found_by=date(2026, 11, 17),
-        cause="software",
-    ),
-    Planted(
-        cell="vgg16_conv3_2",
-        precision="bf16",
-        metrics=("missing",),
-        settings=("every config",),
-        begins=date(2026, 11, 18),
-        found_by=date(2026, 11, 18),
-        cause="software",
-    ),
-    Planted(
-        cell="rgb256",
-        precision="bf16",
-        metrics=(*TIMES, "sign"),
-        settings=(*SEARCHING, "benchmark: false → true"),
-        begins=date(2026, 11, 20),
-        found_by=date(2026, 11, 22),
-        cause="software",
-    ),
-    Planted(
-        cell="rgb224",
-        precision="fp16",
-        metrics=TIMES,
-        settings=BOTH,
-        begins=date(2026, 11, 11),
-        found_by=date(2026, 11, 22),
-        cause="hardware",
-    ),
+    planted("rgb256 tf32", TIMES, BOTH, 10, 12, "torch"),
+    planted("rgb224 bf16", ("peak_memory",), ON, 12, 14, "cudnn"),
+    planted("rgb224 tf32", ("engine",), ON, 14, 16),
+    planted("vgg16_conv3_2 tf32", ("failure",), BOTH, 17, 17),
+    planted("vgg16_conv3_2 bf16", ("missing",), ("every config",), 18, 18),
+    planted("rgb256 bf16", (*TIMES, "sign"), (*ON, "benchmark: false → true"), 20, 22),
+    planted("rgb224 fp16", TIMES, BOTH, 11, 22, cause="hardware"),
 ]
 NEW_BASELINE = date(2026, 11, 23)
 
@@ -167,15 +134,6 @@ class Month:
     posts: list[dict[str, Any]]
     folder: Path
     logs: dict[date, str]
-
-    def first_alerts(self, planted: Planted) -> dict[tuple[str, str], Finding]:
-        found: dict[tuple[str, str], Finding] = {}
-        for outcome in self.outcomes.values():
-            for alert in outcome.alerts:
-                if planted.explains(alert):
-                    key = (alert.key.metric, alert.key.settings)
-                    found.setdefault(key, alert)
-        return found
 
 
 @pytest.fixture(scope="module")
@@ -236,35 +194,22 @@ def play(
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda each: f"{each.cell} {each.metrics[-1]}")
-def test_a_planted_fault_is_found_in_time_and_named(month: Month, planted: Planted) -> None:
-    found = month.first_alerts(planted)
-    assert {metric for metric, _ in found} == set(planted.metrics)
+def test_a_planted_fault_is_found_in_time_and_named_and_alerts_every_night(
+    month: Month, planted: Planted
+) -> None:
+    """Until other hardware opens a baseline; more nights are slow by then than were not."""
+    alerted: dict[SeriesKey, dict[date, Finding]] = {}
     for night, outcome in month.outcomes.items():
-        for alert in outcome.alerts:
-            assert not planted.explains(alert) or night >= planted.begins
-    for alert in found.values():
-        first = min(
-            night
-            for night, outcome in month.outcomes.items()
-            if alert.key in [each.key for each in outcome.alerts]
-        )
-        assert first <= planted.found_by
+        for alert in filter(planted.explains, outcome.alerts):
+            alerted.setdefault(alert.key, {})[night] = alert
+    assert {key.metric for key in alerted} == set(planted.metrics)
+    for key, nights in alerted.items():
+        first, alert = next(iter(nights.items()))
+        assert planted.begins <= first <= planted.found_by
         assert alert.cause == planted.cause
         assert planted.moved in " ".join(change.part for change in alert.moved)
-        assert alert.key.cell_id in alert.command
-
-
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda each: f"{each.cell} {each.metrics[-1]}")
-def test_a_fault_that_nobody_mends_alerts_every_night(month: Month, planted: Planted) -> None:
-    """Until other hardware opens a baseline; more nights are slow by then than were not."""
-    for alert in month.first_alerts(planted).values():
-        shown = [
-            night
-            for night, outcome in month.outcomes.items()
-            if alert.key in [each.key for each in outcome.alerts]
-        ]
-        lasting = [night for night in NIGHTS if shown[0] <= night < NEW_BASELINE]
-        assert shown == lasting, alert.key
+        assert key.cell_id in alert.command
+        assert list(nights) == [night for night in NIGHTS if first <= night < NEW_BASELINE], key
 
 
 def test_nothing_else_is_alerted(month: Month) -> None:

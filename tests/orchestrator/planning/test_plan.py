@@ -41,11 +41,6 @@ def test_suite_plans_the_same_trials_twice(name: str, device: str, look: Look) -
     assert len(set(ids)) == len(ids) > 0
 
 
-def test_quick_times_a_convolution_and_a_training(look: Look) -> None:
-    trials = planned("quick", look).trials
-    assert {trial.cell.workload for trial in trials} == {"conv", "mnist"}
-
-
 def test_suite_of_regimes_has_them_all(look: Look) -> None:
     from cudnn_sweep.workloads.find_regime import regime_types
 
@@ -138,22 +133,6 @@ def test_first_replicate_to_run_has_the_new_compute_cache(look: Look) -> None:
             assert trial.replicate == seen[trial.cell.cell_id, 0]
             seen[trial.cell.cell_id, 0] += 1
             assert trial.cache_generation == 0
-
-
-def test_batch_differs_between_gpu_and_cpu(look: Look) -> None:
-    batches = {
-        device: {t.cell.input_shape[0] for t in planned("quick", look, device).trials}
-        for device in ("cpu", "cuda")
-    }
-    assert 64 in batches["cuda"] and 64 not in batches["cpu"]
-
-
-def test_precision_differs_between_gpu_and_cpu(look: Look) -> None:
-    precisions = {
-        device: {t.cell.precision for t in planned("quick", look, device).trials}
-        for device in ("cpu", "cuda")
-    }
-    assert "bf16" in precisions["cuda"] and "bf16" not in precisions["cpu"]
 
 
 def test_only_narrows_by_field_and_value(plan_of: MakePlan) -> None:

@@ -36,47 +36,28 @@ def own(tmp_path: Path) -> Iterator[ForkServer]:
         yield server
 
 
-def test_who_takes_it_over_finds_what_it_had_imported_and_more(
+def test_one_takes_it_over_with_all_that_it_imported_and_it_ends_with_that_one(
     own: ForkServer, tmp_path: Path
 ) -> None:
     survey(own, [])
+    (tmp_path / "looks.py").write_text(LOOKS)
+    (tmp_path / "sleeps.py").write_text("import time; time.sleep(1000)")
     own.hand_over(tmp_path / "server", ["own_package"])
     with HandedServer(tmp_path / "server") as handed:
         assert handed.pid == own.pid
+        with pytest.raises(ServerError, match="no fork server waits at .*server: No such file"):
+            HandedServer(tmp_path / "server")
         job = SurveyJob(workloads=["own_package:Net"])
         outcome = handed.run(Request(job=job, timeout_s=100))
-    assert outcome.reply is not None and outcome.reply.survey is not None
-    assert outcome.reply.survey.workloads["own_package:Net"].is_model
-    assert not {"own_package", *IMPORTED_BY_TORCH_LATE}.intersection(outcome.reply.imported)
+        assert outcome.reply is not None and outcome.reply.survey is not None
+        assert outcome.reply.survey.workloads["own_package:Net"].is_model
+        assert not {"own_package", *IMPORTED_BY_TORCH_LATE}.intersection(outcome.reply.imported)
 
-
-def test_its_socket_is_not_within_reach_of_what_a_trial_runs(
-    own: ForkServer, tmp_path: Path
-) -> None:
-    (tmp_path / "looks.py").write_text(LOOKS)
-    own.hand_over(tmp_path / "server", [])
-    with HandedServer(tmp_path / "server") as handed:
         handed.run(Request(job=SurveyJob(workloads=["looks:Net"]), timeout_s=100))
-    seen = (tmp_path / "seen").read_text().split()
-    assert seen.count("pipe") == 2  # the baton's, and the reply's
-    assert "socket" not in seen
+        seen = (tmp_path / "seen").read_text().split()
+        assert seen.count("pipe") == 2  # the baton's, and the reply's
+        assert "socket" not in seen, "its socket is not within reach of what a trial runs"
 
-
-def test_it_ends_with_its_first_owner(own: ForkServer, tmp_path: Path) -> None:
-    own.hand_over(tmp_path / "server", [])
-    handed = HandedServer(tmp_path / "server")
-    own.close()
-    with pytest.raises(ServerError, match="^the fork server died$"):
-        handed.run(Request(job=SurveyJob(workloads=[]), timeout_s=100))
-    handed.close()
-
-
-def test_it_ends_with_its_new_owner_and_what_it_runs_with_it(
-    own: ForkServer, tmp_path: Path
-) -> None:
-    (tmp_path / "sleeps.py").write_text("import time; time.sleep(1000)")
-    own.hand_over(tmp_path / "server", [])
-    with HandedServer(tmp_path / "server") as handed:
         handed.begin(Request(job=SurveyJob(workloads=["sleeps:Net"]), timeout_s=100))
         children = Path(f"/proc/{own.pid}/task/{own.pid}/children")
         while not (running := children.read_text().split()):
@@ -91,13 +72,13 @@ def is_over(pid: int | str) -> bool:
     return not status.exists() or status.read_text().rpartition(") ")[2].startswith("Z")
 
 
-def test_one_may_take_it_over(own: ForkServer, tmp_path: Path) -> None:
+def test_it_ends_with_its_first_owner(own: ForkServer, tmp_path: Path) -> None:
     own.hand_over(tmp_path / "server", [])
-    with (
-        HandedServer(tmp_path / "server"),
-        pytest.raises(ServerError, match="no fork server waits at .*server: No such file"),
-    ):
-        HandedServer(tmp_path / "server")
+    handed = HandedServer(tmp_path / "server")
+    own.close()
+    with pytest.raises(ServerError, match="^the fork server died$"):
+        handed.run(Request(job=SurveyJob(workloads=[]), timeout_s=100))
+    handed.close()
 
 
 def test_it_is_not_to_be_had_where_its_imports_fail_or_it_dies(
