@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import sysconfig
@@ -11,6 +12,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -49,6 +51,15 @@ QUICK = MeasureSpec(
 def server() -> Iterator[ForkServer]:
     with ForkServer() as server:
         yield server
+
+
+@pytest.fixture
+def one_server_for_slots(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """All slots share it: to start one takes 3 s."""
+    lent = SimpleNamespace(run=server.run, begin=server.begin, pin=server.pin, close=lambda: None)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.slots.slot.ForkServer", lambda **_: lent)
+    yield
+    server.pin(os.sched_getaffinity(0))
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,6 @@
 import json
 import re
 import shlex
-import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -16,14 +14,14 @@ from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, Write
 from cudnn_sweep.workloads.cells.listed_shapes import ListedSpec
 from cudnn_sweep.workloads.models.inputs import as_json
+from tests.orchestrator.typed import Done, sweep
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "audit"
-SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", "audit"]
 SCRIPT = str(EXAMPLE / "train.py")
 
 
-def audit(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([*SWEEP, *words], capture_output=True, text=True, check=False)
+def audit(*words: str) -> Done:
+    return sweep("audit", *words)
 
 
 @pytest.fixture
@@ -59,12 +57,7 @@ def test_example_says_who_turns_benchmark_on_and_its_files_are_taken(here: Path)
     (cell,) = load_suite("shapes.yaml").cells
     assert "train.py:Net" in cell.workload
     (following,) = re.findall(r"^Next: sweep (.*)$", ended.stderr, re.MULTILINE)
-    pasted = subprocess.run(
-        [*SWEEP[:-1], *shlex.split(following), "--dry-run"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    pasted = sweep(*shlex.split(following), "--dry-run")
     assert pasted.returncode == 0, pasted.stderr
     assert "train.py:Net" in pasted.stdout
     again = audit("--steps", "2", "--model", "Gan", "train.py")

@@ -1,8 +1,6 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked
+from tests.orchestrator.typed import python
 
 ROOT = Path(__file__).parents[3]
 ONE_RECORD = ROOT / "tests" / "analysis" / "data" / "schema-1.parquet"
@@ -235,7 +234,7 @@ def test_a_query_imports_neither_torch_nor_ray(results: Path) -> None:
         f"app(['query', 'sweeps', '--results', {str(results)!r}], standalone_mode=False); "
         "sys.exit(bool({'torch', 'ray'} & set(sys.modules)))"
     )
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+    assert python("-c", script).returncode == 0
 
 
 def test_rows_wider_than_the_terminal_become_blocks() -> None:

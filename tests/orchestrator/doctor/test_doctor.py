@@ -1,10 +1,7 @@
 """`sweep doctor`: what it looks at, what it says, and that it leaves nothing behind."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
@@ -25,10 +22,10 @@ from cudnn_sweep.orchestrator.locks import device_lock
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
-from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts
 from cudnn_sweep.workloads.cells.suite import CellAxes
 from cudnn_sweep.workloads.survey import Survey
+from tests.orchestrator.typed import Done, python, sweep
 
 
 @pytest.fixture(scope="session")
@@ -58,23 +55,14 @@ def with_gpu(machine: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
 
 
 @pytest.fixture
-def own_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer) -> None:
-    """Of this folder's fork server. A sweep that runs on this machine meanwhile is not in our way."""
-    monkeypatch.setattr("cudnn_sweep.orchestrator.slots.slot.ForkServer", lambda **_: server)
-    monkeypatch.setattr(ForkedSlot, "close", lambda _: None)
+def own_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_server_for_slots: None) -> None:
+    """A sweep that runs on this machine meanwhile is not in our way."""
     monkeypatch.setattr(device_lock, "PREFIX", f"test/{tmp_path}/")
 
 
-def type_doctor(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def type_doctor(here: Path, *arguments: str) -> Done:
     """As on a machine without a GPU."""
-    return subprocess.run(
-        [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", "doctor", *arguments],
-        cwd=here,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return sweep("doctor", *arguments, here=here, CUDA_VISIBLE_DEVICES="")
 
 
 def states(checks: list[Check]) -> dict[str, str]:
@@ -120,7 +108,7 @@ def test_a_quick_look_imports_neither_torch_nor_ray(tmp_path: Path) -> None:
         f"list(examine(DoctorOptions(results={str(tmp_path)!r}, self_test_s=0.0, quick=True)))\n"
         "sys.exit('torch' in sys.modules or 'ray' in sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert python("-c", code).returncode == 0
 
 
 def test_the_cores_of_a_gpu_are_named(with_gpu: Survey) -> None:

@@ -1,8 +1,5 @@
 """Which GPUs a sweep runs on; two models in one cluster are two sweeps."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -38,6 +35,7 @@ from cudnn_sweep.orchestrator.remote.request import JobRequest, read_request, wr
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.workloads.cells.suite import CellAxes, GpuChoice, SuiteSpec
 from tests.makers import Look, MakePlan
+from tests.orchestrator.typed import python
 
 pytestmark = pytest.mark.clustered
 
@@ -217,14 +215,9 @@ def test_two_models_in_one_cluster_are_two_sweeps_each_complete(
     two_models: None, tmp_path: Path, ask: Callable[..., JobRequest]
 ) -> None:
     ask()
-    driver = subprocess.run(
-        [sys.executable, "-m", "cudnn_sweep.orchestrator.remote.driver"],
-        cwd=tmp_path,
-        env={**os.environ, "RAY_ADDRESS": ray.get_runtime_context().gcs_address},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    address = ray.get_runtime_context().gcs_address
+    module = "cudnn_sweep.orchestrator.remote.driver"
+    driver = python("-m", module, here=tmp_path, RAY_ADDRESS=address)
     assert driver.returncode == 0, driver.stdout + driver.stderr
     assert "no node has a GPU called B200" in driver.stdout
 

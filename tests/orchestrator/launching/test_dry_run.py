@@ -1,8 +1,6 @@
 """`sweep launch` before anything starts: mistakes are named, and a dry run shows the plan."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Protocol
@@ -12,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.process.client import ForkServer
+from tests.orchestrator.typed import python
 
 MISTAKES = {
     "unknown key": ([], "metadata: {sweep: {sweet: quick}}", "metadata.sweep.sweet"),
@@ -151,8 +150,7 @@ def test_dry_run_prints_the_plan_and_starts_nothing_and_needs_no_torch_in_its_ow
         "import sys; sys.modules['torch'] = None  # an import fails\n"
         "from cudnn_sweep.orchestrator.cli import app; app(['launch', '--dry-run'])"
     )
-    words = [sys.executable, "-c", code]
-    plan = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    plan = python("-c", code, here=tmp_path)
     assert plan.returncode == 0, plan.stderr
     counts = r"\d+ trials: 9 cells × 2 configs in \d+ blocks, [13] of them with an A/A"
     assert re.search(counts, plan.stdout)

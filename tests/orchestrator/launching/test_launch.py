@@ -20,6 +20,7 @@ import pytest
 from cudnn_sweep.analysis.storing.progress import blocks_of, planned
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.process.client import SERVER
+from tests.orchestrator.typed import Done, sweep
 
 pytestmark = pytest.mark.measuring
 
@@ -41,12 +42,6 @@ TRIALS = 19  # of three cells, two configs, three replicates, and an A/A pair's 
 def write(here: Path, *workloads: str, replicates: int) -> None:
     cells = "".join(f"      - workload: {workload}\n" for workload in workloads)
     (here / "cluster.yaml").write_text(LAUNCH_FILE.format(replicates=replicates) + cells)
-
-
-def sweep(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*SWEEP, *arguments], cwd=here, capture_output=True, text=True, check=False
-    )
 
 
 @contextmanager
@@ -95,8 +90,8 @@ class Resumed:
     sweep_id: str
     rows: dict[str, str]
     torn: Path
-    meanwhile: subprocess.CompletedProcess[str]
-    after: subprocess.CompletedProcess[str]
+    meanwhile: Done
+    after: Done
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +104,7 @@ def resumed(tmp_path_factory: pytest.TempPathFactory, faulty: str) -> Resumed:
         (worker,) = Path(f"/proc/{launch.pid}/task/{launch.pid}/children").read_text().split()
         os.kill(int(worker), signal.SIGSTOP)  # it would be through before the other has asked
         servers = [each for each in processes_of(here) if SERVER in each]
-        meanwhile = sweep(here, "launch")
+        meanwhile = sweep("launch", here=here)
         os.killpg(launch.pid, signal.SIGINT)  # as a terminal sends it: to everyone there
         os.kill(int(worker), signal.SIGCONT)
         said, _ = launch.communicate()
@@ -127,7 +122,7 @@ def resumed(tmp_path_factory: pytest.TempPathFactory, faulty: str) -> Resumed:
         rows=first_rows(here, sweep_id),
         torn=torn,
         meanwhile=meanwhile,
-        after=sweep(here, "launch"),
+        after=sweep("launch", here=here),
     )
 
 
@@ -170,7 +165,7 @@ def test_failures_are_rows_and_come_with_their_commands(resumed: Resumed) -> Non
 
     command = shlex.split(next(line for line in told.splitlines() if "--retry-failed" in line))
     assert command[:2] == ["sweep", "launch"]
-    retried = sweep(resumed.here, *command[1:], "--json")
+    retried = sweep(*command[1:], "--json", here=resumed.here)
     assert retried.returncode in (UNFINISHED, CELL_FAILED), retried.stdout + retried.stderr
     assert " of 19 trials recorded" in retried.stderr, "what people read is there too"
     (trial_id,) = [word.partition("=")[2] for word in command if word.startswith("trial_id=")]
@@ -224,7 +219,7 @@ def processes_of(here: Path) -> list[str]:
 
 def test_dry_run_tries_a_process_of_each_cell(tmp_path: Path, faulty: str) -> None:
     write(tmp_path, f"{faulty}:fine", f"{faulty}:raises", f"{faulty}:is_never_built", replicates=3)
-    tried = sweep(tmp_path, "launch", "--dry-run", "--try")
+    tried = sweep("launch", "--dry-run", "--try", here=tmp_path)
     assert tried.returncode == CELL_FAILED, tried.stderr
     assert "error in 1 of 3 cells: ValueError: the user's step is wrong" in tried.stdout
     assert "error in 1 of 3 cells: ValueError: the user's build is wrong" in tried.stdout

@@ -4,7 +4,6 @@ import io
 import json
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable
 from datetime import date
@@ -35,6 +34,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.schedule.schedule import check
 from tests.orchestrator.nightly.fake_nights import CRASH, FILES, RunNight, options_of, outcome
+from tests.orchestrator.typed import sweep
 
 
 @pytest.fixture
@@ -309,11 +309,6 @@ def test_each_command_that_a_night_prints_works_when_pasted(here: Path, play: Ru
     commands = set(re.findall(r"(?:; |: |&& )(sweep [a-z].*)$", "\n".join(lines), re.MULTILINE))
     assert {command.split()[1] for command in commands} == {"launch", "nightly", "compare"}
     for command in sorted(commands):
-        ran = subprocess.run(
-            [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", *shlex.split(command)[1:]],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        ran = sweep(*shlex.split(command)[1:])
         assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
     assert len(open_store("mine").sweep_ids()) == 11 + sum(" launch " in each for each in commands)

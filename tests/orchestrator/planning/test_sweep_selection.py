@@ -63,11 +63,21 @@ def choose(
     return choose_sweep(store, plan, chosen or plan, HERE, SweepSelection(**selection))  # type: ignore[arg-type]
 
 
-def test_first_launch_opens_a_sweep(store: Store, plan: Plan) -> None:
-    choice = choose(store, plan)
-    assert not choice.resumed
-    assert choice.todo == plan
-    assert "no earlier sweep of this plan" in choice.reason
+@pytest.mark.parametrize(
+    ("stored", "how", "reason"),
+    [
+        (0, {}, "no earlier sweep of this plan"),
+        (3, {"new": True}, "as requested"),
+        (7, {}, "earlier is complete"),
+    ],
+)
+def test_a_sweep_is_opened_where_none_is_unfinished_or_a_new_one_is_asked_for(
+    store: Store, plan: Plan, put: Put, stored: int, how: dict[str, bool], reason: str
+) -> None:
+    put(store, plan, stored)
+    choice = choose(store, plan, **how)
+    assert not choice.resumed and choice.todo == plan
+    assert reason in choice.reason
 
 
 def test_unfinished_sweep_goes_on_with_what_it_lacks(store: Store, plan: Plan, put: Put) -> None:
@@ -77,19 +87,6 @@ def test_unfinished_sweep_goes_on_with_what_it_lacks(store: Store, plan: Plan, p
     assert choice.todo.trials == plan.trials[3:]
     assert choice.plan_trials == len(plan.trials)
     assert "3 of 7 trials are recorded" in choice.reason
-
-
-def test_new_is_obeyed(store: Store, plan: Plan, put: Put) -> None:
-    put(store, plan, 3)
-    choice = choose(store, plan, new=True)
-    assert not choice.resumed and choice.todo == plan
-
-
-def test_complete_sweep_is_followed_by_another(store: Store, plan: Plan, put: Put) -> None:
-    put(store, plan, len(plan.trials))
-    choice = choose(store, plan)
-    assert not choice.resumed
-    assert "earlier is complete" in choice.reason
 
 
 @pytest.mark.parametrize(

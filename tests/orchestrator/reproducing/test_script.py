@@ -1,8 +1,6 @@
 """Scripts that reproduce: short, complete, of torch alone, and they run."""
 
 import ast
-import subprocess
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from cudnn_sweep.workloads.cells.field_case import Side, find_field_case, load_f
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import ConvProblem
 from tests.makers import MakePlan, RecordOf
+from tests.orchestrator.typed import python
 
 STANDARD = {"concurrent", "itertools", "multiprocessing", "os", "statistics", "timeit", "torch"}
 PROCESSES = 5
@@ -72,13 +71,7 @@ def measured(text: str, tmp_path: Path) -> list[list[str]]:
     """What a script prints, by line and column."""
     file = tmp_path / "repro.py"
     file.write_text(text)
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", str(file)],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    ran = python("-W", "ignore", str(file), here=tmp_path)
     assert ran.returncode == 0, ran.stderr
     return [line.split("\t") for line in ran.stdout.splitlines()]
 
