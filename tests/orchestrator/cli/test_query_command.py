@@ -52,14 +52,6 @@ def test_a_sql_file_is_answered_with_its_own_parameters(results: Path, tmp_path:
     assert _query(str(file), results, "--format", "csv").stdout == "ms\n0.0\n"
 
 
-def test_a_named_question_is_answered_in_full_width(results: Path) -> None:
-    found = _query("sweeps", results)
-    head, row = found.stdout.splitlines()
-    assert head.split()[:3] == ["sweep_id", "suite", "first_started_at"]
-    assert row.split()[:2] == ["night-1", "quick"]
-    assert found.exit_code == 0
-
-
 @pytest.mark.parametrize("name", [name for name in part_names() if name.startswith("claims/")])
 def test_a_claim_that_no_trial_is_about_is_not_measured(results: Path, name: str) -> None:
     found = _query(name, results)
@@ -108,19 +100,6 @@ def test_several_results_are_read_together(results: Path, tmp_path: Path) -> Non
     assert _query(count, results, *both).stdout == "n\n1\n", "a copied row counts once"
     prelude = _query(count, results, "--results", str(other), "--prelude").stdout
     assert str(results) in prelude and str(other) in prelude
-
-
-def test_a_terminal_shows_the_marked_columns_a_row_on_a_line() -> None:
-    (quick,) = (ROOT / "docs" / "results").glob("*/quick")
-    found = _query("helps_or_hurts", quick)
-    head, *rows = found.stdout.splitlines()
-    assert head.split()[:4] == ["cell", "baseline_ms", "candidate_ms", "ratio"]
-    assert len(rows) == 9, "a row a cell"
-    stem = next(row for row in rows if row.startswith("tutorials/r3d18_stem forward_backward"))
-    assert "0.344 (0.342–0.346)" in stem
-    whole = _query("helps_or_hurts", quick, "--format", "csv").stdout.splitlines()[0].split(",")
-    assert f"--all-columns shows all {len(whole)} columns" in found.stderr
-    assert "wall_statistical_verdict" in _query("helps_or_hurts", quick, "--all-columns").stdout
 
 
 @pytest.mark.parametrize("width", [80, 120, 160])

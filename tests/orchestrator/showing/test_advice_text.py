@@ -17,18 +17,9 @@ GPU_MEMORY = "OutOfMemoryError: CUDA out of memory. Tried to allocate 32.00 GiB.
 
 def _said(message: str, sizes: str | None) -> str:
     answered = Answered(
-        sweep_id="one",
         workload="nets.py:Net",
-        advice=None,
-        other=None,
-        alternatives=[],
-        limit=None,
-        kernels=[],
-        by_rule=None,
-        times_ms=[],
         messages=[message, message, "another"],
         program="sweep",
-        again="",
         where=[],
         input=sizes,
         steps=1000,
