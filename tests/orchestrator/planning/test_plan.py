@@ -8,11 +8,13 @@ from itertools import combinations
 import pytest
 
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan, narrow
 from cudnn_sweep.orchestrator.planning.spec import load_suite, suite_names
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of as plan_of_suite
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.expand import expand_cells
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts, configs_of_cells, expand_cells
+from cudnn_sweep.workloads.cells.field_case import load_field_cases
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec, workload_names
 from cudnn_sweep.workloads.hashes import text_hash
 from tests.makers import Look, MakePlan
@@ -177,3 +179,62 @@ def test_cell_with_configs_of_its_own_is_planned_with_these(look: Look) -> None:
         batch = of_cell[0].cell.input_shape[0]
         assert configs == ({exact} if batch == 2 else set(suite.configs))
         assert len(of_cell) == 3 * len(configs)
+
+
+OFF, ON = CudnnConfig(), CudnnConfig(benchmark=True)
+
+
+def test_baseline_has_the_default() -> None:
+    for order in ((OFF, ON), (ON, OFF)):
+        assert [str(contrast) for contrast in contrasts_of(order)] == ["benchmark: false → true"]
+
+
+def test_only_pairs_that_differ_in_one_field_are_compared() -> None:
+    all_plans = CudnnConfig(benchmark=True, benchmark_limit=0)
+    found = [str(contrast) for contrast in contrasts_of((OFF, ON, all_plans))]
+    assert found == ["benchmark: false → true", "benchmark_limit: 10 → 0"]
+
+
+def test_of_two_values_that_are_no_default_the_first_is_the_baseline() -> None:
+    few, many = (CudnnConfig(plan_cache_limit=limit) for limit in (1, 100))
+    assert [str(contrast) for contrast in contrasts_of((few, many))] == [
+        "plan_cache_limit: 1 → 100"
+    ]
+    assert [str(contrast) for contrast in contrasts_of((OFF, few))] == [
+        "plan_cache_limit: null → 1"
+    ]
+
+
+NETWORK = WorkloadFacts(
+    directions=("training", "inference"), varies=("batch", "space"), input_shape=None, is_model=True
+)
+
+
+def test_suite_times_every_side_of_every_case_that_can_be_tested(look: Look) -> None:
+    suite = load_suite("field")
+    conv = suite.model_copy(update={"cells": [c for c in suite.cells if c.workload == "conv"]})
+    facts = look(conv).workloads | {"torchvision.models:resnet50": NETWORK}
+    cells = expand_cells(suite, facts, device="cuda", gpu="any")
+    own = configs_of_cells(suite, facts, device="cuda", gpu="any")
+    timed = {
+        (
+            cell.problem,
+            cell.input_shape,
+            cell.direction,
+            cell.regime,
+            cell.precision,
+            cell.layout,
+        ): (set(own[cell.cell_id]))
+        for cell in cells
+    }
+    assert len(timed) == len(cells) >= 40
+    asked = set()
+    for case in load_field_cases().values():
+        for side in case.sides() if case.is_tested else ():
+            key = (
+                side.problem, side.input_shape, side.direction, side.regime, side.precision,
+                side.layout,
+            )  # fmt: skip
+            assert side.config in timed[key], case.id
+            asked.add((key, side.config))
+    assert len(asked) == sum(map(len, timed.values()))

@@ -29,12 +29,10 @@ def side(
     input_shape: tuple[int, ...] = (2, 4, 6, 6),
     transposed: bool = False,
     bias: bool = True,
-    direction: str = "forward",
-    precision: str = "fp32",
-    layout: str = "contiguous",
     groups: int = 2,
-    config: CudnnConfig | None = None,
+    **others: Any,
 ) -> Side:
+    """Of a small convolution; `others` as a Side has them."""
     spatial = len(input_shape) - 2
     problem = ConvProblem(
         name="small",
@@ -49,16 +47,9 @@ def side(
         transposed=transposed,
         output_padding=(1,) * spatial if transposed else (),
     )
-    return Side(
-        workload="conv",
-        problem=problem,
-        input_shape=input_shape,
-        direction=direction,
-        precision=precision,
-        layout=layout,
-        regime="fixed",
-        config=config or CudnnConfig(),
-    )
+    usual: dict[str, Any] = {"direction": "forward", "precision": "fp32", "layout": "contiguous"}
+    usual |= {"workload": "conv", "regime": "fixed", "config": CudnnConfig()}
+    return Side(problem=problem, input_shape=input_shape, **(usual | others))
 
 
 def case(*sides: Side) -> Reproduced:
