@@ -14,7 +14,7 @@ EMPTY: dict[object, object] = {
 }
 
 
-def blank(kind: type[Made], **fields: Any) -> Made:
+def blank(kind: type[Made], /, **fields: Any) -> Made:
     """A value of that dataclass: numbers are 0, texts and collections empty, what may be None is None."""
     hints = get_type_hints(kind)
     unnamed = {name: EMPTY.get(get_origin(hint) or hint) for name, hint in hints.items()}

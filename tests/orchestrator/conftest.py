@@ -19,6 +19,7 @@ from uuid import uuid4
 import pytest
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, make_plan
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer
@@ -92,6 +93,17 @@ def plan_of(look: Look) -> MakePlan:
         return make_plan("test", suite, cells)
 
     return make
+
+
+@pytest.fixture
+def plan(plan_of: MakePlan) -> Plan:
+    """Of one cell, in three blocks: seven trials."""
+    return plan_of("noop", replicates=3)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return open_store(str(tmp_path))
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.plan import Plan, narrow
@@ -25,16 +25,6 @@ from tests.makers import MakePlan, RecordOf
 
 HERE = capture_environment()
 Put = Callable[..., None]
-
-
-@pytest.fixture
-def plan(plan_of: MakePlan) -> Plan:
-    return plan_of("noop", replicates=3)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path))
 
 
 @pytest.fixture

@@ -19,11 +19,6 @@ from cudnn_sweep.orchestrator.showing.now_and_then import now_and_then
 from tests.makers import MakePlan
 
 
-@pytest.fixture
-def plan(plan_of: MakePlan) -> Plan:
-    return plan_of("noop", replicates=3)
-
-
 def test_live_display_shows_slots_outcomes_and_why_it_stopped(plan: Plan) -> None:
     console = Console(record=True, width=120)
     progress = Progress(

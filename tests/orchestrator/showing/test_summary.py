@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.report.payload import WARNINGS
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
@@ -25,18 +25,18 @@ from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, UNFINI
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
-from tests.makers import MakePlan, RecordOf
+from tests.makers import RecordOf
 
 
 class Night:
     """A sweep of a plan, of which some trials are stored."""
 
     def __init__(
-        self, folder: Path, plan: Plan, record_of: RecordOf, environment: Environment
+        self, store: Store, plan: Plan, record_of: RecordOf, environment: Environment
     ) -> None:
-        self.store, self.plan = open_store(str(folder)), plan
-        contrasts = contrasts_of(plan.configs())
-        self.session = replace(session_of(plan, "night", folder), contrasts=contrasts)
+        self.store, self.plan = store, plan
+        session = session_of(plan, "night", Path(store.location))
+        self.session = replace(session, contrasts=contrasts_of(plan.configs()))
         self._record_of, self._environment = record_of, environment
 
     def write(self, *trials: Trial, slot: str = "s", status: Status = "ok", **columns: Any) -> None:
@@ -53,10 +53,8 @@ class Night:
 
 
 @pytest.fixture
-def night(
-    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, environment: Environment
-) -> Night:
-    return Night(tmp_path, plan_of("noop", replicates=3), record_of, environment)
+def night(store: Store, plan: Plan, record_of: RecordOf, environment: Environment) -> Night:
+    return Night(store, plan, record_of, environment)
 
 
 def test_summary_counts_what_is_recorded_by_status_and_warning(night: Night) -> None:
