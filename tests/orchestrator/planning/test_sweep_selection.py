@@ -54,18 +54,18 @@ def choose(
 
 
 @pytest.mark.parametrize(
-    ("stored", "how", "reason"),
+    ("stored", "new", "reason"),
     [
-        (0, {}, "no earlier sweep of this plan"),
-        (3, {"new": True}, "as requested"),
-        (7, {}, "earlier is complete"),
+        (0, False, "no earlier sweep of this plan"),
+        (3, True, "as requested"),
+        (7, False, "earlier is complete"),
     ],
 )
 def test_a_sweep_is_opened_where_none_is_unfinished_or_a_new_one_is_asked_for(
-    store: Store, plan: Plan, put: Put, stored: int, how: dict[str, bool], reason: str
+    store: Store, plan: Plan, put: Put, stored: int, new: bool, reason: str
 ) -> None:
     put(store, plan, stored)
-    choice = choose(store, plan, **how)
+    choice = choose(store, plan, new=new)
     assert not choice.resumed and choice.todo == plan
     assert reason in choice.reason
 
