@@ -134,7 +134,7 @@ WAITING = "import time\ntry:\n    time.sleep(600)\nfinally:\n    print('closed')
 
 
 def test_steps_and_seconds_end_the_script_cleanly(capfd: pytest.CaptureFixture[str]) -> None:
-    stepped, waited = audit(ENDLESS, steps=7), audit(WAITING, seconds=1.0)
+    stepped, waited = audit(ENDLESS, steps=7), audit(WAITING, seconds=3.0)
     assert findings_of(stepped).models[0].calls == 7
     assert findings_of(waited).wall_s < 100
     assert {(each.ended, each.exit_code) for each in (stepped, waited)} == {("limit", 0)}
