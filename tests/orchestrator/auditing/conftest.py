@@ -1,3 +1,5 @@
+"""Scripts under audit stand in a folder of their test."""
+
 from pathlib import Path
 
 import pytest

@@ -32,13 +32,14 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 
     def measure(script: str, nights: int) -> Path:
         if (script, nights) not in found:
-            folder = found[script, nights] = tmp_path_factory.mktemp("measured")
+            folder = tmp_path_factory.mktemp("measured")
             for name, text in (FILES | {"script.yaml": script}).items():
                 (folder / name).write_text(text)
             with pytest.MonkeyPatch.context() as patch:
                 patch.chdir(folder)
                 for day in range(1, nights + 1):
                     fake_nights.play(day)
+            found[script, nights] = folder
         return found[script, nights]
 
     return measure
