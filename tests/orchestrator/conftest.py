@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import sysconfig
@@ -11,12 +12,14 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, make_plan
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer
@@ -51,6 +54,15 @@ def server() -> Iterator[ForkServer]:
         yield server
 
 
+@pytest.fixture
+def one_server_for_slots(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """All slots share it: to start one takes 3 s."""
+    lent = SimpleNamespace(run=server.run, begin=server.begin, pin=server.pin, close=lambda: None)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.slots.slot.ForkServer", lambda **_: lent)
+    yield
+    server.pin(os.sched_getaffinity(0))
+
+
 @pytest.fixture(scope="session")
 def look(server: ForkServer) -> Look:
     """What planning asks; each choice of workloads once."""
@@ -81,6 +93,17 @@ def plan_of(look: Look) -> MakePlan:
         return make_plan("test", suite, cells)
 
     return make
+
+
+@pytest.fixture
+def plan(plan_of: MakePlan) -> Plan:
+    """Of one cell, in three blocks: seven trials."""
+    return plan_of("noop", replicates=3)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return open_store(str(tmp_path))
 
 
 @pytest.fixture(scope="session")

@@ -51,6 +51,9 @@ def failing(run: Callable[[torch.Tensor], object]) -> Workload:
     return declare(build)
 
 
+small = workload(directions=("forward",), input_shape=(1, 1), pay_one_time_costs=_touch)
+
+
 @failing
 def fine(numbers: torch.Tensor) -> None:
     """Does nothing, well."""
@@ -221,13 +224,13 @@ def finds_no_memory_once(numbers: torch.Tensor) -> None:
         raise torch.OutOfMemoryError("somebody has it all")
 
 
-@workload(directions=("forward",), input_shape=(1, 1), pay_one_time_costs=_touch)
+@small
 def has_a_thread(setting: Setting) -> TimedStep:
     pool = ThreadPoolExecutor(1)
     return TimedStep(prepare=setting.random, run=lambda _: pool.submit(_spin, 0.001).result())
 
 
-@workload(directions=("forward",), input_shape=(1, 1), pay_one_time_costs=_touch)
+@small
 def has_a_process(setting: Setting) -> TimedStep:
     subprocess.Popen(["sleep", "1234.5"])
     return TimedStep(prepare=setting.random, run=lambda _: _spin(0.001))
@@ -265,23 +268,19 @@ def _refuses(numbers: torch.Tensor) -> dict[str, torch.Tensor]:
     raise ValueError("nothing to see")
 
 
-@workload(directions=("forward",), input_shape=(1, 1), pay_one_time_costs=_touch)
+@small
 def dies_in_the_checks(setting: Setting) -> TimedStep:
-    return TimedStep(prepare=setting.random, run=fine_step, examine=_dies)
+    return TimedStep(prepare=setting.random, run=lambda _: None, examine=_dies)
 
 
-@workload(directions=("forward",), input_shape=(1, 1), pay_one_time_costs=_touch)
+@small
 def refuses_the_checks(setting: Setting) -> TimedStep:
-    return TimedStep(prepare=setting.random, run=fine_step, examine=_refuses)
+    return TimedStep(prepare=setting.random, run=lambda _: None, examine=_refuses)
 
 
 @workload(directions=("training",), input_shape=(1, 1), pay_one_time_costs=_touch)
 def diverges(setting: Setting) -> TimedStep:
     return TimedStep(prepare=setting.random, run=lambda _: torch.tensor(float("inf")))
-
-
-def fine_step(numbers: torch.Tensor) -> None:
-    """Does nothing, well."""
 
 
 def _spin(seconds: float) -> None:

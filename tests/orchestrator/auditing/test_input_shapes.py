@@ -15,47 +15,11 @@ from cudnn_sweep.orchestrator.auditing.input_shapes import (
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.auditing.findings import Findings, InputShape, Model, Sizes
 from cudnn_sweep.workloads.cells.listed_shapes import read_rows
+from tests.orchestrator.blank import blank
 
-NET = Model(
-    name="Net",
-    module="nets",
-    file=None,
-    wrapped_in=None,
-    required_arguments=(),
-    parameters=(),
-    arguments=(),
-    own_loss=False,
-    calls=9,
-    convolutions=9,
-    unseen=None,
-    without_shape=0,
-    shapes=(),
-    arrivals=(),
-)
-FINDINGS = Findings(
-    schema_version=1,
-    python="3.12",
-    torch="2.13",
-    cuda=None,
-    gpu=None,
-    cudnn=None,
-    libraries=(),
-    wall_s=1.0,
-    limit_reached=False,
-    error=None,
-    writes=(),
-    flags_at_start={},
-    flags_at_end={},
-    variables_at_start={},
-    calls=9,
-    threads=1,
-    not_told_apart=0,
-    arrivals=(),
-    new_in_last_tenth=0,
-    convolutions=(),
-    models=(),
-    not_seen=(),
-    own_errors=(),
+NET = blank(Model, name="Net", module="nets", calls=9, convolutions=9)
+FINDINGS = blank(
+    Findings, schema_version=1, python="3.12", torch="2.13", wall_s=1.0, calls=9, threads=1
 )
 
 

@@ -43,12 +43,6 @@ def test_programs_are_given_rows_alone(results: str) -> None:
     assert "- torch: 2.10.0 → 2.11.0" in found.stderr
 
 
-def test_an_unknown_side_is_a_mistake_that_is_explained(results: str) -> None:
-    found = _compare("monday", "friday", results)
-    assert found.exit_code == 2
-    assert "friday: nothing is stored of it; there are sweep=monday" in found.stderr
-
-
 @pytest.fixture(scope="module")
 def drivers(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Both versions of torch, each with the same two drivers: the newer takes 20% longer."""

@@ -1,11 +1,8 @@
 """`sweep repro` and `sweep report --page` as a user types them."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
@@ -14,9 +11,7 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.workloads.cells.field_case import load_field_cases
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from tests.makers import MakePlan, RecordOf
 
 
 @pytest.fixture
@@ -26,13 +21,6 @@ def trial(plan_of: MakePlan, record_of: RecordOf, tmp_path: Path) -> str:
     record = record_of(session_of(plan, "june", tmp_path), plan.trials[0])
     open_store(str(tmp_path / "results")).write(replace(record, routes=["Cudnn"]))
     return record.trial_id
-
-
-def test_script_of_a_case_is_printed_and_nothing_else() -> None:
-    found = CliRunner().invoke(app, ["repro", "N012"])
-    assert found.exit_code == 0
-    ast.parse(found.stdout)
-    assert found.stdout.startswith("# N012: ")
 
 
 def test_body_of_an_issue_names_the_versions_here() -> None:
@@ -61,7 +49,6 @@ def test_trial_is_found_in_the_results(trial: str, tmp_path: Path) -> None:
         ("N001", "cannot be reproduced here: it compares torch 2.9.0 with 2.8.0"),
         ("N049", "is about torchvision.models:resnet50: torch alone has no such network"),
         ("N082", "has inputs of other sizes (fresh): a script has one"),
-        ("N0", "unknown case 'N0'"),
     ],
 )
 def test_what_torch_alone_cannot_run_is_refused_in_one_line(name: str, why: str) -> None:

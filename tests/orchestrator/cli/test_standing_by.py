@@ -1,16 +1,12 @@
 """What a shell is told by the process that waits for the one that works."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.orchestrator.typed import python
 
 LOST = 3
 RAY_ENDED = "sweep: Ray on this machine ended, and so did this launch"
-ENDS = {
-    "raise ValueError('a bug of ours')": "ValueError: a bug of ours",
-    "os._exit(1)": RAY_ENDED,
-}
+ENDS = {"raise ValueError('a bug of ours')": "ValueError: a bug of ours", "os._exit(1)": RAY_ENDED}
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -21,9 +17,7 @@ from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 stand_by(lost={LOST})
 {end}
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60
-    )
+    done = python("-c", code)
     assert done.returncode == LOST
     assert ENDS[end] in done.stderr
     assert (RAY_ENDED in done.stderr) == (ENDS[end] == RAY_ENDED)

@@ -2,8 +2,6 @@
 
 import json
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +19,8 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TraceJob
 from cudnn_sweep.orchestrator.showing.trace_table import trace_table
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
+from tests.orchestrator.typed import sweep
 
-SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]
 FACTS = {
     "conv": WorkloadFacts(
         directions=("forward_backward", "forward"), varies=("batch",), input_shape=None
@@ -107,12 +105,6 @@ def trace_of(*convolutions: TracedConvolution) -> Trace:
     return Trace(request=request, torch="2.11.0", device="GPU", convolutions=[*convolutions])
 
 
-def sweep(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*SWEEP, *arguments], cwd=here, capture_output=True, text=True, check=False
-    )
-
-
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
     (tmp_path / "nets.py").write_text(NETS)
@@ -149,10 +141,14 @@ def test_suite_file_holds_what_was_traced(tmp_path: Path) -> None:
         assert (cell.precision, cell.layout) == (wanted.precision, wanted.layout)
 
 
-def test_suite_file_writes_only_what_is_not_taken_for_granted() -> None:
-    text = suite_text(trace_of(CONVOLUTION))
-    (line,) = [line for line in text.splitlines() if line.startswith("  conv1")]
-    assert line == "  conv1_3x3_32: {input: 8x16x28x28, out_channels: 32, kernel: 3, padding: 1}"
+def test_suite_file_says_what_makes_it_again_and_writes_only_what_is_not_taken_for_granted() -> (
+    None
+):
+    assert (
+        "\n#     sweep trace nets:small --input 8x3x28x28 --argument 'name=\"two words\"' "
+        "--precision tf32 --layout contiguous --direction inference\nproblems:\n"
+        "  conv1_3x3_32: {input: 8x16x28x28, out_channels: 32, kernel: 3, padding: 1}\n"
+    ) in suite_text(trace_of(CONVOLUTION))
 
 
 def test_what_no_suite_can_hold_is_left_out_and_named() -> None:
@@ -198,15 +194,8 @@ def test_table_that_is_too_wide_leaves_the_kernel_to_the_name() -> None:
     assert rows[2].startswith("conv3_1x7_1024 ")
 
 
-def test_suite_file_says_what_makes_it_again() -> None:
-    assert (
-        "\n#     sweep trace nets:small --input 8x3x28x28 --argument 'name=\"two words\"' "
-        "--precision tf32 --layout contiguous --direction inference\nproblems:\n"
-    ) in suite_text(trace_of(CONVOLUTION))
-
-
 def test_traced_suite_is_launched_as_it_is(here: Path) -> None:
-    told = sweep(here, "trace", "nets:small", "--input", "2x3x8x8", "--argument", "width=6")
+    told = sweep("trace", "nets:small", "--input", "2x3x8x8", "--argument", "width=6", here=here)
     assert told.returncode == 0, told.stderr
     assert "4 convolutions, 3 distinct" in told.stdout
     assert "conv3_2x2_2" in told.stdout
@@ -214,7 +203,7 @@ def test_traced_suite_is_launched_as_it_is(here: Path) -> None:
     hint = "Wrote small.yaml; next: sweep launch small.yaml"
     assert told.stdout.splitlines()[-1] == hint
     assert "'0x3'" in (here / "small.yaml").read_text()
-    plan = sweep(here, "launch", "cluster.yaml", "--suite", "small.yaml", "--dry-run")
+    plan = sweep("launch", "cluster.yaml", "--suite", "small.yaml", "--dry-run", here=here)
     assert plan.returncode == 0, plan.stderr
     assert "conv2_1x7_6 forward_backward" in plan.stdout
     assert "3 cells × 2 configs" in plan.stdout
@@ -223,7 +212,7 @@ def test_traced_suite_is_launched_as_it_is(here: Path) -> None:
 def test_json_is_all_that_standard_output_has(here: Path) -> None:
     words = ["trace", "nets.py:small", "--input", "2x3x8x8", "--json", "--output", "other.yaml"]
     words += ["--direction", "inference", "--argument", "width=4", "--argument", "name=two words"]
-    told = sweep(here, *words)
+    told = sweep(*words, here=here)
     found = json.loads(told.stdout)
     assert found["request"]["arguments"] == {"width": 4, "name": "two words"}
     first, again, up = found["convolutions"]
@@ -238,16 +227,16 @@ def test_json_is_all_that_standard_output_has(here: Path) -> None:
 
 def test_inputs_are_described_as_in_a_suite(here: Path) -> None:
     inputs = "{ids: {shape: [batch, length], dtype: int64, below: 10}, scale: {shape: []}}"
-    told = sweep(here, "trace", "nets.py:Texts", "--input", "2x9", "--inputs", inputs)
+    told = sweep("trace", "nets.py:Texts", "--input", "2x9", "--inputs", inputs, here=here)
     assert told.returncode == 0, told.stderr
     assert "2x4x9 → 6" in told.stdout
     (again,) = [x for x in (here / "Texts.yaml").read_text().splitlines() if "sweep trace" in x]
     words = [*shlex.split(again.removeprefix("#"))[1:], "--force", "--list-only"]
-    assert "2x4x9 → 6" in sweep(here, *words).stdout
+    assert "2x4x9 → 6" in sweep(*words, here=here).stdout
 
 
 def test_failing_model_writes_nothing(here: Path) -> None:
-    told = sweep(here, "trace", "nets:small", "--input", "2x5x8x8")
+    told = sweep("trace", "nets:small", "--input", "2x5x8x8", here=here)
     assert told.returncode == 2
     (line,) = told.stderr.splitlines()
     assert line.startswith("sweep: nets:small at input 2x5x8x8 fails: RuntimeError: Given groups=1")

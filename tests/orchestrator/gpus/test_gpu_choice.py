@@ -1,15 +1,9 @@
 """Which GPUs a sweep runs on; two models in one cluster are two sweeps."""
 
-from __future__ import annotations
-
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import ray
@@ -40,9 +34,8 @@ from cudnn_sweep.orchestrator.remote.merged_sweeps import MergedSweeps
 from cudnn_sweep.orchestrator.remote.request import JobRequest, read_request, write_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.workloads.cells.suite import CellAxes, GpuChoice, SuiteSpec
-
-if TYPE_CHECKING:
-    from tests.makers import Look, MakePlan
+from tests.makers import Look, MakePlan
+from tests.orchestrator.typed import python
 
 pytestmark = pytest.mark.clustered
 
@@ -222,14 +215,9 @@ def test_two_models_in_one_cluster_are_two_sweeps_each_complete(
     two_models: None, tmp_path: Path, ask: Callable[..., JobRequest]
 ) -> None:
     ask()
-    driver = subprocess.run(
-        [sys.executable, "-m", "cudnn_sweep.orchestrator.remote.driver"],
-        cwd=tmp_path,
-        env={**os.environ, "RAY_ADDRESS": ray.get_runtime_context().gcs_address},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    address = ray.get_runtime_context().gcs_address
+    module = "cudnn_sweep.orchestrator.remote.driver"
+    driver = python("-m", module, here=tmp_path, RAY_ADDRESS=address)
     assert driver.returncode == 0, driver.stdout + driver.stderr
     assert "no node has a GPU called B200" in driver.stdout
 

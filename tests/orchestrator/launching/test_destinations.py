@@ -17,15 +17,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
-from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.cluster.reach.known import SentJob
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching import destinations
-from cudnn_sweep.orchestrator.launching.destinations import Destination, destination_of
+from cudnn_sweep.orchestrator.launching.destinations import destination_of
 from cudnn_sweep.orchestrator.launching.launch import launch
 from cudnn_sweep.orchestrator.launching.launch_here import Here
-from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
@@ -33,7 +31,6 @@ from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.remote.events import Ended, Event, Progressed, to_line
 from cudnn_sweep.orchestrator.remote.inside import Inside
 from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster, RunningCluster
-from cudnn_sweep.orchestrator.running.place import NightPlace
 
 LAUNCHED = """
 cluster_name: lab
@@ -65,33 +62,15 @@ def test_the_launch_file_says_where(tmp_path: Path, text: str, kind: type) -> No
     assert type(destination_of(read(tmp_path, text))) is kind
 
 
-def test_a_kind_of_its_own_is_a_class_and_a_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kind_of_its_own_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[SweepRequest] = []
 
-    class Queue:
-        where = "a queue"
+    def take(request: SweepRequest, console: Console) -> int:
+        taken.append(request)
+        return 0
 
-        def launch(self, request: SweepRequest, console: Console) -> int:
-            taken.append(request)
-            return 0
-
-        def show(self, request: SweepRequest, console: Console) -> int:
-            raise NotImplementedError
-
-        def for_night(
-            self, request: SweepRequest, name: NightName, nightly: NightlyKeys, console: Console
-        ) -> NightPlace:
-            raise NotImplementedError
-
-        def check_python(self, last_good: str) -> None:
-            raise NotImplementedError
-
-    def queue(file: LaunchFile[SweepSpec]) -> Destination:
-        return Queue()
-
-    row = (lambda file: file.sweep.address == "queue:0", queue)
+    queue = SimpleNamespace(where="a queue", launch=take)
+    row = (lambda file: file.sweep.address == "queue:0", lambda _: queue)
     monkeypatch.setattr(destinations, "KINDS", [row, *destinations.KINDS])
     file = read(tmp_path, f"metadata: {{sweep: {{address: 'queue:0', {NOOP}}}}}")
     assert launch(LaunchOptions(file=file.path), Console(quiet=True)) == 0

@@ -1,8 +1,6 @@
 """`sweep launch` before anything starts: mistakes are named, and a dry run shows the plan."""
 
 import re
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Protocol
@@ -11,23 +9,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cudnn_sweep.orchestrator.cli import app
-from cudnn_sweep.orchestrator.planning.spec import suite_names
 from cudnn_sweep.orchestrator.process.client import ForkServer
-
-SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]
+from tests.orchestrator.typed import python
 
 MISTAKES = {
-    "no such file": (["nowhere.yaml"], "", "nowhere.yaml"),
-    "unknown suite": (
-        ["--suite", "quik"],
-        "",
-        f"unknown suite 'quik'; allowed: {', '.join(suite_names())}, or a .yaml file",
-    ),
-    "unknown key": (
-        [],
-        "metadata: {sweep: {sweet: quick}}",
-        "metadata.sweep.sweet",
-    ),
+    "unknown key": ([], "metadata: {sweep: {sweet: quick}}", "metadata.sweep.sweet"),
     "preload": (
         [],
         "metadata: {sweep: {preload: [no_such_package.nets]}}",
@@ -154,38 +140,19 @@ def test_names_in_brackets_are_shown_whole(typed: Typed, tmp_path: Path) -> None
     assert "net [red].py:net training" in told.output
 
 
-def test_results_that_cannot_be_written_are_refused(typed: Typed, tmp_path: Path) -> None:
-    (tmp_path / "cluster.yaml").write_text("metadata: {sweep: {cells: [{workload: noop}]}}")
-    (tmp_path / "results").write_text("a file is in the way")
-    told = typed()
-    assert told.exit_code == 2, told.output
-    assert "results" in told.stderr
-    assert "Traceback" not in told.output
-
-
-def test_dry_run_prints_the_plan_and_starts_nothing(tmp_path: Path) -> None:
+def test_dry_run_prints_the_plan_and_starts_nothing_and_needs_no_torch_in_its_own_process(
+    tmp_path: Path,
+) -> None:
+    """Only its survey, a process that is thrown away, spends the seconds that this import takes."""
     (tmp_path / "cluster.yaml").write_text("")
-    words = [*SWEEP, "launch", "--dry-run"]
-    plan = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    code = (
+        "import sys; sys.modules['torch'] = None  # an import fails\n"
+        "from cudnn_sweep.orchestrator.cli import app; app(['launch', '--dry-run'])"
+    )
+    plan = python("-c", code, here=tmp_path)
     assert plan.returncode == 0, plan.stderr
     counts = r"\d+ trials: 9 cells × 2 configs in \d+ blocks, [13] of them with an A/A"
     assert re.search(counts, plan.stdout)
     assert "contrasts: benchmark: false → true" in plan.stdout
     assert re.search(r"about \d+\.\d minutes", plan.stdout)
     assert list(tmp_path.iterdir()) == [tmp_path / "cluster.yaml"]
-
-
-def test_planning_needs_no_torch_in_its_own_process(tmp_path: Path) -> None:
-    """Only its survey, a process that is thrown away, spends the seconds that this import takes."""
-    (tmp_path / "cluster.yaml").write_text(
-        "metadata: {sweep: {replicates: 1, cells: [{workload: mnist}, {workload: conv, problem: tutorials/rgb224}]}}"
-    )
-    code = (
-        "import sys; sys.modules['torch'] = None  # an import fails\n"
-        "from cudnn_sweep.orchestrator.cli import app; app(['launch', 'cluster.yaml', '--dry-run'])"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "2 cells" in ran.stdout

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cudnn_sweep.orchestrator.cli import failing
+from tests.orchestrator.typed import python
 
 
 @pytest.fixture
@@ -54,7 +53,5 @@ def test_a_command_that_ends_at_once_leaves_no_folder_of_its_questions(tmp_path:
         "    database.query('select 1 as one')\n"
         "leave(4)\n"
     )
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    ran = subprocess.run([sys.executable, "-c", asks], cwd=tmp_path, env=environment, check=False)
-    assert ran.returncode == 4
+    assert python("-c", asks, here=tmp_path, TMPDIR=str(tmp_path)).returncode == 4
     assert list(tmp_path.iterdir()) == []

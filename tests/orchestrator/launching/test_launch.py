@@ -1,4 +1,4 @@
-"""`sweep launch` as it is typed: what it says, what it leaves behind, how it goes on after a kill."""
+"""`sweep launch` as it is typed: what it says, what it leaves behind, how it goes on after Ctrl-C."""
 
 import json
 import os
@@ -19,6 +19,7 @@ import pytest
 
 from cudnn_sweep.analysis.storing.progress import blocks_of, planned
 from cudnn_sweep.analysis.storing.store import open_store
+from tests.orchestrator.typed import Done, sweep
 
 pytestmark = pytest.mark.measuring
 
@@ -32,7 +33,7 @@ metadata:
     measure: {{warmup_s: 0, steady_budget_s: 0.02, calibrate: false, timeout_s: 100}}
     cells:
 """
-GIVEN_UP = 2  # trials of the cell that raises, where its first four came after the kill
+GIVEN_UP = 2  # trials of the cell that raises, where its first four came after Ctrl-C
 UNFINISHED, CELL_FAILED = 1, 4
 TRIALS = 19  # of three cells, two configs, three replicates, and an A/A pair's second
 
@@ -40,12 +41,6 @@ TRIALS = 19  # of three cells, two configs, three replicates, and an A/A pair's 
 def write(here: Path, *workloads: str, replicates: int) -> None:
     cells = "".join(f"      - workload: {workload}\n" for workload in workloads)
     (here / "cluster.yaml").write_text(LAUNCH_FILE.format(replicates=replicates) + cells)
-
-
-def sweep(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*SWEEP, *arguments], cwd=here, capture_output=True, text=True, check=False
-    )
 
 
 @contextmanager
@@ -84,43 +79,46 @@ def first_rows(here: Path, sweep_id: str) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Resumed:
-    """A launch killed in the middle, what was stored by then, and two further launches."""
+    """A launch that Ctrl-C ended, what it said and left, one beside it, and one after it."""
 
     here: Path
     pid: int
+    interrupted: tuple[int, str]
+    left: list[str]
     sweep_id: str
     rows: dict[str, str]
     torn: Path
-    meanwhile: subprocess.CompletedProcess[str]
-    after: subprocess.CompletedProcess[str]
+    meanwhile: Done
+    after: Done
 
 
 @pytest.fixture(scope="module")
 def resumed(tmp_path_factory: pytest.TempPathFactory, faulty: str) -> Resumed:
-    """Made once: each launch starts a Ray."""
-    here = tmp_path_factory.mktemp("killed")
-    write(
-        here,
-        *(f"{faulty}:{name}" for name in ("takes_a_while", "raises", "segfaults")),
-        replicates=3,
-    )
+    """Made once: each launch starts a Ray. How one ends that is killed, tests/attacks/test_launches.py tries."""
+    here = tmp_path_factory.mktemp("interrupted")
+    cells = (f"{faulty}:{name}" for name in ("takes_a_while", "raises", "segfaults"))
+    write(here, *cells, replicates=3)
     with begun(here) as launch:
         (worker,) = Path(f"/proc/{launch.pid}/task/{launch.pid}/children").read_text().split()
         os.kill(int(worker), signal.SIGSTOP)  # it would be through before the other has asked
-        meanwhile = sweep(here, "launch")
-        os.kill(launch.pid, signal.SIGKILL)
-        launch.wait()
+        meanwhile = sweep("launch", here=here)
+        os.killpg(launch.pid, signal.SIGINT)  # as a terminal sends it: to everyone there
+        os.kill(int(worker), signal.SIGCONT)
+        said, _ = launch.communicate()
+    left = processes_of(here)
     ((sweep_id, _),) = stored(here).items()
     torn = here / "results" / f"sweep={sweep_id}" / "trials" / "half-written.parquet"
     torn.write_bytes(b"PAR1 and then the power went")
     return Resumed(
         here=here,
         pid=int(worker),
+        interrupted=(launch.returncode, said),
+        left=left,
         sweep_id=sweep_id,
         rows=first_rows(here, sweep_id),
         torn=torn,
         meanwhile=meanwhile,
-        after=sweep(here, "launch"),
+        after=sweep("launch", here=here),
     )
 
 
@@ -130,8 +128,7 @@ def test_launch_is_refused_while_another_runs_the_same_plan(resumed: Resumed) ->
     assert "this sweep is in progress" in told and f"process {resumed.pid} on" in told
 
 
-def test_killed_launch_is_resumed_and_nothing_is_lost_or_doubled(resumed: Resumed) -> None:
-    assert 0 < len(resumed.rows) < TRIALS
+def test_interrupted_launch_is_resumed_and_nothing_is_lost_or_doubled(resumed: Resumed) -> None:
     after = resumed.after
     assert after.returncode == CELL_FAILED, after.stdout + after.stderr
     assert f"resuming {resumed.sweep_id}" in after.stdout
@@ -164,7 +161,7 @@ def test_failures_are_rows_and_come_with_their_commands(resumed: Resumed) -> Non
 
     command = shlex.split(next(line for line in told.splitlines() if "--retry-failed" in line))
     assert command[:2] == ["sweep", "launch"]
-    retried = sweep(resumed.here, *command[1:], "--json")
+    retried = sweep(*command[1:], "--json", here=resumed.here)
     assert retried.returncode in (UNFINISHED, CELL_FAILED), retried.stdout + retried.stderr
     assert " of 19 trials recorded" in retried.stderr, "what people read is there too"
     (trial_id,) = [word.partition("=")[2] for word in command if word.startswith("trial_id=")]
@@ -190,24 +187,14 @@ def assert_same(found: dict[str, Any], exit_code: int, resumed: Resumed, retried
     assert measured["cell_id"] in {each["cell_id"] for each in found["break_evens"]}
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_keeps_what_is_recorded_and_leaves_no_process(
-    tmp_path: Path, faulty: str, number: signal.Signals, code: int
-) -> None:
-    write(tmp_path, f"{faulty}:takes_a_while", replicates=6)
-    with begun(tmp_path) as launch:
-        if number == signal.SIGINT:  # as a terminal sends it: to everyone in the foreground
-            os.killpg(launch.pid, number)
-        else:
-            launch.send_signal(number)
-        output, _ = launch.communicate()
-    assert launch.returncode == code, output
+def test_an_interrupt_keeps_what_is_recorded_and_leaves_no_process(resumed: Resumed) -> None:
+    code, output = resumed.interrupted
+    assert code == 130, output
     assert "launch again to resume" in output
-    assert "of 13 trials recorded" in output and "# runs what is missing" in output
+    assert f"of {TRIALS} trials recorded" in output and "# runs what is missing" in output
     assert "logging.cc" not in output and "nanobind" not in output
-    ((_, trials),) = stored(tmp_path).items()
-    assert 0 < len(trials) < 13
-    assert processes_of(tmp_path) == []
+    assert 0 < len(resumed.rows) < TRIALS
+    assert resumed.left == []
 
 
 def processes_of(here: Path) -> list[str]:
@@ -225,7 +212,7 @@ def processes_of(here: Path) -> list[str]:
 
 def test_dry_run_tries_a_process_of_each_cell(tmp_path: Path, faulty: str) -> None:
     write(tmp_path, f"{faulty}:fine", f"{faulty}:raises", f"{faulty}:is_never_built", replicates=3)
-    tried = sweep(tmp_path, "launch", "--dry-run", "--try")
+    tried = sweep("launch", "--dry-run", "--try", here=tmp_path)
     assert tried.returncode == CELL_FAILED, tried.stderr
     assert "error in 1 of 3 cells: ValueError: the user's step is wrong" in tried.stdout
     assert "error in 1 of 3 cells: ValueError: the user's build is wrong" in tried.stdout

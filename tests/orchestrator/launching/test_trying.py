@@ -22,7 +22,6 @@ from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
 
 NEXT = re.compile(r"^Next: sweep (.*)$", re.MULTILINE)
-FAILURES = ("out_of_memory", "error", "crash", "timeout")
 
 
 def _options(results: Path, workload: str = "batch_norm") -> StepOptions:
@@ -83,29 +82,20 @@ def test_a_gain_is_told_with_when_it_pays_and_the_verdict_comes_next(
     assert "helps" in _pasted(text)
 
 
-@pytest.mark.parametrize("status", FAILURES)
-def test_what_a_failed_try_names_next_tells_the_failures(tmp_path: Path, status: str) -> None:
-    effect = FakeEffect.model_validate({"status": status})
-    code, text = _tried(_options(tmp_path / "my results"), _machine(effect))
+@pytest.mark.parametrize("status", ["out_of_memory", "error", "crash", "timeout"])
+def test_what_a_failed_try_or_advice_names_next_tells_the_failures(
+    tmp_path: Path, status: str
+) -> None:
+    machine = _machine(FakeEffect.model_validate({"status": status}))
+    code, text = _tried(_options(tmp_path / "my results"), machine)
     assert code == CELL_FAILED
     assert "Not measured: " in text
     assert status in _pasted(text)
 
-
-@pytest.mark.parametrize("status", FAILURES)
-def test_what_a_failed_advice_names_next_tells_the_failures(tmp_path: Path, status: str) -> None:
-    effect = FakeEffect.model_validate({"status": status})
-    asked = AdviseOptions(
-        step=_options(tmp_path / "my results"),
-        job=Job(),
-        minutes=1.0,
-        format="text",
-        from_store=False,
-    )
-    out = io.StringIO()
-    quiet = Console(file=io.StringIO())
-    code = advise(asked, quiet, _machine(effect), Console(file=out, width=300, markup=False))
-    assert code == CELL_FAILED
+    step, out = _options(tmp_path / "others"), io.StringIO()
+    asked = AdviseOptions(step=step, job=Job(), minutes=1.0, format="text", from_store=False)
+    shown = Console(file=out, width=300, markup=False)
+    assert advise(asked, Console(file=io.StringIO()), machine, shown) == CELL_FAILED
     assert "does not run here" in out.getvalue()
     assert status in _pasted(out.getvalue())
 

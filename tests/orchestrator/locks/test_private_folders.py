@@ -96,9 +96,7 @@ def test_one_measures_on_a_device_whatever_the_temporary_directory(
     assert list(shared.iterdir()) == []
 
 
-def test_a_device_that_is_held_by_who_does_not_listen_says_how_to_find_it(
-    shared: Path,
-) -> None:
+def test_a_device_that_is_held_by_who_does_not_listen_says_how_to_find_it(shared: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as squatter:
         squatter.bind(f"\0{device_lock.PREFIX}GPU-1")
         told = rf"does not answer; `sudo ss -xap \| grep {device_lock.PREFIX}GPU-1` shows which"

@@ -1,13 +1,10 @@
 """What nights keep beside the results: no bit that changes makes another answer without a word."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -17,9 +14,7 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.diary import SHOWN, Diary, as_sent_alert
 from cudnn_sweep.orchestrator.planning.night_name import NightName
-
-if TYPE_CHECKING:
-    from tests.made_up_night import Night
+from tests.made_up_night import Night
 
 DAY = date(2026, 3, 2)
 NAME = NightName(date=DAY, launch="lab")

@@ -1,7 +1,5 @@
 """A night through a cluster's job server: followed, cut and followed again, confirmed there."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -13,7 +11,6 @@ import time
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from ray._private import worker
@@ -39,9 +36,7 @@ from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import workload_facts
-
-if TYPE_CHECKING:
-    from tests.makers import RecordOf
+from tests.makers import RecordOf
 
 pytestmark = [
     pytest.mark.clustered,

@@ -1,13 +1,12 @@
 """One night as it is typed, on this machine and through Ray."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+from tests.orchestrator.typed import sweep
 
 pytestmark = pytest.mark.measuring
 
@@ -28,13 +27,6 @@ def test_a_night_through_ray_ends_as_a_fake_one_does(tmp_path: Path) -> None:
 
 
 def _night(here: Path) -> NightOutcome:
-    command = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", "nightly", "--format", "json"]
-    told = subprocess.run(
-        [*command, "--reports", "reports"],
-        cwd=here,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    told = sweep("nightly", "--format", "json", "--reports", "reports", here=here)
     assert told.returncode == 0, told.stderr
     return from_json(told.stdout)

@@ -20,7 +20,6 @@ from cudnn_sweep.orchestrator.nightly.request import read_asked
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import request_of
-from cudnn_sweep.orchestrator.planning.shard import read_shard
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of, plan_sweep, run_sweep
@@ -122,12 +121,6 @@ def test_each_night_has_as_many_blocks(options: LaunchOptions, tmp_path: Path) -
         request = read_asked(replace(night, suite=str(own)), {}, QUIET).request
         plan = plan_sweep(request, MACHINE).chosen
         assert not plan.looks and blocks(plan) == expected
-
-
-@pytest.mark.parametrize("shard", ["1/2", "2/2"])
-def test_a_shard_has_whole_cells(options: LaunchOptions, shard: str) -> None:
-    part = read_shard(shard).part(planned(options))
-    assert len(part.cell_ids()) == 1 and blocks(part) == {BY_DEFAULT.at_most}
 
 
 def test_a_sweep_of_the_former_default_is_kept_and_its_user_told_how_to_resume_it(

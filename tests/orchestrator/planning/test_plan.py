@@ -1,26 +1,23 @@
 """The plan is a value: the same for the same content, in blocks, with A/A pairs."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import asdict, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import pytest
 
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan, narrow
 from cudnn_sweep.orchestrator.planning.spec import load_suite, suite_names
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of as plan_of_suite
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.expand import expand_cells
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts, configs_of_cells, expand_cells
+from cudnn_sweep.workloads.cells.field_case import load_field_cases
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec, workload_names
 from cudnn_sweep.workloads.hashes import text_hash
-
-if TYPE_CHECKING:
-    from tests.makers import Look, MakePlan
+from tests.makers import Look, MakePlan
 
 
 def planned(name: str, look: Look, device: str = "cpu") -> Plan:
@@ -44,11 +41,6 @@ def test_suite_plans_the_same_trials_twice(name: str, device: str, look: Look) -
     assert first.plan_hash == second.plan_hash
     ids = [trial.trial_id for trial in first.trials]
     assert len(set(ids)) == len(ids) > 0
-
-
-def test_quick_times_a_convolution_and_a_training(look: Look) -> None:
-    trials = planned("quick", look).trials
-    assert {trial.cell.workload for trial in trials} == {"conv", "mnist"}
 
 
 def test_suite_of_regimes_has_them_all(look: Look) -> None:
@@ -145,22 +137,6 @@ def test_first_replicate_to_run_has_the_new_compute_cache(look: Look) -> None:
             assert trial.cache_generation == 0
 
 
-def test_batch_differs_between_gpu_and_cpu(look: Look) -> None:
-    batches = {
-        device: {t.cell.input_shape[0] for t in planned("quick", look, device).trials}
-        for device in ("cpu", "cuda")
-    }
-    assert 64 in batches["cuda"] and 64 not in batches["cpu"]
-
-
-def test_precision_differs_between_gpu_and_cpu(look: Look) -> None:
-    precisions = {
-        device: {t.cell.precision for t in planned("quick", look, device).trials}
-        for device in ("cpu", "cuda")
-    }
-    assert "bf16" in precisions["cuda"] and "bf16" not in precisions["cpu"]
-
-
 def test_only_narrows_by_field_and_value(plan_of: MakePlan) -> None:
     plan = plan_of("noop", replicates=3)
     narrowed = narrow(plan, [("benchmark", "True"), ("replicate", "2")])
@@ -203,3 +179,62 @@ def test_cell_with_configs_of_its_own_is_planned_with_these(look: Look) -> None:
         batch = of_cell[0].cell.input_shape[0]
         assert configs == ({exact} if batch == 2 else set(suite.configs))
         assert len(of_cell) == 3 * len(configs)
+
+
+OFF, ON = CudnnConfig(), CudnnConfig(benchmark=True)
+
+
+def test_baseline_has_the_default() -> None:
+    for order in ((OFF, ON), (ON, OFF)):
+        assert [str(contrast) for contrast in contrasts_of(order)] == ["benchmark: false → true"]
+
+
+def test_only_pairs_that_differ_in_one_field_are_compared() -> None:
+    all_plans = CudnnConfig(benchmark=True, benchmark_limit=0)
+    found = [str(contrast) for contrast in contrasts_of((OFF, ON, all_plans))]
+    assert found == ["benchmark: false → true", "benchmark_limit: 10 → 0"]
+
+
+def test_of_two_values_that_are_no_default_the_first_is_the_baseline() -> None:
+    few, many = (CudnnConfig(plan_cache_limit=limit) for limit in (1, 100))
+    assert [str(contrast) for contrast in contrasts_of((few, many))] == [
+        "plan_cache_limit: 1 → 100"
+    ]
+    assert [str(contrast) for contrast in contrasts_of((OFF, few))] == [
+        "plan_cache_limit: null → 1"
+    ]
+
+
+NETWORK = WorkloadFacts(
+    directions=("training", "inference"), varies=("batch", "space"), input_shape=None, is_model=True
+)
+
+
+def test_suite_times_every_side_of_every_case_that_can_be_tested(look: Look) -> None:
+    suite = load_suite("field")
+    conv = suite.model_copy(update={"cells": [c for c in suite.cells if c.workload == "conv"]})
+    facts = look(conv).workloads | {"torchvision.models:resnet50": NETWORK}
+    cells = expand_cells(suite, facts, device="cuda", gpu="any")
+    own = configs_of_cells(suite, facts, device="cuda", gpu="any")
+    timed = {
+        (
+            cell.problem,
+            cell.input_shape,
+            cell.direction,
+            cell.regime,
+            cell.precision,
+            cell.layout,
+        ): (set(own[cell.cell_id]))
+        for cell in cells
+    }
+    assert len(timed) == len(cells) >= 40
+    asked = set()
+    for case in load_field_cases().values():
+        for side in case.sides() if case.is_tested else ():
+            key = (
+                side.problem, side.input_shape, side.direction, side.regime, side.precision,
+                side.layout,
+            )  # fmt: skip
+            assert side.config in timed[key], case.id
+            asked.add((key, side.config))
+    assert len(asked) == sum(map(len, timed.values()))

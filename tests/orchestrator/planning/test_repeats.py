@@ -1,17 +1,14 @@
 """Blocks that were split over GPUs or launches run again whole; what was measured of them stays."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pytest
 
 from cudnn_sweep.analysis.answering.verdicts import verdicts
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
 from cudnn_sweep.orchestrator.planning.repeats import repeats_of
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -26,24 +23,12 @@ from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import run_rounds, session_for
 from cudnn_sweep.orchestrator.showing.completeness import split_lines
 from cudnn_sweep.workloads.hardware.environment import Environment
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from tests.makers import RecordOf
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path))
-
-
-@pytest.fixture
-def plan(plan_of: MakePlan) -> Plan:
-    return plan_of("noop", replicates=3)
-
-
-@pytest.fixture
-def launch(store: Store, plan: Plan, environment: Environment, record_of: RecordOf) -> Begin:
-    def begin(chosen: Plan | None = None, **selection: Any) -> Launch:
+def launch(store: Store, plan: Plan, environment: Environment, record_of: RecordOf) -> "Begin":
+    def begin(chosen: Plan | None = None, **selection: Any) -> "Launch":
         choice = choose_sweep(store, plan, chosen or plan, environment, SweepSelection(**selection))
         return Launch(store, plan, choice, record_of)
 

@@ -1,11 +1,8 @@
 """Shards: parts of a plan that clusters agree on without a word, and that come together in one store."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +14,7 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.recording.recorder import Recorder
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from tests.makers import MakePlan, RecordOf
 
 
 def shards(plan: Plan, count: int) -> list[Plan]:
@@ -58,10 +53,7 @@ def test_more_shards_than_blocks_are_refused(plan_of: MakePlan) -> None:
 
 
 def test_recorders_of_two_shards_share_a_sweep_and_compact_it_at_once(
-    tmp_path: Path,
-    plan_of: MakePlan,
-    record_of: RecordOf,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each makes parts of whatever lies there, the other's records too."""
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 3)

@@ -1,16 +1,14 @@
 """Which sweep a launch goes on with, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.plan import Plan, narrow
@@ -23,23 +21,10 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import (
 )
 from cudnn_sweep.orchestrator.running.run_sweep import session_for
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
-
+from tests.makers import MakePlan, RecordOf
 
 HERE = capture_environment()
 Put = Callable[..., None]
-
-
-@pytest.fixture
-def plan(plan_of: MakePlan) -> Plan:
-    return plan_of("noop", replicates=3)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path))
 
 
 @pytest.fixture
@@ -68,11 +53,21 @@ def choose(
     return choose_sweep(store, plan, chosen or plan, HERE, SweepSelection(**selection))  # type: ignore[arg-type]
 
 
-def test_first_launch_opens_a_sweep(store: Store, plan: Plan) -> None:
-    choice = choose(store, plan)
-    assert not choice.resumed
-    assert choice.todo == plan
-    assert "no earlier sweep of this plan" in choice.reason
+@pytest.mark.parametrize(
+    ("stored", "new", "reason"),
+    [
+        (0, False, "no earlier sweep of this plan"),
+        (3, True, "as requested"),
+        (7, False, "earlier is complete"),
+    ],
+)
+def test_a_sweep_is_opened_where_none_is_unfinished_or_a_new_one_is_asked_for(
+    store: Store, plan: Plan, put: Put, stored: int, new: bool, reason: str
+) -> None:
+    put(store, plan, stored)
+    choice = choose(store, plan, new=new)
+    assert not choice.resumed and choice.todo == plan
+    assert reason in choice.reason
 
 
 def test_unfinished_sweep_goes_on_with_what_it_lacks(store: Store, plan: Plan, put: Put) -> None:
@@ -82,19 +77,6 @@ def test_unfinished_sweep_goes_on_with_what_it_lacks(store: Store, plan: Plan, p
     assert choice.todo.trials == plan.trials[3:]
     assert choice.plan_trials == len(plan.trials)
     assert "3 of 7 trials are recorded" in choice.reason
-
-
-def test_new_is_obeyed(store: Store, plan: Plan, put: Put) -> None:
-    put(store, plan, 3)
-    choice = choose(store, plan, new=True)
-    assert not choice.resumed and choice.todo == plan
-
-
-def test_complete_sweep_is_followed_by_another(store: Store, plan: Plan, put: Put) -> None:
-    put(store, plan, len(plan.trials))
-    choice = choose(store, plan)
-    assert not choice.resumed
-    assert "earlier is complete" in choice.reason
 
 
 @pytest.mark.parametrize(

@@ -146,9 +146,7 @@ class Cut(FakeMachine):
 
 
 def test_a_launch_that_is_cut_prints_the_table_and_next_steps_of_one_that_ends(
-    machine: FakeMachine,
-    options: LaunchOptions,
-    monkeypatch: pytest.MonkeyPatch,
+    machine: FakeMachine, options: LaunchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = Cut(script=machine.script, night=machine.night)
     monkeypatch.setattr(launch_here, "ThisMachine", lambda: cut)

@@ -1,27 +1,17 @@
 """A fresh process a trial: whatever it does, the next one is clean."""
 
-from __future__ import annotations
-
 import os
-import re
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from cudnn_sweep.orchestrator.errors import ServerError
-from cudnn_sweep.orchestrator.process.client import ONE_THREAD, SERVER, ForkServer
-from cudnn_sweep.orchestrator.process.protocol import Request, SurveyJob
-from cudnn_sweep.orchestrator.process.survey import survey
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TrialJob
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.errors import WorkloadError
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RunTrial
+from tests.makers import MakePlan, RunTrial
 
 SHORT = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False, timeout_s=1.0)
 UNHURRIED = SHORT.model_copy(update={"timeout_s": 100.0})  # whose question is not one of time
@@ -29,6 +19,17 @@ LITTLE_MEMORY = UNHURRIED.model_copy(update={"host_memory_limit_mib": 8192})
 WITH_ALL_PARTS = UNHURRIED.model_copy(
     update={"calibrate": True, "open_cold_shapes": 1, "open_steps": 5}
 )
+
+
+def measured(outcome: Outcome) -> Measurement:
+    assert outcome.reply is not None and outcome.reply.measured is not None, outcome.message
+    return outcome.reply.measured
+
+
+def measured_well(outcome: Outcome) -> Measurement:
+    assert outcome.status == "ok", outcome.message
+    return measured(outcome)
+
 
 FAULTS = {
     "raises": ("error", "ValueError: the user's step is wrong (faulty.py:"),
@@ -95,14 +96,6 @@ def test_copy_that_a_module_forks_of_its_trial_measures_nothing(
     outcome = run_trial(f"{file}:Net", measure=UNHURRIED, input="1x1x8x8")
     assert outcome.status == "ok", outcome.message
     assert set(file.with_suffix(".built").read_text().split()) == {str(outcome.pid)}
-
-
-def test_module_that_ends_python_is_named(server: ForkServer, tmp_path: Path) -> None:
-    file = tmp_path / "ends.py"
-    file.write_text("import os; os._exit(0)")
-    told = f"importing {file}:Net: ended without a result, exit code 0"
-    with pytest.raises(ServerError, match=f"^{re.escape(told)}$"):
-        survey(server, ["noop", f"{file}:Net"])
 
 
 def test_descendants_end_with_the_trial(run_trial: RunTrial, faulty: str) -> None:
@@ -192,14 +185,11 @@ def test_a_regime_of_ones_own_is_run_in_the_trial_alone(
     rules.write_text(BUCKETS)
     asked: dict[str, Any] = {"input": "2x1x16x16", "regime": {f"{rules}:Buckets": {"step": 16}}}
     outcome = run_trial(f"{net}:Joins", **asked)
-    assert outcome.status == "ok", outcome.message
-    assert outcome.reply is not None and outcome.reply.measured is not None
-    measured = outcome.reply.measured
-    assert [call.shape for call in measured.cold or ()] == [(2, 1, 16, 16), (1, 1, 32, 16)]
+    found = measured_well(outcome)
+    assert [call.shape for call in found.cold or ()] == [(2, 1, 16, 16), (1, 1, 32, 16)]
     rules.write_text(f"{BUCKETS}# edited")
     again = run_trial(f"{net}:Joins", **asked)
-    assert again.reply is not None and again.reply.measured is not None
-    assert again.reply.measured.workload_hash != measured.workload_hash
+    assert measured(again).workload_hash != found.workload_hash
     with pytest.raises(WorkloadError, match="unknown parameter 'stp'; allowed: step"):
         plan_of(f"{net}:Joins", **{**asked, "regime": {f"{rules}:Buckets": {"stp": 16}}})
     with pytest.raises(WorkloadError, match="Joins is no regime: write it under `workload`"):
@@ -226,10 +216,7 @@ def test_a_workload_that_makes_other_shapes_is_told(run_trial: RunTrial, tmp_pat
     file = tmp_path / "loads.py"
     file.write_text(LOADS)
     for name, warnings in (("as_asked", []), ("of_its_own", ["other_shapes"])):
-        outcome = run_trial(f"{file}:{name}")
-        assert outcome.status == "ok", outcome.message
-        assert outcome.reply is not None and outcome.reply.measured is not None
-        assert outcome.reply.measured.telemetry.warnings == warnings
+        assert measured_well(run_trial(f"{file}:{name}")).telemetry.warnings == warnings
 
 
 @pytest.mark.parametrize("precision", ["tf32", "amp_fp16"])
@@ -237,26 +224,20 @@ def test_the_training_step_of_the_document_runs(run_trial: RunTrial, precision: 
     file = Path(__file__).parents[3] / "docs" / "examples" / "segmenter" / "my_training.py"
     regime: dict[str, dict[str, float]] = {"cycle": {"sizes": 2, "step": 16, "multiple": 8}}
     outcome = run_trial(f"{file}:train", precision=precision, regime=regime)
-    assert outcome.status == "ok", outcome.message
-    assert outcome.reply is not None and outcome.reply.measured is not None
-    measured = outcome.reply.measured
-    assert measured.loss_first is not None and measured.distinct_shapes == 2
-    assert measured.telemetry.warnings == []
+    found = measured_well(outcome)
+    assert found.loss_first is not None and found.distinct_shapes == 2
+    assert found.telemetry.warnings == []
 
 
 def test_partial_measurement_survives_a_failure(run_trial: RunTrial, faulty: str) -> None:
-    outcome = run_trial(f"{faulty}:raises", config=CudnnConfig(benchmark=True))
-    assert outcome.reply is not None and outcome.reply.measured is not None
-    assert outcome.reply.measured.config == CudnnConfig(benchmark=True)
-    assert "one_time" in outcome.reply.measured.phases_s
+    config = CudnnConfig(benchmark=True)
+    found = measured(run_trial(f"{faulty}:raises", config=config))
+    assert found.config == config and "one_time" in found.phases_s
 
 
 def test_code_that_fails_is_known(run_trial: RunTrial, faulty: str) -> None:
-    hashes = set()
-    for name in ("raises", "is_never_built", "fine"):
-        outcome = run_trial(f"{faulty}:{name}")
-        assert outcome.reply is not None and outcome.reply.measured is not None
-        hashes.add(outcome.reply.measured.workload_hash)
+    names = ("raises", "is_never_built", "fine")
+    hashes = {measured(run_trial(f"{faulty}:{name}")).workload_hash for name in names}
     assert len(hashes) == 1 and None not in hashes
 
 
@@ -285,99 +266,51 @@ def test_bundled_workload_imports_nothing_after_the_fork(
 def test_training_on_digits_brings_the_loss_down(run_trial: RunTrial) -> None:
     # A round of the loop is as many steps, however long they take, and all of them are timed.
     a_round = {"last_partial_batch": {"full_batches": 30, "last": 0.9}}
-    outcome = run_trial("mnist", measure=UNHURRIED, regime=a_round)
-    assert outcome.reply is not None and outcome.reply.measured is not None
-    first, last = outcome.reply.measured.loss_first, outcome.reply.measured.loss_last
+    found = measured(run_trial("mnist", measure=UNHURRIED, regime=a_round))
+    first, last = found.loss_first, found.loss_last
     assert first is not None and last is not None
     assert first > 2, "guessing among ten digits costs 2.3"
     assert last < first / 2
 
 
-def test_flags_and_precision_are_applied_and_read_back(run_trial: RunTrial) -> None:
+def test_flags_precision_and_threads_are_applied_and_read_back(run_trial: RunTrial) -> None:
     config = CudnnConfig(
         enabled=False, benchmark=True, benchmark_limit=3, deterministic=True, heuristic_mode_b=True
     )
     for precision, conv_fp32 in {"fp32": "ieee", "tf32": "tf32"}.items():
-        outcome = run_trial("noop", config=config, precision=precision)
-        assert outcome.reply is not None and outcome.reply.measured is not None
-        assert outcome.reply.measured.config == config
-        assert outcome.reply.measured.conv_fp32_precision == conv_fp32
+        found = measured(run_trial("noop", config=config, precision=precision))
+        assert (found.config, found.conv_fp32_precision) == (config, conv_fp32)
+        assert found.threads == len(os.sched_getaffinity(0)), "every core that it may use"
 
 
 def test_backward_pass_runs_in_the_callers_thread_where_that_is_asked_alone(
     run_trial: RunTrial, faulty: str
 ) -> None:
     asks = f"{faulty}:wants_backward_in_its_own_thread"
-    outcome = run_trial(asks, config=CudnnConfig(backward_in_caller=True))
-    assert outcome.status == "ok", outcome.message
-    assert outcome.reply is not None and outcome.reply.measured is not None
-    assert outcome.reply.measured.config == CudnnConfig(backward_in_caller=True)
+    config = CudnnConfig(backward_in_caller=True)
+    assert measured_well(run_trial(asks, config=config)).config == config
     otherwise = run_trial(asks)
     assert otherwise.message is not None and "has a thread of its own" in otherwise.message
 
 
-def test_shell_variables_do_not_change_a_config(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
-    from cudnn_sweep.workloads.cells.cell import Cell
-    from cudnn_sweep.workloads.cells.measurement import TrialRequest
-
+def test_shell_variables_do_not_change_a_config(
+    plan_of: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TORCH_CUDNN_USE_HEURISTIC_MODE_B", "1")
     monkeypatch.setenv("TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT", "1")
-    cell = Cell(
-        workload="noop",
-        problem=None,
-        model=None,
-        direction="forward",
-        input_shape=(1, 1),
-        regime="fixed",
-        regime_parameters={},
-        state="plain",
-        state_parameters={},
-        precision="fp32",
-        layout="contiguous",
-        gpu="any",
+    (first, *_) = plan_of("noop", configs=(CudnnConfig(),)).trials
+    trial = TrialRequest(
+        cell=first.cell, config=first.config, measure=SHORT, seed=0, compute_cache=None
     )
-    trial = TrialRequest(cell=cell, config=CudnnConfig(), measure=SHORT, seed=0, compute_cache=None)
     with ForkServer(survey_only=True) as server:
         outcome = server.run(Request(job=TrialJob(trial=trial), timeout_s=100))
-    assert outcome.status == "ok", outcome.message
-    assert outcome.reply is not None and outcome.reply.measured is not None
-    assert outcome.reply.measured.config == CudnnConfig()
-
-
-def test_child_uses_every_core_it_may(run_trial: RunTrial) -> None:
-    outcome = run_trial("noop")
-    assert outcome.reply is not None and outcome.reply.measured is not None
-    assert outcome.reply.measured.threads == len(os.sched_getaffinity(0))
-
-
-def test_server_ends_when_its_user_is_gone() -> None:
-    server = ForkServer(survey_only=True)
-    pid = server.pid
-    server.close()
-    assert not Path(f"/proc/{pid}").exists()
-
-
-def test_server_whose_user_goes_while_it_imports_says_nothing() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", SERVER, "--survey-only"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **ONE_THREAD},
-    ) as server:
-        assert server.stdout is not None and server.stderr is not None
-        server.stdout.close()
-        assert server.stderr.read() == ""
-    assert server.returncode == 0
+    assert measured_well(outcome).config == CudnnConfig()
 
 
 @pytest.mark.measuring
 def test_time_of_a_trial_is_accounted_for(run_trial: RunTrial) -> None:
     outcome = run_trial("mnist", measure=WITH_ALL_PARTS.model_copy(update={"steady_budget_s": 0.3}))
-    assert outcome.reply is not None and outcome.reply.measured is not None
-    phases = outcome.reply.measured.phases_s
+    phases = measured(outcome).phases_s
     parts = ("start", "one_time", "build", "cold", "calibration", "steady", "checks")
     assert set(phases) == set(parts)
     assert phases["steady"] >= 0.3
@@ -407,60 +340,10 @@ def test_untimed_checks_take_nothing_that_was_measured(
 ) -> None:
     outcome = run_trial(f"{faulty}:{workload}")
     assert (outcome.status, outcome.message) == ("ok", None)
-    assert outcome.reply is not None and outcome.reply.measured is not None
-    measured = outcome.reply.measured
-    assert measured.wall.steady_wall_ms is not None
-    assert said in (measured.checks_error or "")
+    assert measured(outcome).wall.steady_wall_ms is not None
+    assert said in (measured(outcome).checks_error or "")
     assert run_trial(f"{faulty}:fine").status == "ok"
 
 
 def test_infinite_loss_is_recorded_as_infinite(run_trial: RunTrial, faulty: str) -> None:
-    outcome = run_trial(f"{faulty}:diverges")
-    assert outcome.reply is not None and outcome.reply.measured is not None
-    assert outcome.reply.measured.loss_first == float("inf")
-
-
-@pytest.fixture
-def package(tmp_path: Path) -> Callable[[str], str]:
-    """A package in the server's folder that does this when it is imported."""
-
-    def write(code: str) -> str:
-        (tmp_path / "slow_package.py").write_text(code)
-        return "slow_package"
-
-    return write
-
-
-def test_preloaded_package_is_there_before_the_fork(
-    tmp_path: Path, package: Callable[[str], str]
-) -> None:
-    package("import os\nfrom torch import nn\nPID = os.getpid()\nNet = nn.Identity\n")
-    with ForkServer(folder=tmp_path, survey_only=True, preload=["slow_package"]) as server:
-        job = SurveyJob(workloads=["slow_package:Net"])
-        outcome = server.run(Request(job=job, timeout_s=100))
-    assert outcome.reply is not None and outcome.reply.survey is not None
-    assert outcome.reply.survey.workloads["slow_package:Net"].is_model
-    assert "slow_package" not in outcome.reply.imported
-
-
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        (
-            "import threading as t; t.Thread(target=t.Event().wait, daemon=True).start()",
-            "preload: slow_package: has 2 threads after importing",
-        ),
-        ("1 / 0", "preload: slow_package: ZeroDivisionError: division by zero"),
-    ],
-)
-def test_package_that_spoils_forks_is_refused(
-    tmp_path: Path,
-    package: Callable[[str], str],
-    capfd: pytest.CaptureFixture[str],
-    code: str,
-    message: str,
-) -> None:
-    package(code)
-    with pytest.raises(ServerError, match="ended at its start"):
-        ForkServer(folder=tmp_path, survey_only=True, preload=["slow_package"])
-    assert message in capfd.readouterr().err
+    assert measured(run_trial(f"{faulty}:diverges")).loss_first == float("inf")

@@ -1,13 +1,11 @@
 """Two softwares side by side: another environment's Python, with a version of ours of its own."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,11 +14,7 @@ from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.nightly.confirmation import LOOKS, Confirmation, confirm
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import ServerError, SpecError
-from cudnn_sweep.orchestrator.nightly.confirmation_plan import (
-    LAST_GOOD,
-    Suspect,
-    confirmation_plan,
-)
+from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, Suspect, confirmation_plan
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection, choose_sweep
 from cudnn_sweep.orchestrator.process import client
@@ -32,9 +26,7 @@ from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from tests.makers import MakePlan, RecordOf
 
 pytestmark = pytest.mark.measuring
 

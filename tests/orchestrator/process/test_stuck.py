@@ -126,9 +126,7 @@ def test_a_stopped_worker_is_ended(
 
 
 def test_what_cannot_be_ended_ends_the_launch(
-    proc: FakeProc,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    proc: FakeProc, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ended: list[int] = []
     monkeypatch.setattr(os, "kill", lambda pid, number: ended.append(pid))

@@ -1,14 +1,11 @@
 """Records of many slots: those that come while others are written are written together, next."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -20,9 +17,7 @@ from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.recording.group_recorder import GroupRecorder
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from tests.makers import MakePlan, RecordOf
 
 SWEEP_ID = "together"
 
@@ -154,10 +149,7 @@ def test_the_end_waits_for_the_write_under_way(disk: Disk, records: list[RunReco
 
 
 def test_a_reader_misses_none_though_records_come_while_others_are_compacted(
-    tmp_path: Path,
-    plan_of: MakePlan,
-    record_of: RecordOf,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 3)
     monkeypatch.setattr("cudnn_sweep.analysis.storing.collector.COMPACT_EVERY", 4)

@@ -1,13 +1,11 @@
 """From a trial to a row, and from rows to the verdict that was planted."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
 from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,9 +20,7 @@ from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan
+from tests.makers import MakePlan
 
 pytestmark = pytest.mark.measuring
 
@@ -38,10 +34,9 @@ def test_everything_measured_is_a_column() -> None:
 
 @pytest.fixture
 def shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer
-) -> Iterator[Callable[[Plan], list[Verdict]]]:
+    tmp_path: Path, server: ForkServer, one_server_for_slots: None
+) -> Callable[[Plan], list[Verdict]]:
     """Run a plan, without Ray and on one CPU, where no thread waits for another; read the verdicts."""
-    monkeypatch.setattr("cudnn_sweep.orchestrator.slots.slot.ForkServer", lambda **_: server)
 
     def run(plan: Plan) -> list[Verdict]:
         session = session_of(plan, "planted", tmp_path)
@@ -54,8 +49,7 @@ def shown(
         return verdicts(store)
 
     server.pin({max(os.sched_getaffinity(0))})
-    yield run
-    server.pin(os.sched_getaffinity(0))
+    return run
 
 
 def test_planted_slowdown_is_seen_by_the_statistics_alone(

@@ -5,8 +5,6 @@
 tells the times of docs/cluster.md with Ray's own health checks; without the variable, with shorter ones.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -16,14 +14,12 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from cudnn_sweep.analysis.storing.store import open_store
-
-if TYPE_CHECKING:
-    from tests.makers import Need
+from tests.makers import Need
 
 pytestmark = [pytest.mark.waiting, pytest.mark.timeout(600)]
 

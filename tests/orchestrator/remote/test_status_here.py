@@ -1,14 +1,11 @@
 """`sweep status` beside a launch on this machine: what is stored, and who runs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
@@ -17,9 +14,7 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.locks.sweep_lock import holder_of, sweep_lock
 from cudnn_sweep.orchestrator.planning.session import session_of
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from tests.makers import MakePlan, RecordOf
 
 ENDED = datetime(2026, 11, 24, 8, 7, 15, tzinfo=UTC)
 
@@ -31,10 +26,7 @@ def status(*words: str) -> str:
 
 
 def test_status_of_a_launch_here_reads_its_results(
-    tmp_path: Path,
-    plan_of: MakePlan,
-    record_of: RecordOf,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert "this machine: not running. No trial is recorded in results" in status()

@@ -1,13 +1,9 @@
 """Scripts that reproduce: short, complete, of torch alone, and they run."""
 
-from __future__ import annotations
-
 import ast
-import subprocess
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,14 +16,12 @@ from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.field_case import Side, find_field_case, load_field_cases
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import ConvProblem
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from tests.makers import MakePlan, RecordOf
+from tests.orchestrator.typed import python
 
 STANDARD = {"concurrent", "itertools", "multiprocessing", "os", "statistics", "timeit", "torch"}
 PROCESSES = 5
 CPU = "CPU time, no CUDA"
-SIDE = ("direction", "precision", "layout", "regime", "state")  # what the code goes by
 
 
 def side(
@@ -35,12 +29,10 @@ def side(
     input_shape: tuple[int, ...] = (2, 4, 6, 6),
     transposed: bool = False,
     bias: bool = True,
-    direction: str = "forward",
-    precision: str = "fp32",
-    layout: str = "contiguous",
     groups: int = 2,
-    config: CudnnConfig | None = None,
+    **others: Any,
 ) -> Side:
+    """Of a small convolution; `others` as a Side has them."""
     spatial = len(input_shape) - 2
     problem = ConvProblem(
         name="small",
@@ -55,16 +47,9 @@ def side(
         transposed=transposed,
         output_padding=(1,) * spatial if transposed else (),
     )
-    return Side(
-        workload="conv",
-        problem=problem,
-        input_shape=input_shape,
-        direction=direction,
-        precision=precision,
-        layout=layout,
-        regime="fixed",
-        config=config or CudnnConfig(),
-    )
+    usual: dict[str, Any] = {"direction": "forward", "precision": "fp32", "layout": "contiguous"}
+    usual |= {"workload": "conv", "regime": "fixed", "config": CudnnConfig()}
+    return Side(problem=problem, input_shape=input_shape, **(usual | others))
 
 
 def case(*sides: Side) -> Reproduced:
@@ -76,13 +61,7 @@ def measured(text: str, tmp_path: Path) -> list[list[str]]:
     """What a script prints, by line and column."""
     file = tmp_path / "repro.py"
     file.write_text(text)
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", str(file)],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    ran = python("-W", "ignore", str(file), here=tmp_path)
     assert ran.returncode == 0, ran.stderr
     return [line.split("\t") for line in ran.stdout.splitlines()]
 
@@ -249,25 +228,3 @@ def test_body_of_a_case_names_its_address_its_claim_and_what_was_assumed() -> No
     assert "(assumed: float32 with TF32" in text
     assert "| torch | 2.11 |" in text
     assert "GPU" not in text.partition("```python")[0]
-
-
-def test_no_text_of_a_record_becomes_code_or_markup(row_of: Any) -> None:
-    row = row_of()
-    usual = ast.dump(ast.parse(script(of_trial(row))))
-    for ends in ("\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"):
-        payload = f"first{ends}import os; os.system('touch pwned') #\x1b]0;pwned\x07"
-        texts = {
-            name: payload
-            for name, value in row.items()
-            if isinstance(value, str) and name not in SIDE
-        }
-        kernels = [{"name": payload, "kind": "conv"}]
-        made = of_trial(row | texts | {"kernels": kernels, "routes": [payload]})
-        text = script(made)
-        assert ast.dump(ast.parse(text)) == usual, repr(ends)
-        assert "\x1b" not in text
-        body = issue(made, {}).partition("```python")[0]
-        assert len(body.splitlines()) < 20 and "\x1b" not in body
-    marked = of_trial(row | {"problem": "<img src=x onerror=pwned()> @everyone ![x](http://evil)"})
-    head = issue(marked, {}).partition("\n")[0]
-    assert "<img" not in head and "![x]" not in head and " @everyone" not in head

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.report.pages.page import find_page, show
 from cudnn_sweep.analysis.storing.stored import open_stored
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
@@ -54,19 +52,3 @@ def test_every_claim_that_times_alone_can_tell_is_judged(results: str) -> None:
     assert entries[8].facts["measured on"].startswith("NVIDIA H200, torch 2.11.0")
     # the fake machine has no clock of a script, no bits of results, and no networks
     assert {number for number, group in groups.items() if "not measured" in group} == {2, 3, 6}
-
-
-def test_command_writes_the_page_and_asks_one_claim(
-    results: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    told = CliRunner().invoke(app, ["report", "--page", "claims", "--results", results])
-    assert told.exit_code == 0, told.output
-    assert told.stdout.startswith("claims.html: 12 claims: ")
-    assert "<article" in (tmp_path / "claims.html").read_text()
-    asked = ["query", "claims/01_fixed_shape", "--results", results, "--format", "csv"]
-    found = CliRunner().invoke(app, asked)
-    assert found.exit_code == 0, found.output
-    assert found.stdout.splitlines()[1].split(",")[0] == "1"
-    wrong = CliRunner().invoke(app, ["query", "claims/nope", "--results", results])
-    assert wrong.exit_code != 0

@@ -72,11 +72,7 @@ def test_a_sweep_that_stays_is_refused_when_the_time_is_up(
 
 @pytest.mark.parametrize(("busy_for", "wait_s", "pauses"), [(2, 60, 2), (99, 30, 3), (99, 0, 0)])
 def test_other_processes_are_waited_for_and_keep_nobody_from_measuring(
-    clock: MakeClock,
-    monkeypatch: pytest.MonkeyPatch,
-    busy_for: int,
-    wait_s: float,
-    pauses: int,
+    clock: MakeClock, monkeypatch: pytest.MonkeyPatch, busy_for: int, wait_s: float, pauses: int
 ) -> None:
     ticks = clock()
     monkeypatch.setattr(waiting, "others_on", lambda _: 2 if ticks.pauses < busy_for else 0)

@@ -17,14 +17,7 @@ GPU_MEMORY = "OutOfMemoryError: CUDA out of memory. Tried to allocate 32.00 GiB.
 
 def _said(message: str, sizes: str | None) -> str:
     answered = Answered(
-        sweep_id="one",
         workload="nets.py:Net",
-        advice=None,
-        other=None,
-        alternatives=[],
-        limit=None,
-        kernels=[],
-        times_ms=[],
         messages=[message, message, "another"],
         program="sweep",
         command="sweep advise nets.py:Net",

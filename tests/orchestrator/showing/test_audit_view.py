@@ -7,38 +7,23 @@ from rich.console import Console
 from cudnn_sweep.orchestrator.showing.audit_view import audit_view
 from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, NotSeen, Place, Write
 from tests.orchestrator.auditing.test_input_shapes import FINDINGS
+from tests.orchestrator.blank import blank
 
 KIT = Place(file="/venv/lib/python3.12/site-packages/kit/seed.py", line=7, function="seed")
-WRITE = Write(
-    kind="flag",
-    name="benchmark",
-    before=False,
-    after=True,
-    at=KIT,
-    called_from=None,
-    times=2,
-    at_call=1200,
+WRITE = blank(
+    Write, kind="flag", name="benchmark", before=False, after=True, at=KIT, times=2, at_call=1200
 )
-CONVOLUTION = Convolution(
+CONVOLUTION = blank(
+    Convolution,
     operation="conv2d",
     input=(8, 3, 64, 64),
     weight=(4, 3, 3, 3),
-    stride=(1, 1),
-    padding=(0, 0),
-    dilation=(1, 1),
-    groups=1,
-    output_padding=(0, 0),
     dtype="float32",
-    memory_format="contiguous",
     device="cuda:0",
-    allow_tf32=True,
-    deterministic=False,
     calls=100,
     calls_with_benchmark=40,
     arrived_at=1,
-    benchmark_at_first=False,
     enabled_at_first=True,
-    autocast_at_first=False,
     first_forward_s=0.25,
     first_backward_s=0.5,
 )

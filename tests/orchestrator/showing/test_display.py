@@ -1,12 +1,11 @@
 """What a person sees while a sweep runs."""
 
-from __future__ import annotations
-
 import re
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 from rich.console import Console
@@ -16,14 +15,8 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.recording.progress import Failure, Progress, SlotState
 from cudnn_sweep.orchestrator.showing import display
 from cudnn_sweep.orchestrator.showing.display import LiveDisplay, PlainDisplay
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan
-
-
-@pytest.fixture
-def plan(plan_of: MakePlan) -> Plan:
-    return plan_of("noop", replicates=3)
+from cudnn_sweep.orchestrator.showing.now_and_then import now_and_then
+from tests.makers import MakePlan
 
 
 def test_live_display_shows_slots_outcomes_and_why_it_stopped(plan: Plan) -> None:
@@ -112,3 +105,25 @@ def test_time_to_go_has_a_lower_bound_and_ends_with_the_limit(
     clock.gone = float(recorded)
     said = read(Progress(statuses={"ok": recorded}))
     assert said == f"0:{recorded:02} elapsed" + (f", {to_go}" if to_go else "")
+
+
+def test_it_is_done_until_the_block_ends_and_its_thread_with_it() -> None:
+    calls: list[int] = []
+    thrice, before = threading.Event(), threading.active_count()
+
+    def call() -> None:
+        calls.append(threading.get_ident())
+        if len(calls) == 3:
+            thrice.set()
+
+    with now_and_then(call, every_s=0.001):
+        assert thrice.wait(timeout=100)
+    assert threading.active_count() == before
+    assert {*calls} != {threading.get_ident()} and len({*calls}) == 1
+
+
+def test_an_error_in_the_block_comes_through_and_ends_it_too() -> None:
+    before = threading.active_count()
+    with pytest.raises(KeyError), now_and_then(lambda: None, every_s=60.0):
+        raise KeyError
+    assert threading.active_count() == before, "it does not wait for its next turn"

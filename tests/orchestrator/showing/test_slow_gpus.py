@@ -1,18 +1,13 @@
 """A summary names GPUs that are off: which, where, by how much and what to do."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.showing.slow_gpu_lines import slow_gpu_lines
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from tests.makers import MakePlan, RecordOf
 
 
 def lines(folder: Path, plan: Plan, record_of: RecordOf, gbps: list[float]) -> list[str]:

@@ -1,21 +1,23 @@
 """What a launch says at its end, gathered from a store before anything is printed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import Any, get_args
 
 import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.report.payload import WARNINGS
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
-from cudnn_sweep.orchestrator.planning.plan import Plan
+from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection, choose_sweep
+from cudnn_sweep.orchestrator.planning.sweep_selection import (
+    SweepChoice,
+    SweepSelection,
+    choose_sweep,
+)
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.hopeless import Hopeless, cause, configs_to_fail
 from cudnn_sweep.orchestrator.recording.progress import Progress
@@ -23,97 +25,96 @@ from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, UNFINI
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from tests.makers import RecordOf
 
 
-def summary_of(store: Store, plan: Plan, environment: Environment) -> Summary:
-    choice = choose_sweep(store, plan, plan, environment, SweepSelection(sweep_id="night"))
-    session = replace(
-        session_of(plan, "night", Path(store.location)), contrasts=contrasts_of(plan.configs())
-    )
-    return Summary.of(store, choice, session, Progress())
+class Night:
+    """A sweep of a plan, of which some trials are stored."""
+
+    def __init__(
+        self, store: Store, plan: Plan, record_of: RecordOf, environment: Environment
+    ) -> None:
+        self.store, self.plan = store, plan
+        session = session_of(plan, "night", Path(store.location))
+        self.session = replace(session, contrasts=contrasts_of(plan.configs()))
+        self._record_of, self._environment = record_of, environment
+
+    def write(self, *trials: Trial, slot: str = "s", status: Status = "ok", **columns: Any) -> None:
+        for trial in trials:
+            record = self._record_of(self.session, trial, slot=slot, status=status)
+            self.store.write(replace(record, **columns))
+
+    def choice(self) -> SweepChoice:
+        selection = SweepSelection(sweep_id="night")
+        return choose_sweep(self.store, self.plan, self.plan, self._environment, selection)
+
+    def summary(self) -> Summary:
+        return Summary.of(self.store, self.choice(), self.session, Progress())
 
 
-def test_summary_counts_what_is_recorded_by_status_and_warning(
-    tmp_path: Path,
-    plan_of: MakePlan,
-    record_of: RecordOf,
-    environment: Environment,
-) -> None:
-    store, plan = open_store(str(tmp_path)), plan_of("noop", replicates=3)
-    session = session_of(plan, "night", tmp_path)
-    hot, failed, *others = plan.trials
-    store.write(replace(record_of(session, hot), warnings=["throttled"]))
-    store.write(record_of(session, failed, status="crash"))
-    unfinished = summary_of(store, plan, environment)
+@pytest.fixture
+def night(store: Store, plan: Plan, record_of: RecordOf, environment: Environment) -> Night:
+    return Night(store, plan, record_of, environment)
+
+
+def test_summary_counts_what_is_recorded_by_status_and_warning(night: Night) -> None:
+    hot, failed, *others = night.plan.trials
+    assert list(night.summary().counted()) == ["\nSweep night: 0 of 7 trials recorded."]
+    assert not list(night.summary().warned())
+    night.write(hot, warnings=["throttled"])
+    night.write(failed, status="crash")
+    unfinished = night.summary()
     assert unfinished.statuses == {"ok": 1, "crash": 1} and not unfinished.is_complete
-    assert next(unfinished.counted()) == (
-        f"\nSweep night: 2 of {len(plan.trials)} trials recorded (1 crash, 1 ok)."
-    )
+    told = next(unfinished.counted())
+    assert told == "\nSweep night: 2 of 7 trials recorded (1 crash, 1 ok)."
     assert list(unfinished.warned()) == [f"1 of 2 trials: throttled: {ADVICE['throttled']}"]
-    for trial in others:
-        store.write(record_of(session, trial))
-    assert summary_of(store, plan, environment).is_complete
+    night.write(*others)
+    assert night.summary().is_complete
 
 
-def test_summary_says_which_blocks_no_verdict_rests_on(
-    tmp_path: Path,
-    plan_of: MakePlan,
-    record_of: RecordOf,
-    environment: Environment,
-) -> None:
-    store, plan = open_store(str(tmp_path)), plan_of("noop", replicates=3)
-    session = session_of(plan, "night", tmp_path)
-    for number, trial in enumerate(plan.trials[:-1]):  # the first block on two slots, the last cut
-        slot = "a" if number else "b"
-        store.write(replace(record_of(session, trial, slot=slot), steady_wall_ms=1.0))
-    summary = summary_of(store, plan, environment)
+def test_summary_says_which_blocks_no_verdict_rests_on(night: Night) -> None:
+    first, *others, _last = night.plan.trials  # of the first block on another slot, the last cut
+    night.write(first, slot="b", steady_wall_ms=1.0)
+    night.write(*others, slot="a", steady_wall_ms=1.0)
+    summary = night.summary()
     assert list(summary.undecided()) == [
         "benchmark: false → true: 1 of 1 cell decided (cannot have an effect in 1)."
     ]
     said = "\n".join(summary.counted())
-    assert (
-        "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them were repeated as a whole."
-        in said
-    )
-    assert "1 blocks that were split over GPUs or interrupted, 0 on a throttled or shared" in said
-    assert "1 that lack a trial." in said
+    for told in (
+        "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them were repeated as a whole.",
+        "1 blocks that were split over GPUs or interrupted, 0 on a throttled or shared",
+        "1 that lack a trial.",
+    ):
+        assert told in said
 
 
-def test_a_cell_without_an_ok_trial_is_no_success(
-    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, environment: Environment
-) -> None:
-    store, plan = open_store(str(tmp_path)), plan_of("noop", replicates=3)
-    session = session_of(plan, "night", tmp_path)
-    choice = choose_sweep(store, plan, plan, environment, SweepSelection(sweep_id="night"))
-    progress = Progress()
+def test_a_cell_without_an_ok_trial_is_no_success(night: Night, record_of: RecordOf) -> None:
+    choice, session, store = night.choice(), night.session, night.store
     hopeless = Hopeless(configs_to_fail(session))
-    for trial in plan.trials:
+    for trial in night.plan.trials:
         if trial.cell.cell_id not in hopeless.cells:
-            record = record_of(session, trial, status="error")
-            hopeless.note(record)
-            store.write(record)
-    progress.hopeless = dict(hopeless.cells)
+            hopeless.note(record_of(session, trial, status="error"))
+            night.write(trial, status="error")
+    progress = Progress(hopeless=dict(hopeless.cells))
     recorded = len(store.stored_trials("night"))
-    assert 4 <= recorded < len(plan.trials), "both configs twice, and no more"
+    assert 4 <= recorded < len(night.plan.trials), "both configs twice, and no more"
     assert end_of(choice, session, store, Progress()) == UNFINISHED
     assert end_of(choice, session, store, progress) == CELL_FAILED
-    store.write(record_of(session, plan.trials[-1]))
+    night.write(night.plan.trials[-1])
     assert end_of(choice, session, store, progress) == DONE, "one trial of it is ok"
 
 
 @pytest.mark.parametrize("status", ["out_of_memory", "crash", "killed", "timeout", "ok"])
 def test_what_is_a_result_gives_no_cell_up(
-    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, status: Status
+    night: Night, record_of: RecordOf, status: Status
 ) -> None:
-    plan = plan_of("noop", replicates=3)
-    session = session_of(plan, "night", tmp_path)
-    hopeless = Hopeless(configs_to_fail(session))
-    hopeless.note(record_of(session, plan.trials[0], status=status))
-    for trial in plan.trials[1:]:
-        hopeless.note(record_of(session, trial, status="error" if status == "ok" else status))
+    first, *others = night.plan.trials
+    hopeless = Hopeless(configs_to_fail(night.session))
+    hopeless.note(record_of(night.session, first, status=status))
+    for trial in others:
+        later = record_of(night.session, trial, status="error" if status == "ok" else status)
+        hopeless.note(later)
     assert not hopeless.cells
 
 
@@ -128,27 +129,12 @@ def test_a_report_counts_every_warning_that_telemetry_may_give() -> None:
 
 @pytest.mark.parametrize("status", ["error", "ok"])
 def test_where_nothing_was_measured_only_its_failures_are_to_be_asked_for(
-    tmp_path: Path,
-    plan_of: MakePlan,
-    record_of: RecordOf,
-    environment: Environment,
-    status: Status,
+    night: Night, status: Status
 ) -> None:
-    store, plan = open_store(str(tmp_path)), plan_of("noop")
-    for trial in plan.trials:
-        store.write(record_of(session_of(plan, "night", tmp_path), trial, status=status))
+    night.write(*night.plan.trials, status=status)
     console, options = Console(record=True, width=120), LaunchOptions(file=None)
-    print_summary(console, summary_of(store, plan, environment), str(tmp_path), options)
+    print_summary(console, night.summary(), night.store.location, options)
     following = console.export_text().partition("Next:")[2]
     assert ("sweep query failures" in following) == (status != "ok")
     for offered in ("query helps_or_hurts", "query break_even", "sweep report"):
         assert (offered in following) == (status == "ok")
-
-
-def test_nothing_recorded_is_no_reason_to_say_where_the_time_went(
-    tmp_path: Path, plan_of: MakePlan, environment: Environment
-) -> None:
-    plan = plan_of("noop")
-    summary = summary_of(open_store(str(tmp_path)), plan, environment)
-    assert list(summary.counted()) == [f"\nSweep night: 0 of {len(plan.trials)} trials recorded."]
-    assert not list(summary.warned())

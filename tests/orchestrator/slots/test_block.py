@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -35,12 +34,8 @@ TOGETHER = SHORT.model_copy(update={"start_together": True})
 
 
 @pytest.fixture
-def measure(
-    tmp_path: Path, server: ForkServer, plan_of: MakePlan, monkeypatch: pytest.MonkeyPatch
-) -> Measure:
+def measure(tmp_path: Path, plan_of: MakePlan, one_server_for_slots: None) -> Measure:
     """The records of the first block of a workload's plan: off, on and off again."""
-    lent = SimpleNamespace(run=server.run, begin=server.begin, close=lambda: None)
-    monkeypatch.setattr(slot, "ForkServer", lambda **_: lent)
 
     def run(
         workload: str,

@@ -1,14 +1,11 @@
 """What only a GPU can show."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,13 +13,10 @@ from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RunTrial
+from tests.makers import MakePlan, RunTrial
 
 pytestmark = [pytest.mark.measuring, pytest.mark.gpu]
 
@@ -34,15 +28,8 @@ RGB: dict[str, Any] = {"problem": "tutorials/rgb224"}
 
 
 @pytest.fixture
-def measure(
-    tmp_path: Path, server: ForkServer, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Measure]:
-    """Run a plan's trials one after another, without Ray, with a scratch folder of their own.
-
-    All slots share one fork server: to start one takes 3 s.
-    """
-    lent = SimpleNamespace(run=server.run, begin=server.begin, pin=server.pin, close=lambda: None)
-    monkeypatch.setattr("cudnn_sweep.orchestrator.slots.slot.ForkServer", lambda **_: lent)
+def measure(tmp_path: Path, one_server_for_slots: None) -> Measure:
+    """Run a plan's trials one after another, without Ray, with a scratch folder of their own."""
 
     def run(plan: Plan) -> list[RunRecord]:
         session = session_of(plan, "gpu", tmp_path)
@@ -54,8 +41,7 @@ def measure(
         assert [record.checks_error for record in records] == [None] * len(records)
         return records
 
-    yield run
-    server.pin(os.sched_getaffinity(0))
+    return run
 
 
 def cold_ms(record: RunRecord) -> float:

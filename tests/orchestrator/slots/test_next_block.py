@@ -1,12 +1,9 @@
 """Which blocks the searcher asks for, of made-up rows that the SQL of a launch judges."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,10 +15,10 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.standing import standings
-from cudnn_sweep.orchestrator.slots.next_block import FIRST_BLOCKS, UntilDecided, asking_of
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, RecordOf
+from cudnn_sweep.orchestrator.slots import tune_host
+from cudnn_sweep.orchestrator.slots.next_block import FIRST_BLOCKS, InOrder, UntilDecided, asking_of
+from cudnn_sweep.orchestrator.slots.tune_host import BlockSearcher
+from tests.makers import MakePlan, RecordOf
 
 LOOKS = (3, 5, 8)
 SHARE = 1 / len(LOOKS)
@@ -254,3 +251,20 @@ def test_with_a_limit_a_fixed_number_of_blocks_comes_cell_by_cell_too(
     for at in (0, 3, 6):
         assert len(set(cells[at : at + 3])) == 1
     assert cell_by_cell[9:] == [block for block in rounds if blocks[block][0].replicate >= 3]
+
+
+@pytest.mark.parametrize(("limit_s", "blocks"), [(-5.0, 1), (25.0, 2), (30.0, 3), (None, 5)])
+def test_no_block_begins_that_would_end_past_the_limit_but_for_the_first(
+    plan_of: MakePlan, monkeypatch: pytest.MonkeyPatch, limit_s: float | None, blocks: int
+) -> None:
+    """Each takes 10 s, as the one before it did."""
+    gone_s = 0.0
+    monkeypatch.setattr(tune_host, "monotonic", lambda: gone_s)
+    searcher = BlockSearcher(InOrder(plan_of("noop", replicates=5)), 1, limit_s)
+    ran = 0
+    while searcher.suggest(f"trial {ran}") != BlockSearcher.FINISHED:
+        assert searcher.suggest("another") is None, "one slot"
+        gone_s += 10.0
+        searcher.on_trial_complete(f"trial {ran}", {"took_s": 10.0})
+        ran += 1
+    assert ran == blocks

@@ -1,33 +1,18 @@
 """A slot: where its processes run, and that it is the device that the plan is for."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import Pinning
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.slots import slot
+from tests.makers import MakePlan
 
-if TYPE_CHECKING:
-    from tests.makers import MakePlan
-
-
-@pytest.fixture(autouse=True)
-def _lent_server(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Slots get the fork server of all tests."""
-    lent = SimpleNamespace(run=server.run, begin=server.begin, pin=server.pin, close=lambda: None)
-    monkeypatch.setattr(slot, "ForkServer", lambda **_: lent)
-    yield
-    server.pin(os.sched_getaffinity(0))
+pytestmark = pytest.mark.usefixtures("one_server_for_slots")
 
 
 def test_trials_run_where_their_slot_is_pinned(

@@ -1,18 +1,14 @@
 """Ray Tune as the scheduler: every slot works, lost workers are replaced, nothing is doubled."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -21,23 +17,18 @@ import ray
 from cudnn_sweep.analysis.storing.progress import blocks_of
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.errors import ServerError, UnfinishedError
+from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
-from cudnn_sweep.orchestrator.planning.repeats import repeats_of
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection, choose_sweep
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.recording.record import make_record
-from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST, Recorder
-from cudnn_sweep.orchestrator.running.run_sweep import run_rounds, session_for
+from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST
 from cudnn_sweep.orchestrator.slots.block import BeginTrial
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.slots.tune_host import Host, SlotMaker, Slots
 from cudnn_sweep.workloads.hardware.environment import Environment
-
-if TYPE_CHECKING:
-    from tests.makers import MakePlan, Need
+from tests.makers import MakePlan, Need
 
 pytestmark = pytest.mark.clustered
 
@@ -178,41 +169,23 @@ def test_blocks_stay_on_their_gpu(four_slots: tuple[Plan, list[Row]]) -> None:
 def test_trial_lost_with_its_worker_runs_again_and_one_that_always_takes_it_along_is_given_up(
     ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
 ) -> None:
+    """The block of the one that runs again is split: tests/orchestrator/planning/test_repeats.py goes on from there."""
     plan = plan_of("noop", replicates=2)
-    deadly, lost = (trial.trial_id for trial in plan.trials[:2])
+    deadly, lost = (plan.trials[at].trial_id for at in (0, -1))
     deaths = {deadly: MAX_LOST + 1, lost: 1}
-    slot = fake_slot(die=lambda trial, attempt: attempt <= deaths.get(trial.trial_id, 0))
+    slot = fake_slot(
+        new_gpu=True, die=lambda trial, attempt: attempt <= deaths.get(trial.trial_id, 0)
+    )
     progress, rows = run(plan, tmp_path, ray_here, 1, slot)
     assert progress.lost == sum(deaths.values())
     assert progress.given_up == [deadly]
     assert {row["trial_id"]: row["attempt"] for row in rows} == {
         trial.trial_id: 2 if trial.trial_id == lost else 1 for trial in plan.trials[1:]
     }
-
-
-def test_block_split_by_a_lost_worker_runs_again_whole(
-    ray_here: Path,
-    tmp_path: Path,
-    plan_of: MakePlan,
-    fake_slot: MakeSlot,
-    environment: Environment,
-) -> None:
-    plan = plan_of("noop", replicates=2)
-    lost = plan.trials[1].trial_id
-    slot = fake_slot(new_gpu=True, die=lambda trial, tried: trial.trial_id == lost and tried == 1)
     store = open_store(str(tmp_path))
-    choice = choose_sweep(store, plan, plan, environment, SweepSelection())
-
-    def run_one(each: Session, budget_s: float | None) -> Progress:
-        host = Host(each, results=str(tmp_path), slots=Slots(count=1, gpu=True))
-        host.run(ray_here / each.plan.plan_hash, budget_s, slot)
-        return host.finish([])
-
-    session = session_for(choice, plan, plan, ())
-    progress = run_rounds(session, partial(repeats_of, store, plan, choice), run_one, print, None)
-    assert (progress.recorded, progress.lost) == (len(plan.trials) + 3, 1)
-    blocks = blocks_of(store.stored_trials(choice.sweep_id).values())
-    assert [(split.block, split.mended) for split in blocks.split] == [(plan.trials[1].block, True)]
+    (sweep_id,) = store.sweep_ids()
+    (split,) = blocks_of(store.stored_trials(sweep_id).values()).split
+    assert (split.block, split.mended) == (plan.trials[-1].block, False)
 
 
 def test_slot_comes_back_while_the_others_go_on(four_slots: tuple[Plan, list[Row]]) -> None:
@@ -259,23 +232,6 @@ def test_one_slot_runs_the_plan_in_its_order_and_a_budget_stops_before_a_new_blo
     assert [row["position"] for row in order] == [t.position for t in plan.trials[: len(rows)]]
 
 
-def test_second_record_of_a_trial_is_counted_and_dropped(
-    tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
-) -> None:
-    session = new_session(plan_of("noop"), tmp_path)
-    trial = session.plan.trials[0]
-    slot = fake_slot()(session, "0")
-    recorder = Recorder(str(tmp_path))
-    (first,) = slot.measure([trial], lambda _: 1)
-    (late,) = slot.measure([trial], lambda _: 2)
-    assert recorder.record(first)
-    assert recorder.record(late)
-    progress = recorder.finish(session.sweep_id, [])
-    assert progress.repeated == 1
-    stored = open_store(str(tmp_path)).stored_trials(session.sweep_id)
-    assert stored[trial.trial_id].attempt_id == first.attempt_id
-
-
 @pytest.fixture
 def full_disk(tmp_path: Path, need: Need) -> Iterator[Path]:
     """A file system with room for a few records."""
@@ -307,35 +263,3 @@ def test_full_disk_stops_new_trials_and_loses_none(
     assert 0 < len(stored) < len(plan.trials)
     assert len(stored) + len(kept) == progress.recorded + progress.held
     assert not stored.keys() & kept.keys()
-
-
-def test_launch_whose_recorder_dies_ends_at_once_and_says_so(
-    ray_here: Path, plan_of: MakePlan, fake_slot: MakeSlot, tmp_path: Path
-) -> None:
-    plan = plan_of("noop", replicates=40)
-    session = new_session(plan, tmp_path)
-    host = Host(session, results=str(tmp_path), slots=Slots(count=1, gpu=True))
-    recorder = host.recorder
-
-    def kill_after_the_first_record() -> None:
-        store = open_store(str(tmp_path))
-        while not store.stored_trials(session.sweep_id):
-            time.sleep(0.1)
-        ray.kill(recorder)
-
-    die = threading.Thread(target=kill_after_the_first_record, daemon=True)
-    die.start()
-    began = time.monotonic()
-    with pytest.raises(UnfinishedError, match="the recorder is gone.*launch again to resume"):
-        host.run(ray_here, None, fake_slot(trial_s=0.4))
-    die.join()
-    assert time.monotonic() - began < 60
-    with pytest.raises(UnfinishedError, match="the recorder is gone"):
-        host.finish([])
-    stored = open_store(str(tmp_path)).stored_trials(session.sweep_id)
-    assert 0 < len(stored) < len(plan.trials)
-
-
-def test_ray_is_still_up(ray_here: Path) -> None:
-    """What the tests above did to workers did no harm to the Ray that they share."""
-    assert ray.is_initialized()

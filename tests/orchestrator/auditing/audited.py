@@ -1,0 +1,31 @@
+"""An audit of a script in the folder of a test."""
+
+import textwrap
+from pathlib import Path
+
+from cudnn_sweep.orchestrator.auditing.audited_process import Audited, AuditRequest, audit_script
+from cudnn_sweep.workloads.auditing.findings import Findings
+
+
+def audit(
+    text: str | None = None,
+    *arguments: str,
+    script: str = "script.py",
+    is_module: bool = False,
+    seconds: float | None = None,
+    steps: int | None = None,
+) -> Audited:
+    """Of a script of this text, or of one that is there."""
+    if text is not None:
+        Path(script).write_text(textwrap.dedent(text))
+    return audit_script(
+        AuditRequest(
+            script=script, is_module=is_module, arguments=arguments, seconds=seconds, steps=steps
+        )
+    )
+
+
+def findings_of(audited: Audited) -> Findings:
+    assert audited.findings is not None
+    assert audited.findings.own_errors == ()
+    return audited.findings

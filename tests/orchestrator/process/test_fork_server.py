@@ -1,0 +1,91 @@
+"""A fork server: what it imports before any trial, and when it ends."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cudnn_sweep.orchestrator.errors import ServerError
+from cudnn_sweep.orchestrator.process.client import ONE_THREAD, SERVER, ForkServer
+from cudnn_sweep.orchestrator.process.protocol import Request, SurveyJob
+from cudnn_sweep.orchestrator.process.survey import survey
+
+
+def test_module_that_ends_python_is_named(server: ForkServer, tmp_path: Path) -> None:
+    file = tmp_path / "ends.py"
+    file.write_text("import os; os._exit(0)")
+    told = f"importing {file}:Net: ended without a result, exit code 0"
+    with pytest.raises(ServerError, match=f"^{re.escape(told)}$"):
+        survey(server, ["noop", f"{file}:Net"])
+
+
+def test_server_ends_when_its_user_is_gone() -> None:
+    server = ForkServer(survey_only=True)
+    pid = server.pid
+    server.close()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_server_whose_user_goes_while_it_imports_says_nothing() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", SERVER, "--survey-only"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **ONE_THREAD},
+    ) as server:
+        assert server.stdout is not None and server.stderr is not None
+        server.stdout.close()
+        assert server.stderr.read() == ""
+    assert server.returncode == 0
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Callable[[str], str]:
+    """A package in the server's folder that does this when it is imported."""
+
+    def write(code: str) -> str:
+        (tmp_path / "slow_package.py").write_text(code)
+        return "slow_package"
+
+    return write
+
+
+def test_preloaded_package_is_there_before_the_fork(
+    tmp_path: Path, package: Callable[[str], str]
+) -> None:
+    package("import os\nfrom torch import nn\nPID = os.getpid()\nNet = nn.Identity\n")
+    with ForkServer(folder=tmp_path, survey_only=True, preload=["slow_package"]) as server:
+        job = SurveyJob(workloads=["slow_package:Net"])
+        outcome = server.run(Request(job=job, timeout_s=100))
+    assert outcome.reply is not None and outcome.reply.survey is not None
+    assert outcome.reply.survey.workloads["slow_package:Net"].is_model
+    assert "slow_package" not in outcome.reply.imported
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            "import threading as t; t.Thread(target=t.Event().wait, daemon=True).start()",
+            "preload: slow_package: has 2 threads after importing",
+        ),
+        ("1 / 0", "preload: slow_package: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_package_that_spoils_forks_is_refused(
+    tmp_path: Path,
+    package: Callable[[str], str],
+    capfd: pytest.CaptureFixture[str],
+    code: str,
+    message: str,
+) -> None:
+    package(code)
+    with pytest.raises(ServerError, match="ended at its start"):
+        ForkServer(folder=tmp_path, survey_only=True, preload=["slow_package"])
+    assert message in capfd.readouterr().err
