@@ -168,3 +168,45 @@ def contrast_states(
 def break_evens(store: Store, sweep_id: str | None = None, **values: Value) -> list[BreakEven]:
     """Rows of `break_even`, as `verdicts` has those of `helps_or_hurts`."""
     return answer(BreakEven, store, sweep_id, "break_even", values)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuSpeed:
+    """One GPU and measure; the columns' meanings are in sql/slow_gpus.sql."""
+
+    gpu: str
+    host: str
+    gpu_uuid: str
+    measure: str
+    finding: str
+    """slow, fast, differs, alike or alone."""
+    ratio: float | None
+    speed: float
+    speed_unit: str
+    peers: int
+
+
+def gpu_speeds(store: Store, sweep_id: str | None = None) -> list[GpuSpeed]:
+    """Rows of `slow_gpus`: GPUs that are off come first, then model by model, the slowest before others."""
+    return answer(GpuSpeed, store, sweep_id, "slow_gpus", {})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimeShare:
+    """One part of the trials' time; the shares of a sweep add up to 1."""
+
+    sweep_id: str
+    part: str
+    """start, one_time, build, cold, calibration, steady, checks, exit, other, log or gap."""
+    measuring: bool
+    trials: int
+    median_s: float | None
+    total_s: float
+    overlapped_s: float
+    """One-time costs that `total_s` leaves out: others of the block paid theirs meanwhile. Else 0."""
+    share: float
+
+
+def time_shares(store: Store, sweep_id: str | None = None) -> list[TimeShare]:
+    """Rows of `where_time_goes`, of one sweep or of all; of each sweep the largest share first."""
+    return answer(TimeShare, store, sweep_id, "where_time_goes", {})

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
-from cudnn_sweep.analysis.answering.time_shares import TimeShare
-from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, Verdict
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, TimeShare, Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import NamedQuery, Value, load_query, parse_query
 from cudnn_sweep.analysis.report.cells import ReportCell, named

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import groupby
 
-from cudnn_sweep.analysis.answering.slow_gpus import GpuSpeed, gpu_speeds
+from cudnn_sweep.analysis.answering.verdicts import GpuSpeed, gpu_speeds
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.words import given, percent
 

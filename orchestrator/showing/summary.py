@@ -11,9 +11,14 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.answering.cell_names import stored_names
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.analysis.answering.time_shares import TimeShare, time_shares
 from cudnn_sweep.analysis.answering.verdict_words import headline, more_blocks, third_blocks
-from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, told_lines
+from cudnn_sweep.analysis.answering.verdicts import (
+    BreakEven,
+    TimeShare,
+    Verdict,
+    time_shares,
+    told_lines,
+)
 from cudnn_sweep.analysis.storing.progress import planned
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.words import counted, percent
