@@ -14,8 +14,7 @@ from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.running.trial_run import try_cells
 from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
-from cudnn_sweep.orchestrator.showing.summary_json import to_json
+from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary, to_json
 from cudnn_sweep.workloads.cells.suite import most_replicates
 
 

@@ -20,16 +20,24 @@ from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
-from cudnn_sweep.orchestrator.errors import OrchestratorError
+from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
+from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
+from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.remote.by_model import a_process_each, nodes_by_model, read_nodes
-from cudnn_sweep.orchestrator.remote.events import Ended
-from cudnn_sweep.orchestrator.remote.jobs import do_job
+from cudnn_sweep.orchestrator.remote.events import Ended, NodesFound
 from cudnn_sweep.orchestrator.remote.node import Node
+from cudnn_sweep.orchestrator.remote.nodes import look_at_last_good, still_there
 from cudnn_sweep.orchestrator.remote.progress_events import emit
-from cudnn_sweep.orchestrator.remote.request import RECORDS, JobRequest, read_request
+from cudnn_sweep.orchestrator.remote.request import (
+    RECORDS,
+    JobRequest,
+    SessionJob,
+    SurveyJob,
+    read_request,
+)
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.orchestrator.remote.these_nodes import TheseNodes
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, open_results, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
 from cudnn_sweep.workloads.errors import WorkloadError
@@ -48,7 +56,10 @@ def main(of_one_model: Path | None, sweeps: int) -> int:
     try:
         _join(request)
         if request.job is not None:
-            do_job(request, request.job, console)
+            if isinstance(request.job, SurveyJob):
+                _survey(request, request.job, console)
+            else:
+                _run_session(request, request.job, console)
             emit(Ended(exit_code=DONE))
             return DONE
         by_model = [read_nodes(of_one_model)] if of_one_model else nodes_by_model(request, console)
@@ -88,6 +99,33 @@ def _sweep(request: JobRequest, nodes: list[Node], sweeps: int, console: Console
     summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
     print_summary(console, summary, asked.results, asked.options)
     return ran.exit_code
+
+
+def _survey(request: JobRequest, job: SurveyJob, console: Console) -> None:
+    nodes = [node for alike in nodes_by_model(request, console) for node in alike]
+    found = NodesFound(nodes=tuple(nodes))
+    if job.last_good is not None:
+        try:
+            found = replace(found, last_good=look_at_last_good(nodes, job.last_good))
+        except SpecError as error:  # the night itself does without
+            found = replace(found, last_good_fails=str(error))
+    emit(found)
+
+
+def _run_session(request: JobRequest, job: SessionJob, console: Console) -> None:
+    suite = request.sweep.suite
+    nodes = still_there(job.nodes)
+    place = TheseNodes(nodes, suite.gpus, sweeps=1)
+    store = open_results(request.location(), console)
+    session = replace(
+        job.session,
+        scratch=scratch_folder(job.session.sweep_id),
+        preload=place.modules(suite, request.sweep.preload),
+    )
+    with sweep_lock(store.location, session.sweep_id):
+        place.announce(session, "", console)
+        with place.opened(store, nodes[0].machine, console) as run:
+            run(session, job.budget_s)
 
 
 if __name__ == "__main__":

@@ -16,14 +16,13 @@ from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.doctor import gpu_checks, self_test
 from cudnn_sweep.orchestrator.doctor.check import Check
-from cudnn_sweep.orchestrator.doctor.comparison import Comparison, check_comparison
 from cudnn_sweep.orchestrator.doctor.examine import THIS_MACHINE, DoctorOptions, Probes, examine
 from cudnn_sweep.orchestrator.doctor.gpu_checks import check_gpus
-from cudnn_sweep.orchestrator.doctor.self_test import check_pairs
+from cudnn_sweep.orchestrator.doctor.self_test import Comparison, check_comparison, check_pairs
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import Pinning
-from cudnn_sweep.orchestrator.locks import device_lock
+from cudnn_sweep.orchestrator.locks import sweep_lock as locks
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
@@ -65,7 +64,7 @@ def own_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer
     """Of this folder's fork server. A sweep that runs on this machine meanwhile is not in our way."""
     monkeypatch.setattr("cudnn_sweep.orchestrator.slots.slot.ForkServer", lambda **_: server)
     monkeypatch.setattr(ForkedSlot, "close", lambda _: None)
-    monkeypatch.setattr(device_lock, "PREFIX", f"test/{tmp_path}/")
+    monkeypatch.setattr(locks, "PREFIX", f"test/{tmp_path}/")
 
 
 def type_doctor(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.showing.slow_gpu_lines import slow_gpu_lines
+from cudnn_sweep.orchestrator.showing.summary import slow_gpu_lines
 
 if TYPE_CHECKING:
     from tests.makers import MakePlan, RecordOf
