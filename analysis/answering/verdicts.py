@@ -30,10 +30,8 @@ class OfCell:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict(OfCell):
-    """One cell and contrast; `no_effect` is shown where the setting cannot have mattered, `fails` where the
-    candidate failed in more blocks than its baseline.
-    """
+class OfContrast(OfCell):
+    """A row about one cell and contrast."""
 
     workload: str
     problem: str | None
@@ -48,6 +46,19 @@ class Verdict(OfCell):
     other_settings: str
     loop_kind: str | None
     in_turns: bool
+
+    @property
+    def identity(self) -> tuple[str | bool | None, ...]:
+        """What the answers about one cell and contrast have in common."""
+        return *self.key, self.contrast, self.other_settings, self.loop_kind, self.in_turns
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict(OfContrast):
+    """One cell and contrast; `no_effect` is shown where the setting cannot have mattered, `fails` where the
+    candidate failed in more blocks than its baseline.
+    """
+
     blocks: int
     split_blocks: int
     doubtful_blocks: int
@@ -90,22 +101,9 @@ class Verdict(OfCell):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BreakEven(OfCell):
+class BreakEven(OfContrast):
     """When one cell's extra cold cost has paid for itself, for one state of the compute cache."""
 
-    workload: str
-    problem: str | None
-    direction: str
-    input_shape: str
-    regime: str
-    state: str | None
-    precision: str
-    layout: str
-    gpu: str
-    contrast: str
-    other_settings: str
-    loop_kind: str | None
-    in_turns: bool
     shape: str | None
     compute_cache: str
     outcome: str

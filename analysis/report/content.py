@@ -1,23 +1,18 @@
 """What a report says, gathered from one snapshot of a store: each table is a question's answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from cudnn_sweep.analysis.answering.answers import answer_of
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, TimeShare, Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import NamedQuery, Value, load_query, parse_query
 from cudnn_sweep.analysis.report.cells import ReportCell, named
 from cudnn_sweep.analysis.storing.stored import Stored
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    Row = TypeVar("Row", bound=DataclassInstance)
 
 EXACT_FIRST = ("fp32", "tf32", "fp16", "bf16")
 MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
@@ -30,14 +25,14 @@ class Compared:
     contrast: Contrast
     verdicts: Sequence[Verdict]
     break_evens: Mapping[tuple[str | bool | None, ...], Mapping[str, BreakEven]]
-    """By `identity`, then by the state of the compute cache."""
+    """By their `identity`, then by the state of the compute cache."""
 
     cold_costs: pa.Table | None
     """None for A/A pairs, which are asked about times alone."""
 
     def paybacks(self, verdict: Verdict) -> Mapping[str, BreakEven]:
         """By the state of the compute cache."""
-        return self.break_evens.get(identity(verdict), {})
+        return self.break_evens.get(verdict.identity, {})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +81,7 @@ def gather(
             min_effect=min_effect,
             cells=cells,
             compared=compared,
-            time_shares=_typed(TimeShare, _named(database, "where_time_goes")),
+            time_shares=answer_of(TimeShare, database, "where_time_goes", {}),
             sweeps=_named(database, "sweeps"),
             failures=_named(database, "failures"),
             choices=_named(database, "choice_stability"),
@@ -99,22 +94,17 @@ def gather(
 
 def _compared(database: Database, contrast: Contrast, min_effect: float) -> Compared:
     values = contrast.values()
-    found = _typed(Verdict, _named(database, "helps_or_hurts", min_effect=min_effect, **values))
-    paid = [] if contrast.is_twins else _typed(BreakEven, _named(database, "break_even", **values))
+    found = answer_of(Verdict, database, "helps_or_hurts", {"min_effect": min_effect, **values})
+    paid = [] if contrast.is_twins else answer_of(BreakEven, database, "break_even", values)
     break_evens: dict[tuple[str | bool | None, ...], dict[str, BreakEven]] = {}
     for row in paid:
-        break_evens.setdefault(identity(row), {})[row.compute_cache] = row
+        break_evens.setdefault(row.identity, {})[row.compute_cache] = row
     return Compared(
         contrast=contrast,
         verdicts=sorted(found, key=lambda verdict: verdict.ratio or float("inf")),
         break_evens=break_evens,
         cold_costs=None if contrast.is_twins else _named(database, "cold_cost", **values),
     )
-
-
-def identity(row: Verdict | BreakEven) -> tuple[str | bool | None, ...]:
-    """What the answers about one cell and contrast have in common."""
-    return *row.key, row.contrast, row.other_settings, row.loop_kind, row.in_turns
 
 
 def _most_exact(cells: Sequence[ReportCell]) -> str:
@@ -157,8 +147,3 @@ def _own(database: Database, name: str, **values: Value) -> pa.Table:
 
 def _asked(database: Database, question: NamedQuery, values: Mapping[str, Value]) -> pa.Table:
     return database.query(question.sql, question.values(values) or None)
-
-
-def _typed(row_type: "type[Row]", table: pa.Table) -> "list[Row]":
-    columns = [field.name for field in fields(row_type)]
-    return [row_type(**row) for row in table.select(columns).to_pylist()]

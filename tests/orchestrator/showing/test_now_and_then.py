@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from cudnn_sweep.orchestrator.showing.now_and_then import now_and_then
+from cudnn_sweep.orchestrator.showing.display import now_and_then
 
 
 def test_it_is_done_until_the_block_ends_and_its_thread_with_it() -> None:
