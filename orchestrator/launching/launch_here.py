@@ -32,7 +32,7 @@ from cudnn_sweep.workloads.cells.suite import most_replicates
 from cudnn_sweep.workloads.survey import Survey
 from cudnn_sweep.workloads.warnings import ADVICE, OF_THE_CODE
 
-SHORT = {
+SHORT = {  # the one process of a cell that `--dry-run --try` starts
     "cold_shapes": 3,
     "open_cold_shapes": 2,
     "warmup_s": 0.0,
