@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from cudnn_sweep.analysis.report.pages.formats import LABEL, RIGHT, WIDTH, dots
+from cudnn_sweep.analysis.report.pages.dots import LABEL, RIGHT, WIDTH, dots
 from cudnn_sweep.analysis.report.pages.page import Samples
 
 
