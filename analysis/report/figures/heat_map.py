@@ -122,7 +122,7 @@ def _scale(palette: Palette, min_effect: float) -> alt.Scale:
 
 
 @chart(place=22)
-def batch_batches(palette: Palette, min_effect: float) -> Figure:
+def batch_map(palette: Palette, min_effect: float) -> Figure:
     return Figure(
         name="batch_map",
         title="Size by batch",
