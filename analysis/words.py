@@ -21,6 +21,11 @@ def number(value: float | None, missing: str = "") -> str:
     return f"{rounded:,.{max(0, 2 - math.floor(math.log10(abs(rounded))))}f}"
 
 
+def figure(value: float) -> str:
+    """Of what may be a count."""
+    return number(int(value) if value == int(value) else value)
+
+
 def given(value: float) -> str:
     """As somebody wrote it, or a process measured it: no zeros at the end, at most four digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.answering.cell_names import CELLS, name_of_some
 from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import load_query, part_names
 from cudnn_sweep.analysis.report.pages.page import Entry, Page, Row, Rows, Samples, Table
-from cudnn_sweep.analysis.words import interval, number, ratio
+from cudnn_sweep.analysis.words import figure, interval, number, ratio
 
 ABOUT = (
     "Each claim is judged figure by figure, under PyTorch's other settings. A figure holds, does not hold, or is "
@@ -140,14 +140,14 @@ def _named(row: Row) -> str:
 
 
 def _value(row: Row, column: str = "value") -> str:
-    return ratio(row[column]) if _is_ratio(row) else number(row[column])
+    return ratio(row[column]) if _is_ratio(row) else figure(row[column])
 
 
 def _with_interval(row: Row) -> str:
     if row["value"] is None:
         return ""
-    text = ratio if _is_ratio(row) else number
-    return text(row["value"]) + interval(row["value_low"], row["value_high"], text)
+    text = ratio if _is_ratio(row) else figure
+    return _value(row) + interval(row["value_low"], row["value_high"], text)
 
 
 def _table(figures: Sequence[Row]) -> Table:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cudnn_sweep.analysis.report.pages.page import Entry, Page
-from cudnn_sweep.analysis.words import given, interval, number, ratio
+from cudnn_sweep.analysis.words import figure, given, interval, number, ratio
 
 ABOUT = (
     "Each case is a claim that somebody published about a convolution, beside a measurement of the "
@@ -73,7 +73,7 @@ def _bound(row: Mapping[str, Any]) -> str | None:
         return None
     what = UNITS[row["measure"]] if row["kind"] == "bound" else f"ratio of {_clock(row)}"
     if row["holds"] == "within":
-        return f"{what} within {given(1 / row['bound'])} and {given(row['bound'])}"
+        return f"{what} within {ratio(1 / row['bound'])} and {given(row['bound'])}"
     return f"{what} {row['holds']} {given(row['bound'])}"
 
 
@@ -85,7 +85,7 @@ def _today(row: Mapping[str, Any]) -> str | None:
     if row["value"] is None:
         return None
     is_alone = row["candidate_value"] is None
-    text = number if is_alone else ratio
+    text = figure if is_alone else ratio
     value = text(row["value"]) + interval(row["value_low"], row["value_high"], text)
     if is_alone:
         return f"{UNITS[row['measure']]}: {value}"

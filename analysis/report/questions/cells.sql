@@ -19,10 +19,10 @@ select
     any_value(state_parameters) as state_parameters,
     any_value(precision) as precision, -- noqa: RF04
     any_value(layout) as layout,
-    any_value(gpu) as gpu,
-    'torch ' || any_value(torch) as torch,
-    any_value(cudnn) as cudnn,
-    'driver ' || any_value(driver) as driver,
+    max(gpu) as gpu,
+    'torch ' || max(torch) as torch,
+    max(cudnn) as cudnn,
+    'driver ' || max(driver) as driver,
     'code ' || workload_hash[:6] as code,
     count(*) as trials
 from records
