@@ -1,8 +1,9 @@
 """What a report says, gathered from one snapshot of a store: each table is a question's answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from importlib.resources import files
+from math import inf
 
 import pyarrow as pa
 
@@ -11,11 +12,15 @@ from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, TimeShare, Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import NamedQuery, Value, load_query, parse_query
+from cudnn_sweep.analysis.comparing.comparison import compare
 from cudnn_sweep.analysis.report.cells import ReportCell, named
 from cudnn_sweep.analysis.storing.stored import Stored
 
 EXACT_FIRST = ("fp32", "tf32", "fp16", "bf16")
 MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
+BLANK = {
+    each.name: each.type() if each.type in (int, float, str) else None for each in fields(Verdict)
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,3 +152,35 @@ def _own(database: Database, name: str, **values: Value) -> pa.Table:
 
 def _asked(database: Database, question: NamedQuery, values: Mapping[str, Value]) -> pa.Table:
     return database.query(question.sql, question.values(values) or None)
+
+
+def gather_two(
+    store: Stored, locations: Sequence[str], a: str, b: str | None, min_effect: float
+) -> Content:
+    """`a` is the baseline; the last sweep stands for no `b`. Raises QueryError for one that is not there."""
+    named = b or (store.sweep_ids() or [""])[-1]
+    with open_database(store) as database:
+        found = compare(database, f"sweep={a}", f"sweep={named}", min_effect)
+    differing = ", ".join(found.differences.values()) or "the same software and hardware"
+    contrast = Contrast(field="sweep", baseline=found.a.name, candidate=found.b.name)
+    verdicts = sorted(_verdicts(found.rows, str(contrast)), key=lambda each: each.ratio or inf)
+    one = Compared(contrast=contrast, verdicts=verdicts, break_evens={}, cold_costs=None)
+    content = gather(store, locations, found.b.name, [], min_effect)
+    against = f"{contrast} ({differing})"
+    return replace(content, compared=[one] if verdicts else [], against=against)
+
+
+def _verdicts(rows: pa.Table, contrast: str) -> list[Verdict]:
+    return [
+        Verdict(
+            **BLANK
+            | {name: value for name, value in row.items() if name in BLANK}
+            | {"other_settings": row["settings"], "software_hash": row["b_software_hash"]}
+            | {"baseline_ms": row["a_ms"], "baseline_device_ms": row["a_device_ms"]}
+            | {"candidate_ms": row["b_ms"], "candidate_device_ms": row["b_device_ms"]}
+            | dict.fromkeys(("wall_verdict", "wall_statistical_verdict"), row["verdict"])
+            | {"blocks": min(row["a_processes"], row["b_processes"]), "contrast": contrast}
+            | {"warnings": []}
+        )
+        for row in rows.to_pylist()
+    ]

@@ -14,10 +14,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from cudnn_sweep.analysis.answering.short_texts import short_names
-from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, Verdict
+from cudnn_sweep.analysis.answering.verdicts import CACHES, BreakEven, CellKey, Verdict, payback
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in, texts_of
 from cudnn_sweep.analysis.printable import cudnn_version
-from cudnn_sweep.analysis.report import words
 from cudnn_sweep.analysis.report.cells import StoredCell
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
 from cudnn_sweep.analysis.storing.schema import settings
@@ -167,9 +166,9 @@ def _verdict(about: Row, verdict: Verdict, compared: Compared) -> Row:
         "candidate_peak_mib": candidate and candidate / MIB,
         "memory_ratio": candidate / baseline if baseline and candidate else None,
     }
-    for cache in words.CACHES:
+    for cache in CACHES:
         paid = compared.paybacks(verdict).get(cache)
-        found[f"{cache}_payback"] = words.payback(paid) if paid else None
+        found[f"{cache}_payback"] = payback(paid) if paid else None
         found[f"{cache}_iterations"] = paid.break_even_iterations if paid else None
     return found
 

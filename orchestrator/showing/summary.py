@@ -12,13 +12,15 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.answering.cell_names import stored_names
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.analysis.answering.verdict_words import headline, more_blocks, third_blocks
 from cudnn_sweep.analysis.answering.verdicts import (
     BreakEven,
     GpuSpeed,
     TimeShare,
     Verdict,
     gpu_speeds,
+    headline,
+    more_blocks,
+    third_blocks,
     time_shares,
     told_lines,
 )
