@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
+from operator import attrgetter
 from typing import Self
 
 from rich.console import Console
@@ -284,33 +285,26 @@ def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
     """A line for each GPU that is off, one for each measure in which a model's GPUs are at odds."""
     speeds = gpu_speeds(store, sweep_id)
     off = [speed for speed in speeds if speed.finding in ("slow", "fast")]
-    for (gpu, host, uuid), found in _grouped(off):
-        measures = ", ".join(_by_how_much(each) for each in found)
-        yield f"{uuid} on {host}: {measures} than its {found[0].peers} peers ({gpu}): {GPU_ADVICE}"
-    yield from (_at_odds(each) for each in _differing(speeds))
+    for found in _grouped(off, "gpu", "host", "gpu_uuid"):
+        one, measures = found[0], ", ".join(map(_by_how_much, found))
+        yield (
+            f"{one.gpu_uuid} on {one.host}: {measures} than its {one.peers} peers ({one.gpu}): {GPU_ADVICE}"
+        )
+    for alike in _grouped(speeds, "gpu", "measure"):
+        if any(speed.finding == "differs" for speed in alike):
+            yield _at_odds(sorted(alike, key=lambda speed: speed.speed))
+
+
+def _grouped(speeds: list[GpuSpeed], *names: str) -> Iterator[list[GpuSpeed]]:
+    """Those together that have these columns in common."""
+    common = attrgetter(*names)
+    for _, found in groupby(sorted(speeds, key=common), key=common):
+        yield list(found)
 
 
 def _by_how_much(speed: GpuSpeed) -> str:
     assert speed.ratio is not None
     return f"{speed.measure} {percent(abs(1 - speed.ratio), 1)} {speed.finding}er"
-
-
-def _grouped(speeds: list[GpuSpeed]) -> Iterator[tuple[tuple[str, str, str], list[GpuSpeed]]]:
-    def gpu(speed: GpuSpeed) -> tuple[str, str, str]:
-        return speed.gpu, speed.host, speed.gpu_uuid
-
-    for key, found in groupby(sorted(speeds, key=gpu), key=gpu):
-        yield key, list(found)
-
-
-def _differing(speeds: list[GpuSpeed]) -> Iterator[list[GpuSpeed]]:
-    def group(speed: GpuSpeed) -> tuple[str, str]:
-        return speed.gpu, speed.measure
-
-    for _, found in groupby(sorted(speeds, key=group), key=group):
-        alike = list(found)
-        if any(speed.finding == "differs" for speed in alike):
-            yield sorted(alike, key=lambda speed: speed.speed)
 
 
 def _at_odds(speeds: list[GpuSpeed]) -> str:
