@@ -96,22 +96,16 @@ def _whole(row: Advice) -> str:
 def _details(advice: Advice, other: Advice | None) -> Iterator[tuple[str, str]]:
     if advice.sure is not None and advice.ratio is not None:
         faster = "on" if advice.ratio < 1 else "off"
-        yield (
-            "How sure",
-            (
-                f"{percent(min(advice.sure, 0.999), 1)} that {faster} is faster, by {advice.blocks} blocks of a process "
-                f"each way, {advice.start_blocks} of them {STARTS[advice.start]}"
-            ),
+        text = (
+            f"{percent(min(advice.sure, 0.999), 1)} that {faster} is faster, by {advice.blocks} blocks of a process "
+            f"each way, {advice.start_blocks} of them {STARTS[advice.start]}"
         )
+        yield "How sure", text
     if advice.step_ratio is not None and advice.baseline_ms and advice.candidate_ms:
         waits = "; the loop waits for the CPU" if advice.launch_bound else ""
-        yield (
-            "A step",
-            (
-                f"{milliseconds(advice.baseline_ms)} off, {milliseconds(advice.candidate_ms)} on: {ratio(advice.step_ratio)}"
-                f"{interval(advice.step_ratio_low, advice.step_ratio_high)}{waits}"
-            ),
-        )
+        sides = f"{milliseconds(advice.baseline_ms)} off, {milliseconds(advice.candidate_ms)} on"
+        ends = interval(advice.step_ratio_low, advice.step_ratio_high)
+        yield "A step", f"{sides}: {ratio(advice.step_ratio)}{ends}{waits}"
     starts = [row for row in (advice, other) if row is not None and row.extra_start_s is not None]
     if starts:
         yield "A start", "; ".join(map(_start, starts))
@@ -120,16 +114,12 @@ def _details(advice: Advice, other: Advice | None) -> Iterator[tuple[str, str]]:
         yield "Break-even", "; ".join(map(_break_even, breaks))
     if advice.new_shape_ms is not None and (advice.first_calls or 0) > 1:
         met = f"{number(advice.first_calls)} of them in this job"
-        yield (
-            "New sizes",
-            f"each further one costs {milliseconds(advice.new_shape_ms)} more with on; {met}",
-        )
+        more = milliseconds(advice.new_shape_ms)
+        yield "New sizes", f"each further one costs {more} more with on; {met}"
     on, off = advice.candidate_cache_saves_s, advice.baseline_cache_saves_s
     if on is not None and off is not None:
-        yield (
-            "Cache",
-            f"CUDA_CACHE_PATH kept on a volume saves {clock(on)} a start with on, {clock(off)} with off",
-        )
+        saved = f"saves {clock(on)} a start with on, {clock(off)} with off"
+        yield "Cache", f"CUDA_CACHE_PATH kept on a volume {saved}"
 
 
 def _start(row: Advice) -> str:
@@ -145,13 +135,10 @@ def _break_even(row: Advice) -> str:
 
 
 def _memory(advice: Advice) -> Iterator[tuple[str, str]]:
+    steady = advice.baseline_steady_reserved_bytes, advice.candidate_steady_reserved_bytes
     pairs = [
         (advice.baseline_first_bytes, advice.candidate_first_bytes, "at the first steps"),
-        (
-            advice.baseline_steady_reserved_bytes,
-            advice.candidate_steady_reserved_bytes,
-            "later",
-        ),
+        (*steady, "later"),
     ]
     told = [f"{size(on)} on, {size(off)} off {when}" for off, on, when in pairs if on and off]
     if told:
@@ -177,21 +164,13 @@ def _results(advice: Advice) -> Iterator[tuple[str, str]]:
 def _why(kernels: Sequence[KernelChange]) -> Iterator[tuple[str, str]]:
     for place, each in enumerate(kernels[:KERNELS_SHOWN]):
         name = each.kernel if len(each.kernel) <= NAME_SHOWN else f"{each.kernel[:NAME_SHOWN]}..."
-        yield (
-            "Kernels" if place == 0 else "",
-            f"{each.operation}: {name} {each.baseline} times a step off, {each.candidate} times on",
-        )
+        times = f"{each.baseline} times a step off, {each.candidate} times on"
+        yield "Kernels" if place == 0 else "", f"{each.operation}: {name} {times}"
     if len(kernels) > KERNELS_SHOWN:
         yield "", f"and {len(kernels) - KERNELS_SHOWN} more that are not the same"
 
 
 def _else(alternatives: Sequence[Alternative]) -> Iterator[tuple[str, str]]:
     for place, each in enumerate(each for each in alternatives if each.ratio is not None):
-        assert each.ratio is not None
-        yield (
-            "Also" if place == 0 else "",
-            (
-                f"{each.contrast}: a step takes {ratio(each.ratio)} of the time"
-                f"{interval(each.ratio_low, each.ratio_high)}"
-            ),
-        )
+        takes = f"{ratio(each.ratio)} of the time{interval(each.ratio_low, each.ratio_high)}"
+        yield "Also" if place == 0 else "", f"{each.contrast}: a step takes {takes}"

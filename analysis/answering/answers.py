@@ -48,4 +48,9 @@ def answer_of(
     question = load_query(name)
     table = database.query(question.sql, question.values(values))
     columns = [field.name for field in fields(row_type)]
-    return [row_type(**row) for row in table.select(columns).to_pylist()]
+    return [typed(row_type, row) for row in table.select(columns).to_pylist()]
+
+
+def typed(row_type: type[Row], row: Mapping[str, Any]) -> Row:
+    """A row by the columns that `row_type` has of it."""
+    return row_type(**{field.name: row[field.name] for field in fields(row_type)})

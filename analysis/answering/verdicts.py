@@ -1,15 +1,23 @@
-"""What each cell and contrast shows, typed, for whoever displays it: the rows of two questions.
+"""What each cell and contrast shows, and what a sweep's GPUs and its time do: rows of questions, typed, and verdicts in
+words, for whoever displays them.
 
-The arithmetic is in sql/helps_or_hurts.sql and sql/break_even.sql, and so are the columns' meanings.
+The arithmetic is in the questions' SQL, and so are the columns' meanings.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from cudnn_sweep.analysis.answering.answers import answer
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.words import counted, given, two_digits
+
+FIRST_LOOK = 3  # blocks, as `so_far` in macros/shown.sql has it
+SO_FAR = ("so_far_faster", "so_far_slower", "undecided")
+TOLD_SHOWN = 5
+CACHES = ("empty", "warm")
 
 CellKey: TypeAlias = tuple[str, str, str, str | None]
 """Cell, hardware, software, and the hash of a user's code: what trials have to share to be one cell's."""
@@ -30,10 +38,8 @@ class OfCell:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict(OfCell):
-    """One cell and contrast; `no_effect` is shown where the setting cannot have mattered, `fails` where the
-    candidate failed in more blocks than its baseline.
-    """
+class OfContrast(OfCell):
+    """A row about one cell and contrast."""
 
     workload: str
     problem: str | None
@@ -48,6 +54,19 @@ class Verdict(OfCell):
     other_settings: str
     loop_kind: str | None
     in_turns: bool
+
+    @property
+    def identity(self) -> tuple[str | bool | None, ...]:
+        """What the answers about one cell and contrast have in common."""
+        return *self.key, self.contrast, self.other_settings, self.loop_kind, self.in_turns
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict(OfContrast):
+    """One cell and contrast; `no_effect` is shown where the setting cannot have mattered, `fails` where the
+    candidate failed in more blocks than its baseline.
+    """
+
     blocks: int
     split_blocks: int
     doubtful_blocks: int
@@ -90,22 +109,9 @@ class Verdict(OfCell):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BreakEven(OfCell):
+class BreakEven(OfContrast):
     """When one cell's extra cold cost has paid for itself, for one state of the compute cache."""
 
-    workload: str
-    problem: str | None
-    direction: str
-    input_shape: str
-    regime: str
-    state: str | None
-    precision: str
-    layout: str
-    gpu: str
-    contrast: str
-    other_settings: str
-    loop_kind: str | None
-    in_turns: bool
     shape: str | None
     compute_cache: str
     outcome: str
@@ -135,22 +141,36 @@ class ContrastState:
     block_s: float
 
 
-FIRST_LOOK = 3  # blocks, as `so_far` in macros/shown.sql has it
-SO_FAR = ("so_far_faster", "so_far_slower", "undecided")
-TOLD_SHOWN = 5
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuSpeed:
+    """One GPU and measure; the columns' meanings are in sql/slow_gpus.sql."""
+
+    gpu: str
+    host: str
+    gpu_uuid: str
+    measure: str
+    finding: str
+    """slow, fast, differs, alike or alone."""
+    ratio: float | None
+    speed: float
+    speed_unit: str
+    peers: int
 
 
-def told_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> Iterator[str]:
-    """What a verdict alone does not tell: what the device shows where the loop waits for the CPU, and what
-    processes chose; of the first cells that have it.
-    """
-    said = [
-        f"{label(verdict)}: {text}."
-        for verdict in verdicts
-        for text in (verdict.headline, verdict.by_choice)
-        if text
-    ]
-    yield from said[:TOLD_SHOWN]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimeShare:
+    """One part of the trials' time; the shares of a sweep add up to 1."""
+
+    sweep_id: str
+    part: str
+    """start, one_time, build, cold, calibration, steady, checks, exit, other, log or gap."""
+    measuring: bool
+    trials: int
+    median_s: float | None
+    total_s: float
+    overlapped_s: float
+    """One-time costs that `total_s` leaves out: others of the block paid theirs meanwhile. Else 0."""
+    share: float
 
 
 def verdicts(store: Store, sweep_id: str | None = None, **values: Value) -> list[Verdict]:
@@ -168,3 +188,89 @@ def contrast_states(
 def break_evens(store: Store, sweep_id: str | None = None, **values: Value) -> list[BreakEven]:
     """Rows of `break_even`, as `verdicts` has those of `helps_or_hurts`."""
     return answer(BreakEven, store, sweep_id, "break_even", values)
+
+
+def gpu_speeds(store: Store, sweep_id: str | None = None) -> list[GpuSpeed]:
+    """Rows of `slow_gpus`: GPUs that are off come first, then model by model, the slowest before others."""
+    return answer(GpuSpeed, store, sweep_id, "slow_gpus", {})
+
+
+def time_shares(store: Store, sweep_id: str | None = None) -> list[TimeShare]:
+    """Rows of `where_time_goes`, of one sweep or of all; of each sweep the largest share first."""
+    return answer(TimeShare, store, sweep_id, "where_time_goes", {})
+
+
+def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) -> str:
+    """How many of one contrast's cells are decided, and how; and what the others look like so far.
+    `of_cells`: how many the plan has, where it is known.
+    """
+    counts = Counter(each.wall_verdict for each in verdicts)
+    phrases = {
+        "fails": "fails in",
+        "helps": "helps in",
+        "hurts": "hurts in",
+        "equivalent": f"makes no difference of {given(100 * min_effect)}% in",
+        "no_effect": "cannot have an effect in",
+    }
+    known = [f"{phrase} {counts[name]:,}" for name, phrase in phrases.items() if counts[name]]
+    faster, slower, undecided = (counts[name] for name in SO_FAR)
+    single = sum(each.wall_verdict == "undecided" and each.blocks == 1 for each in verdicts)
+    lost, inconclusive = counts["not_measured"], counts["inconclusive"]
+    reasons = sorted({each.wall_in_words.partition(": ")[2] for each in verdicts} - {""})
+    looks = f"{faster or 'none'} look{'s' * (faster == 1)} faster so far, {slower or 'none'} slower"
+    others = [
+        (faster + slower, looks),
+        (undecided - single, f"{undecided - single:,} open"),
+        (single, f"{single:,} with one block"),
+        (inconclusive, f"{inconclusive:,} inconclusive"),
+        (lost, f"{lost:,} not measured ({', '.join(reasons)})"),
+    ]
+    decided, cells = sum(counts[name] for name in phrases), max(of_cells, len(verdicts))
+    others.append((cells - len(verdicts), f"{cells - len(verdicts):,} without a block"))
+    parts = [f"{decided:,} of {counted(cells, 'cell')} decided"]
+    parts[0] += f" ({', '.join(known)})" if known else ""
+    parts += [text for count, text in others if count]
+    return f"{verdicts[0].contrast}: {', '.join(parts)}."
+
+
+def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
+    """What a further launch gives the cells before their first look, and how long it takes."""
+    cells = {
+        each.cell_id: (FIRST_LOOK - each.blocks) * each.block_s
+        for each in verdicts
+        if each.wall_verdict in SO_FAR and each.blocks < FIRST_LOOK
+    }
+    minutes = sum(cells.values()) / 60
+    time = f"about {counted(max(1, round(minutes)), 'minute')} of one GPU"
+    return f"gives each open cell its third block ({time})" if cells else None
+
+
+def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
+    """What the cells lack that were looked at."""
+    lacking = [each.blocks_needed or 0 for each in verdicts if each.blocks >= FIRST_LOOK]
+    if found := sorted(filter(None, lacking)):
+        told = f"About {two_digits(found[0])} more block{'s' * (found[0] > 1)} would decide one"
+        yield f"{told} of {counted(len(found), 'open cell')}."
+
+
+def told_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> Iterator[str]:
+    """What a verdict alone does not tell: what the device shows where the loop waits for the CPU, and what
+    processes chose; of the first cells that have it.
+    """
+    said = [
+        f"{label(verdict)}: {text}."
+        for verdict in verdicts
+        for text in (verdict.headline, verdict.by_choice)
+        if text
+    ]
+    yield from said[:TOLD_SHOWN]
+
+
+def payback(row: BreakEven) -> str:
+    """When the extra cold cost has paid for itself, in a few words."""
+    iterations = row.break_even_iterations
+    if iterations is None or row.outcome not in ("after", "until"):
+        shown = {"open loop": "always searching", "inconclusive": "?"}
+        return shown.get(row.outcome, row.outcome.replace("_", " "))
+    said = two_digits(iterations)
+    return f"after {said}" if row.outcome == "after" else f"ahead until {said}"

@@ -116,3 +116,7 @@ def escaped(cell: str) -> str:
     marked = re.sub(r"([\\`*\[\]~|])", r"\\\1", text)
     parted = re.sub(r"(?<=:)//|(?<=www)\.|@", lambda found: f"<!-- -->{found[0]}", marked)
     return parted.replace("\n", "<br>")
+
+
+def escaped_line(text: str) -> str:
+    return escaped(" ".join(text.split()))

@@ -1,27 +1,26 @@
 """What a report says, gathered from one snapshot of a store: each table is a question's answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib.resources import files
-from typing import TYPE_CHECKING, TypeVar
+from math import inf
 
 import pyarrow as pa
 
+from cudnn_sweep.analysis.answering.answers import answer_of
 from cudnn_sweep.analysis.answering.contrast import Contrast
-from cudnn_sweep.analysis.answering.time_shares import TimeShare
-from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, Verdict
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, TimeShare, Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import NamedQuery, Value, load_query, parse_query
+from cudnn_sweep.analysis.comparing.comparison import compare
 from cudnn_sweep.analysis.report.cells import ReportCell, named
 from cudnn_sweep.analysis.storing.stored import Stored
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    Row = TypeVar("Row", bound=DataclassInstance)
-
 EXACT_FIRST = ("fp32", "tf32", "fp16", "bf16")
 MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
+BLANK = {
+    each.name: each.type() if each.type in (int, float, str) else None for each in fields(Verdict)
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,14 +30,14 @@ class Compared:
     contrast: Contrast
     verdicts: Sequence[Verdict]
     break_evens: Mapping[tuple[str | bool | None, ...], Mapping[str, BreakEven]]
-    """By `identity`, then by the state of the compute cache."""
+    """By their `identity`, then by the state of the compute cache."""
 
     cold_costs: pa.Table | None
     """None for A/A pairs, which are asked about times alone."""
 
     def paybacks(self, verdict: Verdict) -> Mapping[str, BreakEven]:
         """By the state of the compute cache."""
-        return self.break_evens.get(identity(verdict), {})
+        return self.break_evens.get(verdict.identity, {})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +86,7 @@ def gather(
             min_effect=min_effect,
             cells=cells,
             compared=compared,
-            time_shares=_typed(TimeShare, _named(database, "where_time_goes")),
+            time_shares=answer_of(TimeShare, database, "where_time_goes", {}),
             sweeps=_named(database, "sweeps"),
             failures=_named(database, "failures"),
             choices=_named(database, "choice_stability"),
@@ -100,22 +99,17 @@ def gather(
 
 def _compared(database: Database, contrast: Contrast, min_effect: float) -> Compared:
     values = contrast.values()
-    found = _typed(Verdict, _named(database, "helps_or_hurts", min_effect=min_effect, **values))
-    paid = [] if contrast.is_twins else _typed(BreakEven, _named(database, "break_even", **values))
+    found = answer_of(Verdict, database, "helps_or_hurts", {"min_effect": min_effect, **values})
+    paid = [] if contrast.is_twins else answer_of(BreakEven, database, "break_even", values)
     break_evens: dict[tuple[str | bool | None, ...], dict[str, BreakEven]] = {}
     for row in paid:
-        break_evens.setdefault(identity(row), {})[row.compute_cache] = row
+        break_evens.setdefault(row.identity, {})[row.compute_cache] = row
     return Compared(
         contrast=contrast,
         verdicts=sorted(found, key=lambda verdict: verdict.ratio or float("inf")),
         break_evens=break_evens,
         cold_costs=None if contrast.is_twins else _named(database, "cold_cost", **values),
     )
-
-
-def identity(row: Verdict | BreakEven) -> tuple[str | bool | None, ...]:
-    """What the answers about one cell and contrast have in common."""
-    return *row.key, row.contrast, row.other_settings, row.loop_kind, row.in_turns
 
 
 def _most_exact(cells: Sequence[ReportCell]) -> str:
@@ -160,6 +154,33 @@ def _asked(database: Database, question: NamedQuery, values: Mapping[str, Value]
     return database.query(question.sql, question.values(values) or None)
 
 
-def _typed(row_type: "type[Row]", table: pa.Table) -> "list[Row]":
-    columns = [field.name for field in fields(row_type)]
-    return [row_type(**row) for row in table.select(columns).to_pylist()]
+def gather_two(
+    store: Stored, locations: Sequence[str], a: str, b: str | None, min_effect: float
+) -> Content:
+    """`a` is the baseline; the last sweep stands for no `b`. Raises QueryError for one that is not there."""
+    named = b or (store.sweep_ids() or [""])[-1]
+    with open_database(store) as database:
+        found = compare(database, f"sweep={a}", f"sweep={named}", min_effect)
+    differing = ", ".join(found.differences.values()) or "the same software and hardware"
+    contrast = Contrast(field="sweep", baseline=found.a.name, candidate=found.b.name)
+    verdicts = sorted(_verdicts(found.rows, str(contrast)), key=lambda each: each.ratio or inf)
+    one = Compared(contrast=contrast, verdicts=verdicts, break_evens={}, cold_costs=None)
+    content = gather(store, locations, found.b.name, [], min_effect)
+    against = f"{contrast} ({differing})"
+    return replace(content, compared=[one] if verdicts else [], against=against)
+
+
+def _verdicts(rows: pa.Table, contrast: str) -> list[Verdict]:
+    return [
+        Verdict(
+            **BLANK
+            | {name: value for name, value in row.items() if name in BLANK}
+            | {"other_settings": row["settings"], "software_hash": row["b_software_hash"]}
+            | {"baseline_ms": row["a_ms"], "baseline_device_ms": row["a_device_ms"]}
+            | {"candidate_ms": row["b_ms"], "candidate_device_ms": row["b_device_ms"]}
+            | dict.fromkeys(("wall_verdict", "wall_statistical_verdict"), row["verdict"])
+            | {"blocks": min(row["a_processes"], row["b_processes"]), "contrast": contrast}
+            | {"warnings": []}
+        )
+        for row in rows.to_pylist()
+    ]

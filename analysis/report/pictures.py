@@ -1,15 +1,20 @@
-"""Each chart of a report as PNG and SVG, in the light theme."""
+"""What shows a report's charts: the page, one HTML file; and each as PNG and SVG, in the light theme."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 
 import vl_convert
 
-from cudnn_sweep.analysis.report.figures.every import figures
-from cudnn_sweep.analysis.report.figures.figure import LABELLED_ROWS, Figure
-from cudnn_sweep.analysis.report.figures.palette import LIGHT
+from cudnn_sweep.analysis.asking.declared import declared
+from cudnn_sweep.analysis.report import figures as of_charts
+from cudnn_sweep.analysis.report.figures.figure import LABELLED_ROWS, Chart, Figure
+from cudnn_sweep.analysis.report.figures.palette import LIGHT, PAGE, Palette
 from cudnn_sweep.analysis.report.payload import Payload
 from cudnn_sweep.analysis.report.sheets import Scalar, Sheet
+from cudnn_sweep.analysis.report.single_file import single_file
 
 WIDTH_PX = 760
 SCALE = 2  # PNG's pixels for each of the chart's
@@ -61,3 +66,31 @@ def _spec(figure: Figure, rows: Rows) -> str:
     datasets = spec.get("datasets", {}) | {"rows": rows}
     size = {"width": WIDTH_PX, "background": LIGHT.paper}
     return json.dumps(spec | {"datasets": datasets} | size)
+
+
+def to_html(payload: Payload) -> str:
+    data = payload.as_json() | {"figures": _drawn(payload.min_effect, payload.charts)}
+    return single_file("report/template.html", script="report/report.js", data=data)
+
+
+@cache
+def _drawn(min_effect: float, charts: tuple[str, ...]) -> list[Mapping[str, object]]:
+    """The same for all reports, and most of the time that one takes."""
+    return [_figure(each) for each in figures(PAGE, min_effect, charts)]
+
+
+def _figure(figure: Figure) -> Mapping[str, object]:
+    drawings = {layout: drawing.to_dict() for layout, drawing in figure.drawings.items()}
+    shown = ("name", "title", "about", "table", "needs", "compares", "rows", "dense_rows", "half")
+    return {name: getattr(figure, name) for name in shown} | {
+        "only": dict(figure.only),
+        "columns": [asdict(column) for column in figure.columns],
+        "drawings": drawings,
+    }
+
+
+def figures(palette: Palette, min_effect: float, only: tuple[str, ...] = ()) -> list[Figure]:
+    """`only`: by name; all where none is named."""
+    charts = sorted(declared(of_charts, Chart), key=lambda chart: chart.place)
+    made = [chart.make(palette, min_effect) for chart in charts]
+    return [figure for figure in made if not only or figure.name in only]

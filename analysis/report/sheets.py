@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from cudnn_sweep.analysis.answering.short_texts import short_names
-from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, Verdict
+from cudnn_sweep.analysis.answering.verdicts import CACHES, BreakEven, CellKey, Verdict, payback
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in, texts_of
 from cudnn_sweep.analysis.printable import cudnn_version
-from cudnn_sweep.analysis.report import words
 from cudnn_sweep.analysis.report.cells import StoredCell
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
+from cudnn_sweep.analysis.storing.schema import settings
 
 Scalar: TypeAlias = str | float | int | bool | None
 Row: TypeAlias = Mapping[str, Scalar]
@@ -29,6 +29,7 @@ DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
 CHART_NAME = 50  # characters that a chart of a phone has room for
 MIB = 2**20
+LABELS = ("row_label", "regime_label", "group_label", "size_label")
 OF_CELL = [field.name for field in fields(StoredCell)]
 TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
 
@@ -108,10 +109,7 @@ def _cells(content: Content) -> Iterable[Row]:
         yield {name: getattr(stored, name) for name in OF_CELL if not name.endswith("_hash")} | {
             "label": cell.label,
             "short_label": short_label,
-            "row_label": cell.row_label,
-            "regime_label": cell.regime_label,
-            "group_label": cell.group_label,
-            "size_label": cell.size_label,
+            **{name: getattr(cell, name) for name in LABELS},
             "workload": stored.problem or stored.workload,
             "batch": stored.shape[0],
             "size": stored.size,
@@ -168,9 +166,9 @@ def _verdict(about: Row, verdict: Verdict, compared: Compared) -> Row:
         "candidate_peak_mib": candidate and candidate / MIB,
         "memory_ratio": candidate / baseline if baseline and candidate else None,
     }
-    for cache in words.CACHES:
+    for cache in CACHES:
         paid = compared.paybacks(verdict).get(cache)
-        found[f"{cache}_payback"] = words.payback(paid) if paid else None
+        found[f"{cache}_payback"] = payback(paid) if paid else None
         found[f"{cache}_iterations"] = paid.break_even_iterations if paid else None
     return found
 
@@ -212,56 +210,34 @@ def _choice(row: Row) -> Row:
 
 def _precisions(table: pa.Table, numbers: Mapping[CellKey, int]) -> Iterable[Row]:
     """A row for each candidate, and one for each baseline, whose ratio is 1."""
-    seen: set[tuple[int, str]] = set()
+    seen: set[str] = set()
+    itself = {"ratio": 1.0, "ratio_low": None, "ratio_high": None, "wall_verdict": None}
     for row in table.to_pylist():
         config = config_name(texts_in(row["settings"]))
         baseline = numbers[_key(row | {"cell_id": row["baseline_cell_id"]})]
         family = f"{baseline} {config}"
-        if (baseline, config) not in seen:
-            seen.add((baseline, config))
+        sides = [(numbers[_key(row)], row, row["relative_l2_error"], row["candidate_ms"])]
+        if family not in seen:
+            seen.add(family)
+            sides.insert(
+                0, (baseline, itself, row["baseline_relative_l2_error"], row["baseline_ms"])
+            )
+        for cell, compared, error, ms in sides:
             yield {
-                "cell": baseline,
+                "cell": cell,
                 "config": config,
                 "family": family,
-                "relative_l2_error": row["baseline_relative_l2_error"],
-                "ratio": 1.0,
-                "ratio_low": None,
-                "ratio_high": None,
-                "verdict": None,
-                "ms": row["baseline_ms"],
+                "relative_l2_error": error,
+                **{name: compared[name] for name in ("ratio", "ratio_low", "ratio_high")},
+                "verdict": compared["wall_verdict"],
+                "ms": ms,
             }
-        yield {
-            "cell": numbers[_key(row)],
-            "config": config,
-            "family": family,
-            "relative_l2_error": row["relative_l2_error"],
-            "ratio": row["ratio"],
-            "ratio_low": row["ratio_low"],
-            "ratio_high": row["ratio_high"],
-            "verdict": row["wall_verdict"],
-            "ms": row["candidate_ms"],
-        }
 
 
 def _trial(row: Row) -> Row:
-    names = (
-        "trial_id",
-        "sweep_id",
-        "block",
-        "position",
-        "twin",
-        "status",
-        "compute_cache",
-        "steady_wall_ms",
-        "steady_device_ms",
-        "cold_ms",
-        "peak_reserved_bytes",
-        "warnings",
-        "slot",
-        "started_at",
-        "message",
-    )
-    return {"config": config_name(texts_of(row))} | {name: row[name] for name in names}
+    """What questions/trials.sql has of it, its settings as the name of a config."""
+    kept = {name: row[name] for name in row if name not in OF_CELL and name not in settings()}
+    return {"config": config_name(texts_of(row))} | kept
 
 
 def _times(content: Content) -> Iterable[Row]:

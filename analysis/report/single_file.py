@@ -15,11 +15,12 @@ from string import Template
 
 import vl_convert
 
-from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, css
+from cudnn_sweep.analysis.report.figures.palette import LIGHT, css, css_of_both
 
 ANALYSIS = files("cudnn_sweep.analysis")
 PIECES = ("report/pieces.js",)
 LOOKS = ("report/report.css",)
+PRINTED = f"@media print {{ :root {{ {css(LIGHT)} }} }}\n"
 EMBED = "window.vegaEmbed = vegaEmbed;"  # what pieces.js needs of the bundle
 # JSON that no parser of HTML takes for the end of its block, nor one of scripts for a line's end.
 ESCAPES = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
@@ -32,7 +33,7 @@ def single_file(
     libraries, own = _libraries(), _joined((*PIECES, script))
     return Template(_joined((template,))).substitute(
         policy=_policy(libraries, own),
-        style=_colours() + _joined((*LOOKS, *looks)),
+        style=css_of_both() + PRINTED + _joined((*LOOKS, *looks)),
         data=escaped_json(data),
         libraries=libraries,
         script=own,
@@ -55,11 +56,6 @@ def _libraries() -> str:
 
 def _joined(names: Sequence[str]) -> str:
     return "\n".join(ANALYSIS.joinpath(name).read_text() for name in names)
-
-
-def _colours() -> str:
-    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {css(DARK)} }} }}"
-    return f":root {{ {css(LIGHT)} }}\n{dark}\n@media print {{ :root {{ {css(LIGHT)} }} }}\n"
 
 
 def _policy(*scripts: str) -> str:

@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import monotonic
 
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.cluster.local import janitor
@@ -67,6 +68,7 @@ REMOVED = (
 LEFT_BY_RAY = ("PYTHONBREAKPOINT", "RAY_CLIENT_MODE")
 # Ray's own constants for two of the settings, which it reads only once, when it is imported.
 CONSTANTS = ("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "ENABLE_RAY_CLUSTER")
+TASK_TIMEOUT_S = 60.0  # a worker's start takes 1 s here, tens of seconds from a slow network disk
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -291,3 +293,22 @@ def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: b
     # Where several Rays are on a machine, a job's driver joins the one that this names.
     write_ray_address(address, str(folder / "r"))
     return address
+
+
+def probe_ray() -> float:
+    """Seconds for all of it. Raises LocalRayError; see `local_ray` for what it asks of the caller."""
+    import ray
+    from ray.exceptions import RayError
+
+    began = monotonic()
+    with local_ray(slots=1):
+        try:
+            ray.get(ray.remote(_worker_pid).remote(), timeout=TASK_TIMEOUT_S)
+        except RayError as error:
+            raise LocalRayError(f"Ray starts and does not run a task: {error}") from error
+    return monotonic() - began
+
+
+def _worker_pid() -> int:
+    """A worker must import this module to run it, as it imports what a sweep sends."""
+    return os.getpid()

@@ -93,10 +93,9 @@ def report(
     Charts need an extra: pip install 'cudnn-sweep\[report]'. Markdown and JSON do not need it.
     """
     from cudnn_sweep.analysis.answering.contrast import Contrast, stored_contrasts
-    from cudnn_sweep.analysis.report.content import gather
+    from cudnn_sweep.analysis.report.content import gather, gather_two
     from cudnn_sweep.analysis.report.delivery import export_charts
     from cudnn_sweep.analysis.report.payload import payload
-    from cudnn_sweep.analysis.report.two_sweeps import gather_two
 
     asked = results_asked(results, reference=reference)
     job = {"steps": steps, "hours": hours, "state": state and state.value}

@@ -48,7 +48,7 @@ def look_at_this_machine() -> Survey:
 
 
 def start_and_end_ray() -> float:
-    from cudnn_sweep.cluster.local.ray_probe import probe_ray
+    from cudnn_sweep.cluster.local.local_ray import probe_ray
 
     return probe_ray()
 

@@ -1,8 +1,16 @@
-"""One launch at a time for each plan and results location, and for each accelerator."""
+"""One launch at a time for each plan and results location, and for each accelerator.
 
+An accelerator is held whichever user measures and whatever TMPDIR says: a name of Linux's abstract sockets is its
+lock. The whole machine sees it (a container with a network of its own sees its own), the kernel gives it back when
+its process ends, and there is no file to tamper with.
+"""
+
+import errno
 import json
 import os
+import pwd
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
@@ -13,8 +21,12 @@ from filelock import FileLock, Timeout
 
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SweepBusyError
-from cudnn_sweep.orchestrator.locks.device_lock import device_lock
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
+
+PREFIX = "cudnn-sweep/measuring/"
+WAITING = 1024  # how many may have asked who holds it
+ASK_S = 1.0
+PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
 @contextmanager
@@ -109,3 +121,42 @@ def _describe(holder: Path) -> str:
         return f"process {found['pid']} on {found['host']}, since {found['since']}"
     except (OSError, ValueError, KeyError):
         return "a launch that has just begun"
+
+
+@contextmanager
+def device_lock(name: str) -> Iterator[None]:
+    """Raises SweepBusyError, naming the device and the holder."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
+        try:
+            lock.bind(_address(name))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise OrchestratorError(f"no lock for {name}: {error.strerror}") from error
+            told = f"another sweep is measuring on {name}: {_holder(name)}"
+            raise SweepBusyError(told) from None
+        lock.listen(WAITING)
+        yield
+
+
+def _address(name: str) -> str:
+    return f"\0{PREFIX}{name}"
+
+
+def _holder(name: str) -> str:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(ASK_S)
+        try:
+            asking.connect(_address(name))
+            peer = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
+        except OSError:
+            shown = f"`sudo ss -xap | grep {PREFIX}{name}` shows which, and it must end first"
+            return f"a launch that has just begun, or a process that does not answer; {shown}"
+    pid, uid, _ = PEER.unpack(peer)
+    return f"process {pid} of {_user(uid)} on {socket.gethostname()}"
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"

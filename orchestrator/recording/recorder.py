@@ -1,8 +1,9 @@
 """The recorder: makes each trial durable before Tune hears of it, and knows how far the launch is.
 
-One in a launch, on the launching node; Tune's host runs the one in `group_recorder.py`.
+One in a launch, on the launching node; Tune's host runs a GroupRecorder.
 """
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -162,3 +163,38 @@ class Recorder:
                 trial_id=record.trial_id, status=record.status, message=record.message or ""
             )
             self._progress.failures.append(failure)
+
+
+class GroupRecorder(Recorder):
+    """The recorder of many slots: records that come while others are written are written together, next.
+
+    A file takes as long to become durable whether it has one row or thirty. Tune's host runs it as a Ray
+    actor, whose methods all run in one event loop: only there is what it knows changed.
+    """
+
+    def __init__(
+        self, location: str, *, followed: bool = False, configs: int | None = None
+    ) -> None:
+        super().__init__(location, followed=followed, configs=configs)
+        self._waiting: dict[str, RunRecord] = {}
+        self._writing = asyncio.Lock()  # whoever waits longest is next
+        self._compacting = asyncio.Lock()
+
+    async def record(self, record: RunRecord) -> bool:  # type: ignore[override]  # Ray awaits it
+        if self._is_first(record):
+            self._waiting[record.trial_id] = record
+        async with self._writing:
+            if record.trial_id in self._waiting:
+                await self._write_waiting()
+        if self._collector.has_many() and not self._compacting.locked():
+            async with self._compacting:
+                await asyncio.to_thread(self._collector.compact_many)
+        return record.trial_id not in self._held
+
+    async def finish(self, sweep_id: str, refuges: list[Path]) -> Progress:  # type: ignore[override]
+        async with self._writing, self._compacting:
+            return super().finish(sweep_id, refuges)
+
+    async def _write_waiting(self) -> None:
+        together, self._waiting = list(self._waiting.values()), {}
+        self._settle(together, await asyncio.to_thread(self._write, *together))

@@ -8,33 +8,53 @@ a node of the cluster, this is a process of it.
 import logging
 import os
 import shutil
+import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from time import monotonic
 
 import ray
+from pydantic import TypeAdapter
 from rich.console import Console
 
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
-from cudnn_sweep.orchestrator.errors import OrchestratorError
-from cudnn_sweep.orchestrator.remote.by_model import a_process_each, nodes_by_model, read_nodes
-from cudnn_sweep.orchestrator.remote.events import Ended
-from cudnn_sweep.orchestrator.remote.jobs import do_job
+from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
+from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing
+from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
+from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
+from cudnn_sweep.orchestrator.remote.events import Ended, NodesFound
 from cudnn_sweep.orchestrator.remote.node import Node
-from cudnn_sweep.orchestrator.remote.progress_events import emit
-from cudnn_sweep.orchestrator.remote.request import RECORDS, JobRequest, read_request
+from cudnn_sweep.orchestrator.remote.nodes import (
+    look_at_last_good,
+    look_at_nodes,
+    still_there,
+    wait_for_nodes,
+)
+from cudnn_sweep.orchestrator.remote.request import (
+    RECORDS,
+    JobRequest,
+    SessionJob,
+    SurveyJob,
+    read_request,
+)
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
-from cudnn_sweep.orchestrator.remote.these_nodes import TheseNodes
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
-from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH
+from cudnn_sweep.orchestrator.remote.these_nodes import TheseNodes, emit
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, open_results, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH, say
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
+from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.errors import WorkloadError
 
 USAGE = 2  # exit code
+NODES = TypeAdapter(list[Node])
 
 
 def main(of_one_model: Path | None, sweeps: int) -> int:
@@ -48,10 +68,17 @@ def main(of_one_model: Path | None, sweeps: int) -> int:
     try:
         _join(request)
         if request.job is not None:
-            do_job(request, request.job, console)
+            if isinstance(request.job, SurveyJob):
+                _survey(request, request.job, console)
+            else:
+                _run_session(request, request.job, console)
             emit(Ended(exit_code=DONE))
             return DONE
-        by_model = [read_nodes(of_one_model)] if of_one_model else nodes_by_model(request, console)
+        by_model = (
+            [NODES.validate_json(of_one_model.read_bytes())]
+            if of_one_model
+            else nodes_by_model(request, console)
+        )
         if len(by_model) > 1:
             return a_process_each(__spec__.name, by_model)
         code = _sweep(request, by_model[0], sweeps, console)
@@ -88,6 +115,94 @@ def _sweep(request: JobRequest, nodes: list[Node], sweeps: int, console: Console
     summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
     print_summary(console, summary, asked.results, asked.options)
     return ran.exit_code
+
+
+def _survey(request: JobRequest, job: SurveyJob, console: Console) -> None:
+    nodes = [node for alike in nodes_by_model(request, console) for node in alike]
+    found = NodesFound(nodes=tuple(nodes))
+    if job.last_good is not None:
+        try:
+            found = replace(found, last_good=look_at_last_good(nodes, job.last_good))
+        except SpecError as error:  # the night itself does without
+            found = replace(found, last_good_fails=str(error))
+    emit(found)
+
+
+def _run_session(request: JobRequest, job: SessionJob, console: Console) -> None:
+    suite = request.sweep.suite
+    nodes = still_there(job.nodes)
+    place = TheseNodes(nodes, suite.gpus, sweeps=1)
+    store = open_results(request.location(), console)
+    session = replace(
+        job.session,
+        scratch=scratch_folder(job.session.sweep_id),
+        preload=place.modules(suite, request.sweep.preload),
+    )
+    with sweep_lock(store.location, session.sweep_id):
+        place.announce(session, "", console)
+        with place.opened(store, nodes[0].machine, console) as run:
+            run(session, job.budget_s)
+
+
+def nodes_by_model(request: JobRequest, console: Console) -> list[list[Node]]:
+    """Those that can take part and whose GPU model is asked for. Raises SpecError where none is."""
+    tell = partial(say, console)
+    wait_for_nodes(request.workers, tell)
+    nodes, unfit = look_at_nodes(
+        workload_names(request.sweep.suite), needs_cuda=request.sweep.suite.needs_cuda
+    )
+    for each in unfit:
+        tell(f"left out: {each.address}: {each.reason}")
+    if unfit and request.sweep.options.strict:
+        names = ", ".join(each.address for each in unfit)
+        raise SpecError(f"--strict: {names} cannot take part")
+    if not nodes:
+        reasons = "; ".join(f"{each.address}: {each.reason}" for each in unfit)
+        raise SpecError(f"no node can take part: {reasons}")
+    models = models_of(request, [node.model for node in nodes], tell)
+    return [[node for node in nodes if node.model == model] for model in models]
+
+
+def models_of(request: JobRequest, there: list[str], tell: Callable[[str], None]) -> list[str]:
+    """Those of `there` that are asked for. Raises SpecError where that is none, or one too many."""
+    models = models_asked(request.sweep.suite.gpus, there)
+    for name in models_missing(request.sweep.suite.gpus, there):
+        tell(f"gpus.models: no node has a GPU called {name}")
+        if request.sweep.options.strict:
+            raise SpecError(f"--strict: no node has a GPU called {name}")
+    if request.sweep.options.selection.sweep_id is not None and len(models) > 1:
+        raise SpecError(
+            f"--sweep-id names one sweep, and each GPU model has its own: {', '.join(models)}; ask for "
+            "one of them by gpus.models"
+        )
+    return models
+
+
+def a_process_each(driver: str, by_model: list[list[Node]]) -> int:
+    """Plans, and sweeps, of several GPU models side by side: one Tune cannot keep them apart.
+
+    `driver`: the module that runs one, given a file of its nodes and how many there are. Returns the worst exit code.
+    """
+    started = []
+    for number, nodes in enumerate(by_model):
+        file = Path(f"nodes-{number}.json")
+        file.write_bytes(NODES.dump_json(nodes))
+        command = [sys.executable, "-m", driver, str(file), str(len(by_model))]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+    with ThreadPoolExecutor(len(started)) as pool:
+        return max(pool.map(partial(_pass_on, Lock()), started))
+
+
+def _pass_on(turn: Lock, process: subprocess.Popen[str]) -> int:
+    """Line by line: two that write at once would tear each other's events. Returns its exit code, as a
+    shell has it of one that a signal ended.
+    """
+    with process:
+        for line in process.stdout or ():
+            with turn:
+                print(line, end="", flush=True)
+    code = process.returncode
+    return code if code >= 0 else 128 - code
 
 
 if __name__ == "__main__":

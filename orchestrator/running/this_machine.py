@@ -1,7 +1,8 @@
 """This machine: one trial at a time on each GPU or on the CPU, through a Ray of its own."""
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
@@ -11,15 +12,16 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.doctor.check import Check
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.doctor.gpu_checks import others_on
+from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
+from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.contrasts import verdicts_of
 from cudnn_sweep.orchestrator.planning.preload import is_installed, modules_to_preload
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import SURVEY_TIMEOUT_S, own_code, survey
 from cudnn_sweep.orchestrator.recording.progress import Progress
-from cudnn_sweep.orchestrator.running.free_devices import free_devices
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.showing.display import watch
 from cudnn_sweep.orchestrator.showing.say import console_here, say, warn
@@ -30,6 +32,7 @@ from cudnn_sweep.workloads.survey import Survey
 # What a launch imports after the survey: 2 s, in which the survey's own process imports torch.
 NEEDED_NEXT = ("duckdb", "pyarrow.parquet", "cudnn_sweep.orchestrator.slots.tune_host")
 PATIENCE_S = 3.0  # without a word
+LOOK_S = 10.0  # between two looks
 
 
 class ThisMachine:
@@ -148,3 +151,49 @@ def _importing(modules: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         thread.join()
+
+
+@contextmanager
+def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Iterator[None]:
+    """Hold these GPUs, or the CPU where there is none.
+
+    Raises SweepBusyError where another sweep still has one after `wait_s`. Processes that are no sweep's keep
+    nobody from measuring after that: trials beside them are marked.
+    """
+    waiting = _Waiting(wait_s, console)
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(measuring_lock(list(uuids) or ["cpu"]))
+                break
+            except SweepBusyError as error:
+                if not waiting.goes_on(str(error)):
+                    raise
+        while (busy := _busy(uuids) if wait_s else None) and waiting.goes_on(busy):
+            pass
+        yield
+
+
+class _Waiting:
+    def __init__(self, wait_s: float, console: Console) -> None:
+        self._wait_s = wait_s
+        self._ends = time.monotonic() + wait_s
+        self._console = console
+        self._told = ""
+
+    def goes_on(self, reason: str) -> bool:
+        """Says what is waited for, once, and waits for the next look; False where the time is up."""
+        if time.monotonic() >= self._ends:
+            return False
+        if reason != self._told:
+            say(self._console, f"Waiting, {self._wait_s / 60:g} minutes at most: {reason}")
+            self._told = reason
+        time.sleep(LOOK_S)
+        return True
+
+
+def _busy(uuids: Sequence[str]) -> str | None:
+    for uuid in uuids:
+        if others := others_on(uuid):
+            return f"other processes work on {uuid}: {others}"
+    return None

@@ -15,15 +15,13 @@ from cudnn_sweep.analysis.answering.advice import (
     Alternative,
     KernelChange,
 )
-from cudnn_sweep.analysis.answering.advice_words import (
-    advice_facts,
-    advice_headline,
-)
+from cudnn_sweep.analysis.answering.advice_words import advice_facts, advice_headline
 from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.words import interval, milliseconds, ratio
 
 WIDTH = 80
 LABEL = 12
+ON_THE_GPU = "measure on the GPU that your job will use: only a measurement can tell what benchmark does to it"
 WITH_LIMIT = "on with a limit"
 NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "bad_alloc", "sigkill")
 CHANNELS = re.compile(r"to have (\d+) channels")  # as a convolution says what it takes
@@ -151,17 +149,10 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
         return
     if advice is None or advice.no_effect_reason == "no_cuda":
         if times := answered.times_ms:
-            yield (
-                "A step",
-                (
-                    f"{milliseconds(median(times))} on this CPU ({len(times)} processes, {milliseconds(min(times))} to "
-                    f"{milliseconds(max(times))})"
-                ),
-            )
-        yield (
-            "Then",
-            "measure on the GPU that your job will use: only a measurement can tell what benchmark does to it",
-        )
+            ends = f"{milliseconds(min(times))} to {milliseconds(max(times))}"
+            here = f"on this CPU ({len(times)} processes, {ends})"
+            yield "A step", f"{milliseconds(median(times))} {here}"
+        yield "Then", ON_THE_GPU
         return
     yield from advice_facts(advice, other, answered.kernels, answered.alternatives)
     if answered.limit is not None:

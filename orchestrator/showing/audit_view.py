@@ -4,12 +4,13 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.console import Group, JustifyMethod, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from cudnn_sweep.analysis.printable import printable
 from cudnn_sweep.analysis.words import clock
+from cudnn_sweep.orchestrator.showing.say import plain_table
 from cudnn_sweep.workloads.auditing.findings import (
     Convolution,
     Findings,
@@ -108,7 +109,7 @@ def _writes_table(writes: Sequence[Write]) -> Table:
         )
         for each in sorted(writes, key=lambda write: not _changes(write))
     ]
-    return _table(columns, rows, right=("times", "after calls"))
+    return plain_table(columns, rows, right=("times", "after calls"))
 
 
 def _convolutions(findings: Findings) -> Iterator[RenderableType]:
@@ -116,7 +117,7 @@ def _convolutions(findings: Findings) -> Iterator[RenderableType]:
     if not findings.calls:
         yield _line("No call was seen; see below for what an audit does not see.")
         return
-    yield _table(
+    yield plain_table(
         ("calls", *(f"{calls:,}" for calls, _ in findings.arrivals)),
         [("distinct", *(f"{distinct:,}" for _, distinct in findings.arrivals))],
         right=tuple(f"{calls:,}" for calls, _ in findings.arrivals),
@@ -215,18 +216,6 @@ def _file_text(file: str) -> str:
 
 def _value_text(value: Value) -> str:
     return "not set" if value is None else str(value)
-
-
-def _table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()
-) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for column in columns:
-        justify: JustifyMethod = "right" if column in right else "left"
-        table.add_column(column, justify=justify, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    return table
 
 
 def _head(text: str) -> Text:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
+from threading import Event, Thread
 from time import monotonic
 from typing import Protocol
 
@@ -23,7 +24,6 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.recording.hopeless import cause
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.showing.labels import cell_labels, trial_label
-from cudnn_sweep.orchestrator.showing.now_and_then import now_and_then
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.orchestrator.showing.verdict_table import (
     VERDICT_STYLES,
@@ -226,3 +226,21 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@contextmanager
+def now_and_then(do: Callable[[], object], *, every_s: float) -> Iterator[None]:
+    """Calls `do` in a thread until the block ends."""
+    ended = Event()
+
+    def repeat() -> None:
+        while not ended.wait(every_s):
+            do()
+
+    thread = Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

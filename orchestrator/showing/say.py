@@ -1,8 +1,11 @@
 """What a person is told, a line at a time, and on what console."""
 
 import sys
+from collections.abc import Sequence
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+from rich.text import Text
 
 from cudnn_sweep.analysis.printable import printable
 
@@ -22,3 +25,16 @@ def say(console: Console, text: str, style: str = "") -> None:
 
 def warn(console: Console, text: str) -> None:
     say(console, text, "yellow")
+
+
+def plain_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = (), gap: int = 2
+) -> Table:
+    """Without lines; the columns `right` are aligned there, and what does not fit is folded."""
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False)
+    for column in columns:
+        justify: JustifyMethod = "right" if column in right else "left"
+        table.add_column(column, justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    return table

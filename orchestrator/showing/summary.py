@@ -1,22 +1,34 @@
 """What a launch says at its end: first gathered as a value, then printed."""
 
+import json
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import groupby
+from operator import attrgetter
 from typing import Self
 
 from rich.console import Console
 
 from cudnn_sweep.analysis.answering.cell_names import stored_names
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.analysis.answering.time_shares import TimeShare, time_shares
-from cudnn_sweep.analysis.answering.verdict_words import headline, more_blocks, third_blocks
-from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, told_lines
-from cudnn_sweep.analysis.storing.progress import planned
+from cudnn_sweep.analysis.answering.verdicts import (
+    BreakEven,
+    GpuSpeed,
+    TimeShare,
+    Verdict,
+    gpu_speeds,
+    headline,
+    more_blocks,
+    third_blocks,
+    time_shares,
+    told_lines,
+)
+from cudnn_sweep.analysis.asking.json_value import json_value
+from cudnn_sweep.analysis.storing.progress import StoredTrial, blocks_of, planned
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.analysis.words import counted, percent
+from cudnn_sweep.analysis.words import counted, given, percent
 from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -24,9 +36,7 @@ from cudnn_sweep.orchestrator.planning.standing import standings, stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice
 from cudnn_sweep.orchestrator.recording.hopeless import cause
 from cudnn_sweep.orchestrator.recording.progress import Failure, Progress
-from cudnn_sweep.orchestrator.showing.completeness import shard_lines, split_lines
 from cudnn_sweep.orchestrator.showing.say import say, warn
-from cudnn_sweep.orchestrator.showing.slow_gpu_lines import slow_gpu_lines
 from cudnn_sweep.orchestrator.showing.verdict_table import verdict_label, verdict_table
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
 
@@ -36,6 +46,10 @@ LAUNCH_BOUND_NOTE = (
 )
 CELLS_NAMED = 3  # of a cause
 LEAST_SHARE = 0.005  # of the time: less shows as 0%
+GPU_ADVICE = (
+    "check its clocks, power limit, temperature and memory errors (nvidia-smi -q -i UUID); until it is "
+    "repaired, exclude it with CUDA_VISIBLE_DEVICES, or exclude its node from the cluster"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -265,3 +279,92 @@ def _print_next(console: Console, summary: Summary, location: str, options: Laun
         say(console, f"  {program} query {query}{one}")
     sql = "select workload, benchmark, median(steady_wall_ms) from records group by all"
     say(console, f'  {program} query "{sql}"{results}')
+
+
+def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
+    """A line for each GPU that is off, one for each measure in which a model's GPUs are at odds."""
+    speeds = gpu_speeds(store, sweep_id)
+    off = [speed for speed in speeds if speed.finding in ("slow", "fast")]
+    for found in _grouped(off, "gpu", "host", "gpu_uuid"):
+        one, measures = found[0], ", ".join(map(_by_how_much, found))
+        yield (
+            f"{one.gpu_uuid} on {one.host}: {measures} than its {one.peers} peers ({one.gpu}): {GPU_ADVICE}"
+        )
+    for alike in _grouped(speeds, "gpu", "measure"):
+        if any(speed.finding == "differs" for speed in alike):
+            yield _at_odds(sorted(alike, key=lambda speed: speed.speed))
+
+
+def _grouped(speeds: list[GpuSpeed], *names: str) -> Iterator[list[GpuSpeed]]:
+    """Those together that have these columns in common."""
+    common = attrgetter(*names)
+    for _, found in groupby(sorted(speeds, key=common), key=common):
+        yield list(found)
+
+
+def _by_how_much(speed: GpuSpeed) -> str:
+    assert speed.ratio is not None
+    return f"{speed.measure} {percent(abs(1 - speed.ratio), 1)} {speed.finding}er"
+
+
+def _at_odds(speeds: list[GpuSpeed]) -> str:
+    slowest, fastest = speeds[0], speeds[-1]
+    return (
+        f"The {len(speeds)} {slowest.gpu} differ by {percent(1 - slowest.speed / fastest.speed, 1)} in "
+        f"{slowest.measure}, from {_told(slowest)} to {_told(fastest)}; with so few GPUs it is unclear "
+        f"which one is at fault: compare them with others, or for each of them {GPU_ADVICE}"
+    )
+
+
+def _told(speed: GpuSpeed) -> str:
+    return f"{given(speed.speed)} {speed.speed_unit} ({speed.gpu_uuid} on {speed.host})"
+
+
+def shard_lines(choice: SweepChoice, there: Collection[StoredTrial]) -> Iterator[str]:
+    """`there`: the trials of the plan that are recorded."""
+    if choice.shard is None:
+        return
+    own = {trial.trial_id for trial in choice.own.trials}
+    recorded = sum(trial.trial_id in own for trial in there)
+    yield (
+        f"Shard {choice.shard}: {recorded} of its {len(own)} trials recorded; "
+        f"{choice.plan_trials - len(own)} belong to other shards; "
+        f"{len(there) - recorded} of these are here."
+    )
+
+
+def split_lines(stored: Collection[StoredTrial]) -> Iterator[str]:
+    blocks = blocks_of(stored)
+    if not blocks.split:
+        return
+    mended = sum(block.mended for block in blocks.split)
+    yield (
+        f"Split over GPUs or launches: {len(blocks.split)} of {blocks.begun} blocks "
+        f"({percent(len(blocks.split) / blocks.begun, 1)}); {mended} of them were repeated as a whole."
+    )
+
+
+def to_json(summary: Summary, results: str, exit_code: int) -> str:
+    """One object. Verdicts and break-evens have the columns of `helps_or_hurts` and `break_even`, and their cell's
+    name. `results` is the location as it was typed.
+    """
+
+    def named(row: Verdict | BreakEven) -> dict[str, object]:
+        return {"cell": summary.cells[row.cell_id], **asdict(row)}
+
+    found = {
+        "sweep_id": summary.sweep_id,
+        "results": results,
+        "exit_code": exit_code,
+        "is_complete": summary.is_complete,
+        "trials_planned": summary.plan_trials,
+        "trials_recorded": sum(summary.statuses.values()),
+        "trials_not_run": summary.not_run,
+        "statuses": dict(summary.statuses),
+        "warnings": dict(summary.warnings),
+        "slow_gpus": list(summary.slow_gpus),
+        "failures": [asdict(each) for each in summary.progress.failures],
+        "verdicts": [named(each) for each in summary.verdicts],
+        "break_evens": [named(each) for each in summary.break_evens],
+    }
+    return json.dumps(json_value(found), indent=1, ensure_ascii=False)

@@ -1,12 +1,12 @@
 """A trace as a table: a row for each distinct convolution, and what is the same for all said once."""
 
-from rich.console import Console, Group, JustifyMethod, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
-from rich.table import Table
 from rich.text import Text
 
 from cudnn_sweep.analysis.words import percent
 from cudnn_sweep.orchestrator.planning.traced_suite import counts_text, short_sizes
+from cudnn_sweep.orchestrator.showing.say import plain_table
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution
 from cudnn_sweep.workloads.problem import sizes_text
 
@@ -28,7 +28,8 @@ def trace_table(trace: Trace, console: Console) -> RenderableType:
     columns = [column for column in rows[0] if column not in same]
     without_kernel = [column for column in columns if column != "kernel"]
     for shown, gap in ((columns, 2), (columns, 1), (without_kernel, 1)):
-        table = _table(shown, rows, gap)
+        cells = [[row[column] for column in shown] for row in rows]
+        table = plain_table(shown, cells, NUMBERS, gap)
         if (
             Measurement.get(console, console.options.update(width=UNLIMITED), table).maximum
             <= console.width
@@ -37,16 +38,6 @@ def trace_table(trace: Trace, console: Console) -> RenderableType:
     told = ", ".join(f"{column} {value}" for column, value in same.items())
     counts = f"{counts_text(trace)}; torch {trace.torch}, {trace.device}"
     return Group(table, *([Text(f"All of them: {told}")] if same else []), Text(counts))
-
-
-def _table(columns: list[str], rows: list[Row], gap: int) -> Table:
-    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False)
-    for column in columns:
-        justify: JustifyMethod = "right" if column in NUMBERS else "left"
-        table.add_column(column, justify=justify, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(row[column]) for column in columns))
-    return table
 
 
 def _row(trace: Trace, name: str, convolution: TracedConvolution) -> Row:

@@ -69,7 +69,7 @@ def verdict_table(
     rows: list[list[str | Text]] = []
     for verdict in verdicts:
         words = verdict.wall_in_words if wide else verdict.wall_in_words.replace(" (", "\n(")
-        mine = {row.compute_cache: row for row in break_evens if _same(row, verdict)}
+        mine = {row.compute_cache: row for row in break_evens if row.identity == verdict.identity}
         rows.append(
             [
                 *([verdict.contrast] if len(contrasts) > 1 else []),
@@ -114,11 +114,6 @@ def verdict_table(
 
 def _wide(cell: str | Text) -> int:
     return max(map(cell_len, str(cell).splitlines()), default=0)
-
-
-def _same(row: BreakEven, verdict: Verdict) -> bool:
-    same = ("key", "contrast", "other_settings", "loop_kind", "in_turns")
-    return all(getattr(row, name) == getattr(verdict, name) for name in same)
 
 
 def payback_text(row: BreakEven | None, *, wide: bool) -> str:

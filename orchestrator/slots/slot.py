@@ -11,8 +11,7 @@ from uuid import uuid4
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import ServerError
-from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
-from cudnn_sweep.orchestrator.gpus.cpu_topology import read_cores, show_cpus
+from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of, read_cores, show_cpus
 from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer

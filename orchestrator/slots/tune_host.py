@@ -25,13 +25,16 @@ from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import Standing, standings, standings_text
-from cudnn_sweep.orchestrator.recording.group_recorder import GroupRecorder
 from cudnn_sweep.orchestrator.recording.hopeless import configs_to_fail
 from cudnn_sweep.orchestrator.recording.progress import Progress
-from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST
-from cudnn_sweep.orchestrator.slots.lost import ActorGone, UntilLost
+from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST, GroupRecorder
+from cudnn_sweep.orchestrator.slots.lost import (
+    GONE_S,
+    ActorGone,
+    NodeLossWatch,
+    UntilLost,
+)
 from cudnn_sweep.orchestrator.slots.next_block import Asking, asking_of
-from cudnn_sweep.orchestrator.slots.node_loss_watch import GONE_S, NodeLossWatch
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.slots.slot_gate import SlotGate
 

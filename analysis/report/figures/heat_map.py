@@ -1,4 +1,4 @@
-"""Problems by regimes, coloured by the ratio."""
+"""Problems by regimes and sizes by batches, coloured by the ratio."""
 
 import altair as alt
 
@@ -63,11 +63,11 @@ def heat_map(palette: Palette, min_effect: float) -> Figure:
 
 
 def _map(palette: Palette, min_effect: float, label_px: int, angle: int) -> Drawing:
-    base = alt.Chart(ROWS).transform_calculate(shown=ratio_and_verdict())
-    return fields(base, palette, min_effect, _rows("row_label", label_px), _columns(angle))
+    base = alt.Chart(ROWS).transform_calculate(shown=_ratio_and_verdict())
+    return _fields(base, palette, min_effect, _rows("row_label", label_px), _columns(angle))
 
 
-def ratio_and_verdict() -> str:
+def _ratio_and_verdict() -> str:
     """A field's text, as an expression of Vega."""
     signs = " ".join(f"datum.verdict == '{name}' ? ' {sign}' :" for name, sign in SIGNS.items())
     return f"format(datum.ratio, '.2f') + ({signs} '')"
@@ -85,7 +85,7 @@ def _groups(palette: Palette, min_effect: float) -> Drawing:
         )
         .transform_calculate(shown="format(datum.ratio, '.2f') + ' (' + datum.cells + ')'")
     )
-    return fields(base, palette, min_effect, _rows("group_label", LABEL_PX), _columns(-20))
+    return _fields(base, palette, min_effect, _rows("group_label", LABEL_PX), _columns(-20))
 
 
 def _rows(field: str, label_px: int) -> alt.Y:
@@ -96,7 +96,7 @@ def _columns(angle: int) -> alt.X:
     return alt.X("regime_label:N", title=None, axis=alt.Axis(orient="top", labelAngle=angle))
 
 
-def fields(
+def _fields(
     chart: alt.Chart, palette: Palette, min_effect: float, rows: alt.Y, columns: alt.X
 ) -> Drawing:
     """A rectangle a row and column, coloured by `ratio`, with the text `shown` and the name `label`."""
@@ -119,3 +119,48 @@ def _scale(palette: Palette, min_effect: float) -> alt.Scale:
     much = max(MUCH, some)
     domain = [1 / much, 1 / some, 1 / counts, counts, some, much]
     return alt.Scale(type="threshold", domain=domain, range=palette.steps)
+
+
+@chart(place=22)
+def batch_map(palette: Palette, min_effect: float) -> Figure:
+    return Figure(
+        name="batch_map",
+        title="Size by batch",
+        about="The same ratios of the workloads that were timed at several batches or sizes of input: a row "
+        f"for each size, a column for each batch. Signs: {SIGNS_TOLD}.",
+        table="verdicts",
+        needs=("ratio", "size_label"),
+        compares="batch",
+        columns=(
+            Column(field="family", title="workload", kind="text"),
+            Column(field="size", title="size", kind="text"),
+            Column(field="batch", title="batch"),
+            Column(field="ratio", title="ratio", kind="ratio"),
+            VERDICT,
+            CELL,
+        ),
+        rows="size_label",
+        drawings={
+            "wide": styled(_batches(palette, min_effect, LABEL_PX), palette),
+            "narrow": styled(_batches(palette, min_effect, 150), palette),
+        },
+    )
+
+
+def _batches(palette: Palette, min_effect: float, label_px: int) -> Drawing:
+    base = (
+        alt.Chart(ROWS)
+        .transform_calculate(shown=_ratio_and_verdict())
+        .transform_window(
+            place="dense_rank()",
+            sort=[alt.SortField(name) for name in ("family", "size_elements", "size")],
+        )
+    )
+    rows = alt.Y(
+        "size_label:N",
+        title=None,
+        axis=named_axis(label_px),
+        sort=alt.EncodingSortField("place", op="min"),
+    )
+    columns = alt.X("batch:O", title="batch", axis=alt.Axis(orient="top", labelAngle=0))
+    return _fields(base, palette, min_effect, rows, columns)

@@ -88,4 +88,10 @@ def css(palette: Palette) -> str:
     return " ".join(f"{css_name(name)}: {getattr(palette, name)};" for name in NAMES)
 
 
+def css_of_both() -> str:
+    """The light theme, and the dark one where the reader's system is dark."""
+    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {css(DARK)} }} }}"
+    return f":root {{ {css(LIGHT)} }}\n{dark}\n"
+
+
 PAGE = Palette(**{name: f"var({css_name(name)})" for name in NAMES})

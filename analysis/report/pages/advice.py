@@ -1,7 +1,7 @@
 """Whether benchmark should be on in a job of each stored cell: the whole answer of `sweep advise`."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
 from cudnn_sweep.analysis.answering.advice import (
@@ -15,6 +15,7 @@ from cudnn_sweep.analysis.answering.advice import (
     kernel_changes_of,
 )
 from cudnn_sweep.analysis.answering.advice_words import advice_facts, advice_headline
+from cudnn_sweep.analysis.answering.answers import typed
 from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.printable import cudnn_version
@@ -102,27 +103,17 @@ def _is_beside(other: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
 
 
 def entry(row: Mapping[str, Any]) -> Entry:
-    advice = _advice(row["asked"])
-    other = None if row["other_start"] is None else _advice(row["other_start"])
+    advice = typed(Advice, row["asked"])
+    other = None if row["other_start"] is None else typed(Advice, row["other_start"])
+    kernels = [KernelChange(**each) for each in row["kernels"]]
+    alternatives = [typed(Alternative, each) for each in row["alternatives"]]
     return Entry(
         name=f"{row['asked']['problem'] or advice.workload} {advice.direction} {advice.input_shape}",
         address=None,
         said=f"{advice_headline(advice)} ({_setting(advice)})",
         group=advice.advice if advice.advice in dict(GROUPS) else UNDECIDED,
-        facts=_joined(advice_facts(advice, other, *_beside(row))),
+        facts=_joined(advice_facts(advice, other, kernels, alternatives)),
     )
-
-
-def _beside(row: Mapping[str, Any]) -> tuple[list[KernelChange], list[Alternative]]:
-    names = [field.name for field in fields(Alternative)]
-    return (
-        [KernelChange(**each) for each in row["kernels"]],
-        [Alternative(**{name: each[name] for name in names}) for each in row["alternatives"]],
-    )
-
-
-def _advice(row: Mapping[str, Any]) -> Advice:
-    return Advice(**{field.name: row[field.name] for field in fields(Advice)})
 
 
 def _setting(advice: Advice) -> str:

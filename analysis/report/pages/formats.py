@@ -7,8 +7,8 @@ from importlib.resources import files
 from string import Template
 from urllib.parse import quote
 
-from cudnn_sweep.analysis.asking.formats import escaped
-from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, css
+from cudnn_sweep.analysis.asking.formats import escaped_line
+from cudnn_sweep.analysis.report.figures.palette import css_of_both
 from cudnn_sweep.analysis.report.pages.dots import dots
 from cudnn_sweep.analysis.report.pages.page import Entry, Shown, Table
 from cudnn_sweep.analysis.words import given
@@ -20,11 +20,10 @@ URL = ":/?#=&%+,;@"  # what an address may hold as it is
 def as_html(shown: Shown) -> str:
     """One file that needs no network and runs no script."""
     sections = [_section(shown, group) for group, count in shown.counts().items() if count]
-    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {css(DARK)} }} }}"
     looks = "\n".join(_file(name) for name in ("report/report.css", "report/pages/page.css"))
     return Template(_file("report/pages/page.html")).substitute(
         title=escape(shown.page.title),
-        style=f":root {{ {css(LIGHT)} }}\n{dark}\n{looks}",
+        style=css_of_both() + looks,
         measured=escape("; ".join(shown.measured)),
         headline=escape(shown.headline()),
         about=escape(shown.page.about),
@@ -96,7 +95,11 @@ def _cell(table: Table, place: int, text: str) -> str:
 
 def as_markdown(shown: Shown) -> str:
     """Ends in a line break."""
-    parts = [f"# {shown.page.title}", *map(_words, shown.measured), _words(shown.headline())]
+    parts = [
+        f"# {shown.page.title}",
+        *map(escaped_line, shown.measured),
+        escaped_line(shown.headline()),
+    ]
     parts.append(shown.page.about)
     for group, count in shown.counts().items():
         if count:
@@ -108,19 +111,15 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
     lines = []
     for entry in entries:
         name = f"[{entry.name}]({quote(entry.address, URL)})" if entry.address else entry.name
-        lines.append(f"- {name}: {_words(entry.said)}")
-        lines += [f"  - {name}: {_words(text)}" for name, text in entry.facts.items()]
+        lines.append(f"- {name}: {escaped_line(entry.said)}")
+        lines += [f"  - {name}: {escaped_line(text)}" for name, text in entry.facts.items()]
         lines += [
-            f"  - {_words(', '.join(filter(None, (each.title, name, each.unit))))}: "
+            f"  - {escaped_line(', '.join(filter(None, (each.title, name, each.unit))))}: "
             + ", ".join(map(given, values))
             for each in entry.samples
             for name, values in each.rows
         ]
     return lines
-
-
-def _words(text: str) -> str:
-    return escaped(" ".join(text.split()))
 
 
 def as_json(shown: Shown) -> str:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cudnn_sweep.analysis.answering.time_shares import TimeShare, time_shares
+from cudnn_sweep.analysis.answering.verdicts import TimeShare, time_shares
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
 

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.answering.verdict_words import headline, more_blocks, third_blocks
 from cudnn_sweep.analysis.answering.verdicts import (
     Verdict,
+    headline,
+    more_blocks,
+    third_blocks,
     told_lines,
     verdicts,
 )

@@ -17,10 +17,9 @@ from typer.testing import CliRunner, Result
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html, as_json, as_markdown
-from cudnn_sweep.analysis.report.figures.every import figures
 from cudnn_sweep.analysis.report.figures.palette import LIGHT
 from cudnn_sweep.analysis.report.payload import Payload, payload
-from cudnn_sweep.analysis.report.pictures import drawn_rows, export
+from cudnn_sweep.analysis.report.pictures import drawn_rows, export, figures
 from cudnn_sweep.analysis.report.sheets import CHART_NAME, Sheet, plain
 from cudnn_sweep.analysis.report.single_file import escaped_json
 from cudnn_sweep.analysis.storing.schema import RunRecord

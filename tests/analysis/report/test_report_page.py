@@ -14,10 +14,9 @@ import pytest
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html
-from cudnn_sweep.analysis.report.figures.every import figures
 from cudnn_sweep.analysis.report.figures.palette import PAGE
 from cudnn_sweep.analysis.report.payload import Payload, payload
-from cudnn_sweep.analysis.report.pictures import drawn_rows
+from cudnn_sweep.analysis.report.pictures import drawn_rows, figures
 from cudnn_sweep.analysis.storing.store import open_store
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import ray
 from ray._private.ray_constants import DEFAULT_DASHBOARD_AGENT_LISTEN_PORT
 
 from cudnn_sweep.cluster.errors import LocalRayError
-from cudnn_sweep.cluster.local.local_ray import MAX_PARENT_BYTES, LocalRay, local_ray
-from cudnn_sweep.cluster.local.ray_probe import probe_ray
+from cudnn_sweep.cluster.local.local_ray import MAX_PARENT_BYTES, LocalRay, local_ray, probe_ray
 
 pytestmark = pytest.mark.measuring
 

@@ -1,6 +1,6 @@
 import pytest
 
-from cudnn_sweep.cluster.local.ray_probe import probe_ray
+from cudnn_sweep.cluster.local.local_ray import probe_ray
 
 pytestmark = pytest.mark.measuring
 

@@ -11,14 +11,13 @@ import pytest
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.orchestrator.doctor import gpu_checks, self_test
 from cudnn_sweep.orchestrator.doctor.check import Check
-from cudnn_sweep.orchestrator.doctor.comparison import Comparison, check_comparison
 from cudnn_sweep.orchestrator.doctor.examine import THIS_MACHINE, DoctorOptions, Probes, examine
 from cudnn_sweep.orchestrator.doctor.gpu_checks import check_gpus
-from cudnn_sweep.orchestrator.doctor.self_test import check_pairs
+from cudnn_sweep.orchestrator.doctor.self_test import Comparison, check_comparison, check_pairs
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import Pinning
-from cudnn_sweep.orchestrator.locks import device_lock
+from cudnn_sweep.orchestrator.locks import sweep_lock as locks
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
@@ -57,7 +56,7 @@ def with_gpu(machine: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
 @pytest.fixture
 def own_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_server_for_slots: None) -> None:
     """A sweep that runs on this machine meanwhile is not in our way."""
-    monkeypatch.setattr(device_lock, "PREFIX", f"test/{tmp_path}/")
+    monkeypatch.setattr(locks, "PREFIX", f"test/{tmp_path}/")
 
 
 def type_doctor(here: Path, *arguments: str) -> Done:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from cudnn_sweep.orchestrator.gpus import cpu_pinning as pinning
-from cudnn_sweep.orchestrator.gpus.cpu_pinning import cores_for, pinning_of
-from cudnn_sweep.orchestrator.gpus.cpu_topology import (
+from cudnn_sweep.orchestrator.gpus.cpu_pinning import (
     Core,
+    cores_for,
     node_of_gpu,
     parse_cpus,
+    pinning_of,
     read_cores,
     show_cpus,
 )

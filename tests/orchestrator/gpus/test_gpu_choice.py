@@ -27,10 +27,9 @@ from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.recording.progress import Progress, SlotState
-from cudnn_sweep.orchestrator.remote.by_model import a_process_each, models_of
+from cudnn_sweep.orchestrator.remote.driver import a_process_each, models_of
 from cudnn_sweep.orchestrator.remote.events import Ended, Recorded, Started, from_line, to_line
-from cudnn_sweep.orchestrator.remote.follow import Follower
-from cudnn_sweep.orchestrator.remote.merged_sweeps import MergedSweeps
+from cudnn_sweep.orchestrator.remote.follow import Follower, MergedSweeps
 from cudnn_sweep.orchestrator.remote.request import JobRequest, read_request, write_request
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.workloads.cells.suite import CellAxes, GpuChoice, SuiteSpec

@@ -9,7 +9,7 @@ import pytest
 
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SweepBusyError
-from cudnn_sweep.orchestrator.locks import device_lock
+from cudnn_sweep.orchestrator.locks import sweep_lock as locks
 from cudnn_sweep.orchestrator.locks.private_folder import (
     our_temporary_folder,
     private_folder,
@@ -24,7 +24,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A temporary directory of everybody's."""
     tmp_path.chmod(0o1777)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(device_lock, "PREFIX", f"test/{tmp_path}/")
+    monkeypatch.setattr(locks, "PREFIX", f"test/{tmp_path}/")
     return tmp_path
 
 
@@ -98,8 +98,8 @@ def test_one_measures_on_a_device_whatever_the_temporary_directory(
 
 def test_a_device_that_is_held_by_who_does_not_listen_says_how_to_find_it(shared: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as squatter:
-        squatter.bind(f"\0{device_lock.PREFIX}GPU-1")
-        told = rf"does not answer; `sudo ss -xap \| grep {device_lock.PREFIX}GPU-1` shows which"
+        squatter.bind(f"\0{locks.PREFIX}GPU-1")
+        told = rf"does not answer; `sudo ss -xap \| grep {locks.PREFIX}GPU-1` shows which"
         with pytest.raises(SweepBusyError, match=told), measuring_lock(["GPU-1"]):
             pass
 

@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import (
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import run_rounds, session_for
-from cudnn_sweep.orchestrator.showing.completeness import split_lines
+from cudnn_sweep.orchestrator.showing.summary import split_lines
 from cudnn_sweep.workloads.hardware.environment import Environment
 from tests.makers import RecordOf
 

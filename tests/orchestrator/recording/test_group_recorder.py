@@ -16,7 +16,7 @@ from cudnn_sweep.analysis.storing.folder import LocalFolder
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.recording.group_recorder import GroupRecorder
+from cudnn_sweep.orchestrator.recording.recorder import GroupRecorder
 from tests.makers import MakePlan, RecordOf
 
 SWEEP_ID = "together"

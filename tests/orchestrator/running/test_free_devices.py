@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.orchestrator.errors import SweepBusyError
-from cudnn_sweep.orchestrator.locks import device_lock
+from cudnn_sweep.orchestrator.locks import sweep_lock as locks
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
-from cudnn_sweep.orchestrator.running import free_devices as waiting
-from cudnn_sweep.orchestrator.running.free_devices import LOOK_S, free_devices
+from cudnn_sweep.orchestrator.running import this_machine as waiting
+from cudnn_sweep.orchestrator.running.this_machine import LOOK_S, free_devices
 
 GPU = ["GPU-1"]
 
@@ -43,7 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeClock:
         monkeypatch.setattr(waiting, "time", made)
         return made
 
-    monkeypatch.setattr(device_lock, "PREFIX", f"test/{tmp_path}/")
+    monkeypatch.setattr(locks, "PREFIX", f"test/{tmp_path}/")
     return make
 
 

@@ -14,8 +14,7 @@ from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.recording.progress import Failure, Progress, SlotState
 from cudnn_sweep.orchestrator.showing import display
-from cudnn_sweep.orchestrator.showing.display import LiveDisplay, PlainDisplay
-from cudnn_sweep.orchestrator.showing.now_and_then import now_and_then
+from cudnn_sweep.orchestrator.showing.display import LiveDisplay, PlainDisplay, now_and_then
 from tests.makers import MakePlan
 
 

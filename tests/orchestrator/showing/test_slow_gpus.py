@@ -6,7 +6,7 @@ from pathlib import Path
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.showing.slow_gpu_lines import slow_gpu_lines
+from cudnn_sweep.orchestrator.showing.summary import slow_gpu_lines
 from tests.makers import MakePlan, RecordOf
 
 

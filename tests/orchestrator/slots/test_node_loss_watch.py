@@ -2,7 +2,7 @@
 
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.these_nodes import left_of
-from cudnn_sweep.orchestrator.slots.node_loss_watch import GONE_S, LOOKS, NodeLossWatch
+from cudnn_sweep.orchestrator.slots.lost import GONE_S, LOOKS, NodeLossWatch
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 

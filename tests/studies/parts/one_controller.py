@@ -25,8 +25,7 @@ from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.shard import Shard
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
-from cudnn_sweep.orchestrator.showing.display import watch
-from cudnn_sweep.orchestrator.showing.now_and_then import now_and_then
+from cudnn_sweep.orchestrator.showing.display import now_and_then, watch
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
