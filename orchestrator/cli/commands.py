@@ -1,15 +1,62 @@
-"""How commands present themselves: flags without a type, paragraphs that fill their lines."""
+"""How commands present themselves: options as they are spelled, flags without a type, paragraphs that fill
+their lines.
+"""
 
 import re
-from inspect import cleandoc
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, cleandoc, signature
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from cudnn_sweep.orchestrator.planning.spelling import typer_info
+
 HELP_NAMES = {"help_option_names": ["--help", "-h"]}
-MEASURE, READ = "Measure", "Read"
-NIGHTS, CLUSTERS = "Every night", "Clusters"
-MACHINE = "This machine"
+
+
+def spelled(function: Callable[..., None]) -> Callable[..., None]:
+    """As Typer takes it: a parameter that is a dataclass stands for those of its fields that are options."""
+    found = signature(function).parameters.values()
+    groups = {each.name: each.annotation for each in found if is_dataclass(each.annotation)}
+    members = {name: list(_members(group)) for name, group in groups.items()}
+
+    @wraps(function)
+    def command(*context: Any, **typed: Any) -> None:
+        for name, group in groups.items():
+            names = [each.name for each in members[name]]
+            values = {each: typed.pop(each) for each in names}
+            lists = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
+            given = {key: value for key, value in (values | lists).items() if value is not None}
+            typed[name] = group(**given)
+        function(*context, **typed)
+
+    parameters = [part for each in found for part in members.get(each.name) or [_parameter(each)]]
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return command
+
+
+def _members(group: Any) -> Iterator[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    for each in fields(group):
+        if typer_info(each.name, hints[each.name]) is not None:
+            usual = Parameter.empty if each.default is MISSING else each.default
+            yield _parameter(
+                Parameter(
+                    each.name, Parameter.KEYWORD_ONLY, default=usual, annotation=hints[each.name]
+                )
+            )
+
+
+def _parameter(one: Parameter) -> Parameter:
+    info, hint = typer_info(one.name, one.annotation), one.annotation
+    if info is None:
+        return one.replace(kind=Parameter.KEYWORD_ONLY)
+    kind, usual = hint.__origin__, one.default
+    if get_origin(kind) is Sequence:  # Typer knows lists
+        kind, usual = list[get_args(kind)[0]] | None, None
+    return one.replace(kind=Parameter.KEYWORD_ONLY, default=usual, annotation=Annotated[kind, info])
 
 
 def _filled(text: str | None) -> str | None:

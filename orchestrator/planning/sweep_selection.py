@@ -32,9 +32,12 @@ class SweepSelection:
     retry_failed: bool = False
 
     def __post_init__(self) -> None:
-        given = [bool(each) for each in (self.resume, self.new, self.sweep_id)]
-        assert sum(given) <= 1, "they exclude each other"
-        assert self.shard is None or self.sweep_id is not None, "shards share a sweep"
+        choices = {"--resume": self.resume, "--new": self.new, "--sweep-id": self.sweep_id}
+        given = [option for option, value in choices.items() if value]
+        if len(given) > 1:
+            raise SpecError(f"{' and '.join(given)} cannot be combined")
+        if self.shard is not None and not self.sweep_id:
+            raise SpecError("--shard needs --sweep-id ID, the same for all shards of a plan")
         if self.sweep_id is not None:
             check_id(self.sweep_id)
 

@@ -82,7 +82,7 @@ def plan_sweep(request: SweepRequest, place: Place) -> Planned:
 
 def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] = ()) -> Planned:
     """Raises SpecError for a mistake in what its cells mean."""
-    suite, only = request.suite, list(request.options.only)
+    suite, only = request.suite, request.options.choices
     if request.may_skip:
         suite, _ = without_missing(suite, machine.workloads)
     with cells_named(request.options.file or LAUNCH_FILE, request.suite_name):
