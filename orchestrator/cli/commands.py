@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, cleandoc, signature
+from types import GenericAlias
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -19,44 +20,47 @@ HELP_NAMES = {"help_option_names": ["--help", "-h"]}
 def spelled(function: Callable[..., None]) -> Callable[..., None]:
     """As Typer takes it: a parameter that is a dataclass stands for those of its fields that are options."""
     found = signature(function).parameters.values()
-    groups = {each.name: each.annotation for each in found if is_dataclass(each.annotation)}
-    members = {name: list(_members(group)) for name, group in groups.items()}
+    groups: dict[str, Any] = {
+        each.name: each.annotation for each in found if is_dataclass(each.annotation)
+    }
 
     @wraps(function)
-    def command(*context: Any, **typed: Any) -> None:
+    def command(*plain: Any, **typed: Any) -> None:
         for name, group in groups.items():
-            names = [each.name for each in members[name]]
-            values = {each: typed.pop(each) for each in names}
-            lists = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
-            given = {key: value for key, value in (values | lists).items() if value is not None}
-            typed[name] = group(**given)
-        function(*context, **typed)
+            names = [each.name for each in fields(group) if each.name in typed]
+            typed[name] = group(**{each: _kept(typed.pop(each)) for each in names})
+        function(*plain, **typed)
 
-    parameters = [part for each in found for part in members.get(each.name) or [_parameter(each)]]
+    parameters = [
+        part
+        for each in found
+        for part in (_options(groups[each.name]) if each.name in groups else [_option(each)])
+    ]
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return command
 
 
-def _members(group: Any) -> Iterator[Parameter]:
+def _kept(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _options(group: Any) -> Iterator[Parameter]:
     hints = get_type_hints(group, include_extras=True)
     for each in fields(group):
         if typer_info(each.name, hints[each.name]) is not None:
             usual = Parameter.empty if each.default is MISSING else each.default
-            yield _parameter(
-                Parameter(
-                    each.name, Parameter.KEYWORD_ONLY, default=usual, annotation=hints[each.name]
-                )
-            )
+            option = Parameter(each.name, Parameter.KEYWORD_ONLY, default=usual)
+            yield _option(option.replace(annotation=hints[each.name]))
 
 
-def _parameter(one: Parameter) -> Parameter:
-    info, hint = typer_info(one.name, one.annotation), one.annotation
-    if info is None:
-        return one.replace(kind=Parameter.KEYWORD_ONLY)
-    kind, usual = hint.__origin__, one.default
-    if get_origin(kind) is Sequence:  # Typer knows lists
-        kind, usual = list[get_args(kind)[0]] | None, None
-    return one.replace(kind=Parameter.KEYWORD_ONLY, default=usual, annotation=Annotated[kind, info])
+def _option(one: Parameter) -> Parameter:
+    info, kind = typer_info(one.name, one.annotation), one.annotation
+    if info is not None:
+        kind = kind.__origin__
+        if get_origin(kind) is Sequence:  # Typer knows lists
+            kind = GenericAlias(list, get_args(kind))
+        kind = Annotated[kind, info]
+    return one.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind)
 
 
 def _filled(text: str | None) -> str | None:

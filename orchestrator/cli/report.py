@@ -77,7 +77,7 @@ def report(
     from cudnn_sweep.analysis.report.two_sweeps import gather_two
 
     asked = results_asked(results, reference=reference)
-    job = {"steps": steps, "hours": hours, "state": state}
+    job: dict[str, int | float | str | None] = {"steps": steps, "hours": hours, "state": state}
     given = {name: value for name, value in job.items() if value is not None}
     if {"steps", "hours"} <= set(given):
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")

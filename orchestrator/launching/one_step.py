@@ -156,8 +156,9 @@ def _sizes(text: str) -> Shape:
 
 
 def _regime(options: StepOptions, sizes: Sequence[Shape]) -> object:
-    is_advice = isinstance(options, AdviseOptions)
-    regime, shapes = (options.regime, options.shapes) if is_advice else (None, None)
+    regime, shapes = None, None
+    if isinstance(options, AdviseOptions):
+        regime, shapes = options.regime, options.shapes
     given = [regime is not None, shapes is not None, len(sizes) > 1]
     if sum(given) > 1:
         raise SpecError("found more than one of --regime, --shapes and a second --input; give one")

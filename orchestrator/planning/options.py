@@ -132,10 +132,8 @@ class LaunchOptions:
 
     def again(self, sweep_id: str, trial_id: str) -> str:
         """What to type to run one trial of a sweep."""
-        one = replace(
-            self, resume=sweep_id, sweep_id=None, shard=None, only=(f"trial_id={trial_id}",)
-        )
-        return shlex.join([self.program, "launch", *words_of(one, without=ONCE)])
+        one = replace(self, resume=sweep_id, sweep_id=None, shard=None, only=())
+        return f"{one.command()} --only trial_id={trial_id}"
 
 
 def _parted(text: str) -> tuple[str, str, str]:

@@ -13,12 +13,11 @@ from typer.testing import CliRunner
 
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.launching.advising import AdviseOptions, advise
-from cudnn_sweep.orchestrator.launching.one_step import StepOptions
+from cudnn_sweep.orchestrator.launching.advising import advise
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
 from cudnn_sweep.orchestrator.launching.trying import try_step
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeScript
-from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
 
 NEXT = re.compile(r"^Next: sweep (.*)$", re.MULTILINE)
@@ -28,12 +27,7 @@ FAILURES = ("out_of_memory", "error", "crash", "timeout")
 def _options(results: Path, workload: str = "batch_norm") -> StepOptions:
     return StepOptions(
         workload=workload,
-        precision="tf32",
-        layout="contiguous",
-        direction=None,
         results=str(results),
-        typed_results=str(results),
-        program="sweep",
     )
 
 
@@ -96,8 +90,8 @@ def test_what_a_failed_try_names_next_tells_the_failures(tmp_path: Path, status:
 def test_what_a_failed_advice_names_next_tells_the_failures(tmp_path: Path, status: str) -> None:
     effect = FakeEffect.model_validate({"status": status})
     asked = AdviseOptions(
-        step=_options(tmp_path / "my results"),
-        job=Job(),
+        workload="batch_norm",
+        results=str(tmp_path / "my results"),
         minutes=1.0,
         format="text",
         from_store=False,

@@ -22,7 +22,6 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.shard import read_shard
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of, plan_sweep, run_sweep
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, SuiteSpec
 from tests.makers import Look
@@ -53,7 +52,7 @@ def planned(options: LaunchOptions, **change: Any) -> Plan:
 
 def run(options: LaunchOptions, **selection: Any) -> str:
     """A launch there, and the sweep that it ran."""
-    options = replace(options, selection=SweepSelection(**selection))
+    options = replace(options, **selection)
     assert options.file is not None
     request = request_of(read_launch_file(options.file, SweepSpec), options)
     ran = run_sweep(plan_sweep(request, MACHINE), MACHINE, QUIET)
@@ -133,7 +132,7 @@ def test_a_shard_has_whole_cells(options: LaunchOptions, shard: str) -> None:
 def test_a_sweep_of_the_former_default_is_kept_and_its_user_told_how_to_resume_it(
     options: LaunchOptions,
 ) -> None:
-    former = replace(options, replicates=5, budget_minutes=0.01)
+    former = replace(options, replicates="5", minutes=0.01)
     run(former, sweep_id="former")
     store = open_store(options.results or "")
     (state,) = store.sweeps()
@@ -145,6 +144,6 @@ def test_a_sweep_of_the_former_default_is_kept_and_its_user_told_how_to_resume_i
             SpecError, match="that sweep has 5 blocks per cell.* --replicates 5 resumes it"
         ):
             run(options, **selection)
-    assert "resuming former" in run(replace(options, replicates=5))
+    assert "resuming former" in run(replace(options, replicates="5"))
     (again,) = [each for each in store.sweeps() if each.sweep_id == "former"]
     assert again.finished and again.recorded > state.recorded

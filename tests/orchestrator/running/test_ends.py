@@ -60,7 +60,7 @@ def request_for(tmp_path: Path) -> Callable[[float | None], SweepRequest]:
             file=None,
             suite=str(suite),
             results=str(tmp_path / "results"),
-            budget_minutes=minutes,
+            minutes=minutes,
         )
         return request_of(no_launch_file(LAUNCH_FILE, SweepSpec), options)
 
