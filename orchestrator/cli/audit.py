@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.writing import writing
+from cudnn_sweep.orchestrator.cli.failing import writing
 from cudnn_sweep.orchestrator.errors import OutputError, SpecError
 from cudnn_sweep.orchestrator.planning.spelling import program
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.orchestrator.cli.failing import writing
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
     asking,
     open_results,
 )
-from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
     import pyarrow as pa

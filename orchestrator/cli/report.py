@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+from cudnn_sweep.orchestrator.cli.failing import writing
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
@@ -13,7 +14,6 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     results_asked,
     warn_of,
 )
-from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.report.payload import Payload

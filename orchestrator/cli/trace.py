@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.writing import writing
+from cudnn_sweep.orchestrator.cli.failing import writing
 from cudnn_sweep.orchestrator.launching.step_options import (
     ArgumentOption,
     InputsOption,

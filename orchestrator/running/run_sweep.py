@@ -59,8 +59,6 @@ class Planned:
     whole: Plan
     chosen: Plan
     """What `--only` left of it."""
-    former: str | None = None
-    """The plan_hash that it had when five blocks were the default."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,20 +88,14 @@ def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] 
     if request.job is not None:
         whole = with_alternate_caches(whole)
     chosen = narrow(whole, only) if only else whole
-    former = None
-    if suite.replicates is None:
-        if whole.looks and not chosen.looks:
-            chosen = first_blocks(chosen, FIXED_BLOCKS)
-        fixed = plan_of(request.suite_name, suite.with_blocks(FIXED_BLOCKS), machine)
-        with suppress(SpecError):  # --only names a block that it lacks
-            former = narrow(fixed, only).plan_hash
+    if suite.replicates is None and whole.looks and not chosen.looks:
+        chosen = first_blocks(chosen, FIXED_BLOCKS)
     return Planned(
         request=request,
         machine=machine,
         preload=preload,
         whole=whole,
         chosen=chosen,
-        former=former,
     )
 
 
@@ -121,9 +113,7 @@ def run_sweep(
 
     def choose() -> SweepChoice:
         selection = request.options.selection
-        return choose_sweep(
-            store, whole, planned.chosen, machine.environment, selection, former=planned.former
-        )
+        return choose_sweep(store, whole, planned.chosen, machine.environment, selection)
 
     with sweep_lock(store.location, choose().lock_name):
         choice = choose()  # again, under the lock: another launch may just have ended

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
@@ -127,23 +126,3 @@ def test_each_night_has_as_many_blocks(options: LaunchOptions, tmp_path: Path) -
 def test_a_shard_has_whole_cells(options: LaunchOptions, shard: str) -> None:
     part = read_shard(shard).part(planned(options))
     assert len(part.cell_ids()) == 1 and blocks(part) == {BY_DEFAULT.at_most}
-
-
-def test_a_sweep_of_the_former_default_is_kept_and_its_user_told_how_to_resume_it(
-    options: LaunchOptions,
-) -> None:
-    former = replace(options, replicates="5", minutes=0.01)
-    run(former, sweep_id="former")
-    store = open_store(options.results or "")
-    (state,) = store.sweeps()
-    assert not state.finished
-    how = "former is unfinished, but has 5 blocks per cell, the former default: --replicates 5 resumes it"
-    assert how in run(options, new=False)
-    for selection in ({"resume": "former"}, {"sweep_id": "former"}):
-        with pytest.raises(
-            SpecError, match="that sweep has 5 blocks per cell.* --replicates 5 resumes it"
-        ):
-            run(options, **selection)
-    assert "resuming former" in run(replace(options, replicates="5"))
-    (again,) = [each for each in store.sweeps() if each.sweep_id == "former"]
-    assert again.finished and again.recorded > state.recorded
