@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.failing import leave
+from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
 
@@ -27,7 +27,7 @@ def advise(options: AdviseOptions) -> None:
     from cudnn_sweep.orchestrator.showing.say import console_here
 
     console = console_here(stderr=options.format != "text")
-    leave(measure_and_tell(options, console, ThisMachine(), console_here()))
+    failing.leave(measure_and_tell(options, console, ThisMachine(), console_here()))
 
 
 def try_(options: StepOptions, json: Annotated[bool, "Print the answer as JSON."] = False) -> None:
@@ -42,4 +42,4 @@ def try_(options: StepOptions, json: Annotated[bool, "Print the answer as JSON."
     from cudnn_sweep.orchestrator.showing.say import console_here
 
     out = console_here() if json else None
-    leave(try_step(options, console_here(stderr=json), ThisMachine(), out))
+    failing.leave(try_step(options, console_here(stderr=json), ThisMachine(), out))

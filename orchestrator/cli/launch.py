@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.failing import leave
+from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 
@@ -52,4 +52,4 @@ def launch(options: LaunchOptions) -> None:
     console = console_here(stderr=options.json)
     if asked.note:
         say(console, asked.note)
-    leave(run_launch(options, console))
+    failing.leave(run_launch(options, console))
