@@ -68,16 +68,16 @@ def test_a_launch_goes_on_until_each_cell_is_decided(options: LaunchOptions) -> 
     plan = planned(options)
     assert plan.looks == BY_DEFAULT.looks and blocks(plan) == {BY_DEFAULT.at_most}
     assert planned(options, suite="quick").looks == BY_DEFAULT.looks, "nor does the default suite"
-    fixed = planned(options, replicates=4)
+    fixed = planned(options, replicates="4")
     assert not fixed.looks and blocks(fixed) == {4}
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"only": (("benchmark", "true"),)}, {5}),
-        ({"only": (("benchmark", "true"), ("replicate", "7"))}, {1}),
-        ({"only": (("problem", "tutorials/rgb224"),)}, {BY_DEFAULT.at_most}),
+        ({"only": ("benchmark=true",)}, {5}),
+        ({"only": ("benchmark=true", "replicate=7")}, {1}),
+        ({"only": ("problem=tutorials/rgb224",)}, {BY_DEFAULT.at_most}),
     ],
 )
 def test_a_part_of_a_cell_has_a_fixed_number(
