@@ -3,28 +3,22 @@
 import json as json_format
 import shlex
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.program import program
-from cudnn_sweep.orchestrator.cli.writing import writing
+from cudnn_sweep.orchestrator.cli.failing import writing
 from cudnn_sweep.orchestrator.errors import OutputError, SpecError
+from cudnn_sweep.orchestrator.planning.spelling import program
 
 if TYPE_CHECKING:
     from cudnn_sweep.orchestrator.auditing.audited_process import Audited
     from cudnn_sweep.orchestrator.auditing.input_shapes import Inputs
 
-CONTEXT_SETTINGS = {"allow_interspersed_args": False}  # options after the script are its own
+SCRIPT_SETTINGS = {"allow_interspersed_args": False}  # options after the script are its own
 SHAPES = Path("shapes.csv")
 PLAIN_WIDTH = 120  # columns of a file
-
-
-class AuditFormat(StrEnum):
-    TEXT = "text"
-    JSON = "json"
 
 
 def audit(
@@ -47,8 +41,7 @@ def audit(
         typer.Option(min=1, help="End the script after this many calls of one of its models."),
     ] = None,
     shapes: Annotated[
-        Path,
-        typer.Option(metavar="FILE.csv", help="Where the shapes of the model's inputs go."),
+        Path, typer.Option(metavar="FILE.csv", help="Where the shapes of the model's inputs go.")
     ] = SHAPES,
     model: Annotated[
         str | None,
@@ -57,8 +50,8 @@ def audit(
             help="Whose inputs these are. Default: the model that runs most convolutions.",
         ),
     ] = None,
-    format: Annotated[AuditFormat, typer.Option(help="Of the report.")] = AuditFormat.TEXT,
-    json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
+    format: Annotated[Literal["text", "json"], "Of the report."] = "text",
+    json: Annotated[bool, "Short for --format json."] = False,
     output: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Where the report goes. Default: standard error."),
@@ -92,7 +85,7 @@ def audit(
         written = _write_shapes(audited, inputs, shapes)
     except OutputError as error:  # the report comes first
         mistake = error
-    if json or format is AuditFormat.JSON:
+    if json or format == "json":
         _deliver(json_format.dumps(_as_json(audited, written), indent=2) + "\n", output)
     else:
         _show(audited, _next_lines(audited, inputs, written), output)

@@ -1,15 +1,16 @@
-"""`sweep suites` and `sweep workloads`: what there is to choose from, a line each."""
+"""`sweep suites` and `sweep workloads`: what there is to choose from, a line each. `sweep schema`: how it is written."""
 
 import json as json_format
 from collections.abc import Iterable
 from dataclasses import fields
-from typing import Annotated
+from importlib.resources import files
+from typing import Annotated, Literal
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.program import program
+from cudnn_sweep.orchestrator.planning.spelling import program
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print the list as JSON.")]
+JsonFlag = Annotated[bool, "Print the list as JSON."]
 Row = tuple[str, str, str]
 
 
@@ -48,8 +49,8 @@ def workloads(json: JsonFlag = False) -> None:
     named.append(("MODULE:NAME", "training, inference", models))
 
     problems = list(load_problems())
-    files = sorted(PROBLEMS.iterdir(), key=lambda file: file.name)
-    texts = {file.name.removesuffix(".csv"): file.read_text() for file in files}
+    tables = sorted(PROBLEMS.iterdir(), key=lambda file: file.name)
+    texts = {file.name.removesuffix(".csv"): file.read_text() for file in tables}
     counts = {name: sum(found.startswith(f"{name}/") for found in problems) for name in texts}
     sets = [(name, str(counts[name]), _first_sentence(text)) for name, text in texts.items()]
 
@@ -74,6 +75,24 @@ def workloads(json: JsonFlag = False) -> None:
     _print(("regime", "varies", ""), rules)
     _print(("state", "", ""), states)
     typer.echo(f"precision  {', '.join(PRECISIONS)}\nlayout     {', '.join(LAYOUTS)}")
+
+
+def schema(
+    name: Annotated[
+        Literal["launch-file", "suite"],
+        typer.Argument(metavar="launch-file|suite", help="Kind of file."),
+    ],
+    path: Annotated[bool, "Print the path of the schema, for the first line of your file."] = False,
+    page: Annotated[bool, "Print a page that explains every key of both files instead."] = False,
+) -> None:
+    """Print the JSON Schema of a launch file or of a suite.
+
+    Begin a file with `# yaml-language-server: $schema=PATH`, and an editor with a YAML language server
+    completes and checks it.
+    """
+    shipped = "launch-file.md" if page else f"{name}.json"
+    file = files("cudnn_sweep.orchestrator").joinpath("schemas", shipped)
+    typer.echo(str(file) if path else file.read_text(encoding="utf-8"), nl=path)
 
 
 def _with_defaults(rule: type) -> str:

@@ -32,10 +32,8 @@ def attach(file: File = Path("cluster.yaml")) -> None:
 
 def status(
     file: Annotated[Path | None, typer.Argument(help="What was launched: file or suite.")] = None,
-    results: Annotated[
-        str | None, typer.Option(help="Of a sweep on this machine: as it was launched with.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
+    results: Annotated[str | None, "Of a sweep on this machine: as it was launched with."] = None,
+    json: Annotated[bool, "Print the status as JSON."] = False,
 ) -> None:
     """Show the progress of the last sweep: on this machine, or sent to FILE's cluster."""
     from cudnn_sweep.orchestrator.launching.destinations import destination_of
@@ -81,9 +79,7 @@ def pull(file: File = Path("cluster.yaml")) -> None:
 def down(
     file: File = Path("cluster.yaml"),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    discard: Annotated[
-        bool, typer.Option("--discard", help="Give up records that are only on the head.")
-    ] = False,
+    discard: Annotated[bool, "Give up records that are only on the head."] = False,
 ) -> None:
     """Shut down all nodes of FILE's cluster. Refused while records are only on its head."""
     from cudnn_sweep.cluster.errors import ClusterError

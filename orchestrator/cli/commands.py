@@ -1,15 +1,66 @@
-"""How commands present themselves: flags without a type, paragraphs that fill their lines."""
+"""How commands present themselves: options as they are spelled, flags without a type, paragraphs that fill
+their lines.
+"""
 
 import re
-from inspect import cleandoc
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, cleandoc, signature
+from types import GenericAlias
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from cudnn_sweep.orchestrator.planning.spelling import typer_info
+
 HELP_NAMES = {"help_option_names": ["--help", "-h"]}
-MEASURE, READ = "Measure", "Read"
-NIGHTS, CLUSTERS = "Every night", "Clusters"
-MACHINE = "This machine"
+
+
+def spelled(function: Callable[..., None]) -> Callable[..., None]:
+    """As Typer takes it: a parameter that is a dataclass stands for those of its fields that are options."""
+    found = signature(function).parameters.values()
+    groups: dict[str, Any] = {
+        each.name: each.annotation for each in found if is_dataclass(each.annotation)
+    }
+
+    @wraps(function)
+    def command(*plain: Any, **typed: Any) -> None:
+        for name, group in groups.items():
+            names = [each.name for each in fields(group) if each.name in typed]
+            typed[name] = group(**{each: _kept(typed.pop(each)) for each in names})
+        function(*plain, **typed)
+
+    parameters = [
+        part
+        for each in found
+        for part in (_options(groups[each.name]) if each.name in groups else [_option(each)])
+    ]
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return command
+
+
+def _kept(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _options(group: Any) -> Iterator[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    for each in fields(group):
+        if typer_info(each.name, hints[each.name]) is not None:
+            usual = Parameter.empty if each.default is MISSING else each.default
+            option = Parameter(each.name, Parameter.KEYWORD_ONLY, default=usual)
+            yield _option(option.replace(annotation=hints[each.name]))
+
+
+def _option(one: Parameter) -> Parameter:
+    info, kind = typer_info(one.name, one.annotation), one.annotation
+    if info is not None:
+        kind = kind.__origin__
+        if get_origin(kind) is Sequence:  # Typer knows lists
+            kind = GenericAlias(list, get_args(kind))
+        kind = Annotated[kind, info]
+    return one.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind)
 
 
 def _filled(text: str | None) -> str | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cudnn_sweep.analysis.comparing.comparison import Comparison
 
 NOTHING, FAILED_ON = 3, 6  # exit codes
-FOR_PEOPLE = (Format.TABLE, Format.MARKDOWN)  # the others' output holds the rows and nothing else
+FOR_PEOPLE = ("table", "markdown")  # the others' output holds the rows and nothing else
 
 
 def compare(
@@ -25,17 +25,14 @@ def compare(
     b: Annotated[str, typer.Argument(help="The side to compare with it.")],
     results: ResultsOption = None,
     reference: ReferenceOption = False,
-    format: Annotated[Format, typer.Option(help="Format of the rows.")] = Format.TABLE,
-    json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
-    min_effect: Annotated[
-        float, typer.Option(help="The smallest relative difference that counts.")
-    ] = MIN_EFFECT,
+    format: Annotated[Format, "Format of the rows."] = "table",
+    json: Annotated[bool, "Short for --format json."] = False,
+    min_effect: Annotated[float, "The smallest relative difference that counts."] = MIN_EFFECT,
     candidates: Annotated[
-        str | None, typer.Option(help="Versions that you could try next, such as 2.9.1,2.10.0.")
+        str | None, "Versions that you could try next, such as 2.9.1,2.10.0."
     ] = None,
     sweep_id: Annotated[
-        str | None,
-        typer.Option(help="Only this sweep, or those that a pattern matches (night-*)."),
+        str | None, "Only this sweep, or those that a pattern matches (night-*)."
     ] = None,
     where: Annotated[
         list[str] | None,
@@ -45,9 +42,7 @@ def compare(
     ] = None,
     fail_on: Annotated[
         Literal["hurts", "helps", "equivalent", "inconclusive"] | None,
-        typer.Option(
-            help="Exit code 6 if the wall or device time of a cell has this verdict, 3 if no cell compares."
-        ),
+        "Exit code 6 if the wall or device time of a cell has this verdict, 3 if no cell compares.",
     ] = None,
 ) -> None:
     """Compare two sides of the results, and suggest which version to try next.
@@ -61,8 +56,8 @@ def compare(
     from cudnn_sweep.analysis.comparing.comparison import compare as compare_sides
     from cudnn_sweep.analysis.errors import QueryError
 
-    format = Format.JSON if json else format
-    if format is Format.PARQUET:
+    format = "json" if json else format
+    if format == "parquet":
         raise QueryError("--format: found parquet, allowed are table, csv, json, markdown")
     named = read_candidates(candidates or "")
     with asking(open_results(results, reference=reference), sweep_id) as database:

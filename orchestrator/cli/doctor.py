@@ -25,19 +25,16 @@ PROBLEM = 1  # exit code
 
 def doctor(
     results: Annotated[
-        str | None,
-        typer.Option(help="Folder or URL to check; overrides ./cluster.yaml (./results)."),
+        str | None, "Folder or URL to check; overrides ./cluster.yaml (./results)."
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Do not start Ray and measure nothing.")
-    ] = False,
+    quick: Annotated[bool, "Do not start Ray and measure nothing."] = False,
     seconds: Annotated[
         float, typer.Option(min=0.0, help="Duration of the self-test.")
     ] = SELF_TEST_S,
     telemetry: Annotated[
-        str, typer.Option(help="nvml, off, or a fake GPU such as fake_calm or fake_shared.")
+        str, "nvml, off, or a fake GPU such as fake_calm or fake_shared."
     ] = "nvml",
-    json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
+    json: Annotated[bool, "Print the checks as JSON."] = False,
 ) -> None:
     """Check whether this machine is fit to measure on: software, GPUs, disks, Ray, and a self-test.
 
@@ -45,9 +42,9 @@ def doctor(
     code 0: no problem, perhaps warnings. 1: a problem.
     """
     from cudnn_sweep.orchestrator.cli.failing import leave
-    from cudnn_sweep.orchestrator.cli.launch_file_results import results_of_the_launch_file
     from cudnn_sweep.orchestrator.doctor.check import worst
     from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
+    from cudnn_sweep.orchestrator.planning.asked_file import results_of_the_launch_file
     from cudnn_sweep.orchestrator.showing.say import console_here, say
 
     console = console_here(plain_width=PLAIN_WIDTH)

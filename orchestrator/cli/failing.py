@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
+from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,7 +24,7 @@ from cudnn_sweep.orchestrator.cli.standing_by import (
     is_watched,
     say_code,
 )
-from cudnn_sweep.orchestrator.errors import OrchestratorError, UnfinishedError
+from cudnn_sweep.orchestrator.errors import OrchestratorError, OutputError, UnfinishedError
 from cudnn_sweep.workloads.errors import WorkloadError
 
 if TYPE_CHECKING:
@@ -78,6 +79,15 @@ def mistakes_exit() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo(f"sweep: interrupted; {KEPT}", err=True)
         leave(code)
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """A block that writes `file`: where it cannot be written, the user's mistake and not ours."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot write {file}: {error.strerror}") from error
 
 
 def _came_of_an_interrupt(error: BaseException | None) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,24 +12,21 @@ if TYPE_CHECKING:
 
 ResultsOption = Annotated[
     list[str] | None,
-    typer.Option(
-        help="Folder or URL (s3://, gs://); overrides ./cluster.yaml (./results). Repeat to read several "
-        "together."
-    ),
+    "Folder or URL (s3://, gs://); overrides ./cluster.yaml (./results). Repeat to read several "
+    "together.",
 ]
 
 
 ReferenceOption = Annotated[
     bool,
-    typer.Option(
-        "--reference",
-        help="Read the results that are installed with cudnn-sweep: networks and reported cases on H200s; with "
-        "--results beside one's own.",
-    ),
+    "Read the results that are installed with cudnn-sweep: networks and reported cases on H200s; with "
+    "--results beside one's own.",
 ]
 
 
 def results_asked(named: Sequence[str] | None, *, reference: bool = False) -> list[str]:
+    from cudnn_sweep.orchestrator.planning.asked_file import results_of_the_launch_file
+
     if not reference:
         return list(named or [results_of_the_launch_file()])
     from cudnn_sweep.analysis.storing.reference import REFERENCE
@@ -66,15 +62,3 @@ def warn_of(torn_files: Iterable[str]) -> None:
 
     for torn in torn_files:
         typer.echo(f"warning: {left_out(torn)}", err=True)
-
-
-def results_of_the_launch_file() -> str:
-    """The results location of the launch file that `sweep launch` takes where none is named."""
-    from cudnn_sweep.cluster.strict.document import read_document
-    from cudnn_sweep.cluster.strict.strict_yaml import check_part
-    from cudnn_sweep.orchestrator.planning.spec import DEFAULT_RESULTS, SweepSpec
-
-    file = Path("cluster.yaml")
-    if not file.exists():
-        return DEFAULT_RESULTS
-    return check_part(read_document(file), SweepSpec, ("metadata", "sweep")).results

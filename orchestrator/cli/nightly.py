@@ -3,9 +3,8 @@
 import os
 import traceback
 from datetime import date
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,19 +16,10 @@ if TYPE_CHECKING:
 COULD_NOT_TELL = 3  # exit code
 
 
-class Format(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-
-
 def nightly(
     file: Annotated[Path, typer.Argument(help="Launch file.")] = Path("cluster.yaml"),
-    suite: Annotated[
-        str | None, typer.Option(help="Overrides `nightly.suite` of the launch file.")
-    ] = None,
-    results: Annotated[
-        str | None, typer.Option(help="Folder or URL; overrides the launch file (./results).")
-    ] = None,
+    suite: Annotated[str | None, "Overrides `nightly.suite` of the launch file."] = None,
+    results: Annotated[str | None, "Folder or URL; overrides the launch file (./results)."] = None,
     budget_minutes: Annotated[
         float | None,
         typer.Option(min=0.001, help="Overrides `nightly.budget_minutes` of the launch file."),
@@ -45,7 +35,7 @@ def nightly(
             help="From now on, compare with the month that starts on this night; run nothing.",
         ),
     ] = None,
-    unpin: Annotated[bool, typer.Option("--unpin", help="Undo --pin; run nothing.")] = False,
+    unpin: Annotated[bool, "Undo --pin; run nothing."] = False,
     accept: Annotated[
         str | None,
         typer.Option(
@@ -63,10 +53,10 @@ def nightly(
         str | None, typer.Option(metavar="TEXT", help="With --accept: why the change is accepted.")
     ] = None,
     reports: Annotated[
-        Path | None, typer.Option(help="Folder for the reports. Default: a folder in the results.")
+        Path | None, "Folder for the reports. Default: a folder in the results."
     ] = None,
-    format: Annotated[Format, typer.Option(help="Format of the output.")] = Format.TEXT,
-    json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
+    format: Annotated[Literal["text", "json"], "Format of the output."] = "text",
+    json: Annotated[bool, "Short for --format json."] = False,
     fake: Annotated[
         Path | None,
         typer.Option(metavar="SCRIPT", help="Measure nothing; a script makes up the numbers."),
@@ -74,9 +64,7 @@ def nightly(
     measure: Annotated[
         bool, typer.Option(help="--no-measure only compares recorded nights and needs no GPU.")
     ] = True,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and run nothing.")
-    ] = False,
+    dry_run: Annotated[bool, "Print the plan and run nothing."] = False,
 ) -> None:
     """Run one night of FILE's nightly suite and compare it with the nights before.
 
@@ -88,15 +76,15 @@ def nightly(
 
     if not dry_run and pin is None and not unpin and accept is None:
         stand_by(lost=COULD_NOT_TELL)
-    from cudnn_sweep.orchestrator.cli.program import program
     from cudnn_sweep.orchestrator.nightly.accepting import accept_change
     from cudnn_sweep.orchestrator.nightly.baseline_pin import pin_baseline
     from cudnn_sweep.orchestrator.nightly.options import NightOptions
     from cudnn_sweep.orchestrator.planning.night_name import read_date
+    from cudnn_sweep.orchestrator.planning.spelling import program
     from cudnn_sweep.orchestrator.showing.say import console_here
 
-    format = Format.JSON if json else format
-    console = console_here(stderr=format is Format.JSON)
+    format = "json" if json else format
+    console = console_here(stderr=format == "json")
     options = NightOptions(
         file=file,
         suite=suite,
@@ -104,7 +92,7 @@ def nightly(
         budget_minutes=budget_minutes,
         night=date.today() if night is None else read_date(night, "--night"),
         reports=reports,
-        format=format.value,
+        format=format,
         fake=fake,
         measure=measure,
         dry_run=dry_run,

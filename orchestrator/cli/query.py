@@ -4,20 +4,19 @@ import fnmatch
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.orchestrator.cli.failing import writing
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
     asking,
     open_results,
 )
-from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,19 +27,14 @@ if TYPE_CHECKING:
     from cudnn_sweep.analysis.storing.stored import Stored
 
 # A question's own parameters are further options: `sweep query helps_or_hurts --min-effect 0.05`.
-CONTEXT_SETTINGS = {
+QUESTION_SETTINGS = {
     "allow_extra_args": True,
     "ignore_unknown_options": True,
     "help_option_names": [],
 }
 
 
-class Format(StrEnum):
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-    MARKDOWN = "markdown"
-    PARQUET = "parquet"
+Format = Literal["table", "csv", "json", "markdown", "parquet"]
 
 
 def _beginning_with(incomplete: str) -> list[str]:
@@ -60,21 +54,13 @@ def query(
     ] = None,
     results: ResultsOption = None,
     reference: ReferenceOption = False,
-    format: Annotated[Format, typer.Option(help="Format of the answer.")] = Format.TABLE,
-    json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
-    output: Annotated[
-        Path | None, typer.Option(help="Write to this file instead of the terminal.")
-    ] = None,
+    format: Annotated[Format, "Format of the answer."] = "table",
+    json: Annotated[bool, "Short for --format json."] = False,
+    output: Annotated[Path | None, "Write to this file instead of the terminal."] = None,
     all_columns: Annotated[
-        bool,
-        typer.Option(
-            "--all-columns", help="Show all columns in a table too; other formats always have them."
-        ),
+        bool, "Show all columns in a table too; other formats always have them."
     ] = False,
-    prelude: Annotated[
-        bool,
-        typer.Option("--prelude", help="Print SQL with which plain DuckDB gives the same answer."),
-    ] = False,
+    prelude: Annotated[bool, "Print SQL with which plain DuckDB gives the same answer."] = False,
     list_: Annotated[
         bool, typer.Option("--list", help="List the questions and their parameters.")
     ] = False,
@@ -102,7 +88,7 @@ def query(
     if prelude:
         _print_prelude(store, asked, context.args)
     elif asked is not None:
-        form = Format.JSON if json else format
+        form = "json" if json else format
         _answer(store, asked, context.args, form, output, all_columns)
 
 
@@ -225,9 +211,9 @@ def _answer(
         answer = database.query(asked.sql, values)
         if not answer.num_rows:
             typer.echo(f"note: no rows: {_why_none(store, database, asked, values)}", err=True)
-            if format is Format.TABLE and output is None:
+            if format == "table" and output is None:
                 return
-        is_short = format is Format.TABLE and asked.terminal and not all_columns
+        is_short = format == "table" and asked.terminal and not all_columns
         marked = marked_columns(database, asked, answer) if is_short else None
     deliver(answer, format, output, marked)
     if is_short:
@@ -265,8 +251,8 @@ def deliver(
     from cudnn_sweep.analysis.asking import formats
     from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked
 
-    if format is not Format.TABLE:
-        _write(getattr(formats, f"to_{format.value}")(answer), output)
+    if format != "table":
+        _write(getattr(formats, f"to_{format}")(answer), output)
     elif marked is None:
         _write(draw(answer, _width(output)), output)
     else:

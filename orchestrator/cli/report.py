@@ -1,13 +1,12 @@
 """`sweep report`: one HTML file from the stored results, or its words for a terminal."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.orchestrator.cli.job_arguments import Start
+from cudnn_sweep.orchestrator.cli.failing import writing
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
@@ -15,7 +14,6 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     results_asked,
     warn_of,
 )
-from cudnn_sweep.orchestrator.cli.writing import writing
 
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.report.payload import Payload
@@ -23,57 +21,37 @@ if TYPE_CHECKING:
 DEFAULT_OUTPUT = Path("report.html")
 
 
-class ReportFormat(StrEnum):
-    HTML = "html"
-    MARKDOWN = "markdown"
-    JSON = "json"
+ReportFormat = Literal["html", "markdown", "json"]
 
 
 def report(
     results: ResultsOption = None,
     reference: ReferenceOption = False,
     sweep_id: Annotated[
-        str | None,
-        typer.Option(
-            help="Only this sweep, or those that a pattern matches (night-*). Default: all."
-        ),
+        str | None, "Only this sweep, or those that a pattern matches (night-*). Default: all."
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(
-            help="Set this sweep beside that of --sweep-id, or beside the last one: where did times change?"
-        ),
+        "Set this sweep beside that of --sweep-id, or beside the last one: where did times change?",
     ] = None,
     field: Annotated[
-        str | None,
-        typer.Option(help="Compare only this setting. Default: every stored contrast."),
+        str | None, "Compare only this setting. Default: every stored contrast."
     ] = None,
-    baseline: Annotated[
-        str, typer.Option(help="With --field: the value in the baseline.")
-    ] = "false",
-    candidate: Annotated[
-        str, typer.Option(help="With --field: the value in the candidate.")
-    ] = "true",
+    baseline: Annotated[str, "With --field: the value in the baseline."] = "false",
+    candidate: Annotated[str, "With --field: the value in the candidate."] = "true",
     min_effect: Annotated[
         float, typer.Option(min=0, help="The smallest relative difference that counts.")
     ] = MIN_EFFECT,
-    output: Annotated[
-        Path | None, typer.Option(help="File to write. Default for HTML: report.html.")
-    ] = None,
-    format: Annotated[ReportFormat, typer.Option(help="Format of the report.")] = ReportFormat.HTML,
-    json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
+    output: Annotated[Path | None, "File to write. Default for HTML: report.html."] = None,
+    format: Annotated[ReportFormat, "Format of the report."] = "html",
+    json: Annotated[bool, "Short for --format json."] = False,
     charts: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also write each chart of the first contrast to this folder, as PNG and SVG."
-        ),
+        Path | None, "Also write each chart of the first contrast to this folder, as PNG and SVG."
     ] = None,
     page: Annotated[
         str | None,
-        typer.Option(
-            help="Write this page instead: advice, whether benchmark should be on in a job; claims, what people say of "
-            "these settings; or field_cases, what became of cases that they reported."
-        ),
+        "Write this page instead: advice, whether benchmark should be on in a job; claims, what people say of "
+        "these settings; or field_cases, what became of cases that they reported.",
     ] = None,
     steps: Annotated[
         int | None,
@@ -84,8 +62,8 @@ def report(
         typer.Option(min=0.0001, help="Instead of --steps: how long it runs with it off."),
     ] = None,
     state: Annotated[
-        Start | None,
-        typer.Option(help="With --page advice: container or warm, where it starts."),
+        Literal["container", "warm"] | None,
+        "With --page advice: container or warm, where it starts.",
     ] = None,
 ) -> None:
     r"""Write a report of the stored results: one HTML file that needs no network.
@@ -98,14 +76,14 @@ def report(
     from cudnn_sweep.analysis.report.payload import payload
 
     asked = results_asked(results, reference=reference)
-    job = {"steps": steps, "hours": hours, "state": state and state.value}
+    job: dict[str, int | float | str | None] = {"steps": steps, "hours": hours, "state": state}
     given = {name: value for name, value in job.items() if value is not None}
     if {"steps", "hours"} <= set(given):
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
     if against and (field or page):
         raise typer.BadParameter("not with --field or --page", param_hint="--against")
     if page is not None:
-        shape = ReportFormat.JSON if json else format
+        shape = "json" if json else format
         _write_page(page, asked, sweep_id, given, shape, output)
         return
     if given:
@@ -128,13 +106,13 @@ def report(
     if charts:
         written = export_charts(found, charts)
         typer.echo(f"{len(written)} pictures are in {charts}", err=True)
-    _deliver(found, ReportFormat.JSON if json else format, output)
+    _deliver(found, "json" if json else format, output)
 
 
 def _deliver(found: "Payload", format: ReportFormat, output: Path | None) -> None:
     from cudnn_sweep.analysis.report import delivery
 
-    text = getattr(delivery, f"as_{format.value}")(found)
+    text = getattr(delivery, f"as_{format}")(found)
     answer = found.nothing or found.contrasts[0].headline
     _put(text, answer, format, output or DEFAULT_OUTPUT, is_named=output is not None)
 
@@ -154,12 +132,12 @@ def _write_page(
     shown = show(page, open_results(results), results, sweep_id, given)
     warn_of(shown.torn_files)
     target = output or Path(f"{name}.html")
-    text = getattr(formats, f"as_{format.value}")(shown)
+    text = getattr(formats, f"as_{format}")(shown)
     _put(text, shown.headline(), format, target, is_named=output is not None)
 
 
 def _put(text: str, answer: str, format: ReportFormat, target: Path, *, is_named: bool) -> None:
-    if not is_named and format is not ReportFormat.HTML:
+    if not is_named and format != "html":
         typer.echo(text, nl=False)
         return
     with writing(target):

@@ -23,10 +23,7 @@ def repro(
     ],
     results: ResultsOption = None,
     issue: Annotated[
-        bool,
-        typer.Option(
-            "--issue", help="Print the body of an issue instead: versions, route and the script."
-        ),
+        bool, "Print the body of an issue instead: versions, route and the script."
     ] = False,
 ) -> None:
     """Print a Python script of at most 40 lines that times it with torch alone, five processes a setting.

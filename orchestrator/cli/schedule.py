@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.commands import Command, Group
+from cudnn_sweep.orchestrator.cli.commands import Command, Group, spelled
 
 File = Annotated[Path, typer.Argument(help="The launch file.")]
 
@@ -19,18 +19,13 @@ schedule = typer.Typer(
 
 
 @schedule.command(cls=Command)
+@spelled
 def install(
     at: Annotated[str, typer.Option(metavar="HH:MM", help="Start time by this machine's clock.")],
     file: File = Path("cluster.yaml"),
-    cron: Annotated[
-        bool, typer.Option("--cron", help="Use the crontab, even if systemd is available.")
-    ] = False,
-    systemd: Annotated[
-        bool, typer.Option("--systemd", help="Use a systemd user timer or fail.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be installed and change nothing.")
-    ] = False,
+    cron: Annotated[bool, "Use the crontab, even if systemd is available."] = False,
+    systemd: Annotated[bool, "Use a systemd user timer or fail."] = False,
+    dry_run: Annotated[bool, "Print what would be installed and change nothing."] = False,
 ) -> None:
     """Schedule FILE every night; replaces an earlier schedule of it.
 
@@ -62,9 +57,10 @@ def install(
 
 
 @schedule.command(cls=Command)
+@spelled
 def show(
     file: File = Path("cluster.yaml"),
-    json: Annotated[bool, typer.Option("--json", help="Print the schedule as JSON.")] = False,
+    json: Annotated[bool, "Print the schedule as JSON."] = False,
 ) -> None:
     """Show when FILE's next night starts, and the entry that starts it."""
     from cudnn_sweep.orchestrator.schedule.entry import absolute
@@ -91,6 +87,7 @@ def show(
 
 
 @schedule.command(cls=Command)
+@spelled
 def remove(file: File = Path("cluster.yaml")) -> None:
     """Remove FILE's schedule. A running night continues, and the log stays."""
     from cudnn_sweep.orchestrator.schedule import schedule as schedules

@@ -2,22 +2,22 @@
 
 import json as json_format
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.model_arguments import (
+from cudnn_sweep.orchestrator.cli.failing import writing
+from cudnn_sweep.orchestrator.launching.step_options import (
     ArgumentOption,
     InputsOption,
     LayoutOption,
     PrecisionOption,
     read_arguments,
 )
-from cudnn_sweep.orchestrator.cli.program import program
-from cudnn_sweep.orchestrator.cli.writing import writing
+from cudnn_sweep.orchestrator.planning.spelling import program
 
 if TYPE_CHECKING:
     from cudnn_sweep.workloads.measuring.tracing import Trace, TraceRequest
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 600.0  # a large model's first pass on a few CPU cores takes minutes
 
 
-class Direction(StrEnum):
-    TRAINING = "training"
-    INFERENCE = "inference"
+Direction = Literal["training", "inference"]
 
 
 def trace(
@@ -41,29 +39,24 @@ def trace(
         ),
     ],
     input: Annotated[
-        list[str],
-        typer.Option(metavar="SIZES", help="Input sizes, such as 8x3x512x512."),
+        list[str], typer.Option(metavar="SIZES", help="Input sizes, such as 8x3x512x512.")
     ],
-    argument: ArgumentOption = None,
+    argument: ArgumentOption = (),
     inputs: InputsOption = None,
     precision: PrecisionOption = "tf32",
     layout: LayoutOption = "contiguous",
     direction: Annotated[
-        Direction, typer.Option(help="Mode of the model, and the direction that the suite times.")
-    ] = Direction.TRAINING,
+        Direction, "Mode of the model, and the direction that the suite times."
+    ] = "training",
     output: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.yaml", help="The suite's file. Default: NAME.yaml in this folder."
         ),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite the suite's file if it exists.")
-    ] = False,
-    list_only: Annotated[bool, typer.Option("--list-only", help="Write no suite.")] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the list as JSON; the suite is still written.")
-    ] = False,
+    force: Annotated[bool, "Overwrite the suite's file if it exists."] = False,
+    list_only: Annotated[bool, "Write no suite."] = False,
+    json: Annotated[bool, "Print the list as JSON; the suite is still written."] = False,
 ) -> None:
     """List the convolutions that your model runs, and write a suite of them.
 
@@ -72,7 +65,7 @@ def trace(
     """
     from cudnn_sweep.orchestrator.planning.traced_suite import suite_text
 
-    request = _request(model, input, inputs, argument or [], precision, layout, direction)
+    request = _request(model, input, inputs, argument, precision, layout, direction)
     file = None if list_only else _suite_file(request, output, force)
     found = _run(request)
     text = suite_text(found) if file else ""
@@ -88,7 +81,7 @@ def _request(
     model: str,
     sizes: list[str],
     inputs: str | None,
-    arguments: list[str],
+    arguments: Sequence[str],
     precision: str,
     layout: str,
     direction: Direction,
@@ -118,7 +111,7 @@ def _request(
         arguments=read_arguments(arguments),
         precision=find_precision(precision).name,
         layout=check_layout(layout),
-        direction=direction.value,
+        direction=direction,
     )
 
 

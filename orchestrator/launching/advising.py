@@ -1,7 +1,7 @@
 """`sweep advise`: should benchmark be on for this model, over so many steps, and what does it gain?"""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from time import monotonic
 from typing import Any
 
@@ -22,12 +22,12 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.one_step import (
     LOOKING,
     START_AND_END_S,
-    StepOptions,
     is_step,
     plan_step,
     suite_of,
 )
-from cudnn_sweep.orchestrator.planning.job import DEFAULT_STEPS, Job
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
+from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.running.place import Place
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines, advice_markdown
@@ -50,36 +50,6 @@ TIMED = ["steady_wall_ms", "message"]
 NO_GPU = "No GPU here, so nothing is measured. Looking for a stored measurement in {results}."
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AdviseOptions:
-    step: StepOptions
-    job: Job
-    minutes: float
-    format: str
-    from_store: bool
-    on_any_device: bool = False
-    """Compare on a CPU too, where the flags do nothing: to try out what comes of an answer."""
-
-    def command(self) -> str:
-        return self.step.command("advise", *self.words())
-
-    def words(self) -> list[str]:
-        """Those that are its own, where they are not what goes without saying."""
-        usual, job = Job(), self.job
-        words = []
-        if job.hours is not None:
-            words += ["--hours", f"{job.hours:g}"]
-        elif job.steps != DEFAULT_STEPS:
-            words += ["--steps", str(job.steps)]
-        if job.state != usual.state:
-            words += ["--state", job.state]
-        if job.memory_limit_gib is not None:
-            words += ["--memory-limit", f"{job.memory_limit_gib:g}"]
-        if job.runs != usual.runs:
-            words += ["--runs", str(job.runs)]
-        return words
-
-
 def advise(options: AdviseOptions, console: Console, place: Place, out: Console) -> int:
     """Measure on a GPU, print the answer on `out`, and return the exit code.
 
@@ -87,25 +57,24 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     """
     if options.from_store:
         return _from_store(options, out)
-    step = options.step
     measure = MeasureSpec(
         reference_replicates=0, logged_replicates=0, calibrate=False, device_budget_s=0.3
     )
-    suite = suite_of(step, UntilDecided(until="decided", at_most=AT_MOST), measure)
+    suite = suite_of(options, UntilDecided(until="decided", at_most=AT_MOST), measure)
     if options.on_any_device:
         suite = suite.model_copy(update={"without_gpu": WithoutGpu()})
-    say(console, LOOKING.format(workload=step.workload))
+    say(console, LOOKING.format(workload=options.workload))
     machine = place.look(suite)
     planned = plan_step(
-        step, suite, machine, suite_name=SUITE, minutes=options.minutes, job=options.job
+        options, suite, machine, suite_name=SUITE, minutes=options.minutes, job=options.job
     )
     if machine.environment.device != "cuda" and not options.on_any_device:
-        say(console, NO_GPU.format(results=step.results))
+        say(console, NO_GPU.format(results=options.location))
         return _from_store(options, out)
     gpu, minutes = machine.environment.gpu, f"{options.minutes:g} minutes"
     say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
     ran = run_sweep(planned, place, console)
-    left_s = options.minutes * 60 - (monotonic() - step.began) - START_AND_END_S
+    left_s = options.minutes * 60 - (monotonic() - options.began) - START_AND_END_S
     told = _answered(options, ran.store, ran.choice.sweep_id, None)
     if machine.environment.device == "cuda" and left_s >= ELSE_S and told.times_ms:
         other = _measure_else(options, told.setting, machine, place, console)
@@ -123,21 +92,20 @@ def _measure_else(
     """The step in another layout and in mixed precision, under the setting that is advised, and with a
     limit on searches where that is on; their sweep.
     """
-    step = options.step
     measure = MeasureSpec(
         reference_replicates=0, logged_replicates=0, calibrate=False, device_budget_s=0
     )
-    suite = suite_of(step, ELSE_REPLICATES, measure)
+    suite = suite_of(options, ELSE_REPLICATES, measure)
     (usual,) = suite.cells
     others = [{"layout": "channels_last"}, {"precision": "amp_bf16"}]
-    if step.precision == "fp32":
+    if options.precision == "fp32":
         others.append({"precision": "tf32"})
     changed = [
         usual.model_copy(update=change)
         for change in others
         if any(getattr(usual, name) != value for name, value in change.items())
     ]
-    is_flat = bool(step.input) and len(parse_sizes(step.input[0])) < 4
+    is_flat = bool(options.input) and len(parse_sizes(options.input[0])) < 4
     kept = [each for each in changed if not (is_flat and each.layout == "channels_last")]
     configs = [CudnnConfig(benchmark=setting == "on")]
     if setting == "on":
@@ -149,34 +117,33 @@ def _measure_else(
         console,
         f"In the time that is left, another layout{limit} and mixed precision are measured.",
     )
-    planned = plan_step(step, suite, machine, suite_name=ELSE_SUITE, minutes=options.minutes)
+    planned = plan_step(options, suite, machine, suite_name=ELSE_SUITE, minutes=options.minutes)
     return run_sweep(planned, place, console).choice.sweep_id
 
 
 def _from_store(options: AdviseOptions, out: Console) -> int:
-    step = options.step
-    store = open_store(step.results)
-    sweep_id = _newest(store, (SUITE, "try"), step)
+    store = open_store(options.location)
+    sweep_id = _newest(store, (SUITE, "try"), options)
     if sweep_id is None and options.from_store:
         raise SpecError(
-            f"--from-store: found no sweep of {options.command()} in {step.results} that `sweep advise` or `sweep "
+            f"--from-store: found no sweep of {options.command()} in {options.location} that `sweep advise` or `sweep "
             "try` measured; without --from-store it is measured now"
         )
     if sweep_id is None:
         return _tell(options, _answered_by(options), out)
-    other = _newest(store, (ELSE_SUITE,), step)
+    other = _newest(store, (ELSE_SUITE,), options)
     return _tell(options, _answered(options, store, sweep_id, other), out)
 
 
-def _newest(store: Store, suites: tuple[str, ...], step: StepOptions) -> str | None:
+def _newest(store: Store, suites: tuple[str, ...], options: StepOptions) -> str | None:
     """The newest sweep of this step, with the same input, regime, direction and arguments.
 
     One on a GPU, where there is one.
     """
     cells = sorted(
-        stored_cells(store, suites, step.workload), key=lambda each: each.device == "cpu"
+        stored_cells(store, suites, options.workload), key=lambda each: each.device == "cpu"
     )
-    return next((each.sweep_id for each in cells if is_step(step, each)), None)
+    return next((each.sweep_id for each in cells if is_step(options, each)), None)
 
 
 def _tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
@@ -207,7 +174,7 @@ def _answered(
         advice=most,
         other=beside,
         alternatives=(
-            alternatives(store, else_sweep_id, options.step.precision) if else_sweep_id else []
+            alternatives(store, else_sweep_id, options.precision) if else_sweep_id else []
         ),
         limit=_limit(store, else_sweep_id, options.job) if else_sweep_id else None,
         kernels=kernel_changes(store, sweep_id) if most else [],
@@ -219,11 +186,11 @@ def _answered(
 def _answered_by(options: AdviseOptions, **found: Any) -> Answered:
     return Answered(
         **found,
-        workload=options.step.workload,
-        program=options.step.program,
+        workload=options.workload,
+        program=options.program,
         command=options.command(),
-        where=options.step.where(),
-        input=options.step.input[0] if options.step.input else None,
+        where=options.where(),
+        input=options.input[0] if options.input else None,
     )
 
 

@@ -70,7 +70,7 @@ class Here:
         planned = plan_sweep(request, ThisMachine())
         tell_without_gpu(planned, console)
         print_planned(planned, console)
-        if not request.options.try_cells:
+        if not request.options.try_:
             return DONE
         plan = request.options.selection.part(planned.chosen)
         return try_cells(plan, planned.machine, planned.preload, console)

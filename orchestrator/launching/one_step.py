@@ -2,21 +2,18 @@
 advise` measure.
 """
 
-import json
-import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from time import monotonic
 
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
 from cudnn_sweep.analysis.answering.advice import StoredCell
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict_text
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
 from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.run_sweep import Planned, planned_on
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
@@ -49,59 +46,6 @@ LEAST_TIMEOUT_S = 60.0  # of a process: a search of a large network takes half o
 SEVERAL = "--input"  # what the regime of several inputs calls its file
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StepOptions:
-    """What the command line wishes."""
-
-    workload: str
-    input: Sequence[str] = ()
-    """Several come equally often."""
-    arguments: Mapping[str, JsonValue] = field(default_factory=dict)
-    inputs: str | None = None
-    """What the model is called with, as `inputs` in a suite."""
-    loss: str | None = None
-    regime: str | None = None
-    """As YAML has it."""
-    shapes: str | None = None
-    """A CSV of the regime `listed`."""
-    precision: str
-    layout: str
-    direction: str | None
-    results: str
-    """Location."""
-    typed_results: str | None
-    """It, where the command line named it."""
-    program: str
-    began: float = field(default_factory=monotonic)
-    """When the command did: time limits count from there."""
-
-    def command(self, name: str, *more: str) -> str:
-        """What to type to do this again, as text for a shell."""
-        words = [self.program, name, self.workload]
-        for each in self.input:
-            words += ["--input", each]
-        options = {
-            "--inputs": self.inputs,
-            "--loss": self.loss,
-            "--direction": self.direction,
-            "--regime": self.regime,
-            "--shapes": self.shapes,
-        }
-        for option, value in options.items():
-            if value is not None:
-                words += [option, value]
-        for name_given, argument in self.arguments.items():
-            words += ["--argument", f"{name_given}={json.dumps(argument)}"]
-        if self.precision != "tf32":
-            words += ["--precision", self.precision]
-        if self.layout != "contiguous":
-            words += ["--layout", self.layout]
-        return shlex.join([*words, *more, *self.where()])
-
-    def where(self) -> list[str]:
-        return [] if self.typed_results is None else ["--results", self.typed_results]
-
-
 def suite_of(
     options: StepOptions, replicates: Replicates, measure: MeasureSpec | None = None
 ) -> SuiteSpec:
@@ -115,7 +59,7 @@ def suite_of(
         "input": options.input[0] if options.input else None,
         "regime": _regime(options, sizes),
         "model": ModelSpec(
-            arguments=dict(options.arguments),
+            arguments=options.arguments,
             inputs=read_inputs(options.inputs),
             loss=options.loss or MEAN_SQUARE,
         ),
@@ -187,10 +131,10 @@ def plan_step(
     measure = suite.measure.model_copy(update={"timeout_s": timeout_s})
     suite = suite.model_copy(update={"measure": measure, "without_gpu": WithoutGpu()})
     request = SweepRequest(
-        options=LaunchOptions(file=None, selection=SweepSelection(new=True)),
+        options=LaunchOptions(new=True),
         suite_name=suite_name,
         suite=suite,
-        results=options.results,
+        results=options.location,
         budget_minutes=max(left_s - START_AND_END_S, LEAST_S) / 60,
         job=job,
     )
@@ -212,20 +156,23 @@ def _sizes(text: str) -> Shape:
 
 
 def _regime(options: StepOptions, sizes: Sequence[Shape]) -> object:
-    given = [options.regime is not None, options.shapes is not None, len(sizes) > 1]
+    regime, shapes = None, None
+    if isinstance(options, AdviseOptions):
+        regime, shapes = options.regime, options.shapes
+    given = [regime is not None, shapes is not None, len(sizes) > 1]
     if sum(given) > 1:
         raise SpecError("found more than one of --regime, --shapes and a second --input; give one")
-    if options.shapes is not None:
+    if shapes is not None:
         try:
-            return ListedChoice(listed=ListedSpec(file=options.shapes))
+            return ListedChoice(listed=ListedSpec(file=shapes))
         except ValidationError as error:
             told = error.errors()[0]["msg"].removeprefix("Value error, ")
             raise SpecError(f"--shapes: {told}") from None
     if len(sizes) > 1:
         return _listed(sizes)
-    if options.regime is None:
+    if regime is None:
         return "fixed"
-    text = f"workload: noop\nregime: {options.regime}"
+    text = f"workload: noop\nregime: {regime}"
     return read_strict_text(text, "--regime", CellAxes).regime
 
 

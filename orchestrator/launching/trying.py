@@ -18,10 +18,10 @@ from cudnn_sweep.analysis.words import milliseconds, number, percent
 from cudnn_sweep.orchestrator.launching.one_step import (
     LOOKING,
     NO_GPU,
-    StepOptions,
     plan_step,
     suite_of,
 )
+from cudnn_sweep.orchestrator.launching.step_options import StepOptions
 from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.running.place import Place
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, Ran, run_sweep
@@ -66,7 +66,7 @@ def try_step(
     if has_gpu or failed:
         say(console, f"Next: {shlex.join([*query, '--sweep-id', ran.choice.sweep_id])}")
     else:
-        say(console, f"On a machine with a GPU: {options.command('try')}")
+        say(console, f"On a machine with a GPU: {options.command()}")
     return ran.exit_code
 
 

@@ -24,7 +24,6 @@ from cudnn_sweep.orchestrator.planning.night_name import NightName, launch_name
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec
 
@@ -107,8 +106,8 @@ def read_asked(
         file=options.file,
         suite=options.suite or keys.suite,
         results=options.results,
-        selection=SweepSelection(sweep_id=night.sweep_id),
-        budget_minutes=options.budget_minutes or keys.budget_minutes,
+        sweep_id=night.sweep_id,
+        minutes=options.budget_minutes or keys.budget_minutes,
         dry_run=options.dry_run,
         program=options.program,
     )

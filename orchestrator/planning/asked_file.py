@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cudnn_sweep.cluster.strict.document import read_document
+from cudnn_sweep.cluster.strict.strict_yaml import check_part
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.spec import DEFAULT_RESULTS
+from cudnn_sweep.orchestrator.planning.spec import DEFAULT_RESULTS, SweepSpec
 
 LAUNCH_FILE = Path("cluster.yaml")  # in the current folder, where no file is named
 
@@ -37,6 +38,13 @@ def asked_file(typed: Path | None, suite: str | None, results: str | None) -> As
     place = f"./{DEFAULT_RESULTS}" if results is None else results
     note = f"No {LAUNCH_FILE} here: the sweep runs on this machine, and its results go to {place}."
     return AskedFile(file=None, suite=chosen, note=note)
+
+
+def results_of_the_launch_file() -> str:
+    """The results location of the launch file that `sweep launch` takes where none is named."""
+    if not LAUNCH_FILE.exists():
+        return DEFAULT_RESULTS
+    return check_part(read_document(LAUNCH_FILE), SweepSpec, ("metadata", "sweep")).results
 
 
 def _is_suite(file: Path) -> bool:

@@ -2,76 +2,153 @@
 
 import re
 import shlex
-from dataclasses import dataclass
-from dataclasses import field as dataclass_field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import ValidationError
+import typer
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
-from cudnn_sweep.workloads.cells.suite import LOOKS, MOST_TRIALS, Replicates, UntilDecided
+from cudnn_sweep.orchestrator.planning.spelling import program, words_of
+
+if TYPE_CHECKING:
+    from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
+    from cudnn_sweep.workloads.cells.suite import Replicates
 
 WRITTEN = re.compile(r"(?:decided(?::(\d+))?|(\d+))")
+ONCE = (
+    "dry_run",
+    "try_",
+    "ask",
+    "new",
+    "detach",
+    "strict",
+    "retry_failed",
+    "json",
+    "manifest",
+    "at",
+)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class LaunchOptions:
     """Those that are None leave it to the launch file."""
 
-    file: Path | None
-    """None: without a launch file, on this machine."""
-    suite: str | None = None
-    results: str | None = None
-    only: tuple[tuple[str, str], ...] = ()
-    selection: SweepSelection = dataclass_field(default_factory=SweepSelection)
-    replicates: Replicates | None = None
-    dry_run: bool = False
-    try_cells: bool = False
-    """In a dry run: one short process of each cell."""
-    ask: bool = False
-    """In a dry run: ask a running cluster which GPUs it has."""
-    detach: bool = False
-    """On a cluster: do not follow."""
-    strict: bool = False
-    """On a cluster: refuse to start where a node is unfit, rather than leave it out."""
-    json: bool = False
-    """On this machine: print what came of it as JSON, too."""
-    budget_minutes: float | None = None
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Launch file (a Ray cluster-launcher file with `metadata.sweep`) or suite. Default: "
+            "./cluster.yaml; without that file, this machine."
+        ),
+    ] = None
+    suite: Annotated[str | None, "Bundled suite or .yaml file; overrides the launch file."] = None
+    results: Annotated[str | None, "Folder or URL; overrides the launch file (./results)."] = None
+    only: Annotated[
+        Sequence[str],
+        typer.Option(
+            metavar="FIELD=VALUE", help="Run only trials with this value; repeat to narrow further."
+        ),
+    ] = ()
+    replicates: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|decided[:MOST]",
+            help="Blocks per cell: a number, or until it is decided, at most 20 (the default).",
+        ),
+    ] = None
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Time limit; overrides `budget_minutes` of the launch file."),
+    ] = None
+    dry_run: Annotated[bool, "Print the plan and run nothing."] = False
+    try_: Annotated[
+        bool, typer.Option("--try", help="With --dry-run: run one short process of each cell.")
+    ] = False
+    ask: Annotated[bool, "With --dry-run: ask a running cluster for its GPUs."] = False
+    resume: Annotated[
+        str | None, typer.Option(metavar="SWEEP_ID", help="Resume this sweep and no other.")
+    ] = None
+    new: Annotated[bool, "Start a new sweep even if one is unfinished."] = False
+    sweep_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="Start the sweep with this name, or resume it.")
+    ] = None
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="With --sweep-id: run part I of N of the plan."),
+    ] = None
+    detach: Annotated[
+        bool,
+        typer.Option("--detach/--follow", help="On a cluster: send the sweep and return at once."),
+    ] = False
+    strict: Annotated[bool, "On a cluster: refuse to start if a node is unfit."] = False
+    retry_failed: Annotated[bool, "Run failed trials again."] = False
+    json: Annotated[bool, "On this machine: print the outcome as JSON at the end."] = False
+    manifest: Annotated[bool, "Print a KubeRay RayJob of this sweep and run nothing."] = False
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HH:MM",
+            help="With --manifest: print a CronJob that runs every night at this time (UTC).",
+        ),
+    ] = None
     results_asked: str | None = None
     """Where `sweep query` and `sweep report` look in the folder that this was typed in."""
-    program: str = "sweep"
+    program: str = field(default_factory=program)
     """What was typed to start us: `sweep`, or its path where the shell does not find it."""
+
+    @cached_property
+    def selection(self) -> "SweepSelection":
+        """Raises SpecError for what cannot be combined."""
+        from cudnn_sweep.orchestrator.planning.shard import read_shard
+        from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
+
+        return SweepSelection(
+            resume=self.resume,
+            new=self.new,
+            sweep_id=self.sweep_id,
+            shard=None if self.shard is None else read_shard(self.shard),
+            retry_failed=self.retry_failed,
+        )
+
+    @property
+    def blocks(self) -> "Replicates | None":
+        return None if self.replicates is None else read_replicates(self.replicates)
+
+    @property
+    def choices(self) -> list[tuple[str, str]]:
+        """Of `--only`: field and value."""
+        return [(name, value) for name, _, value in map(_parted, self.only)]
+
+    def check(self) -> None:
+        """Raises for what cannot be read or combined, before anything is looked at."""
+        _ = self.selection, self.blocks, self.choices
 
     def command(self) -> str:
         """What to type to go on with this launch, as text for a shell."""
-        selection = self.selection
-        if selection.resume is not None:
-            return self._words("--resume", selection.resume)
-        words = [word for field, value in self.only for word in ("--only", f"{field}={value}")]
-        if selection.sweep_id is not None:
-            words += ["--sweep-id", selection.sweep_id]
-        if selection.shard is not None:
-            words += ["--shard", str(selection.shard)]
-        return self._words(*words)
+        once = ONCE if self.resume is None else (*ONCE, "only")
+        return shlex.join([self.program, "launch", *words_of(self, without=once)])
 
     def again(self, sweep_id: str, trial_id: str) -> str:
         """What to type to run one trial of a sweep."""
-        return self._words("--resume", sweep_id, "--only", f"trial_id={trial_id}")
-
-    def _words(self, *more: str) -> str:
-        words = [self.program, "launch"] + ([] if self.file is None else [str(self.file)])
-        replicates = None if self.replicates is None else replicates_text(self.replicates)
-        given = {"--suite": self.suite, "--results": self.results, "--replicates": replicates}
-        given["--minutes"] = None if self.budget_minutes is None else f"{self.budget_minutes:g}"
-        for option, value in given.items():
-            if value is not None:
-                words += [option, value]
-        return shlex.join([*words, *more])
+        one = replace(self, resume=sweep_id, sweep_id=None, shard=None, only=())
+        return f"{one.command()} --only trial_id={trial_id}"
 
 
-def read_replicates(text: str) -> Replicates:
+def _parted(text: str) -> tuple[str, str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"--only takes FIELD=VALUE, found {text!r}")
+    return name, equals, value
+
+
+def read_replicates(text: str) -> "Replicates":
     """`8`, `decided` or `decided:50`. Raises SpecError."""
+    from pydantic import ValidationError
+
+    from cudnn_sweep.workloads.cells.suite import LOOKS, MOST_TRIALS, UntilDecided
+
     found = WRITTEN.fullmatch(text)
     most, number = found.groups() if found else (None, None)
     try:
@@ -86,10 +163,3 @@ def read_replicates(text: str) -> Replicates:
         f"--replicates: found {text!r}, allowed: a number from 1, decided, or decided:MOST with MOST from "
         f"{LOOKS[0]} to {LOOKS[-1]}"
     )
-
-
-def replicates_text(replicates: Replicates) -> str:
-    """As `read_replicates` reads it."""
-    if isinstance(replicates, UntilDecided):
-        return f"decided:{replicates.at_most}"
-    return str(replicates)

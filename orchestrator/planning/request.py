@@ -33,12 +33,12 @@ class SweepRequest:
 def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> SweepRequest:
     """The launch file and the command line together. Raises SpecError for an unknown suite."""
     spec = file.sweep
-    name, suite = choose_suite(spec, options.suite, options.replicates)
+    name, suite = choose_suite(spec, options.suite, options.blocks)
     return SweepRequest(
         options=options,
         suite_name=name,
         suite=suite,
         results=Location(options.results or spec.results).text,
         preload=tuple(spec.preload),
-        budget_minutes=options.budget_minutes or spec.budget_minutes,
+        budget_minutes=options.minutes or spec.budget_minutes,
     )

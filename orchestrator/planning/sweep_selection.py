@@ -13,10 +13,8 @@ from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.shard import Shard
 from cudnn_sweep.orchestrator.planning.standing import is_over
-from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS
 from cudnn_sweep.workloads.hardware.environment import Environment
 
-FORMER = f"has {FIXED_BLOCKS} blocks per cell, the former default: --replicates {FIXED_BLOCKS} resumes it"
 Here: TypeAlias = Mapping[str, Environment]  # by software; the launch's own is the empty one
 
 
@@ -32,9 +30,12 @@ class SweepSelection:
     retry_failed: bool = False
 
     def __post_init__(self) -> None:
-        given = [bool(each) for each in (self.resume, self.new, self.sweep_id)]
-        assert sum(given) <= 1, "they exclude each other"
-        assert self.shard is None or self.sweep_id is not None, "shards share a sweep"
+        choices = {"--resume": self.resume, "--new": self.new, "--sweep-id": self.sweep_id}
+        given = [option for option, value in choices.items() if value]
+        if len(given) > 1:
+            raise SpecError(f"{' and '.join(given)} cannot be combined")
+        if self.shard is not None and not self.sweep_id:
+            raise SpecError("--shard needs --sweep-id ID, the same for all shards of a plan")
         if self.sweep_id is not None:
             check_id(self.sweep_id)
 
@@ -108,19 +109,17 @@ def choose_sweep(
     environment: Environment,
     selection: SweepSelection,
     others: Mapping[str, Environment] | None = None,
-    *,
-    former: str | None = None,
 ) -> SweepChoice:
     """`whole` is the launch file's plan, `chosen` what --only left of it. `others`: by their names the
-    environments of a session's further pythons. `former`: the plan_hash under a default that is no more.
+    environments of a session's further pythons.
 
     Raises SpecError for a sweep that cannot be resumed.
     """
     here = {"": environment, **(others or {})}
     if selection.resume is not None:
-        return _named(store, whole, chosen, here, selection, selection.resume, former)
+        return _named(store, whole, chosen, here, selection, selection.resume)
     if selection.sweep_id is not None:
-        return _shared(store, chosen, here, selection, selection.sweep_id, former)
+        return _shared(store, chosen, here, selection, selection.sweep_id)
     earlier = [state for state in store.sweeps() if state.plan_hash == chosen.plan_hash]
     unfinished = [
         state for state in earlier if selection.retry_failed or _lacks(store, state, chosen)
@@ -128,7 +127,7 @@ def choose_sweep(
     if selection.new:
         return _new(chosen, selection, "a new sweep, as requested")
     if not unfinished:
-        last = f"{earlier[0].sweep_id} is complete" if earlier else _no_sweep(store, former)
+        last = f"{earlier[0].sweep_id} is complete" if earlier else "no earlier sweep of this plan"
         return _new(chosen, selection, f"a new sweep: {last}")
     state = unfinished[0]
     difference = _difference(state, here)
@@ -141,14 +140,6 @@ def choose_sweep(
     return _resumed(store, state, chosen, selection)
 
 
-def _no_sweep(store: Store, former: str | None) -> str:
-    """Why none is resumed."""
-    for state in store.sweeps():
-        if state.plan_hash == former and not state.finished:
-            return f"{state.sweep_id} is unfinished, but {FORMER}"
-    return "no earlier sweep of this plan"
-
-
 def _named(
     store: Store,
     whole: Plan,
@@ -156,7 +147,6 @@ def _named(
     here: Here,
     selection: SweepSelection,
     sweep_id: str,
-    former: str | None,
 ) -> SweepChoice:
     states = store.sweeps()
     found = [state for state in states if state.sweep_id == sweep_id]
@@ -166,8 +156,6 @@ def _named(
     same_plan = found[0].plan_hash in (whole.plan_hash, chosen.plan_hash)
     there = store.stored_trials(sweep_id).keys()
     if not same_plan and not {trial.trial_id for trial in chosen.trials} <= there:
-        if found[0].plan_hash == former:
-            raise SpecError(f"--resume {sweep_id}: that sweep {FORMER}")
         raise SpecError(f"--resume {sweep_id}: that sweep has another plan than this launch file")
     difference = _difference(found[0], here)
     if difference:
@@ -181,7 +169,6 @@ def _shared(
     here: Here,
     selection: SweepSelection,
     sweep_id: str,
-    former: str | None,
 ) -> SweepChoice:
     """Whichever shard comes first opens it."""
     states = sweep_states(store.stored_trials(sweep_id).values())
@@ -189,8 +176,6 @@ def _shared(
         return _new(chosen, selection, "a new sweep with this name")
     (state,), asked = states, f"--sweep-id {sweep_id}"
     if state.plan_hash != chosen.plan_hash:
-        if state.plan_hash == former:
-            raise SpecError(f"{asked}: that sweep {FORMER}")
         raise SpecError(
             f"{asked}: that sweep has another plan; suite, --only and GPU model must be the same "
             "in all its launches"

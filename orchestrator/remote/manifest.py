@@ -19,6 +19,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, is_path
+from cudnn_sweep.orchestrator.planning.spelling import words_of
 from cudnn_sweep.orchestrator.remote.staging import take_file, take_own_code
 from cudnn_sweep.workloads.cells.suite import listed_files
 
@@ -59,6 +60,8 @@ def _refuse_narrower(options: LaunchOptions) -> None:
         results=options.results,
         results_asked=options.results_asked,
         program=options.program,
+        manifest=options.manifest,
+        at=options.at,
     )
     if options != allowed:
         raise SpecError(
@@ -79,13 +82,9 @@ def _lasting(results: str, keys: KubernetesKeys) -> str:
 
 
 def _words(options: LaunchOptions) -> list[str]:
-    there = replace(options, file=Path(LAUNCH_FILE), results=None, program="sweep")
-    flags = {
-        "--new": options.selection.new,
-        "--retry-failed": options.selection.retry_failed,
-        "--strict": options.strict,
-    }
-    return [*shlex.split(there.command()), *(flag for flag, given in flags.items() if given)]
+    there = replace(options, file=Path(LAUNCH_FILE), results=None)
+    own = ("dry_run", "try_", "ask", "detach", "manifest", "at")
+    return ["sweep", "launch", *words_of(there, without=own)]
 
 
 def _derived(file: LaunchFile[SweepSpec], results: str) -> bytes:

@@ -22,7 +22,7 @@ ANY_MODEL = "of each model"
 
 
 def refuse_to_try_cells(request: SweepRequest) -> None:
-    if request.options.try_cells:
+    if request.options.try_:
         raise SpecError(
             "--try: cells are tried only on this machine, but the launch file names a cluster"
         )

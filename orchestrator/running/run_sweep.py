@@ -59,8 +59,6 @@ class Planned:
     whole: Plan
     chosen: Plan
     """What `--only` left of it."""
-    former: str | None = None
-    """The plan_hash that it had when five blocks were the default."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +80,7 @@ def plan_sweep(request: SweepRequest, place: Place) -> Planned:
 
 def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] = ()) -> Planned:
     """Raises SpecError for a mistake in what its cells mean."""
-    suite, only = request.suite, list(request.options.only)
+    suite, only = request.suite, request.options.choices
     if request.may_skip:
         suite, _ = without_missing(suite, machine.workloads)
     with cells_named(request.options.file or LAUNCH_FILE, request.suite_name):
@@ -90,20 +88,14 @@ def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] 
     if request.job is not None:
         whole = with_alternate_caches(whole)
     chosen = narrow(whole, only) if only else whole
-    former = None
-    if suite.replicates is None:
-        if whole.looks and not chosen.looks:
-            chosen = first_blocks(chosen, FIXED_BLOCKS)
-        fixed = plan_of(request.suite_name, suite.with_blocks(FIXED_BLOCKS), machine)
-        with suppress(SpecError):  # --only names a block that it lacks
-            former = narrow(fixed, only).plan_hash
+    if suite.replicates is None and whole.looks and not chosen.looks:
+        chosen = first_blocks(chosen, FIXED_BLOCKS)
     return Planned(
         request=request,
         machine=machine,
         preload=preload,
         whole=whole,
         chosen=chosen,
-        former=former,
     )
 
 
@@ -121,9 +113,7 @@ def run_sweep(
 
     def choose() -> SweepChoice:
         selection = request.options.selection
-        return choose_sweep(
-            store, whole, planned.chosen, machine.environment, selection, former=planned.former
-        )
+        return choose_sweep(store, whole, planned.chosen, machine.environment, selection)
 
     with sweep_lock(store.location, choose().lock_name):
         choice = choose()  # again, under the lock: another launch may just have ended

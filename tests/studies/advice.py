@@ -42,9 +42,9 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
-from cudnn_sweep.orchestrator.launching.advising import AdviseOptions, advise
-from cudnn_sweep.orchestrator.launching.one_step import StepOptions, suite_of
-from cudnn_sweep.orchestrator.planning.job import Job
+from cudnn_sweep.orchestrator.launching.advising import advise
+from cudnn_sweep.orchestrator.launching.one_step import suite_of
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
 from cudnn_sweep.orchestrator.process.server import IMPORTED_BY_TORCH_LATE
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
@@ -80,18 +80,14 @@ class Case:
     side: str
     """below or above the break-even point, where a run of 10 to 20 s can be there."""
 
-    def step(self, results: Path) -> StepOptions:
-        return StepOptions(
+    def options(self, results: Path, **more: Any) -> AdviseOptions:
+        return AdviseOptions(
             workload=self.model,
             input=(self.input,),
-            arguments=self.arguments,
+            argument=[f"{name}={json.dumps(value)}" for name, value in self.arguments.items()],
             regime=self.regime,
-            precision="tf32",
-            layout="contiguous",
-            direction=None,
             results=str(results),
-            typed_results=str(results),
-            program="sweep",
+            **more,
         )
 
 
@@ -409,15 +405,12 @@ def predict(asked: argparse.Namespace) -> int:
     """The child that asks."""
     die_with_parent()
     case = _named(asked)
-    job = Job(
+    options = case.options(
+        asked.results / "stores" / case.name,
         steps=asked.steps or 1,
         hours=None if asked.steps else asked.hours,
         state=case.state,
         runs=RUNS,
-    )
-    options = AdviseOptions(
-        step=case.step(asked.results / "stores" / case.name),
-        job=job,
         minutes=TINY_ADVICE_S / 60 if asked.tiny else ADVICE_S / 60,
         format="json",
         from_store=asked.from_store,
@@ -494,7 +487,7 @@ def _run(case: Case, setting: str, steps: int, asked: argparse.Namespace) -> dic
     from cudnn_sweep.workloads.precision import find_precision
     from cudnn_sweep.workloads.survey import workload_facts
 
-    suite = suite_of(case.step(asked.results), 1)
+    suite = suite_of(case.options(asked.results), 1)
     (cell,) = expand_cells(suite, workload_facts([case.model]), device="cuda", gpu="here")
     torch.backends.cudnn.benchmark = setting == ON
     find_precision(cell.precision).apply()

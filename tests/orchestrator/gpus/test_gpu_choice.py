@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
@@ -23,9 +24,8 @@ from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked, models_asked, models_missing, share_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of
-from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
+from cudnn_sweep.orchestrator.planning.shard import Shard
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.recording.progress import Progress, SlotState
 from cudnn_sweep.orchestrator.remote.driver import a_process_each, models_of
 from cudnn_sweep.orchestrator.remote.events import Ended, Recorded, Started, from_line, to_line
@@ -124,14 +124,14 @@ metadata:
 def ask(tmp_path: Path) -> Callable[..., JobRequest]:
     """What a cluster is asked, as it is read there."""
 
-    def make(strict: bool = False, **selection: object) -> JobRequest:
+    def make(strict: bool = False, **selection: Any) -> JobRequest:
         file = tmp_path / "cluster.yaml"
         file.write_text(REQUEST_FILE)
         options = LaunchOptions(
             file=file,
             results=(tmp_path / "results").as_uri(),
             strict=strict,
-            selection=SweepSelection(**selection),  # type: ignore[arg-type]
+            **selection,
         )
         sweep = request_of(read_launch_file(file, SweepSpec), options)
         write_request(JobRequest(sweep=sweep), tmp_path)
@@ -141,7 +141,7 @@ def ask(tmp_path: Path) -> Callable[..., JobRequest]:
 
 
 def test_cluster_is_told_of_the_shard_and_the_models(ask: Callable[..., JobRequest]) -> None:
-    request = ask(sweep_id="shared", shard=read_shard("2/3"))
+    request = ask(sweep_id="shared", shard="2/3")
     assert request.sweep.options.selection.shard == Shard(number=2, of=3)
     assert request.sweep.suite.gpus.share == 0.5
     assert "--sweep-id shared --shard 2/3" in request.sweep.options.command()

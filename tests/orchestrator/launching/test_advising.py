@@ -16,12 +16,12 @@ from rich.console import Console
 from cudnn_sweep.analysis.answering.advice import advices
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.launching.advising import AdviseOptions, advise
-from cudnn_sweep.orchestrator.launching.one_step import StepOptions, plan_step, suite_of
+from cudnn_sweep.orchestrator.launching.advising import advise
+from cudnn_sweep.orchestrator.launching.one_step import plan_step, suite_of
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
 from cudnn_sweep.orchestrator.launching.trying import try_step
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
-from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.workloads.hardware.environment import Environment
 
@@ -36,22 +36,15 @@ def _machine(*effects: FakeEffect, scatter: float = 0.002, trial_s: float = 2.0)
     return FakeMachine(script=script, night=TODAY)
 
 
-def _step(here: Path) -> dict[str, Any]:
-    return {
-        "workload": "batch_norm",
-        "precision": "tf32",
-        "layout": "contiguous",
-        "direction": None,
-        "results": str(here / "results"),
-        "typed_results": None,
-        "program": "sweep",
-    }
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results go to the folder that the command is typed in."""
+    monkeypatch.chdir(tmp_path)
 
 
-def _options(here: Path, **changes: Any) -> AdviseOptions:
-    own: dict[str, Any] = {"job": Job(), "minutes": 1.0, "format": "text", "from_store": False}
-    own |= {name: changes.pop(name) for name in list(changes) if name in own}
-    return AdviseOptions(step=StepOptions(**(_step(here) | changes)), **own)
+def _options(**changes: Any) -> AdviseOptions:
+    usual: dict[str, Any] = {"workload": "batch_norm", "minutes": 1.0}
+    return AdviseOptions(**usual | changes)
 
 
 def _said(options: AdviseOptions, machine: FakeMachine) -> tuple[int, str]:
@@ -66,7 +59,7 @@ def test_time_that_is_up_leaves_a_block_that_began_in_the_state_asked(
     tmp_path: Path, state: str, blocks: int
 ) -> None:
     slow = FakeMachine(script=FakeScript(trial_s=100), night=TODAY)
-    told = _options(tmp_path, job=Job(state=state), minutes=1.0, format="json")
+    told = _options(state=state, minutes=1.0, format="json")
     _, said = _said(told, slow)
     asked = json.loads(said)["asked"]
     assert (asked["start"], asked["recorded_blocks"]) == (state, blocks)
@@ -89,11 +82,11 @@ def _faster(ratio: float) -> FakeEffect:
 )
 def test_an_input_that_is_none_is_told(tmp_path: Path, sizes: str, told: str) -> None:
     with pytest.raises(SpecError, match=told):
-        suite_of(_options(tmp_path, workload="nets.py:Net", input=(sizes,)).step, 5)
+        suite_of(_options(workload="nets.py:Net", input=(sizes,)), 5)
 
 
 def test_a_clear_case_is_decided_after_few_blocks_in_both_states(tmp_path: Path) -> None:
-    code, text = _said(_options(tmp_path, job=Job(steps=10**6)), _machine(_faster(0.3)))
+    code, text = _said(_options(steps=10**6), _machine(_faster(0.3)))
     assert code == DECIDED
     assert text.strip().startswith(
         "Turn benchmark on.\n\n    torch.backends.cudnn.benchmark = True"
@@ -110,7 +103,7 @@ def test_a_clear_case_is_decided_after_few_blocks_in_both_states(tmp_path: Path)
 
 def test_few_steps_do_not_pay_for_a_search(tmp_path: Path) -> None:
     slow_start = FakeEffect(where={"benchmark": "true"}, cold=SEARCH_COLD)
-    code, text = _said(_options(tmp_path, job=Job(steps=300)), _machine(_faster(0.3), slow_start))
+    code, text = _said(_options(steps=300), _machine(_faster(0.3), slow_start))
     assert code == DECIDED
     assert text.strip().startswith("Leave benchmark off.")
     assert "300 steps do not pay for the longer start" in text
@@ -119,20 +112,20 @@ def test_few_steps_do_not_pay_for_a_search(tmp_path: Path) -> None:
 
 def test_what_scatters_too_much_is_undecided_and_says_so(tmp_path: Path) -> None:
     # short trials: all 20 blocks fit into the minute, however slow this machine is
-    code, text = _said(_options(tmp_path), _machine(_faster(1.0), scatter=0.8, trial_s=0.5))
+    code, text = _said(_options(), _machine(_faster(1.0), scatter=0.8, trial_s=0.5))
     assert code == UNDECIDED
     assert text.strip().startswith("Undecided: leave benchmark off until more is measured.")
 
 
 def test_running_out_of_memory_does_not_fit(tmp_path: Path) -> None:
     lost = FakeEffect(where={"benchmark": "true"}, status="out_of_memory")
-    code, text = _said(_options(tmp_path), _machine(lost))
+    code, text = _said(_options(), _machine(lost))
     assert code == DECIDED
     assert text.strip().startswith("Leave benchmark off: with it the memory does not suffice.")
 
 
 def test_what_runs_out_of_memory_either_way_says_what_to_try(tmp_path: Path) -> None:
-    code, text = _said(_options(tmp_path), _machine(FakeEffect(status="out_of_memory")))
+    code, text = _said(_options(), _machine(FakeEffect(status="out_of_memory")))
     assert code == FAILED
     assert "batch_norm does not run here." in text
     assert "Next: sweep query failures --sweep-id" in text
@@ -140,18 +133,18 @@ def test_what_runs_out_of_memory_either_way_says_what_to_try(tmp_path: Path) -> 
 
 def test_the_store_answers_again_and_for_another_job(tmp_path: Path) -> None:
     machine = _machine(_faster(0.3))
-    options = _options(tmp_path, job=Job(steps=10**6), format="json")
+    options = _options(steps=10**6, format="json")
     code, text = _said(options, machine)
-    again = _options(tmp_path, job=Job(steps=10**6), format="json", from_store=True)
+    again = _options(steps=10**6, format="json", from_store=True)
     assert _said(again, machine) == (code, text)
-    short = _options(tmp_path, job=Job(steps=2), format="json", from_store=True)
+    short = _options(steps=2, format="json", from_store=True)
     told = json.loads(_said(short, machine)[1])
     assert told["asked"]["job_steps"] == 2
     assert told["asked"]["blocks"] == json.loads(text)["asked"]["blocks"]
 
 
 def test_the_json_keeps_its_keys(tmp_path: Path) -> None:
-    _, text = _said(_options(tmp_path, format="json"), _machine(_faster(0.3)))
+    _, text = _said(_options(format="json"), _machine(_faster(0.3)))
     told = json.loads(text)
     assert list(told) == [
         "sweep_id",
@@ -176,7 +169,7 @@ def test_the_json_keeps_its_keys(tmp_path: Path) -> None:
 
 
 def test_markdown_has_the_decision_and_the_line_to_paste(tmp_path: Path) -> None:
-    options = _options(tmp_path, job=Job(steps=10**6), format="markdown")
+    options = _options(steps=10**6, format="markdown")
     _, text = _said(options, _machine(_faster(0.3)))
     assert text.startswith(
         "**Turn benchmark on.**\n\n```python\ntorch.backends.cudnn.benchmark = True"
@@ -186,7 +179,7 @@ def test_markdown_has_the_decision_and_the_line_to_paste(tmp_path: Path) -> None
 
 def test_what_is_left_of_the_minutes_measures_another_layout_and_precision(tmp_path: Path) -> None:
     mixed = FakeEffect(where={"precision": "amp_bf16"}, time=0.5)
-    options = _options(tmp_path, format="json", minutes=3.0)
+    options = _options(format="json", minutes=3.0)
     machine = _machine(_faster(0.3), mixed)
     code, text = _said(options, machine)
     told = json.loads(text)["alternatives"]
@@ -194,7 +187,7 @@ def test_what_is_left_of_the_minutes_measures_another_layout_and_precision(tmp_p
         "layout: contiguous → channels_last",
         "precision: tf32 → amp_bf16",
     }
-    again = _options(tmp_path, format="json", from_store=True)
+    again = _options(format="json", from_store=True)
     assert _said(again, machine) == (code, text)
 
 
@@ -203,7 +196,7 @@ def test_a_limit_on_searches_is_advised_where_it_was_measured_to_save_time(
     tmp_path: Path, limited: float, advice: str
 ) -> None:
     limit = FakeEffect(where={"benchmark_limit": "3"}, time=limited)
-    options = _options(tmp_path, job=Job(steps=10**6), format="json", minutes=3.0)
+    options = _options(steps=10**6, format="json", minutes=3.0)
     code, text = _said(options, _machine(_faster(0.3), limit))
     told = json.loads(text)
     assert (code, told["setting"], told["advice"]) == (DECIDED, "on", advice)
@@ -211,23 +204,23 @@ def test_a_limit_on_searches_is_advised_where_it_was_measured_to_save_time(
     assert told["limit"]["contrast"] == "benchmark_limit: 10 → 3"
     pasted = "torch.backends.cudnn.benchmark_limit = 3" in told["lines"]
     assert pasted == (advice == "on with a limit")
-    words = _options(tmp_path, job=Job(steps=10**6), from_store=True)
+    words = _options(steps=10**6, from_store=True)
     said = " ".join(_said(words, _machine())[1].split())
     assert "A limit with benchmark_limit 3 instead of 10 your job takes" in said
     assert ("with a limit on its searches" in said) == pasted
 
 
 def test_nothing_stored_says_what_to_do(tmp_path: Path) -> None:
-    options = _options(tmp_path, from_store=True)
+    options = _options(from_store=True)
     with pytest.raises(SpecError, match="found no sweep of .*batch_norm.* without --from-store"):
         _said(options, _machine())
 
 
-CONV = {"in_channels": 3, "out_channels": 4, "kernel_size": 3}
+CONV = ("in_channels=3", "out_channels=4", "kernel_size=3")
 MODEL: dict[str, Any] = {
     "workload": "torch.nn:Conv2d",
     "input": ("2x3x32x32",),
-    "arguments": CONV,
+    "argument": CONV,
     "format": "json",
 }
 
@@ -239,21 +232,19 @@ def test_the_store_answers_for_the_very_step_that_was_typed(tmp_path: Path) -> N
         {"direction": "inference"},
         {"regime": "{cycle: {sizes: 3, step: 8}}"},
         {"regime": "{cycle: {sizes: 2, step: 8}}"},
-        {"arguments": CONV | {"out_channels": 8}},
+        {"argument": (*CONV, "out_channels=8")},
         {"loss": "cross_entropy"},
         {"precision": "bf16"},
         {"input": ("2x3x32x32", "2x3x40x32")},
     ]
-    measured = [
-        json.loads(_said(_options(tmp_path, **MODEL | way), machine)[1])["sweep_id"] for way in ways
-    ]
+    measured = [json.loads(_said(_options(**MODEL | way), machine)[1])["sweep_id"] for way in ways]
     assert len(set(measured)) == len(ways)
     for way, sweep_id in zip(ways, measured, strict=True):
-        told = _said(_options(tmp_path, **MODEL | way, from_store=True), machine)[1]
+        told = _said(_options(**MODEL | way, from_store=True), machine)[1]
         assert json.loads(told)["sweep_id"] == sweep_id, way
-    for way in ({"layout": "channels_last"}, {"arguments": CONV | {"kernel_size": 5}}):
+    for way in ({"layout": "channels_last"}, {"argument": (*CONV, "kernel_size=5")}):
         with pytest.raises(SpecError, match="--from-store: found no sweep of"):
-            _said(_options(tmp_path, **MODEL | way, from_store=True), machine)
+            _said(_options(**MODEL | way, from_store=True), machine)
 
 
 class NoGpu(FakeMachine):
@@ -269,20 +260,20 @@ class NothingRuns(NoGpu):
 
 def test_without_a_gpu_and_a_stored_measurement_it_says_how_to_measure(tmp_path: Path) -> None:
     machine = NothingRuns(script=FakeScript(), night=TODAY)
-    code, text = _said(_options(tmp_path, job=Job(steps=10**6)), machine)
+    code, text = _said(_options(steps=10**6), machine)
     assert code == UNDECIDED
     assert text.strip().startswith("Undecided: this step was not measured on a GPU.")
     assert text.endswith("\nOn a machine with a GPU: sweep advise batch_norm --steps 1000000\n")
     assert not (tmp_path / "results").exists()
-    told = json.loads(_said(_options(tmp_path, format="json"), machine)[1])
+    told = json.loads(_said(_options(format="json"), machine)[1])
     assert (told["advice"], told["sweep_id"], told["again"]) == ("undecided", None, None)
     assert (told["setting"], told["lines"], told["asked"]) == ("off", [], None)
 
 
 def test_without_a_gpu_the_newest_measurement_of_the_step_on_a_gpu_answers(tmp_path: Path) -> None:
-    long = _options(tmp_path, job=Job(steps=10**6))
+    long = _options(steps=10**6)
     measured = _said(long, _machine(_faster(0.3)))
-    tried = StepOptions(**_step(tmp_path))
+    tried = StepOptions(workload="batch_norm")
     no_gpu = NothingRuns(script=FakeScript(), night=TODAY)
     silent = Console(file=io.StringIO())
     assert try_step(tried, silent, NoGpu(script=FakeScript(), night=TODAY)) == DECIDED
@@ -293,16 +284,16 @@ def test_without_a_gpu_the_newest_measurement_of_the_step_on_a_gpu_answers(tmp_p
 
 def test_a_step_that_was_tried_on_a_cpu_alone_is_undecided_with_its_time(tmp_path: Path) -> None:
     machine = NoGpu(script=FakeScript(), night=TODAY)
-    try_step(StepOptions(**_step(tmp_path)), Console(file=io.StringIO()), machine)
-    code, text = _said(_options(tmp_path), machine)
+    try_step(StepOptions(workload="batch_norm"), Console(file=io.StringIO()), machine)
+    code, text = _said(_options(), machine)
     assert code == UNDECIDED
     assert "A step " in text and "on this CPU (2 processes" in text
-    told = json.loads(_said(_options(tmp_path, format="json", from_store=True), machine)[1])
+    told = json.loads(_said(_options(format="json", from_store=True), machine)[1])
     assert (told["advice"], len(told["step_times_ms"])) == ("undecided", 2)
 
 
 def test_several_inputs_come_equally_often(tmp_path: Path) -> None:
-    suite = suite_of(_options(tmp_path, input=("8x3x32x32", "4x3x48x32")).step, 3)
+    suite = suite_of(_options(input=("8x3x32x32", "4x3x48x32")), 3)
     regime: Any = suite.cells[0].regime
     shapes = regime.listed.rule((8, 3, 32, 32)).shapes
     assert {(each.shape, each.count) for each in shapes} == {
@@ -327,14 +318,14 @@ def test_sizes_that_mean_nothing_are_named(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SpecError, match=message):
-        suite_of(_options(tmp_path, **changes).step, 3)
+        suite_of(_options(**changes), 3)
 
 
 @pytest.mark.parametrize(("gone_s", "timeout_s", "budget_s"), [(0, 90, 170), (100, 60, 70)])
 def test_limits_count_from_the_commands_start(
     tmp_path: Path, gone_s: float, timeout_s: float, budget_s: float
 ) -> None:
-    step = replace(_options(tmp_path).step, began=monotonic() - gone_s)
+    step = replace(_options(), began=monotonic() - gone_s)
     for machine in (_machine(), NoGpu(script=FakeScript(), night=TODAY)):
         suite = suite_of(step, 3)
         planned = plan_step(step, suite, machine.look(suite), suite_name="try", minutes=3)
@@ -344,12 +335,14 @@ def test_limits_count_from_the_commands_start(
 
 def test_the_command_to_ask_again_has_what_was_typed(tmp_path: Path) -> None:
     options = _options(
-        tmp_path,
         input=("8x3x32x32",),
         regime="{cycle: {sizes: 4}}",
-        job=Job(hours=2.5, state="warm", memory_limit_gib=12.0, runs=3),
+        hours=2.5,
+        state="warm",
+        memory_limit=12.0,
+        runs=3,
     )
     assert options.command() == (
-        "sweep advise batch_norm --input 8x3x32x32 --regime '{cycle: {sizes: 4}}' --hours 2.5 --state warm "
+        "sweep advise batch_norm --input 8x3x32x32 --hours 2.5 --regime '{cycle: {sizes: 4}}' --state warm "
         "--memory-limit 12 --runs 3"
     )

@@ -13,12 +13,11 @@ from typer.testing import CliRunner
 
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.launching.advising import AdviseOptions, advise
-from cudnn_sweep.orchestrator.launching.one_step import StepOptions
+from cudnn_sweep.orchestrator.launching.advising import advise
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
 from cudnn_sweep.orchestrator.launching.trying import try_step
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeScript
-from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
 
 NEXT = re.compile(r"^Next: sweep (.*)$", re.MULTILINE)
@@ -27,12 +26,7 @@ NEXT = re.compile(r"^Next: sweep (.*)$", re.MULTILINE)
 def _options(results: Path, workload: str = "batch_norm") -> StepOptions:
     return StepOptions(
         workload=workload,
-        precision="tf32",
-        layout="contiguous",
-        direction=None,
         results=str(results),
-        typed_results=str(results),
-        program="sweep",
     )
 
 
@@ -92,8 +86,14 @@ def test_what_a_failed_try_or_advice_names_next_tells_the_failures(
     assert "Not measured: " in text
     assert status in _pasted(text)
 
-    step, out = _options(tmp_path / "others"), io.StringIO()
-    asked = AdviseOptions(step=step, job=Job(), minutes=1.0, format="text", from_store=False)
+    out = io.StringIO()
+    asked = AdviseOptions(
+        workload="batch_norm",
+        results=str(tmp_path / "others"),
+        minutes=1.0,
+        format="text",
+        from_store=False,
+    )
     shown = Console(file=out, width=300, markup=False)
     assert advise(asked, Console(file=io.StringIO()), machine, shown) == CELL_FAILED
     assert "does not run here" in out.getvalue()

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
@@ -21,7 +20,6 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of, plan_sweep, run_sweep
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, SuiteSpec
 from tests.makers import Look
@@ -52,7 +50,7 @@ def planned(options: LaunchOptions, **change: Any) -> Plan:
 
 def run(options: LaunchOptions, **selection: Any) -> str:
     """A launch there, and the sweep that it ran."""
-    options = replace(options, selection=SweepSelection(**selection))
+    options = replace(options, **selection)
     assert options.file is not None
     request = request_of(read_launch_file(options.file, SweepSpec), options)
     ran = run_sweep(plan_sweep(request, MACHINE), MACHINE, QUIET)
@@ -69,16 +67,16 @@ def test_a_launch_goes_on_until_each_cell_is_decided(options: LaunchOptions) -> 
     plan = planned(options)
     assert plan.looks == BY_DEFAULT.looks and blocks(plan) == {BY_DEFAULT.at_most}
     assert planned(options, suite="quick").looks == BY_DEFAULT.looks, "nor does the default suite"
-    fixed = planned(options, replicates=4)
+    fixed = planned(options, replicates="4")
     assert not fixed.looks and blocks(fixed) == {4}
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"only": (("benchmark", "true"),)}, {5}),
-        ({"only": (("benchmark", "true"), ("replicate", "7"))}, {1}),
-        ({"only": (("problem", "tutorials/rgb224"),)}, {BY_DEFAULT.at_most}),
+        ({"only": ("benchmark=true",)}, {5}),
+        ({"only": ("benchmark=true", "replicate=7")}, {1}),
+        ({"only": ("problem=tutorials/rgb224",)}, {BY_DEFAULT.at_most}),
     ],
 )
 def test_a_part_of_a_cell_has_a_fixed_number(
@@ -121,23 +119,3 @@ def test_each_night_has_as_many_blocks(options: LaunchOptions, tmp_path: Path) -
         request = read_asked(replace(night, suite=str(own)), {}, QUIET).request
         plan = plan_sweep(request, MACHINE).chosen
         assert not plan.looks and blocks(plan) == expected
-
-
-def test_a_sweep_of_the_former_default_is_kept_and_its_user_told_how_to_resume_it(
-    options: LaunchOptions,
-) -> None:
-    former = replace(options, replicates=5, budget_minutes=0.01)
-    run(former, sweep_id="former")
-    store = open_store(options.results or "")
-    (state,) = store.sweeps()
-    assert not state.finished
-    how = "former is unfinished, but has 5 blocks per cell, the former default: --replicates 5 resumes it"
-    assert how in run(options, new=False)
-    for selection in ({"resume": "former"}, {"sweep_id": "former"}):
-        with pytest.raises(
-            SpecError, match="that sweep has 5 blocks per cell.* --replicates 5 resumes it"
-        ):
-            run(options, **selection)
-    assert "resuming former" in run(replace(options, replicates=5))
-    (again,) = [each for each in store.sweeps() if each.sweep_id == "former"]
-    assert again.finished and again.recorded > state.recorded

@@ -23,17 +23,14 @@ from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, 
 from cudnn_sweep.orchestrator.planning.options import (
     LaunchOptions,
     read_replicates,
-    replicates_text,
 )
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.shard import read_shard
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.running.run_sweep import Planned, Ran, plan_sweep, run_sweep
-from cudnn_sweep.workloads.cells.suite import LOOKS, UntilDecided
+from cudnn_sweep.workloads.cells.suite import LOOKS, Replicates, UntilDecided
 from cudnn_sweep.workloads.survey import Survey
 
 AT_MOST = 12
@@ -86,8 +83,8 @@ def blocks_of(store: Store, sweep_id: str) -> Counter[str]:
 def test_a_cell_gets_its_blocks_until_it_is_decided_or_out_of_reach(
     machine: FakeMachine, options: LaunchOptions
 ) -> None:
-    whole = replace(options, selection=SweepSelection(sweep_id="one"))
-    assert run(replace(whole, budget_minutes=0.4), machine) == 1, "cut short"
+    whole = replace(options, sweep_id="one")
+    assert run(replace(whole, minutes=0.4), machine) == 1, "cut short"
     store = open_store(options.results or "")
     cut = blocks_of(store, "one")
     assert run(whole, machine) == 0
@@ -118,7 +115,7 @@ def test_a_time_limit_that_is_too_short_for_all_cells_decides_some_of_them(
     quiet = replace(machine, script=script)
     decided, said = {}, Console(record=True, width=120)
     for name, launched_at in (("launch", monotonic()), ("night", None)):
-        named = replace(options, selection=SweepSelection(sweep_id=name), budget_minutes=0.5)
+        named = replace(options, sweep_id=name, minutes=0.5)
         plan = planned(named, quiet)
         plan = replace(plan, request=replace(plan.request, launched_at=launched_at))
         assert run_sweep(plan, quiet, said).exit_code == 1
@@ -152,7 +149,7 @@ def test_a_launch_that_is_cut_prints_the_table_and_next_steps_of_one_that_ends(
     monkeypatch.setattr(launch_here, "ThisMachine", lambda: cut)
     told = Console(record=True, width=160)
     with pytest.raises(KeyboardInterrupt):
-        launch(replace(options, budget_minutes=0.4, json=True), told)
+        launch(replace(options, minutes=0.4, json=True), told)
     text = told.export_text()
     assert "benchmark: false → true; milliseconds an iteration" in text
     recorded = len(open_store(options.results or "").snapshot().table(["trial_id"]))
@@ -175,21 +172,26 @@ def test_shards_own_whole_cells_and_together_run_what_one_launch_does(
     machine: FakeMachine, options: LaunchOptions
 ) -> None:
     for number in (1, 2):
-        selection = SweepSelection(sweep_id="two", shard=read_shard(f"{number}/2"))
-        assert run(replace(options, selection=selection), machine) == 0
+        assert run(replace(options, sweep_id="two", shard=f"{number}/2"), machine) == 0
     store = open_store(options.results or "")
     shards = store.snapshot("two").table(["cell_id", "shard"]).to_pylist()
     cells = {(row["cell_id"], row["shard"]) for row in shards}
     assert len(cells) == len({cell_id for cell_id, _ in cells}) == 4
-    selection = SweepSelection(sweep_id="two")
     recorded = len(shards)
-    assert run(replace(options, selection=selection), machine) == 0
+    assert run(replace(options, sweep_id="two"), machine) == 0
     assert len(store.snapshot("two").table(["cell_id"])) == recorded
 
 
-@pytest.mark.parametrize("text", ["8", "decided:20", "decided:50"])
-def test_replicates_are_read_as_they_are_written(text: str) -> None:
-    assert replicates_text(read_replicates(text)) == text
+@pytest.mark.parametrize(
+    ("text", "replicates"),
+    [
+        ("8", 8),
+        ("decided", UntilDecided(until="decided")),
+        ("decided:50", UntilDecided(until="decided", at_most=50)),
+    ],
+)
+def test_replicates_are_read_as_they_are_typed(text: str, replicates: Replicates) -> None:
+    assert read_replicates(text) == replicates
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "some", "decided:2", "decided:201", "decided:", ""])

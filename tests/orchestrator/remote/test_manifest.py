@@ -325,7 +325,7 @@ def test_what_is_missing_is_named(
 
 def test_night_takes_no_narrower_choice(mine: Path) -> None:
     with pytest.raises(SpecError, match="a night takes what it runs from the launch file"):
-        printed(mine, NIGHT, only=(("benchmark", "0"),))
+        printed(mine, NIGHT, only=("benchmark=0",))
 
 
 def test_nothing_but_yaml_is_printed() -> None:

@@ -32,7 +32,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = str(tmp_path_factory.mktemp("claims") / "results")
     noise = FakeNoise(night=0.0, process=0.001)
     machine = FakeMachine(script=FakeScript(noise=noise, effects=SLOWER), night=date(2026, 1, 1))
-    options = LaunchOptions(file=LAUNCH, results=folder, budget_minutes=60)
+    options = LaunchOptions(file=LAUNCH, results=folder, minutes=60)
     request = request_of(read_launch_file(LAUNCH, SweepSpec), options)
     plan = plan_sweep(request, machine)
     assert request.suite_name == "claims"

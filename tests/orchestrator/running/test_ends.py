@@ -57,7 +57,7 @@ def request_for(tmp_path: Path) -> Callable[[float | None], SweepRequest]:
         suite = tmp_path / "suite.yaml"
         suite.write_text("{cells: [{workload: conv, problem: tutorials/rgb224}], replicates: 4}")
         options = LaunchOptions(
-            file=None, suite=str(suite), results=str(tmp_path / "results"), budget_minutes=minutes
+            file=None, suite=str(suite), results=str(tmp_path / "results"), minutes=minutes
         )
         return request_of(no_launch_file(LAUNCH_FILE, SweepSpec), options)
 

@@ -1,0 +1,181 @@
+"""What `sweep try` and `sweep advise` are asked about a step of a model. `--argument NAME=VALUE` is read here."""
+
+import json
+import math
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cudnn_sweep.orchestrator.planning.spelling import program, words_of
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from cudnn_sweep.orchestrator.planning.job import Job
+
+ArgumentOption = Annotated[
+    Sequence[str],
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="Keyword argument of the class or function: JSON or plain text. Repeat for more.",
+    ),
+]
+InputsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="YAML",
+        help="Arguments of the model, if not one float tensor of --input: "
+        r"'{input_ids: {shape: \[batch, length], dtype: int64, below: 30522}}', a list for positional "
+        "arguments, or a function of your own as file.py:name.",
+    ),
+]
+PrecisionOption = Annotated[str, "fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16."]
+LayoutOption = Annotated[str, "contiguous or channels_last."]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Model:
+    workload: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="file.py:name or package.module:name of an nn.Module class, a function that "
+            "returns a module, a module, or a @workload.",
+        ),
+    ]
+    input: Annotated[
+        Sequence[str],
+        typer.Option(
+            metavar="SIZES",
+            help="Input sizes, such as 8x3x512x512. Repeat for sizes that come equally often.",
+        ),
+    ] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepOptions(_Model):
+    argument: ArgumentOption = ()
+    inputs: InputsOption = None
+    loss: Annotated[
+        str | None,
+        "mean_square, cross_entropy, own (the model returns it), or a loss of your own as file.py:name.",
+    ] = None
+    precision: PrecisionOption = "tf32"
+    layout: LayoutOption = "contiguous"
+    direction: Annotated[str | None, "Of a model: training (the default) or inference."] = None
+    results: Annotated[str | None, "Folder or URL; overrides ./cluster.yaml (./results)."] = None
+    program: str = field(default_factory=program)
+    began: float = field(default_factory=monotonic)
+    """When the command did: time limits count from there."""
+
+    @property
+    def arguments(self) -> dict[str, "JsonValue"]:
+        return read_arguments(self.argument)
+
+    @property
+    def location(self) -> str:
+        """Of the results."""
+        from cudnn_sweep.orchestrator.planning.asked_file import results_of_the_launch_file
+
+        return self.results or results_of_the_launch_file()
+
+    def where(self) -> list[str]:
+        return [] if self.results is None else ["--results", self.results]
+
+    def command(self) -> str:
+        """What to type to do this again, as text for a shell."""
+        return shlex.join([self.program, "try", *words_of(self)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Job(_Model):
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps of your job in one process.  [default: 10000]")
+    ] = None
+    hours: Annotated[
+        float | None,
+        typer.Option(min=0.0001, help="Instead of --steps: how long your job runs with it off."),
+    ] = None
+    regime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="YAML", help="How sizes arrive, such as fresh or '{cycle: {sizes: 4}}'."
+        ),
+    ] = None
+    shapes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.csv",
+            help="Sizes that your data has, with a column `count`: batch,height,width,count.",
+        ),
+    ] = None
+    state: Annotated[
+        Literal["container", "warm"],
+        "Where your job starts: in a new container (CUDA's cache of compiled kernels is empty) or on a "
+        "warm machine.",
+    ] = "container"
+    minutes: Annotated[
+        float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
+    ] = 3.0
+    memory_limit: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001, metavar="GIB", help="What needs more memory than this does not fit."
+        ),
+    ] = None
+    runs: Annotated[
+        int,
+        typer.Option(min=1, help="The interval holds the mean of so many runs with each setting."),
+    ] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdviseOptions(StepOptions, _Job):
+    """In the order of their help: the model, the job, the step, and what the answer is."""
+
+    from_store: Annotated[bool, "Answer from what is stored; measure nothing."] = False
+    format: Annotated[Literal["text", "json", "markdown"], "Format of the answer."] = "text"
+    on_any_device: bool = False
+    """Compare on a CPU too, where the flags do nothing: to try out what comes of an answer."""
+
+    @property
+    def job(self) -> "Job":
+        from cudnn_sweep.orchestrator.planning.job import DEFAULT_STEPS, Job
+
+        return Job(
+            steps=self.steps or DEFAULT_STEPS,
+            hours=self.hours,
+            state=self.state,
+            memory_limit_gib=self.memory_limit,
+            runs=self.runs,
+        )
+
+    def command(self) -> str:
+        words = words_of(self, without=("minutes", "from_store", "format"))
+        return shlex.join([self.program, "advise", *words])
+
+
+def read_arguments(texts: Sequence[str]) -> dict[str, "JsonValue"]:
+    return dict(map(_read, texts))
+
+
+def _read(text: str) -> tuple[str, "JsonValue"]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise typer.BadParameter(f"found {text!r}, allowed: NAME=VALUE", param_hint="--argument")
+    try:
+        found = json.loads(value)
+    except RecursionError:
+        found = math.nan
+    except ValueError:
+        return name, value
+    try:
+        json.dumps(found, allow_nan=False)
+    except ValueError:
+        told = f"found {text[:60]!r}, allowed: finite numbers, in lists that are not too deep"
+        raise typer.BadParameter(told, param_hint="--argument") from None
+    return name, found

@@ -1,0 +1,61 @@
+"""An option is spelled once: the field of a dataclass says what Typer makes of it, and how it is typed again."""
+
+import os
+import shutil
+import sys
+from collections.abc import Collection
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import typer
+from typer.models import ArgumentInfo, OptionInfo
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
+    """What `Annotated[type, ...]` says of a parameter; a text is an option's help, and a flag has no `--no-`."""
+    for each in getattr(hint, "__metadata__", ()):
+        if isinstance(each, ArgumentInfo | OptionInfo):
+            return each
+        if isinstance(each, str):
+            names = [_as_option(name)] if hint.__origin__ is bool else []
+            info: OptionInfo = typer.Option(*names, help=each)
+            return info
+    return None
+
+
+def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> list[str]:
+    """What to type for it: all that is not as usual."""
+    hints = get_type_hints(type(options), include_extras=True)
+    words: list[str] = []
+    for field in fields(options):
+        info, value = typer_info(field.name, hints[field.name]), getattr(options, field.name)
+        if info is None or value == field.default or field.name in without:
+            continue
+        is_argument = isinstance(info, ArgumentInfo)
+        option = [] if is_argument else [_typed_as(field.name, info)]
+        for each in value if isinstance(value, list | tuple) else [value]:
+            words += option
+            if each is not True:
+                words.append(f"{each:g}" if isinstance(each, float) else str(each))
+    return words
+
+
+def program() -> str:
+    """What a command begins with that we print: `make` starts us from .venv, where the user's shell does not look."""
+    typed = Path(sys.argv[0])
+    if typed.name != "sweep" or shutil.which("sweep"):
+        return "sweep"
+    return os.path.relpath(typed)
+
+
+def _typed_as(name: str, info: ArgumentInfo | OptionInfo) -> str:
+    """In Annotated the first of an option's names is where else its default would be."""
+    return _as_option(name) if info.default is ... else str(info.default)
+
+
+def _as_option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

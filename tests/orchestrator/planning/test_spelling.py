@@ -1,0 +1,81 @@
+"""An option is spelled once: what is printed of a command, typed again, means the same."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from cudnn_sweep.orchestrator.cli.commands import spelled
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.spelling import words_of
+
+
+def _typed(words: list[str], kind: type) -> Any:
+    found: list[Any] = []
+
+    def command(options: Any) -> None:
+        found.append(options)
+
+    command.__annotations__["options"] = kind
+    app = typer.Typer()
+    app.command()(spelled(command))
+    ran = CliRunner().invoke(app, words)
+    assert ran.exit_code == 0, ran.output
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("make", "given"),
+    [
+        (LaunchOptions, {}),
+        (
+            LaunchOptions,
+            {
+                "file": Path("my cluster.yaml"),
+                "only": ("a=b", "c=d e"),
+                "minutes": 2.5,
+                "new": True,
+            },
+        ),
+        (LaunchOptions, {"sweep_id": "june", "shard": "1/2", "try_": True, "replicates": "8"}),
+        (
+            AdviseOptions,
+            {"workload": "my/net.py:Net", "input": ("8x3x32x32",), "argument": ('n={"a": 1}',)},
+        ),
+        (
+            AdviseOptions,
+            {
+                "workload": "conv",
+                "state": "warm",
+                "memory_limit": 12.0,
+                "runs": 3,
+                "from_store": True,
+            },
+        ),
+    ],
+)
+def test_words_that_are_typed_again_mean_the_same(
+    make: Callable[..., Any], given: dict[str, Any]
+) -> None:
+    options = make(**given)
+    typed = _typed(words_of(options), type(options))
+    assert {name: getattr(typed, name) for name in given} == given
+    assert words_of(typed) == words_of(options)
+
+
+def test_what_is_as_usual_is_left_out() -> None:
+    assert words_of(LaunchOptions(results="results", at=None)) == ["--results", "results"]
+    assert words_of(AdviseOptions(workload="conv", precision="tf32", steps=7)) == [
+        *("conv", "--steps", "7")
+    ]
+
+
+@pytest.mark.parametrize("flag", ["--dry-run", "--new", "--json"])
+def test_a_flag_has_no_opposite(flag: str) -> None:
+    assert getattr(_typed([flag], LaunchOptions), flag.strip("-").replace("-", "_"))
+    with pytest.raises(AssertionError, match="No such option"):
+        _typed([f"--no-{flag.strip('-')}"], LaunchOptions)
