@@ -8,15 +8,13 @@ from math import log
 from statistics import median
 from typing import Any, Literal
 
-from cudnn_sweep.analysis.nightly.categories import CategoryScreening, screen_category
 from cudnn_sweep.analysis.nightly.confirmation import (
     Confirmation,
     confirm_by_waiting,
     confirm_category,
     smallest_step,
 )
-from cudnn_sweep.analysis.nightly.course import KNOWN, Known, settled, stays
-from cudnn_sweep.analysis.nightly.gate import Screening, screen
+from cudnn_sweep.analysis.nightly.gate import Screening, screen, screen_category
 from cudnn_sweep.analysis.nightly.history import (
     SOFTWARE,
     SOFTWARE_AND_COMMIT,
@@ -25,7 +23,7 @@ from cudnn_sweep.analysis.nightly.history import (
     changes,
 )
 from cudnn_sweep.analysis.nightly.machines import MACHINE, PHYSICAL, moved_machine
-from cudnn_sweep.analysis.nightly.memory import Memory
+from cudnn_sweep.analysis.nightly.memory import KNOWN, Known, Memory, settled, stays
 from cudnn_sweep.analysis.nightly.metric import FAILURE, METRIC_OF, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
 
@@ -114,17 +112,13 @@ def screen_all(history: History, memory: Memory, *, is_pinned: bool) -> Screened
 
 
 def _with_what_it_could_show(
-    series: Series,
-    found: Screening | CategoryScreening,
-    left_out: frozenset[int],
-    is_pinned: bool,
+    series: Series, found: Screening, left_out: frozenset[int], is_pinned: bool
 ) -> Series:
+    metric = METRIC_OF[series.key.metric]
     if found.state == "insufficient_data":
         return replace(series, is_judged=False)
-    if isinstance(found, CategoryScreening):
+    if not isinstance(metric, Amount):
         return replace(series, could_show=found.could_show)
-    metric = METRIC_OF[series.key.metric]
-    assert isinstance(metric, Amount)
     numbers = numbers_of([point.value for point in series.points])
     step = smallest_step(numbers, metric, left_out=left_out, is_pinned=is_pinned)
     could_show = step is not None and step <= metric.min_effect
@@ -139,9 +133,7 @@ def _is_other_software(history: History, key: SeriesKey) -> bool:
     return is_edited or bool(changes(history.nights[-2], history.tonight, SOFTWARE))
 
 
-def _screened(
-    series: Series, left_out: frozenset[int], is_pinned: bool
-) -> Screening | CategoryScreening:
+def _screened(series: Series, left_out: frozenset[int], is_pinned: bool) -> Screening:
     metric = METRIC_OF[series.key.metric]
     values = [point.value for point in series.points]
     if isinstance(metric, Amount):
@@ -150,22 +142,15 @@ def _screened(
 
 
 def _candidate(
-    series: Series,
-    found: Screening | CategoryScreening,
-    earlier: Finding | None,
-    left_out: frozenset[int],
+    series: Series, found: Screening, earlier: Finding | None, left_out: frozenset[int]
 ) -> Candidate | None:
-    direction = DIRECTIONS.get(found.state)
-    if earlier is not None and direction != earlier.direction:
-        if _stays(earlier, found):
-            direction = None
-        else:
-            earlier = None
-    is_seen = direction is not None
+    shown = DIRECTIONS.get(found.state)
+    is_seen = shown is not None
+    if earlier is not None and shown != earlier.direction:
+        is_seen, earlier = (False, earlier) if _stays(earlier, found) else (is_seen, None)
+    direction = shown if is_seen else earlier and earlier.direction
     if direction is None:
-        if earlier is None:
-            return None
-        direction = earlier.direction
+        return None
     since = found.first_bad_night_index
     if earlier is not None:  # what it is compared with stays
         dates = [point.date for point in series.points]
@@ -182,7 +167,7 @@ def _candidate(
         since=since,
         before=found.before if is_seen else earlier.before,  # type: ignore[union-attr]
         now=found.now if is_seen else series.points[-1].value,
-        ratio=getattr(found, "ratio", None),
+        ratio=found.ratio,
         nights=found.nights,
         is_seen=is_seen,
         earlier=earlier,
@@ -207,7 +192,7 @@ def _typical(points: Sequence[NightPoint]) -> float | None:
     return median(values) if values else None
 
 
-def _stays(earlier: Finding, found: Screening | CategoryScreening) -> bool:
+def _stays(earlier: Finding, found: Screening) -> bool:
     """Though tonight's screen does not show it. What was better does not."""
     stays_on = stays(
         KNOWN[earlier.state],
@@ -265,8 +250,7 @@ def settle(
 
 def refuted(candidate: Candidate, history: History, command: str) -> Finding:
     """The finding for a candidate that the screen no longer shows, now that tonight has fresh trials."""
-    none = Confirmation(state="refuted", ratio=None, low=None, high=None, blocks=0, more_blocks=0)
-    return _finding(candidate, none, None, history, command)
+    return _finding(candidate, Confirmation(state="refuted"), None, history, command)
 
 
 def _by_waiting(candidate: Candidate, is_pinned: bool) -> Confirmation:

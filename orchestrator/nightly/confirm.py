@@ -10,13 +10,13 @@ from time import monotonic
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.beside import wall_of
-from cudnn_sweep.analysis.nightly.categories import SELDOM
 from cudnn_sweep.analysis.nightly.confirmation import (
     LOOKS,
     Confirmation,
     confirm,
     confirm_category,
 )
+from cudnn_sweep.analysis.nightly.gate import SELDOM
 from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT, differences
 from cudnn_sweep.analysis.nightly.judge import Candidate, Remeasured
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, STEADY_DEVICE, STEADY_WALL, Amount
@@ -25,9 +25,13 @@ from cudnn_sweep.analysis.nightly.remeasured import FreshTrials, read_fresh
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
-from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, confirmation_plan
+from cudnn_sweep.orchestrator.nightly.confirmation_plan import (
+    LAST_GOOD,
+    confirmation_plan,
+    suite_again,
+    suspects_of,
+)
 from cudnn_sweep.orchestrator.nightly.request import NightRequest
-from cudnn_sweep.orchestrator.nightly.suspects import suite_again, suspects_of
 from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Plan
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.running.place import NightPlace
@@ -38,7 +42,6 @@ from cudnn_sweep.workloads.cells.expand import without_missing
 from cudnn_sweep.workloads.survey import Survey
 
 TIME_SHARE = 0.5  # of the night's budget, besides it
-GONE = Confirmation(state="confirmed", ratio=None, low=None, high=None, blocks=0, more_blocks=0)
 
 
 def measure_again(
@@ -188,7 +191,7 @@ def _answer_of_words(
     good = [_usual(word, candidate) for word in fresh.words(key, LAST_GOOD)]
     found = confirm_category(words, before)
     if key.metric == "missing" and not words:
-        found = GONE
+        found = Confirmation(state="confirmed")
     if is_cut and key.metric != "sign" and len(words) < min(LOOKS):
         found = replace(found, state="undecided")
     is_software = found.state == "confirmed" and set(good) == {before}

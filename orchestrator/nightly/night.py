@@ -15,11 +15,9 @@ from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.launching.launch_here import print_planned
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.compare import Compared, compare, not_measured
-from cudnn_sweep.orchestrator.nightly.fitness import why_unfit
 from cudnn_sweep.orchestrator.nightly.night_view import show
 from cudnn_sweep.orchestrator.nightly.notify import tell_news
-from cudnn_sweep.orchestrator.nightly.options import NightOptions
-from cudnn_sweep.orchestrator.nightly.request import NightRequest, read_asked
+from cudnn_sweep.orchestrator.nightly.request import NightOptions, NightRequest, read_asked
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import without_missing
@@ -103,3 +101,17 @@ def _keep(asked: NightRequest, compared: Compared, environment: Mapping[str, str
         asked.reports,
         step_summary=Path(summary) if summary else None,
     )
+
+
+def why_unfit(asked: NightRequest) -> tuple[str, ...]:
+    """What keeps it from being measured, a line each; nothing where all is well."""
+    checks = list(asked.place.checks(asked.results))
+    reasons = [
+        f"{check.name}: {check.found}; {check.advice}"
+        for check in checks
+        if check.state == "problem"
+    ]
+    cuda = next((check for check in checks if check.name == "CUDA"), None)
+    if asked.suite.needs_cuda and cuda is not None and cuda.state == "warning":
+        reasons.append(f"CUDA: {cuda.found}; {cuda.advice}")
+    return tuple(reasons)

@@ -3,9 +3,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.categories import screen_category
 from cudnn_sweep.analysis.nightly.confirmation import confirm_by_waiting
-from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, MONTH, screen
+from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, MONTH, screen, screen_category
 from cudnn_sweep.analysis.nightly.metric import (
     ENGINE,
     ERROR,

@@ -21,7 +21,7 @@ from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports import as_json, junit, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.orchestrator.nightly.night import run_night
-from cudnn_sweep.orchestrator.nightly.options import NightOptions
+from cudnn_sweep.orchestrator.nightly.request import NightOptions
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for all nights
 

@@ -37,15 +37,14 @@ from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly import notify
-from cudnn_sweep.orchestrator.nightly.accepting import accept_change
-from cudnn_sweep.orchestrator.nightly.baseline_pin import pin_baseline
+from cudnn_sweep.orchestrator.nightly.accepting import accept_change, pin_baseline
 from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
-from cudnn_sweep.orchestrator.nightly.news import News
 from cudnn_sweep.orchestrator.nightly.night import run_night
-from cudnn_sweep.orchestrator.nightly.night_news import WhereToLook, news_of
-from cudnn_sweep.orchestrator.nightly.options import NightOptions
+from cudnn_sweep.orchestrator.nightly.notify import WhereToLook, news_of
+from cudnn_sweep.orchestrator.nightly.request import NightOptions
+from cudnn_sweep.orchestrator.nightly.webhook import News
 from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import make_plan
