@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.asking.settings import besides_usual, config_name, texts_in
-from cudnn_sweep.analysis.nightly.machines import MACHINE, machines_of, parts_of
+from cudnn_sweep.analysis.nightly.machines import MACHINE, differences, machines_of, parts_of
 from cudnn_sweep.analysis.nightly.outcome import Change, Machine, NightPoint, Series, SeriesKey
 from cudnn_sweep.analysis.storing.schema import columns_of
 from cudnn_sweep.analysis.storing.store import Store
@@ -136,17 +136,6 @@ class History:
 def changes(before: Night, now: Night, names: Sequence[str]) -> tuple[Change, ...]:
     """The parts that are not what they were."""
     return differences(before.parts(names), now.parts(names), names)
-
-
-def differences(
-    before: Mapping[str, object], now: Mapping[str, object], names: Sequence[str]
-) -> tuple[Change, ...]:
-    """Which of the parts `names` differ; a part of MACHINE that older rows do not have is no difference."""
-    return tuple(
-        Change(part=name, before=str(before[name]), now=str(now[name]))
-        for name in names
-        if before[name] != now[name] and not (name in MACHINE and "" in (before[name], now[name]))
-    )
 
 
 def read_history(

@@ -1,6 +1,6 @@
-"""What nights remember of confirmed changes: which nights of a series later ones are not compared with.
+"""What nights remember: what is known of each series, and which of its nights later ones are not compared with.
 
-A change that nobody mended would otherwise become what is usual, and be forgotten.
+One series' finding and the thousands of a study follow the same rules (`stays`, `settled`). A change that nobody mended would otherwise become what is usual, and be forgotten.
 """
 
 from collections.abc import Iterable, Sequence

@@ -99,7 +99,7 @@ def not_measured(asked: NightRequest, began: datetime, reasons: Sequence[str]) -
         night=asked.name.sweep_id,
         date=asked.name.date,
         launch_file=str(asked.options.file),
-        suite=asked.suite_name,
+        suite=asked.request.suite_name,
         started_at=began,
         ended_at=datetime.now(UTC),
         planned_trials=0,

@@ -17,8 +17,9 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     confirm_category,
 )
 from cudnn_sweep.analysis.nightly.gate import SELDOM
-from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT, differences
+from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT
 from cudnn_sweep.analysis.nightly.judge import Candidate, Remeasured
+from cudnn_sweep.analysis.nightly.machines import differences
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, STEADY_DEVICE, STEADY_WALL, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
 from cudnn_sweep.analysis.nightly.remeasured import FreshTrials, read_fresh
@@ -74,7 +75,7 @@ class _Confirming:
         place.follow_running_jobs()
         self._machine = place.look(asked.suite)
         suite, _ = without_missing(asked.suite, self._machine.workloads)
-        self._whole = plan_of(asked.suite_name, suite, self._machine)
+        self._whole = plan_of(asked.request.suite_name, suite, self._machine)
         last_good = asked.keys.last_good
         self._good = None if last_good is None else Path(last_good)
         self._of_two = (
@@ -91,7 +92,7 @@ class _Confirming:
         with self._place.opened(self._store, self._machine, self._console) as run:
             for look in LOOKS:
                 plan = confirmation_plan(
-                    self._asked.suite_name,
+                    self._asked.request.suite_name,
                     suite,
                     suspects,
                     blocks=look,

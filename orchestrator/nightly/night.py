@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES
 from cudnn_sweep.analysis.nightly.reports.write import write_reports
 from cudnn_sweep.analysis.storing.progress import sweep_states
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.orchestrator.errors import OrchestratorError
+from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.launch_here import print_planned
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.compare import Compared, compare, not_measured
@@ -40,7 +40,7 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
         print_planned(plan_sweep(asked.request, asked.place), console)
         return DONE
     try:
-        with night_lock(asked.results, asked.name.launch):
+        with night_lock(asked.request.results, asked.name.launch):
             code = _night(asked, environment, console)
         if asked.fault is None:
             return code
@@ -52,8 +52,8 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
 
 def _night(asked: NightRequest, environment: Mapping[str, str], console: Console) -> int:
     began = datetime.now(UTC)
-    if asked.no_webhook is not None:
-        warn(console, f"warning: nobody will be told: {asked.no_webhook}")
+    if isinstance(asked.webhook, SpecError):
+        warn(console, f"warning: nobody will be told: {asked.webhook}")
     for fault in asked.diary().unreadable(asked.name):
         warn(console, f"warning: the night goes on without a file: {fault}")
     known = asked.diary().of(asked.name)
@@ -105,7 +105,7 @@ def _keep(asked: NightRequest, compared: Compared, environment: Mapping[str, str
 
 def why_unfit(asked: NightRequest) -> tuple[str, ...]:
     """What keeps it from being measured, a line each; nothing where all is well."""
-    checks = list(asked.place.checks(asked.results))
+    checks = list(asked.place.checks(asked.request.results))
     reasons = [
         f"{check.name}: {check.found}; {check.advice}"
         for check in checks

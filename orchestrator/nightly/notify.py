@@ -14,7 +14,7 @@ from cudnn_sweep.analysis.nightly.reports.as_json import to_json
 from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.words import finding_texts, moves, not_measured
 from cudnn_sweep.analysis.printable import one_line
-from cudnn_sweep.orchestrator.errors import WebhookError
+from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
 from cudnn_sweep.orchestrator.nightly.diary import as_sent_alert
 from cudnn_sweep.orchestrator.nightly.request import NightRequest
 from cudnn_sweep.orchestrator.nightly.webhook import News, tell
@@ -49,32 +49,27 @@ def tell_news(asked: NightRequest, outcome: NightOutcome, console: Console) -> N
     is_news = bool(fresh) or outcome.new_baseline is not None or _stopped_telling(before, outcome)
     measured = diary.before(asked.name)
     is_news |= bool(outcome.skipped.keys() - (measured.skipped if measured else {}))
-    if is_news and asked.keys.webhook is not None:
-        untold = asked.no_webhook or _told(asked, news_of(outcome, fresh, _where(asked)))
-        if untold is not None:
-            warn(console, f"warning: no notification was sent: {untold}")
+    if is_news and asked.webhook is not None:
+        try:
+            if isinstance(asked.webhook, SpecError):
+                raise asked.webhook
+            tell(asked.webhook, news_of(outcome, fresh, _where(asked)))
+        except (SpecError, WebhookError) as error:
+            warn(console, f"warning: no notification was sent: {error}")
             fresh = []
     diary.write_sent_alerts([*kept, *map(as_sent_alert, fresh)])
 
 
 def _where(asked: NightRequest) -> WhereToLook:
-    page = f"{asked.name.date}/night.html"
-    if asked.keys.report_url is None:
-        page = f"{socket.gethostname()}:{asked.reports.absolute() / page}"
-    else:
-        page = f"{asked.keys.report_url.rstrip('/')}/{page}"
-    options = asked.options
-    return WhereToLook(folder=Path.cwd(), program=options.program, results=asked.results, page=page)
-
-
-def _told(asked: NightRequest, news: News) -> str | None:
-    """Why not, where it was not."""
-    assert asked.webhook is not None
-    try:
-        tell(asked.webhook, news)
-    except WebhookError as error:
-        return str(error)
-    return None
+    folder = f"{socket.gethostname()}:{asked.reports.absolute()}"
+    if asked.keys.report_url is not None:
+        folder = asked.keys.report_url.rstrip("/")
+    return WhereToLook(
+        folder=Path.cwd(),
+        program=asked.options.program,
+        results=asked.request.results,
+        page=f"{folder}/{asked.name.date}/night.html",
+    )
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:

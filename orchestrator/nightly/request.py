@@ -63,23 +63,14 @@ class NightRequest:
     name: NightName
     destination: Destination
     place: NightPlace
-    webhook: Webhook | None
-    no_webhook: str | None
-    """Why the webhook that is asked for cannot be reached, where it cannot."""
+    webhook: Webhook | SpecError | None
+    """Whom to tell, or why the webhook that is asked for is not to be had."""
     fault: Exception | None = None
     """A mistake in the suite or in what else it needs, which a night tells before it fails."""
 
     @property
-    def suite_name(self) -> str:
-        return self.request.suite_name
-
-    @property
     def suite(self) -> SuiteSpec:
         return self.request.suite
-
-    @property
-    def results(self) -> str:
-        return self.request.results
 
     @property
     def keys(self) -> NightlyKeys:
@@ -98,7 +89,7 @@ class NightRequest:
         """Folder of a folder for each date."""
         if self.options.reports is not None:
             return self.options.reports
-        where = Location(self.results)
+        where = Location(self.request.results)
         beside = Path("nightly-reports") if where.is_url else where.folder / "nightly"
         return beside / self.name.launch / "reports"
 
@@ -106,11 +97,12 @@ class NightRequest:
         return Diary(store=self.store(), launch=self.name.launch)
 
     def store(self) -> Store:
-        return open_store(self.results)
+        return open_store(self.request.results)
 
     def again(self, cell_id: str | None = None) -> str:
         """What to type to measure a cell again, or all of them."""
-        words = [self.options.program, "launch", str(self.options.file), "--suite", self.suite_name]
+        words = [self.options.program, "launch", str(self.options.file)]
+        words += ["--suite", self.request.suite_name]
         if self.options.results is not None:
             words += ["--results", self.options.results]
         only = [] if cell_id is None else ["--only", f"cell_id={cell_id}"]
@@ -151,7 +143,6 @@ def read_asked(
         )
     # each night as many: what a series is compared with stays
     request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS), may_skip=True)
-    webhook, no_webhook = _webhook(keys, environment)
     return NightRequest(
         options=options,
         file=file,
@@ -161,19 +152,14 @@ def read_asked(
         place=destination.for_night(request, night, keys, console)
         if options.fake is None or fault is not None
         else read_fake_machine(options.fake, request, night.date),
-        webhook=webhook,
-        no_webhook=no_webhook,
+        webhook=_webhook(keys, environment),
         fault=fault,
     )
 
 
-def _webhook(
-    keys: NightlyKeys, environment: Mapping[str, str]
-) -> tuple[Webhook | None, str | None]:
+def _webhook(keys: NightlyKeys, environment: Mapping[str, str]) -> Webhook | SpecError | None:
     """A webhook that is not to be had costs no night: it is measured, and says so."""
-    if keys.webhook is None:
-        return None, None
     try:
-        return find_webhook(keys.webhook, environment), None
+        return find_webhook(keys.webhook, environment) if keys.webhook is not None else None
     except SpecError as error:
-        return None, str(error)
+        return error

@@ -35,19 +35,12 @@ UNNAMED = "other software"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Mark:
-    """From this night on the software was another."""
-
-    place: int
-    version: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Hardware:
     """What series of one env_hash share."""
 
     nights: list[Night]
-    marks: list[Mark]
+    marks: list[dict[str, object]]
+    """From the night at this `place` on the software was another `version`."""
 
 
 def hardwares(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, Hardware]:
@@ -90,13 +83,13 @@ def history(one: Series, hardware: Hardware) -> dict[str, object]:
     }
 
 
-def _marks(outcome: NightOutcome, nights: Mapping[Night, str]) -> list[Mark]:
+def _marks(outcome: NightOutcome, nights: Mapping[Night, str]) -> list[dict[str, object]]:
     """Where the software's hash changes, in the outcome's words where it has any."""
     named = {str(version.date): moves(version.changes) for version in outcome.versions}
     ordered = sorted(nights)
     changed = [after for before, after in pairwise(ordered) if nights[before] != nights[after]]
     return [
-        Mark(place=place, version=named.get(night[0]) or UNNAMED)
+        {"place": place, "version": named.get(night[0]) or UNNAMED}
         for place, night in enumerate(ordered)
         if night in changed or night[0] in named
     ]

@@ -83,8 +83,11 @@ class FakeTrial:
         return next((effect.status for effect in self.effects if effect.status), None)
 
     def reply(self) -> Reply:
-        usual_ms, state = self._usual_ms(), self._compute_cache()
-        time_ms = usual_ms * self._planted_time()
+        is_first = self.trial.replicate == self.trial.cache_generation  # and finds it empty
+        usual_ms, state = self._usual_ms(), "empty" if is_first else "warm"
+        time_ms = usual_ms * math.prod(
+            each.time * each.a_night ** (self.night - each.first).days for each in self.effects
+        )
         wall_ms = time_ms * self._of_effects("wall")
         device_ms = 0.95 * time_ms * self._of_effects("device")
         kernel = self._kernel()
@@ -97,13 +100,23 @@ class FakeTrial:
             shared_bytes=0,
         )
         cold_ms = COLD_TIMES[state] * usual_ms * self._of_effects("cold")
-        peak = int(self._memory() * self._of_effects("memory"))
+        cold = ColdCall(
+            shape=self.trial.cell.input_shape,
+            first_ms=cold_ms,
+            first_forward_ms=cold_ms,
+            first_backward_ms=None,
+            second_ms=cold_ms / 10,
+            second_forward_ms=cold_ms / 10,
+            second_backward_ms=None,
+        )
+        usual_bytes = 256 * MIB * math.exp(self._draw("memory", self.trial.cell.cell_id))
+        peak = int(usual_bytes * self._of_effects("memory"))
         measured = Measurement(
             config=self.trial.config,
             threads=1,
             compute_cache=state,
             loop_kind="closed",
-            cold=[_cold_call(self.trial.cell.input_shape, cold_ms)],
+            cold=[cold],
             distinct_shapes=1,
             regime_shapes=1,
             memory=MemoryUse(cold_peak_reserved_bytes=peak, steady_peak_reserved_bytes=peak),
@@ -141,39 +154,15 @@ class FakeTrial:
         of_process = noise.process * self._draw("process", self.sweep_id, self.trial.trial_id)
         return typical_ms * math.exp(of_night + of_process)
 
-    def _planted_time(self) -> float:
-        return math.prod(
-            each.time * each.a_night ** (self.night - each.first).days for each in self.effects
-        )
-
-    def _memory(self) -> float:
-        return 256 * MIB * math.exp(self._draw("memory", self.trial.cell.cell_id))
-
     def _kernel(self) -> str:
         chosen = (self.trial.cell.cell_id, self.trial.config.benchmark)
         other = [effect.engine for effect in self.effects if effect.engine]
         return other[-1] if other else f"fake_kernel_{content_hash(chosen)[:6]}"
 
-    def _compute_cache(self) -> str:
-        """The first of a generation finds it empty."""
-        return "empty" if self.trial.replicate == self.trial.cache_generation else "warm"
-
     def _draw(self, *what: str) -> float:
         """A normal random number."""
         seed = int(content_hash((self.script.seed, *what)), 16)
         return float(np.random.default_rng(seed).standard_normal())
-
-
-def _cold_call(shape: tuple[int, ...], first_ms: float) -> ColdCall:
-    return ColdCall(
-        shape=shape,
-        first_ms=first_ms,
-        first_forward_ms=first_ms,
-        first_backward_ms=None,
-        second_ms=first_ms / 10,
-        second_forward_ms=first_ms / 10,
-        second_backward_ms=None,
-    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

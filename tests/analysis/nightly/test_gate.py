@@ -9,7 +9,7 @@ from cudnn_sweep.analysis.nightly.metric import (
     ENGINE,
     ERROR,
     FAILURE,
-    METRICS,
+    METRIC_OF,
     MISSING,
     PEAK_MEMORY,
     SIGN,
@@ -95,7 +95,7 @@ def test_zeros_and_trifles_have_a_ratio() -> None:
 
 
 @pytest.mark.parametrize(
-    "metric", [metric for metric in METRICS.values() if isinstance(metric, Amount)]
+    "metric", [metric for metric in METRIC_OF.values() if isinstance(metric, Amount)]
 )
 def test_every_amount_has_its_least_effect(metric: Amount) -> None:
     base = 1000 * metric.least
