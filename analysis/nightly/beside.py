@@ -55,10 +55,7 @@ def _with_wall(
     if beside is None or beside.low is None:  # of an earlier night, which said what it knew
         return finding
     return replace(
-        finding,
-        wall_ratio=beside.ratio,
-        wall_ratio_low=beside.low,
-        wall_ratio_high=beside.high,
+        finding, wall_ratio=beside.ratio, wall_ratio_low=beside.low, wall_ratio_high=beside.high
     )
 
 

@@ -162,13 +162,13 @@ def read_history(
         signs = series_signs(database, asked, contrasts)
         failed = _ask(database, "failures", {"sweep_id": tonight})
     here = {night.sweep_id for night in nights}
-    found = _Rows([row for row in rows + signs if row["night"] in here])
+    measured = [row for row in rows + signs if row["night"] in here]
     names = whole_names(stored)
     cells = {row["cell_id"]: (names[row["cell_id"]], row["gpu"]) for row in stored}
     series = [
         series
         for env_hash in sorted(nights[-1].env_hashes)
-        for series in found.series(env_hash, nights, cells)
+        for series in _series(measured, env_hash, nights, cells)
     ]
     workloads = {
         (row["night"], row["env_hash"], row["cell_id"]): row["workload_hash"]
@@ -241,34 +241,26 @@ def _as_sign(row: Row) -> Row:
     return {**row, "metric": "sign", "value": None, "settings": settings}
 
 
-class _Rows:
-    """What was measured, by hardware and series, then by night."""
-
-    def __init__(self, rows: list[Row]) -> None:
-        self._by_env: dict[str, ByName] = {}
-        for row in rows:
-            of = self._by_env.setdefault(row["env_hash"], {})
+def _series(
+    rows: Iterable[Row], env_hash: str, nights: list[Night], cells: Mapping[str, tuple[str, str]]
+) -> Iterator[Series]:
+    """Of one kind of hardware."""
+    found: ByName = {}
+    for row in rows:
+        if row["env_hash"] == env_hash:
             key = (row["cell_id"], row["settings"], row["metric"])
-            of.setdefault(key, {})[row["night"]] = row
-
-    def series(
-        self,
-        env_hash: str,
-        nights: list[Night],
-        cells: Mapping[str, tuple[str, str]],
-    ) -> Iterator[Series]:
-        here = _like(nights, env_hash)
-        softwares = [night.software_of(env_hash) for night in here]
-        measured = _without_retired(self._by_env.get(env_hash, {}), here)
-        presence = _presence(measured, here)
-        for (cell_id, settings, metric), found in (measured | presence).items():
-            yield Series(
-                key=_key(env_hash, cell_id, cells, settings, metric),
-                points=tuple(
-                    _point(night, software, found.get(night.sweep_id))
-                    for night, software in zip(here, softwares, strict=True)
-                ),
-            )
+            found.setdefault(key, {})[row["night"]] = row
+    here = _like(nights, env_hash)
+    softwares = [night.software_of(env_hash) for night in here]
+    measured = _without_retired(found, here)
+    for (cell_id, settings, metric), by_night in (measured | _presence(measured, here)).items():
+        yield Series(
+            key=_key(env_hash, cell_id, cells, settings, metric),
+            points=tuple(
+                _point(night, software, by_night.get(night.sweep_id))
+                for night, software in zip(here, softwares, strict=True)
+            ),
+        )
 
 
 def _like(nights: Sequence[Night], env_hash: str) -> list[Night]:

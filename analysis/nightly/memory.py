@@ -14,13 +14,7 @@ import numpy as np
 from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, Mask, Places
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF
-from cudnn_sweep.analysis.nightly.outcome import (
-    Acceptance,
-    Finding,
-    LeftOut,
-    NightOutcome,
-    Series,
-)
+from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, LeftOut, NightOutcome, Series
 
 Flags: TypeAlias = Mask | bool
 
@@ -103,7 +97,11 @@ class Memory:
             for span in self.left_out
         ]
         known = {span.key.series_id for span in kept if span.until is None}
-        new = [_begun(each) for each in alerts.values() if each.key.series_id not in known]
+        new = [
+            LeftOut(key=each.key, since=each.since, until=None)
+            for series_id, each in alerts.items()
+            if series_id not in known
+        ]
         return (*kept, *new)
 
 
@@ -122,13 +120,9 @@ def remembered(
     findings = [
         each for each in (*before.findings, *before.members) if each.key.metric in METRIC_OF
     ]
-    known = {span.key.series_id for span in before.left_out if span.until is None}
-    spans = before.left_out + tuple(
-        _begun(each) for each in findings if each.is_alert and each.key.series_id not in known
-    )  # an older version of ours kept only the alerts
     return Memory(
         findings=tuple(each for each in findings if not is_accepted(each)),
-        left_out=tuple(span for span in spans if not is_accepted(span)),
+        left_out=tuple(span for span in before.left_out if not is_accepted(span)),
         accepted=tuple(holding.values()),
         alerted=frozenset(each.key.series_id for each in before.findings if each.is_alert),
     )
@@ -149,10 +143,6 @@ def in_tonights_way(memory: Memory, history: History) -> Memory:
             for span in memory.left_out
         ),
     )
-
-
-def _begun(alert: Finding) -> LeftOut:
-    return LeftOut(key=alert.key, since=alert.since, until=None)
 
 
 def _ended(span: LeftOut, series: Series) -> LeftOut:

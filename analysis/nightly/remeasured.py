@@ -10,10 +10,7 @@ from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in
-from cudnn_sweep.analysis.nightly.history import (
-    SOFTWARE_AND_COMMIT,
-    series_signs,
-)
+from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT, series_signs
 from cudnn_sweep.analysis.nightly.machines import differences
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, SIGN, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey

@@ -10,13 +10,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.beside import with_walls
 from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS
-from cudnn_sweep.analysis.nightly.history import (
-    HARDWARE,
-    SOFTWARE,
-    History,
-    changes,
-    read_history,
-)
+from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, changes, read_history
 from cudnn_sweep.analysis.nightly.judge import Screened, refuted, screen_all, settle
 from cudnn_sweep.analysis.nightly.machines import MACHINE
 from cudnn_sweep.analysis.nightly.memory import Memory, in_tonights_way, remembered

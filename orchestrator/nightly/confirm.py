@@ -10,12 +10,7 @@ from time import monotonic
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.beside import wall_of
-from cudnn_sweep.analysis.nightly.confirmation import (
-    LOOKS,
-    Confirmation,
-    confirm,
-    confirm_category,
-)
+from cudnn_sweep.analysis.nightly.confirmation import LOOKS, Confirmation, confirm, confirm_category
 from cudnn_sweep.analysis.nightly.gate import SELDOM
 from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT
 from cudnn_sweep.analysis.nightly.judge import Candidate, Remeasured
@@ -157,8 +152,8 @@ def _answers(
     is_cut: bool,
 ) -> dict[SeriesKey, Remeasured]:
     """`is_cut`: the time was up, so that what there is too little of may just not have had its turn."""
-    answers = {each.key: _answer(each, fresh, of_two, is_cut=is_cut) for each in candidates}
-    return {key: answer for key, answer in answers.items() if answer is not None}
+    answers = ((each.key, _answer(each, fresh, of_two, is_cut=is_cut)) for each in candidates)
+    return {key: answer for key, answer in answers if answer is not None}
 
 
 def _answer(

@@ -1,4 +1,6 @@
-"""The trials that confirm: each suspect's configs under several softwares, interleaved on one slot."""
+"""What of the plan is measured again, for what tonight's candidates are: each suspect's configs under several
+softwares, interleaved on one slot.
+"""
 
 import random
 from collections.abc import Sequence
@@ -37,7 +39,10 @@ def confirmation_plan(
     blocks of each cell, and the same ones of a plan that asks for more.
     """
     order = random.Random(content_hash([each.cell.cell_id for each in suspects]))
-    starts = {suspect.cell.cell_id: _start(suspect, softwares, order) for suspect in suspects}
+    starts = {}
+    for suspect in suspects:
+        placed = [(config, software) for config in suspect.configs for software in softwares]
+        starts[suspect.cell.cell_id] = order.sample(placed, len(placed))
     trials: list[Trial] = []
     for replicate in range(blocks):
         for place, suspect in enumerate(order.sample(suspects, len(suspects))):
@@ -56,13 +61,6 @@ def confirmation_plan(
     return Plan(suite=name, measure=suite.measure, trials=tuple(trials))
 
 
-def _start(
-    suspect: Suspect, softwares: Sequence[str], order: random.Random
-) -> list[tuple[CudnnConfig, str]]:
-    placed = [(config, software) for config in suspect.configs for software in softwares]
-    return order.sample(placed, len(placed))
-
-
 OF_EVERY_CONFIG = ("sign", "missing")
 
 
@@ -76,9 +74,7 @@ def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
         for cell_id in cells
     }
     return [
-        Suspect(cell=cells[cell_id], configs=configs)
-        for cell_id, configs in found.items()
-        if configs
+        Suspect(cell=cells[each], configs=configs) for each, configs in found.items() if configs
     ]
 
 

@@ -14,7 +14,7 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.launch_here import print_planned
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
-from cudnn_sweep.orchestrator.nightly.compare import Compared, compare, not_measured
+from cudnn_sweep.orchestrator.nightly.compare import compare, not_measured
 from cudnn_sweep.orchestrator.nightly.night_view import show
 from cudnn_sweep.orchestrator.nightly.notify import tell_news
 from cudnn_sweep.orchestrator.nightly.request import NightOptions, NightRequest, read_asked
@@ -64,7 +64,14 @@ def _night(asked: NightRequest, environment: Mapping[str, str], console: Console
     compared = not_measured(asked, began, reasons)
     if not reasons:
         compared = compare(asked, began, console, skipped)
-    reports = _keep(asked, compared, environment)
+    asked.diary().write(compared.outcome)
+    summary = environment.get(STEP_SUMMARY)
+    reports = write_reports(
+        compared.outcome,
+        compared.series,
+        asked.reports,
+        step_summary=Path(summary) if summary else None,
+    )
     show(compared.outcome, reports, asked.options.format, console, asked.options.results)
     tell_news(asked, compared.outcome, console)
     return compared.outcome.exit_code
@@ -89,17 +96,6 @@ def _is_measured(asked: NightRequest) -> bool:
     states = sweep_states(asked.store().stored_trials(asked.name.sweep_id).values())
     return any(
         state.finished and not any(split.waits for split in state.blocks.split) for state in states
-    )
-
-
-def _keep(asked: NightRequest, compared: Compared, environment: Mapping[str, str]) -> list[Path]:
-    asked.diary().write(compared.outcome)
-    summary = environment.get(STEP_SUMMARY)
-    return write_reports(
-        compared.outcome,
-        compared.series,
-        asked.reports,
-        step_summary=Path(summary) if summary else None,
     )
 
 

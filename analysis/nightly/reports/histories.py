@@ -14,12 +14,7 @@ from cudnn_sweep.analysis.nightly.confirmation import LEAST_NOISE
 from cudnn_sweep.analysis.nightly.gate import NORMAL
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount, Metric
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
-from cudnn_sweep.analysis.nightly.reports.words import (
-    meaning,
-    moves,
-    smallest_step,
-    unit,
-)
+from cudnn_sweep.analysis.nightly.reports.words import meaning, moves, smallest_step, unit
 from cudnn_sweep.analysis.words import GIB, MIB
 
 Night: TypeAlias = tuple[str, str]  # its date and its sweep_id

@@ -248,10 +248,7 @@ class _Run:
     def __init__(self, machine: FakeMachine, session: Session, store: Store) -> None:
         self._machine = machine
         self._session = session
-        self._environments = {
-            "": machine.environment(),
-            LAST_GOOD: machine.last_good(Path()),
-        }
+        self._environments = {"": machine.environment(), LAST_GOOD: machine.last_good(Path())}
         self._store = store
         self._recorder = Recorder(store.location)
         self._elapsed_s = 0.0
