@@ -115,13 +115,8 @@ def confirm_by_waiting(
     `values` and `left_out` are as a screen has them; a night's fresh replicates belong to its value.
     Keep the index of the first screen that found it, so that what is compared with stays.
     """
-    before = [
-        value
-        for place, value in enumerate(values[:first_bad_night_index])
-        if value is not None and place not in left_out
-    ]
+    before = _compared_with(values[:first_bad_night_index], left_out, is_pinned)
     since = [value for value in values[first_bad_night_index:] if value is not None]
-    before = before[:MONTH] if is_pinned else before[-MONTH:]
     more = int(len(since) < MOST_NIGHTS)
     if len(before) < 2 or len(since) < 2:
         return Confirmation(state="undecided", blocks=len(since), more_blocks=more)
@@ -141,14 +136,21 @@ def smallest_step(
     WAITING_Z standard errors, and no less than the least effect. None of fewer than two nights.
     """
     known = [place for place, value in enumerate(values) if value is not None][:-RECENT]
-    before = [values[place] for place in known if place not in left_out]
-    before = before[:MONTH] if is_pinned else before[-MONTH:]
+    before = _compared_with(values[: max(known, default=0) + 1], left_out, is_pinned)
     if len(before) < 2:
         return None
-    logs = metric.logs([value for value in before if value is not None])
+    logs = metric.logs(before)
     noise = float(_noise(logs - np.median(logs))[0])
     se = noise * np.sqrt(1 / MOST_NIGHTS + MEDIAN_VARIANCE / len(before))
     return max(float(np.expm1(WAITING_Z * se)), metric.min_effect)
+
+
+def _compared_with(
+    earlier: Sequence[float | None], left_out: Collection[int], is_pinned: bool
+) -> list[float]:
+    known = [(place, value) for place, value in enumerate(earlier) if value is not None]
+    before = [value for place, value in known if place not in left_out]
+    return before[:MONTH] if is_pinned else before[-MONTH:]
 
 
 def confirm_category(fresh: Sequence[str], before: str) -> Confirmation:

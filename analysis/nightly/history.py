@@ -153,14 +153,14 @@ def read_history(
     until = tonight.removeprefix("night-")[:10]
     asked: dict[str, Value] = {"launch": launch, "until": until}
     with open_database(store) as database:
-        machines = _ask(database, "night_machines", asked)
-        nights = _nights(_ask(database, "nights", asked), machines, first)
+        machines = ask(database, "night_machines", asked)
+        nights = _nights(ask(database, "nights", asked), machines, first)
         if not nights or nights[-1].sweep_id != tonight:
             return None
         stored = database.query(CELLS).to_pylist()
-        rows = _ask(database, "night_series", asked)
+        rows = ask(database, "night_series", asked)
         signs = series_signs(database, asked, contrasts)
-        failed = _ask(database, "failures", {"sweep_id": tonight})
+        failed = ask(database, "failures", {"sweep_id": tonight})
     here = {night.sweep_id for night in nights}
     measured = [row for row in rows + signs if row["night"] in here]
     names = whole_names(stored)
@@ -193,11 +193,11 @@ def series_signs(
     return [
         _as_sign(row)
         for contrast in contrasts
-        for row in _ask(database, "night_signs", {**asked, **contrast.values()})
+        for row in ask(database, "night_signs", {**asked, **contrast.values()})
     ]
 
 
-def _ask(database: Database, name: str, values: Mapping[str, Value]) -> list[Row]:
+def ask(database: Database, name: str, values: Mapping[str, Value]) -> list[Row]:
     question = load_query(name)
     rows: list[Row] = database.query(question.sql, question.values(values)).to_pylist()
     return rows

@@ -102,27 +102,13 @@ def screen_all(history: History, memory: Memory, *, is_pinned: bool) -> Screened
     judged: list[Series] = []
     for series in history.series:
         left_out = memory.nights_left_out(series)
-        found = _screened(series, left_out, is_pinned)
-        judged.append(_with_what_it_could_show(series, found, left_out, is_pinned))
+        found, seen = _screened(series, left_out, is_pinned)
+        judged.append(seen)
         earlier = known.get(series.key.series_id)
-        candidate = _candidate(judged[-1], found, earlier, left_out)
+        candidate = _candidate(seen, found, earlier, left_out)
         if candidate is not None:
             candidates.append(candidate)
     return Screened(candidates=tuple(candidates), series=tuple(judged))
-
-
-def _with_what_it_could_show(
-    series: Series, found: Screening, left_out: frozenset[int], is_pinned: bool
-) -> Series:
-    metric = METRIC_OF[series.key.metric]
-    if found.state == "insufficient_data":
-        return replace(series, is_judged=False)
-    if not isinstance(metric, Amount):
-        return replace(series, could_show=found.could_show)
-    numbers = numbers_of([point.value for point in series.points])
-    step = smallest_step(numbers, metric, left_out=left_out, is_pinned=is_pinned)
-    could_show = step is not None and step <= metric.min_effect
-    return replace(series, smallest_step=step, could_show=could_show)
 
 
 def _is_other_software(history: History, key: SeriesKey) -> bool:
@@ -133,12 +119,23 @@ def _is_other_software(history: History, key: SeriesKey) -> bool:
     return is_edited or bool(changes(history.nights[-2], history.tonight, SOFTWARE))
 
 
-def _screened(series: Series, left_out: frozenset[int], is_pinned: bool) -> Screening:
-    metric = METRIC_OF[series.key.metric]
-    values = [point.value for point in series.points]
+def _screened(
+    series: Series, left_out: frozenset[int], is_pinned: bool
+) -> tuple[Screening, Series]:
+    """And the series with whether it was judged, and what it could show."""
+    metric, values = METRIC_OF[series.key.metric], [point.value for point in series.points]
     if isinstance(metric, Amount):
-        return screen(numbers_of(values), metric, left_out=left_out, is_pinned=is_pinned)
-    return screen_category(words_of(values), metric, left_out=left_out)
+        numbers = numbers_of(values)
+        found = screen(numbers, metric, left_out=left_out, is_pinned=is_pinned)
+    else:
+        found = screen_category(words_of(values), metric, left_out=left_out)
+    if found.state == "insufficient_data":
+        return found, replace(series, is_judged=False)
+    if not isinstance(metric, Amount):
+        return found, replace(series, could_show=found.could_show)
+    step = smallest_step(numbers, metric, left_out=left_out, is_pinned=is_pinned)
+    could_show = step is not None and step <= metric.min_effect
+    return found, replace(series, smallest_step=step, could_show=could_show)
 
 
 def _candidate(

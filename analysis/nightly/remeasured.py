@@ -8,9 +8,8 @@ from typing import Any
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in
-from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT, series_signs
+from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT, ask, series_signs
 from cudnn_sweep.analysis.nightly.machines import differences
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, SIGN, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
@@ -83,8 +82,7 @@ def read_fresh(
         asked = {"launch": launch, "until": until}
         processes = database.query(PROCESSES, asked | {"sweep_id": confirm_id}).to_pylist()
         signs = series_signs(database, asked, contrasts)
-        question = load_query("software_pairs")
-        of_two = database.query(question.sql, question.values({})).to_pylist()
+        of_two = ask(database, "software_pairs", {})
         softwares = database.query(SOFTWARES, {"sweep_id": confirm_id}).to_pylist()
     return FreshTrials(
         _processes=tuple(processes),

@@ -127,16 +127,12 @@ def acceptances(outcome: NightOutcome) -> list[str]:
     by_word: dict[tuple[date, str], list[SeriesKey]] = {}
     for each in outcome.accepted:
         by_word.setdefault((each.first, each.reason), []).append(each.key)
-    return [
-        one_line(f"{_named(keys)}: from {first} on, {reason}")
-        for (first, reason), keys in by_word.items()
-    ]
-
-
-def _named(keys: Sequence[SeriesKey]) -> str:
-    key, *others = keys
-    more = f" and {len(others):,} more series" if others else ""
-    return f"{key.cell} · {key.settings}, {meaning(key)}{more}"
+    said = []
+    for (first, reason), (key, *others) in by_word.items():
+        more = f" and {len(others):,} more series" if others else ""
+        named = f"{key.cell} · {key.settings}, {meaning(key)}{more}"
+        said.append(one_line(f"{named}: from {first} on, {reason}"))
+    return said
 
 
 def machine(one: Machine) -> str:

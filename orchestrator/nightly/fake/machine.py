@@ -27,7 +27,7 @@ from cudnn_sweep.orchestrator.planning.plan import Trial, narrow
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import standings
-from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply, Status
+from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.recording.recorder import Recorder
@@ -78,11 +78,17 @@ class FakeTrial:
     def is_lost(self) -> bool:
         return any(effect.lost for effect in self.effects)
 
-    @property
-    def failure(self) -> Status | None:
-        return next((effect.status for effect in self.effects if effect.status), None)
+    def outcome(self, began: datetime) -> Outcome:
+        failure = next((effect.status for effect in self.effects if effect.status), None)
+        return Outcome.of_a_fake(
+            began,
+            self.script.trial_s,
+            status=failure or "ok",
+            message="the script says so" if failure else None,
+            reply=None if failure else self._reply(),
+        )
 
-    def reply(self) -> Reply:
+    def _reply(self) -> Reply:
         is_first = self.trial.replicate == self.trial.cache_generation  # and finds it empty
         usual_ms, state = self._usual_ms(), "empty" if is_first else "warm"
         time_ms = usual_ms * math.prod(
@@ -199,7 +205,7 @@ class FakeMachine:
     @contextmanager
     def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
         def run(session: Session, budget_s: float | None, /) -> Progress:
-            return _Run(self, session, store).whole(budget_s)
+            return _ran(self, session, store, budget_s)
 
         yield run
 
@@ -242,61 +248,34 @@ def _with(environment: Environment, parts: dict[str, str | int | float]) -> Envi
     return replace(environment, **parts)  # type: ignore[arg-type]  # names and types are the script's
 
 
-class _Run:
+def _ran(machine: FakeMachine, session: Session, store: Store, budget_s: float | None) -> Progress:
     """One session, by the fake's own clock."""
-
-    def __init__(self, machine: FakeMachine, session: Session, store: Store) -> None:
-        self._machine = machine
-        self._session = session
-        self._environments = {"": machine.environment(), LAST_GOOD: machine.last_good(Path())}
-        self._store = store
-        self._recorder = Recorder(store.location)
-        self._elapsed_s = 0.0
-
-    def whole(self, budget_s: float | None) -> Progress:
-        blocks = dict(self._session.plan.blocks())
-        asking = asking_of(self._session, lambda: standings(self._store, self._session))
-        while not asking.is_over():
-            block = asking.take()
-            assert block is not None, "one at a time: nothing is under way"
-            for trial in blocks[block]:
-                self._one(trial)
-            asking.done(block)
-            if budget_s is not None and self._elapsed_s > budget_s:
-                asking.time_is_up()
-        return self._recorder.finish(self._session.sweep_id, self._session.fallback_folders())
-
-    def _one(self, trial: Trial) -> None:
-        made_up = FakeTrial(
-            script=self._machine.script,
-            trial=trial,
-            night=self._machine.night,
-            sweep_id=self._session.sweep_id,
-        )
-        began = datetime.combine(self._machine.night, BEGINS) + timedelta(seconds=self._elapsed_s)
-        self._elapsed_s += self._machine.script.trial_s
-        attempt = self._recorder.begin(trial.trial_id, trial.position, UUID)
-        if attempt is None or made_up.is_lost:
-            return
-        self._recorder.record(
-            make_record(
-                self._session,
-                trial,
-                _outcome(made_up, began),
-                self._environments[trial.software],
-                slot=UUID,
-                attempt=attempt,
-                attempt_id=uuid4().hex,
+    environments = {"": machine.environment(), LAST_GOOD: machine.last_good(Path())}
+    recorder, elapsed_s = Recorder(store.location), 0.0
+    blocks = dict(session.plan.blocks())
+    asking = asking_of(session, lambda: standings(store, session))
+    while not asking.is_over():
+        block = asking.take()
+        assert block is not None, "one at a time: nothing is under way"
+        for trial in blocks[block]:
+            began = datetime.combine(machine.night, BEGINS) + timedelta(seconds=elapsed_s)
+            elapsed_s += machine.script.trial_s
+            attempt = recorder.begin(trial.trial_id, trial.position, UUID)
+            made_up = FakeTrial(
+                script=machine.script, trial=trial, night=machine.night, sweep_id=session.sweep_id
             )
-        )
-
-
-def _outcome(made_up: FakeTrial, began: datetime) -> Outcome:
-    failure = made_up.failure
-    return Outcome.of_a_fake(
-        began,
-        made_up.script.trial_s,
-        status=failure or "ok",
-        message="the script says so" if failure else None,
-        reply=None if failure else made_up.reply(),
-    )
+            if attempt is not None and not made_up.is_lost:
+                record = make_record(
+                    session,
+                    trial,
+                    made_up.outcome(began),
+                    environments[trial.software],
+                    slot=UUID,
+                    attempt=attempt,
+                    attempt_id=uuid4().hex,
+                )
+                recorder.record(record)
+        asking.done(block)
+        if budget_s is not None and elapsed_s > budget_s:
+            asking.time_is_up()
+    return recorder.finish(session.sweep_id, session.fallback_folders())
