@@ -25,7 +25,7 @@ from cudnn_sweep.analysis.nightly.history import (
 from cudnn_sweep.analysis.nightly.machines import MACHINE, PHYSICAL, moved_machine
 from cudnn_sweep.analysis.nightly.memory import KNOWN, Known, Memory, settled, stays
 from cudnn_sweep.analysis.nightly.metric import FAILURE, METRIC_OF, Amount
-from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import Change, Finding, Series, SeriesKey
 
 Direction = Literal["worse", "better", "other"]
 Cause = Literal["software", "hardware", "unknown"]
@@ -123,12 +123,11 @@ def _screened(
     series: Series, left_out: frozenset[int], is_pinned: bool
 ) -> tuple[Screening, Series]:
     """And the series with whether it was judged, and what it could show."""
-    metric, values = METRIC_OF[series.key.metric], [point.value for point in series.points]
+    metric, numbers = METRIC_OF[series.key.metric], series.numbers
     if isinstance(metric, Amount):
-        numbers = numbers_of(values)
         found = screen(numbers, metric, left_out=left_out, is_pinned=is_pinned)
     else:
-        found = screen_category(words_of(values), metric, left_out=left_out)
+        found = screen_category(series.words, metric, left_out=left_out)
     if found.state == "insufficient_data":
         return found, replace(series, is_judged=False)
     if not isinstance(metric, Amount):
@@ -156,7 +155,7 @@ def _candidate(
         return None
     is_open = is_seen and (earlier is None or earlier.state == "waiting")
     if is_open and isinstance(found.before, float):
-        anew = _with_new_software(series.points, found.before, since)
+        anew = _with_new_software(series, found.before, since)
         earlier, since = (earlier if anew == since else None), anew
     return Candidate(
         series=series,
@@ -172,21 +171,22 @@ def _candidate(
     )
 
 
-def _with_new_software(points: Sequence[NightPoint], before: float, since: int) -> int:
+def _with_new_software(series: Series, before: float, since: int) -> int:
     """Where a suspicion begins: with new software, where the nights that were suspect before it are nearer
     to what was usual than to what came with it.
     """
+    points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
-        suspect, now = _typical(points[since:at]), _typical(points[at:])
+        suspect, now = _typical(numbers[since:at]), _typical(numbers[at:])
         is_new = points[at].software_hash != points[at - 1].software_hash
         if is_new and suspect and now and abs(log(suspect / before)) < abs(log(suspect / now)):
             since = at
     return since
 
 
-def _typical(points: Sequence[NightPoint]) -> float | None:
-    values = [each for each in numbers_of([point.value for point in points]) if each is not None]
-    return median(values) if values else None
+def _typical(numbers: Sequence[float | None]) -> float | None:
+    known = [each for each in numbers if each is not None]
+    return median(known) if known else None
 
 
 def _stays(earlier: Finding, found: Screening) -> bool:
@@ -253,15 +253,14 @@ def refuted(candidate: Candidate, history: History, command: str) -> Finding:
 def _by_waiting(candidate: Candidate, is_pinned: bool) -> Confirmation:
     """By the nights since."""
     metric = METRIC_OF[candidate.key.metric]
-    values = [point.value for point in candidate.series.points]
     if isinstance(metric, Amount):
-        numbers = numbers_of(values)
+        numbers = candidate.series.numbers
         if candidate.direction == "better":
             numbers = _mirrored(numbers, candidate.since, candidate.left_out)
         return confirm_by_waiting(
             numbers, candidate.since, metric, left_out=candidate.left_out, is_pinned=is_pinned
         )
-    words = [word for word in words_of(values[candidate.since :]) if word is not None]
+    words = [word for word in candidate.series.words[candidate.since :] if word is not None]
     found = confirm_category(words, str(candidate.before))
     if len(words) >= ENOUGH_NIGHTS:
         return found
@@ -272,14 +271,10 @@ def _mirrored(
     values: list[float | None], since: int, left_out: frozenset[int]
 ) -> list[float | None]:
     """As much worse as they are better."""
-    before = [
-        value
-        for place, value in enumerate(values[:since])
-        if value is not None and place not in left_out
-    ]
-    if not before:  # a baseline that was pinned since then
+    before = [None if place in left_out else value for place, value in enumerate(values[:since])]
+    level = _typical(before)
+    if level is None:  # a baseline that was pinned since then
         return values
-    level = median(before)
     return [value and level * level / value for value in values]
 
 
@@ -318,7 +313,7 @@ def _amounts(
     if candidate.direction == "better" and ratio and low and high:
         ratio, low, high = 1 / ratio, 1 / high, 1 / low
     if ratio and not is_of_pairs:
-        now = _typical(candidate.series.points[candidate.since :])
+        now = _typical(candidate.series.numbers[candidate.since :])
         before = now and now / ratio
     sizes = {"ratio": ratio or candidate.ratio, "ratio_low": low, "ratio_high": high}
     return {"before": before, "now": now, **sizes}
@@ -364,11 +359,3 @@ def _cause(
 def _clears(pairs: Confirmation) -> bool:
     """The software of it: less than the least effect, and perhaps none at all. Words have no interval."""
     return pairs.state == "refuted" and (pairs.low is None or pairs.low <= 1)
-
-
-def numbers_of(values: Sequence[float | str | None]) -> list[float | None]:
-    return [value if isinstance(value, float) else None for value in values]
-
-
-def words_of(values: Sequence[float | str | None]) -> list[str | None]:
-    return [value if isinstance(value, str) else None for value in values]

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.beside import with_walls
 from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS
 from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, changes, read_history
 from cudnn_sweep.analysis.nightly.judge import Screened, refuted, screen_all, settle
@@ -22,6 +21,7 @@ from cudnn_sweep.analysis.nightly.outcome import (
     Series,
     Version,
 )
+from cudnn_sweep.analysis.nightly.remeasured import with_walls
 from cudnn_sweep.analysis.nightly.shared import share
 from cudnn_sweep.orchestrator.nightly.confirm import measure_again
 from cudnn_sweep.orchestrator.nightly.request import NightRequest

@@ -9,7 +9,6 @@ from time import monotonic
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.beside import wall_of
 from cudnn_sweep.analysis.nightly.confirmation import LOOKS, Confirmation, confirm, confirm_category
 from cudnn_sweep.analysis.nightly.gate import SELDOM
 from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT
@@ -17,7 +16,7 @@ from cudnn_sweep.analysis.nightly.judge import Candidate, Remeasured
 from cudnn_sweep.analysis.nightly.machines import differences
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, STEADY_DEVICE, STEADY_WALL, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
-from cudnn_sweep.analysis.nightly.remeasured import FreshTrials, read_fresh
+from cudnn_sweep.analysis.nightly.remeasured import FreshTrials, read_fresh, wall_of
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder

@@ -16,7 +16,7 @@ from uuid import uuid4
 import numpy as np
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.beside import LAUNCH_BOUND
+from cudnn_sweep.analysis.nightly.remeasured import LAUNCH_BOUND
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.doctor.check import Check
