@@ -144,7 +144,7 @@ def _candidate(
     is_seen = shown is not None
     if earlier is not None and shown != earlier.direction:
         is_seen, earlier = (False, earlier) if _stays(earlier, found) else (is_seen, None)
-    direction = shown if is_seen else earlier and earlier.direction
+    direction = earlier.direction if earlier is not None else shown
     if direction is None:
         return None
     since = found.first_bad_night_index

@@ -84,8 +84,11 @@ class Diary:
     def unreadable(self, name: NightName) -> list[str]:
         """What this night does without, since it cannot be read: callers say so."""
         nights = [each for each in self._nights() if each <= f"{name.sweep_id}.json"]
+        reads: list[Callable[[], object]] = [
+            partial(self._read, each, from_json) for each in nights
+        ]
         found = []
-        for read in (*(partial(self._read, night, from_json) for night in nights), self._told):
+        for read in (*reads, self._told):
             try:
                 read()
             except SpecError as error:

@@ -148,7 +148,8 @@ class FakeTrial:
         return Reply(measured=measured)
 
     def _of_effects(self, factor: str) -> float:
-        return math.prod(getattr(each, factor) for each in self.effects)
+        found: float = math.prod(getattr(each, factor) for each in self.effects)
+        return found
 
     def _usual_ms(self) -> float:
         cell, config = self.trial.cell.cell_id, self.trial.config

@@ -41,7 +41,7 @@ def test_a_level_that_comes_back_has_two_points_and_their_sizes(
 
 def test_what_is_below_the_least_effect_is_no_change() -> None:
     assert levels([1e9] * 20 + [1.02e9] * 20, PEAK_MEMORY) == [(0, 39, 1.01e9)]
-    found = levels([1e9] * 20 + [2e9] * 20, PEAK_MEMORY)
-    assert found == [(0, 19, pytest.approx(1e9)), (20, 39, pytest.approx(2e9))]
+    (_, last, low), (first, _, high) = levels([1e9] * 20 + [2e9] * 20, PEAK_MEMORY)
+    assert (last, first) == (19, 20) and [low, high] == pytest.approx([1e9, 2e9])
     assert levels([1e9] * 2 + [2e9] * 3, PEAK_MEMORY) == [(0, 4, 2e9)], "too few nights"
     assert levels([1e9] * 2, PEAK_MEMORY) == []
