@@ -16,6 +16,7 @@ from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.hashes import content_hash
 
 LAST_GOOD = "last_good"
+OF_EVERY_CONFIG = ("sign", "missing")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,9 +60,6 @@ def confirmation_plan(
                 )
                 trials.append(trial)
     return Plan(suite=name, measure=suite.measure, trials=tuple(trials))
-
-
-OF_EVERY_CONFIG = ("sign", "missing")
 
 
 def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
