@@ -82,19 +82,7 @@ FAILURE = Category(name="failure", meaning="outcome of the trials", good="ok", a
 MISSING = Category(name="missing", meaning="whether it was measured", good="present", at_once=True)
 
 Metric: TypeAlias = Amount | Category
-METRIC_OF: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        STEADY_WALL,
-        STEADY_DEVICE,
-        COLD_EMPTY,
-        COLD_WARM,
-        PEAK_MEMORY,
-        ERROR,
-        ENGINE,
-        SIGN,
-        FAILURE,
-        MISSING,
-    )
-}
+AMOUNTS = (STEADY_WALL, STEADY_DEVICE, COLD_EMPTY, COLD_WARM, PEAK_MEMORY, ERROR)
+CATEGORIES = (ENGINE, SIGN, FAILURE, MISSING)
+METRIC_OF: dict[str, Metric] = {metric.name: metric for metric in (*AMOUNTS, *CATEGORIES)}
 """By name. A night's JSON may have names that other versions of ours know."""

@@ -75,7 +75,8 @@ class _Confirming:
         self._of_two = (
             None if self._good is None else _differences(self._good, place, self._machine)
         )
-        self._ends = monotonic() + TIME_SHARE * asked.budget_minutes * 60
+        minutes = asked.request.budget_minutes or asked.keys.budget_minutes
+        self._ends = monotonic() + TIME_SHARE * minutes * 60
 
     def of(self, candidates: Sequence[Candidate]) -> dict[SeriesKey, Remeasured]:
         """Each look adds blocks, of what is not settled by then."""
@@ -83,6 +84,7 @@ class _Confirming:
         waiting = list(candidates)
         suite = suite_again(self._asked.suite, candidates, max(LOOKS))
         suspects = suspects_of(candidates, self._whole)
+        softwares = (OWN_SOFTWARE,) if self._of_two is None else (OWN_SOFTWARE, LAST_GOOD)
         with self._place.opened(self._store, self._machine, self._console) as run:
             for look in LOOKS:
                 plan = confirmation_plan(
@@ -90,9 +92,7 @@ class _Confirming:
                     suite,
                     suspects,
                     blocks=look,
-                    softwares=(OWN_SOFTWARE,)
-                    if self._of_two is None
-                    else (OWN_SOFTWARE, LAST_GOOD),
+                    softwares=softwares,
                 )
                 left_s = self._ends - monotonic()
                 todo = self._lacking(plan, waiting)
@@ -102,7 +102,11 @@ class _Confirming:
                     tell_stopped(self._store, run(session, left_s), self._console)
                 is_cut = monotonic() > self._ends
                 found |= _answers(waiting, _read(self._asked), self._of_two, is_cut=is_cut)
-                waiting = [each for each in waiting if _needs_more(found.get(each.key))]
+                waiting = [
+                    each
+                    for each in waiting
+                    if each.key in found and found[each.key].confirmation.more_blocks
+                ]
                 if not waiting or self._of_two is None or left_s <= 0:
                     break
         shutil.rmtree(scratch_folder(self._confirm_id), ignore_errors=True)
@@ -205,7 +209,3 @@ def _usual(word: str, candidate: Candidate) -> str:
     """One of the words that were usual before stands for them all."""
     before = [point.value for point in candidate.series.points[: candidate.since]]
     return str(candidate.before) if before.count(word) >= SELDOM * len(before) > 0 else word
-
-
-def _needs_more(answer: Remeasured | None) -> bool:
-    return answer is not None and answer.confirmation.more_blocks > 0

@@ -77,10 +77,6 @@ class NightRequest:
         return self.file.sweep.nightly
 
     @property
-    def budget_minutes(self) -> float:
-        return self.request.budget_minutes or self.keys.budget_minutes
-
-    @property
     def contrasts(self) -> tuple[Contrast, ...]:
         return contrasts_of(self.suite.every_config)
 
