@@ -9,6 +9,8 @@ the nights that follow. Arrays hold a series a row.
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
+from math import atan, cos, pi, sin, sqrt
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -23,7 +25,6 @@ from cudnn_sweep.analysis.nightly.gate import (
     known_median,
 )
 from cudnn_sweep.analysis.nightly.metric import Amount
-from cudnn_sweep.analysis.nightly.student import t_quantile
 
 State: TypeAlias = Literal["confirmed", "refuted", "undecided"]
 
@@ -52,14 +53,14 @@ class Confirmation:
     """What is known of a candidate by now."""
 
     state: State
-    ratio: float | None
+    ratio: float | None = None
     """Over 1 is worse."""
-    low: float | None
+    low: float | None = None
     """With `high` the ratio's 95% interval; None for fewer than two pairs or nights."""
-    high: float | None
-    blocks: int
+    high: float | None = None
+    blocks: int = 0
     """Pairs behind it; for a candidate that waits, nights since the change."""
-    more_blocks: int
+    more_blocks: int = 0
     """Pairs (or nights) to add before asking again; 0 where it is settled or is given up."""
 
 
@@ -97,7 +98,7 @@ def confirm(log_ratios: Sequence[float | None], min_effect: float) -> Confirmati
     ratios = np.array([ratio for ratio in log_ratios if ratio is not None], dtype=np.float64)
     more = next((look - len(ratios) for look in LOOKS if look > len(ratios)), 0)
     if len(ratios) < 2:
-        return _unknown(len(ratios), more)
+        return Confirmation(state="undecided", blocks=len(ratios), more_blocks=more)
     return judge_pairs(ratios, min_effect).one(len(ratios), more)
 
 
@@ -114,16 +115,11 @@ def confirm_by_waiting(
     `values` and `left_out` are as a screen has them; a night's fresh replicates belong to its value.
     Keep the index of the first screen that found it, so that what is compared with stays.
     """
-    before = [
-        value
-        for place, value in enumerate(values[:first_bad_night_index])
-        if value is not None and place not in left_out
-    ]
+    before = _compared_with(values[:first_bad_night_index], left_out, is_pinned)
     since = [value for value in values[first_bad_night_index:] if value is not None]
-    before = before[:MONTH] if is_pinned else before[-MONTH:]
     more = int(len(since) < MOST_NIGHTS)
     if len(before) < 2 or len(since) < 2:
-        return _unknown(len(since), more)
+        return Confirmation(state="undecided", blocks=len(since), more_blocks=more)
     judged = judge_nights(metric.logs(before), metric.logs(since), metric.min_effect)
     return judged.one(len(since), more)
 
@@ -140,14 +136,21 @@ def smallest_step(
     WAITING_Z standard errors, and no less than the least effect. None of fewer than two nights.
     """
     known = [place for place, value in enumerate(values) if value is not None][:-RECENT]
-    before = [values[place] for place in known if place not in left_out]
-    before = before[:MONTH] if is_pinned else before[-MONTH:]
+    before = _compared_with(values[: max(known, default=0) + 1], left_out, is_pinned)
     if len(before) < 2:
         return None
-    logs = metric.logs([value for value in before if value is not None])
+    logs = metric.logs(before)
     noise = float(_noise(logs - np.median(logs))[0])
     se = noise * np.sqrt(1 / MOST_NIGHTS + MEDIAN_VARIANCE / len(before))
     return max(float(np.expm1(WAITING_Z * se)), metric.min_effect)
+
+
+def _compared_with(
+    earlier: Sequence[float | None], left_out: Collection[int], is_pinned: bool
+) -> list[float]:
+    known = [(place, value) for place, value in enumerate(earlier) if value is not None]
+    before = [value for place, value in known if place not in left_out]
+    return before[:MONTH] if is_pinned else before[-MONTH:]
 
 
 def confirm_category(fresh: Sequence[str], before: str) -> Confirmation:
@@ -156,9 +159,7 @@ def confirm_category(fresh: Sequence[str], before: str) -> Confirmation:
     state: State = "undecided" if different or not fresh else "refuted"
     if 2 * different > len(fresh):
         state = "confirmed"
-    return Confirmation(
-        state=state, ratio=None, low=None, high=None, blocks=len(fresh), more_blocks=0
-    )
+    return Confirmation(state=state, blocks=len(fresh))
 
 
 def judge_pairs(ratios: Array, min_effect: float) -> Judged:
@@ -217,7 +218,29 @@ def _noise(deviations: Array) -> Array:
     return found
 
 
-def _unknown(blocks: int, more_blocks: int) -> Confirmation:
-    return Confirmation(
-        state="undecided", ratio=None, low=None, high=None, blocks=blocks, more_blocks=more_blocks
-    )
+def t_above(t: float, df: int) -> float:
+    """Pr(T > t), by the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    theta = atan(t / sqrt(df))
+    square = cos(theta) ** 2
+    bracket = 1.0
+    for k in reversed(range(2 + df % 2, df, 2)):
+        bracket = 1 + bracket * square * (k - 1) / k
+    if df == 1:
+        within = 2 / pi * theta
+    elif df % 2:
+        within = 2 / pi * (theta + sin(theta) * cos(theta) * bracket)
+    else:
+        within = sin(theta) * bracket
+    return max(0.5 - within / 2, 0.0)
+
+
+@cache
+def t_quantile(above: float, df: int) -> float:
+    """The t that is exceeded with this probability, of at most one half."""
+    low, high = 0.0, 1.0
+    while t_above(high, df) > above:
+        high *= 2
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if t_above(middle, df) > above else (low, middle)
+    return high

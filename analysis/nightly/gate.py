@@ -1,24 +1,25 @@
 """The screen of one series over its nights: is tonight worse than the nights before?
 
 It is meant to miss little and to be cheap where it is wrong: what it calls worse is a candidate, which
-fresh trials confirm or refute (confirmation.py) before anyone hears of it. All is in logarithms: a step
-of 5% is as large at any level. Arrays hold a series a row, its nights along the last axis; NaN stands
-for a night that a series is not compared with.
+fresh trials confirm or refute (confirmation.py) before anyone hears of it. Amounts are in logarithms: a
+step of 5% is as large at any level. Arrays hold a series a row, its nights along the last axis; NaN stands
+for a night that a series is not compared with. A series of words has those that are usual.
 """
 
+from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cudnn_sweep.analysis.nightly.metric import Amount
+from cudnn_sweep.analysis.nightly.metric import Amount, Category
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
 Places: TypeAlias = NDArray[np.int64]
-State: TypeAlias = Literal["fine", "worse", "better", "insufficient_data"]
+State: TypeAlias = Literal["fine", "worse", "better", "different", "insufficient_data"]
 
 RECENT = 3  # nights that are judged: tonight and one more of them must be beyond the line
 FEWEST_NIGHTS = 7  # those and four before: of fewer, one odd night moves the median
@@ -27,10 +28,13 @@ LATELY = 10  # compared with as well: a month would hide that what was just won 
 NORMAL = 1.4826  # the standard deviation of normal noise, in median absolute deviations
 LINE_IN_NOISE = 1.2  # standard deviations: at 2% noise, 19 of 20 steps of 5% are then seen
 LINE_IN_EFFECT = 2 / 3  # of the least effect: at no noise a step of just that one is surely seen
-FINE_NIGHTS = (
-    2  # in a row that end an alert: one alone may be chance, or a fault that comes and goes
-)
+# In a row that end an alert: one alone may be chance, or a fault that comes and goes.
+FINE_NIGHTS = 2
 NO_CANDIDATE = -1
+
+# Of the nights compared with: a word that is seen as often is no news.
+SELDOM = 0.1  # cuDNN's searches choose among a few kernels, each time anew
+OFTEN = 0.5  # a failure is news for as long as most nights had none
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,20 +42,22 @@ class Screening:
     """What one series shows; amounts in the metric's unit, None where there is no night for them."""
 
     state: State
-    before: float | None
-    """Median of the nights compared with."""
-    now: float | None
-    """Median since the first bad (or better) night; of the last three where fine."""
-    ratio: float | None
-    """now / before."""
     nights: int
     """Nights compared with; where data are insufficient, nights that there are."""
-    first_bad_night_index: int | None
-    """Into the values: where the nights beyond the line begin; None where fine."""
-    noise: float | None
+    before: float | str | None = None
+    """Median of the nights compared with, or their most frequent word."""
+    now: float | str | None = None
+    """Tonight's word, or the median since the first bad (or better) night; of the last three where fine."""
+    ratio: float | None = None
+    """now / before."""
+    first_bad_night_index: int | None = None
+    """Into the values: where the nights beyond the line, or of unusual words, begin; None where fine."""
+    noise: float | None = None
     """From night to night, as a share: a robust standard deviation."""
-    is_mended: bool
-    """The last FINE_NIGHTS are not beyond the line of what is worse."""
+    is_mended: bool = False
+    """The last FINE_NIGHTS are not beyond the line of what is worse, or have usual words."""
+    could_show: bool = True
+    """Another word would be news: not so where new words keep coming."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,12 +97,12 @@ def screen(
     """
     places = [place for place, value in enumerate(values) if value is not None]
     if len(places) < FEWEST_NIGHTS or values[-1] is None:
-        return _insufficient(len(places))
+        return Screening(state="insufficient_data", nights=len(places))
     logs = metric.logs([value for value in values if value is not None])[None]
     is_left_out = np.array([[place in left_out for place in places]])
     pasts = compared_with(logs, metric.min_effect, left_out=is_left_out, is_pinned=is_pinned)
     if not can_tell(pasts)[0]:
-        return _insufficient(int((~is_left_out).sum()))
+        return Screening(state="insufficient_data", nights=int((~is_left_out).sum()))
     is_mended = bool(mended(logs, pasts)[0])
     states: tuple[tuple[State, float], ...] = (("worse", 1.0), ("better", -1.0))
     for state, sign in states:
@@ -207,14 +213,39 @@ def _screening(
     )
 
 
-def _insufficient(nights: int) -> Screening:
-    return Screening(
-        state="insufficient_data",
-        before=None,
-        now=None,
-        ratio=None,
-        nights=nights,
-        first_bad_night_index=None,
-        noise=None,
-        is_mended=False,
-    )
+def screen_category(
+    values: Sequence[str | None], metric: Category, *, left_out: Collection[int] = ()
+) -> Screening:
+    """Judge the last of `values`: one a night, oldest first, None where a night has none.
+
+    Nothing is compared with the nights at the places `left_out`.
+    Tonight's word is news where it is unusual and, unless one night is enough, that of one of the two
+    nights before is unusual too. Of a search that keeps choosing anew it is not: the share of words seen
+    once is about the chance of one never seen (Good and Turing).
+    """
+    nights = [
+        (place, value)
+        for place, value in enumerate(values)
+        if value is not None and value != metric.no_answer
+    ]
+    recent, fewest, usual = (1, 2, OFTEN) if metric.at_once else (RECENT, FEWEST_NIGHTS, SELDOM)
+    past = Counter([value for place, value in nights[:-recent] if place not in left_out][-MONTH:])
+    is_known = len(nights) >= fewest and past.total() >= fewest - recent
+    if not is_known or nights[-1][0] != len(values) - 1:
+        return Screening(state="insufficient_data", nights=len(nights))
+    before, now = past.most_common(1)[0][0], nights[-1][1]
+    found = Screening(state="fine", nights=past.total(), before=before, now=now)
+    if metric.is_drawn and [*past.values()].count(1) > SELDOM * past.total():
+        return replace(found, is_mended=True, could_show=False)
+    unusual = [place for place, value in nights if past[value] < usual * past.total()]
+    is_mended = not {place for place, _ in nights[-FINE_NIGHTS:]}.intersection(unusual)
+    lately = [place for place, _ in nights[-recent:] if place in unusual]
+    if len(lately) < min(recent, 2) or lately[-1] != nights[-1][0]:
+        return replace(found, is_mended=is_mended)
+    return replace(found, state=_news(now, metric), first_bad_night_index=lately[0])
+
+
+def _news(now: str, metric: Category) -> State:
+    if metric.good is None:
+        return "different"
+    return "better" if now == metric.good else "worse"

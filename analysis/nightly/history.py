@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.asking.settings import besides_usual, config_name, texts_in
-from cudnn_sweep.analysis.nightly.machines import MACHINE, machines_of, parts_of
+from cudnn_sweep.analysis.nightly.machines import MACHINE, differences, machines_of, parts_of
 from cudnn_sweep.analysis.nightly.outcome import Change, Machine, NightPoint, Series, SeriesKey
 from cudnn_sweep.analysis.storing.schema import columns_of
 from cudnn_sweep.analysis.storing.store import Store
@@ -138,17 +138,6 @@ def changes(before: Night, now: Night, names: Sequence[str]) -> tuple[Change, ..
     return differences(before.parts(names), now.parts(names), names)
 
 
-def differences(
-    before: Mapping[str, object], now: Mapping[str, object], names: Sequence[str]
-) -> tuple[Change, ...]:
-    """Which of the parts `names` differ; a part of MACHINE that older rows do not have is no difference."""
-    return tuple(
-        Change(part=name, before=str(before[name]), now=str(now[name]))
-        for name in names
-        if before[name] != now[name] and not (name in MACHINE and "" in (before[name], now[name]))
-    )
-
-
 def read_history(
     store: Store,
     launch: str,
@@ -164,22 +153,22 @@ def read_history(
     until = tonight.removeprefix("night-")[:10]
     asked: dict[str, Value] = {"launch": launch, "until": until}
     with open_database(store) as database:
-        machines = _ask(database, "night_machines", asked)
-        nights = _nights(_ask(database, "nights", asked), machines, first)
+        machines = ask(database, "night_machines", asked)
+        nights = _nights(ask(database, "nights", asked), machines, first)
         if not nights or nights[-1].sweep_id != tonight:
             return None
         stored = database.query(CELLS).to_pylist()
-        rows = _ask(database, "night_series", asked)
+        rows = ask(database, "night_series", asked)
         signs = series_signs(database, asked, contrasts)
-        failed = _ask(database, "failures", {"sweep_id": tonight})
+        failed = ask(database, "failures", {"sweep_id": tonight})
     here = {night.sweep_id for night in nights}
-    found = _Rows([row for row in rows + signs if row["night"] in here])
+    measured = [row for row in rows + signs if row["night"] in here]
     names = whole_names(stored)
     cells = {row["cell_id"]: (names[row["cell_id"]], row["gpu"]) for row in stored}
     series = [
         series
         for env_hash in sorted(nights[-1].env_hashes)
-        for series in found.series(env_hash, nights, cells)
+        for series in _series(measured, env_hash, nights, cells)
     ]
     workloads = {
         (row["night"], row["env_hash"], row["cell_id"]): row["workload_hash"]
@@ -204,11 +193,11 @@ def series_signs(
     return [
         _as_sign(row)
         for contrast in contrasts
-        for row in _ask(database, "night_signs", {**asked, **contrast.values()})
+        for row in ask(database, "night_signs", {**asked, **contrast.values()})
     ]
 
 
-def _ask(database: Database, name: str, values: Mapping[str, Value]) -> list[Row]:
+def ask(database: Database, name: str, values: Mapping[str, Value]) -> list[Row]:
     question = load_query(name)
     rows: list[Row] = database.query(question.sql, question.values(values)).to_pylist()
     return rows
@@ -252,34 +241,26 @@ def _as_sign(row: Row) -> Row:
     return {**row, "metric": "sign", "value": None, "settings": settings}
 
 
-class _Rows:
-    """What was measured, by hardware and series, then by night."""
-
-    def __init__(self, rows: list[Row]) -> None:
-        self._by_env: dict[str, ByName] = {}
-        for row in rows:
-            of = self._by_env.setdefault(row["env_hash"], {})
+def _series(
+    rows: Iterable[Row], env_hash: str, nights: list[Night], cells: Mapping[str, tuple[str, str]]
+) -> Iterator[Series]:
+    """Of one kind of hardware."""
+    found: ByName = {}
+    for row in rows:
+        if row["env_hash"] == env_hash:
             key = (row["cell_id"], row["settings"], row["metric"])
-            of.setdefault(key, {})[row["night"]] = row
-
-    def series(
-        self,
-        env_hash: str,
-        nights: list[Night],
-        cells: Mapping[str, tuple[str, str]],
-    ) -> Iterator[Series]:
-        here = _like(nights, env_hash)
-        softwares = [night.software_of(env_hash) for night in here]
-        measured = _without_retired(self._by_env.get(env_hash, {}), here)
-        presence = _presence(measured, here)
-        for (cell_id, settings, metric), found in (measured | presence).items():
-            yield Series(
-                key=_key(env_hash, cell_id, cells, settings, metric),
-                points=tuple(
-                    _point(night, software, found.get(night.sweep_id))
-                    for night, software in zip(here, softwares, strict=True)
-                ),
-            )
+            found.setdefault(key, {})[row["night"]] = row
+    here = _like(nights, env_hash)
+    softwares = [night.software_of(env_hash) for night in here]
+    measured = _without_retired(found, here)
+    for (cell_id, settings, metric), by_night in (measured | _presence(measured, here)).items():
+        yield Series(
+            key=_key(env_hash, cell_id, cells, settings, metric),
+            points=tuple(
+                _point(night, software, by_night.get(night.sweep_id))
+                for night, software in zip(here, softwares, strict=True)
+            ),
+        )
 
 
 def _like(nights: Sequence[Night], env_hash: str) -> list[Night]:

@@ -8,15 +8,13 @@ from math import log
 from statistics import median
 from typing import Any, Literal
 
-from cudnn_sweep.analysis.nightly.categories import CategoryScreening, screen_category
 from cudnn_sweep.analysis.nightly.confirmation import (
     Confirmation,
     confirm_by_waiting,
     confirm_category,
     smallest_step,
 )
-from cudnn_sweep.analysis.nightly.course import KNOWN, Known, settled, stays
-from cudnn_sweep.analysis.nightly.gate import Screening, screen
+from cudnn_sweep.analysis.nightly.gate import Screening, screen, screen_category
 from cudnn_sweep.analysis.nightly.history import (
     SOFTWARE,
     SOFTWARE_AND_COMMIT,
@@ -25,9 +23,9 @@ from cudnn_sweep.analysis.nightly.history import (
     changes,
 )
 from cudnn_sweep.analysis.nightly.machines import MACHINE, PHYSICAL, moved_machine
-from cudnn_sweep.analysis.nightly.memory import Memory
+from cudnn_sweep.analysis.nightly.memory import KNOWN, Known, Memory, settled, stays
 from cudnn_sweep.analysis.nightly.metric import FAILURE, METRIC_OF, Amount
-from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import Change, Finding, Series, SeriesKey
 
 Direction = Literal["worse", "better", "other"]
 Cause = Literal["software", "hardware", "unknown"]
@@ -104,31 +102,13 @@ def screen_all(history: History, memory: Memory, *, is_pinned: bool) -> Screened
     judged: list[Series] = []
     for series in history.series:
         left_out = memory.nights_left_out(series)
-        found = _screened(series, left_out, is_pinned)
-        judged.append(_with_what_it_could_show(series, found, left_out, is_pinned))
+        found, seen = _screened(series, left_out, is_pinned)
+        judged.append(seen)
         earlier = known.get(series.key.series_id)
-        candidate = _candidate(judged[-1], found, earlier, left_out)
+        candidate = _candidate(seen, found, earlier, left_out)
         if candidate is not None:
             candidates.append(candidate)
     return Screened(candidates=tuple(candidates), series=tuple(judged))
-
-
-def _with_what_it_could_show(
-    series: Series,
-    found: Screening | CategoryScreening,
-    left_out: frozenset[int],
-    is_pinned: bool,
-) -> Series:
-    if found.state == "insufficient_data":
-        return replace(series, is_judged=False)
-    if isinstance(found, CategoryScreening):
-        return replace(series, could_show=found.could_show)
-    metric = METRIC_OF[series.key.metric]
-    assert isinstance(metric, Amount)
-    numbers = numbers_of([point.value for point in series.points])
-    step = smallest_step(numbers, metric, left_out=left_out, is_pinned=is_pinned)
-    could_show = step is not None and step <= metric.min_effect
-    return replace(series, smallest_step=step, could_show=could_show)
 
 
 def _is_other_software(history: History, key: SeriesKey) -> bool:
@@ -141,31 +121,32 @@ def _is_other_software(history: History, key: SeriesKey) -> bool:
 
 def _screened(
     series: Series, left_out: frozenset[int], is_pinned: bool
-) -> Screening | CategoryScreening:
-    metric = METRIC_OF[series.key.metric]
-    values = [point.value for point in series.points]
+) -> tuple[Screening, Series]:
+    """And the series with whether it was judged, and what it could show."""
+    metric, numbers = METRIC_OF[series.key.metric], series.numbers
     if isinstance(metric, Amount):
-        return screen(numbers_of(values), metric, left_out=left_out, is_pinned=is_pinned)
-    return screen_category(words_of(values), metric, left_out=left_out)
+        found = screen(numbers, metric, left_out=left_out, is_pinned=is_pinned)
+    else:
+        found = screen_category(series.words, metric, left_out=left_out)
+    if found.state == "insufficient_data":
+        return found, replace(series, is_judged=False)
+    if not isinstance(metric, Amount):
+        return found, replace(series, could_show=found.could_show)
+    step = smallest_step(numbers, metric, left_out=left_out, is_pinned=is_pinned)
+    could_show = step is not None and step <= metric.min_effect
+    return found, replace(series, smallest_step=step, could_show=could_show)
 
 
 def _candidate(
-    series: Series,
-    found: Screening | CategoryScreening,
-    earlier: Finding | None,
-    left_out: frozenset[int],
+    series: Series, found: Screening, earlier: Finding | None, left_out: frozenset[int]
 ) -> Candidate | None:
-    direction = DIRECTIONS.get(found.state)
-    if earlier is not None and direction != earlier.direction:
-        if _stays(earlier, found):
-            direction = None
-        else:
-            earlier = None
-    is_seen = direction is not None
+    shown = DIRECTIONS.get(found.state)
+    is_seen = shown is not None
+    if earlier is not None and shown != earlier.direction:
+        is_seen, earlier = (False, earlier) if _stays(earlier, found) else (is_seen, None)
+    direction = earlier.direction if earlier is not None else shown
     if direction is None:
-        if earlier is None:
-            return None
-        direction = earlier.direction
+        return None
     since = found.first_bad_night_index
     if earlier is not None:  # what it is compared with stays
         dates = [point.date for point in series.points]
@@ -174,7 +155,7 @@ def _candidate(
         return None
     is_open = is_seen and (earlier is None or earlier.state == "waiting")
     if is_open and isinstance(found.before, float):
-        anew = _with_new_software(series.points, found.before, since)
+        anew = _with_new_software(series, found.before, since)
         earlier, since = (earlier if anew == since else None), anew
     return Candidate(
         series=series,
@@ -182,7 +163,7 @@ def _candidate(
         since=since,
         before=found.before if is_seen else earlier.before,  # type: ignore[union-attr]
         now=found.now if is_seen else series.points[-1].value,
-        ratio=getattr(found, "ratio", None),
+        ratio=found.ratio,
         nights=found.nights,
         is_seen=is_seen,
         earlier=earlier,
@@ -190,24 +171,25 @@ def _candidate(
     )
 
 
-def _with_new_software(points: Sequence[NightPoint], before: float, since: int) -> int:
+def _with_new_software(series: Series, before: float, since: int) -> int:
     """Where a suspicion begins: with new software, where the nights that were suspect before it are nearer
     to what was usual than to what came with it.
     """
+    points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
-        suspect, now = _typical(points[since:at]), _typical(points[at:])
+        suspect, now = _typical(numbers[since:at]), _typical(numbers[at:])
         is_new = points[at].software_hash != points[at - 1].software_hash
         if is_new and suspect and now and abs(log(suspect / before)) < abs(log(suspect / now)):
             since = at
     return since
 
 
-def _typical(points: Sequence[NightPoint]) -> float | None:
-    values = [each for each in numbers_of([point.value for point in points]) if each is not None]
-    return median(values) if values else None
+def _typical(numbers: Sequence[float | None]) -> float | None:
+    known = [each for each in numbers if each is not None]
+    return median(known) if known else None
 
 
-def _stays(earlier: Finding, found: Screening | CategoryScreening) -> bool:
+def _stays(earlier: Finding, found: Screening) -> bool:
     """Though tonight's screen does not show it. What was better does not."""
     stays_on = stays(
         KNOWN[earlier.state],
@@ -265,22 +247,20 @@ def settle(
 
 def refuted(candidate: Candidate, history: History, command: str) -> Finding:
     """The finding for a candidate that the screen no longer shows, now that tonight has fresh trials."""
-    none = Confirmation(state="refuted", ratio=None, low=None, high=None, blocks=0, more_blocks=0)
-    return _finding(candidate, none, None, history, command)
+    return _finding(candidate, Confirmation(state="refuted"), None, history, command)
 
 
 def _by_waiting(candidate: Candidate, is_pinned: bool) -> Confirmation:
     """By the nights since."""
     metric = METRIC_OF[candidate.key.metric]
-    values = [point.value for point in candidate.series.points]
     if isinstance(metric, Amount):
-        numbers = numbers_of(values)
+        numbers = candidate.series.numbers
         if candidate.direction == "better":
             numbers = _mirrored(numbers, candidate.since, candidate.left_out)
         return confirm_by_waiting(
             numbers, candidate.since, metric, left_out=candidate.left_out, is_pinned=is_pinned
         )
-    words = [word for word in words_of(values[candidate.since :]) if word is not None]
+    words = [word for word in candidate.series.words[candidate.since :] if word is not None]
     found = confirm_category(words, str(candidate.before))
     if len(words) >= ENOUGH_NIGHTS:
         return found
@@ -291,14 +271,10 @@ def _mirrored(
     values: list[float | None], since: int, left_out: frozenset[int]
 ) -> list[float | None]:
     """As much worse as they are better."""
-    before = [
-        value
-        for place, value in enumerate(values[:since])
-        if value is not None and place not in left_out
-    ]
-    if not before:  # a baseline that was pinned since then
+    before = [None if place in left_out else value for place, value in enumerate(values[:since])]
+    level = _typical(before)
+    if level is None:  # a baseline that was pinned since then
         return values
-    level = median(before)
     return [value and level * level / value for value in values]
 
 
@@ -337,7 +313,7 @@ def _amounts(
     if candidate.direction == "better" and ratio and low and high:
         ratio, low, high = 1 / ratio, 1 / high, 1 / low
     if ratio and not is_of_pairs:
-        now = _typical(candidate.series.points[candidate.since :])
+        now = _typical(candidate.series.numbers[candidate.since :])
         before = now and now / ratio
     sizes = {"ratio": ratio or candidate.ratio, "ratio_low": low, "ratio_high": high}
     return {"before": before, "now": now, **sizes}
@@ -383,11 +359,3 @@ def _cause(
 def _clears(pairs: Confirmation) -> bool:
     """The software of it: less than the least effect, and perhaps none at all. Words have no interval."""
     return pairs.state == "refuted" and (pairs.low is None or pairs.low <= 1)
-
-
-def numbers_of(values: Sequence[float | str | None]) -> list[float | None]:
-    return [value if isinstance(value, float) else None for value in values]
-
-
-def words_of(values: Sequence[float | str | None]) -> list[str | None]:
-    return [value if isinstance(value, str) else None for value in values]

@@ -1,6 +1,6 @@
 """The GPUs and hosts of nights: which they were, and whether tonight they were as quick as usual."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any, TypeAlias
 
@@ -42,17 +42,26 @@ def parts_of(rows: Iterable[Row], night: str) -> dict[str, str]:
 def moved_machine(points: Sequence[NightPoint], at: int) -> tuple[Change, ...]:
     """In what a night's machine differs from that of the last night before it that was measured.
 
-    What one of them does not know, as before schema 4, is no difference.
+    What one of them does not know is no difference.
     """
     before = [point for point in points[:at] if point.value is not None]
-    return tuple(_differences(before[-1], points[at])) if before else ()
+    if not before:
+        return ()
+    old, new = (
+        {name: getattr(point, name) or "" for name in MACHINE} for point in (before[-1], points[at])
+    )
+    return differences(old, new, MACHINE)
 
 
-def _differences(before: NightPoint, now: NightPoint) -> Iterator[Change]:
-    for name in MACHINE:
-        old, new = getattr(before, name), getattr(now, name)
-        if old and new and old != new:
-            yield Change(part=name, before=old, now=new)
+def differences(
+    before: Mapping[str, object], now: Mapping[str, object], names: Sequence[str]
+) -> tuple[Change, ...]:
+    """Which of the parts `names` differ; a part of MACHINE that older rows do not have is no difference."""
+    return tuple(
+        Change(part=name, before=str(before[name]), now=str(now[name]))
+        for name in names
+        if before[name] != now[name] and not (name in MACHINE and "" in (before[name], now[name]))
+    )
 
 
 def _share(mine: Sequence[Row], earlier: Sequence[Row], column: str) -> float | None:

@@ -1,22 +1,62 @@
-"""What nights remember of confirmed changes: which nights of a series later ones are not compared with.
+"""What nights remember: what is known of each series, and which of its nights later ones are not compared with.
 
-A change that nobody mended would otherwise become what is usual, and be forgotten.
+One series' finding and the thousands of a study follow the same rules (`stays`, `settled`). A change that nobody mended would otherwise become what is usual, and be forgotten.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from enum import IntEnum
+from typing import TypeAlias
 
-from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS
+import numpy as np
+
+from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, Mask, Places
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF
-from cudnn_sweep.analysis.nightly.outcome import (
-    Acceptance,
-    Finding,
-    LeftOut,
-    NightOutcome,
-    Series,
-)
+from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, LeftOut, NightOutcome, Series
+
+Flags: TypeAlias = Mask | bool
+
+
+class Known(IntEnum):
+    """What earlier nights made of a series."""
+
+    NOTHING = 0
+    WAITS = 1
+    REFUTED = 2
+    """So long as the screen shows it, it is not measured again."""
+    ALERTS = 3
+    """Until it is mended, it is no further alert, and its nights are not compared with."""
+
+
+KNOWN = {"waiting": Known.WAITS, "refuted": Known.REFUTED, "confirmed": Known.ALERTS}
+
+
+def stays(known: Places | Known, *, can_tell: Flags, is_mended: Flags, is_opposite: Flags) -> Mask:
+    """Though tonight's screen does not show it: what waits, unless the screen shows the opposite; and an alert
+    that one fine night has not ended.
+    """
+    waits_on = np.equal(known, Known.WAITS) & np.logical_not(is_opposite)
+    is_over = np.logical_and(can_tell, is_mended)
+    found: Mask = waits_on | np.equal(known, Known.ALERTS) & np.logical_not(is_over)
+    return found
+
+
+def settled(
+    known: Places | Known,
+    is_seen: Flags,
+    *,
+    is_confirmed: Flags,
+    is_refuted: Flags,
+    is_given_up: Flags,
+) -> Places:
+    """What is known after tonight's judgement of what is no alert yet; `is_given_up`: it waited long enough."""
+    undecided = np.where(np.equal(known, Known.REFUTED), Known.REFUTED, Known.WAITS)
+    undecided = np.where(is_given_up, Known.NOTHING, undecided)
+    refuted = np.where(is_seen, Known.REFUTED, Known.NOTHING)
+    found: Places = np.where(is_confirmed, Known.ALERTS, np.where(is_refuted, refuted, undecided))
+    return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +97,11 @@ class Memory:
             for span in self.left_out
         ]
         known = {span.key.series_id for span in kept if span.until is None}
-        new = [_begun(each) for each in alerts.values() if each.key.series_id not in known]
+        new = [
+            LeftOut(key=each.key, since=each.since, until=None)
+            for series_id, each in alerts.items()
+            if series_id not in known
+        ]
         return (*kept, *new)
 
 
@@ -76,13 +120,9 @@ def remembered(
     findings = [
         each for each in (*before.findings, *before.members) if each.key.metric in METRIC_OF
     ]
-    known = {span.key.series_id for span in before.left_out if span.until is None}
-    spans = before.left_out + tuple(
-        _begun(each) for each in findings if each.is_alert and each.key.series_id not in known
-    )  # an older version of ours kept only the alerts
     return Memory(
         findings=tuple(each for each in findings if not is_accepted(each)),
-        left_out=tuple(span for span in spans if not is_accepted(span)),
+        left_out=tuple(span for span in before.left_out if not is_accepted(span)),
         accepted=tuple(holding.values()),
         alerted=frozenset(each.key.series_id for each in before.findings if each.is_alert),
     )
@@ -103,10 +143,6 @@ def in_tonights_way(memory: Memory, history: History) -> Memory:
             for span in memory.left_out
         ),
     )
-
-
-def _begun(alert: Finding) -> LeftOut:
-    return LeftOut(key=alert.key, since=alert.since, until=None)
 
 
 def _ended(span: LeftOut, series: Series) -> LeftOut:

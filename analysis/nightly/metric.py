@@ -1,26 +1,13 @@
 """What a night is compared by: each series' unit, which way is worse, and the least change that counts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-
-MetricName: TypeAlias = Literal[
-    "steady_wall",
-    "steady_device",
-    "cold_empty",
-    "cold_warm",
-    "peak_memory",
-    "error",
-    "engine",
-    "sign",
-    "failure",
-    "missing",
-]
 
 MOST = 1e100  # what is infinite, or no number, is taken for it: an error of NaN is no small one
 
@@ -29,13 +16,11 @@ MOST = 1e100  # what is infinite, or no number, is taken for it: an error of NaN
 class Amount:
     """A number a night, of which more is worse; compared as a ratio."""
 
-    name: MetricName
+    name: str
     meaning: str
     unit: Literal["ms", "bytes", "share"]
     min_effect: float
     """The least change that counts, as a share."""
-    reason: str
-    """Why so much."""
     least: float
     """In `unit`: what is smaller is taken for it, so that zero has a ratio and trifles have none."""
 
@@ -49,7 +34,7 @@ class Amount:
 class Category:
     """A word a night, which differs from the usual one or does not."""
 
-    name: MetricName
+    name: str
     meaning: str
     good: str | None = None
     """The word beside which every other is worse; None where none is."""
@@ -65,48 +50,30 @@ STEADY_WALL = Amount(
     name="steady_wall",
     meaning="wall time of an iteration",
     unit="ms",
-    min_effect=MIN_EFFECT,
-    reason="as in every verdict: less does not survive a change of driver",
+    min_effect=MIN_EFFECT,  # as in every verdict: less does not survive a change of driver
     least=1e-3,
 )
-STEADY_DEVICE = Amount(
-    name="steady_device",
-    meaning="device time of an iteration",
-    unit="ms",
-    min_effect=MIN_EFFECT,
-    reason="as in every verdict: less does not survive a change of driver",
-    least=1e-3,
-)
+STEADY_DEVICE = replace(STEADY_WALL, name="steady_device", meaning="device time of an iteration")
 COLD_EMPTY = Amount(
     name="cold_empty",
     meaning="first calls, compute cache empty",
     unit="ms",
-    min_effect=0.1,
-    reason="paid once a process or once a machine, and processes of one night differ by 4 to 10%",
+    min_effect=0.1,  # paid once a process or a machine, and processes of one night differ by 4 to 10%
     least=1.0,
 )
-COLD_WARM = Amount(
-    name="cold_warm",
-    meaning="first calls, compute cache warm",
-    unit="ms",
-    min_effect=0.1,
-    reason="paid once a process or once a machine, and processes of one night differ by 4 to 10%",
-    least=1.0,
-)
+COLD_WARM = replace(COLD_EMPTY, name="cold_warm", meaning="first calls, compute cache warm")
 PEAK_MEMORY = Amount(
     name="peak_memory",
     meaning="peak of the device memory reserved",
     unit="bytes",
     min_effect=MIN_EFFECT,
-    reason="PyTorch's allocator takes memory in steps of 2 and 20 MiB",
-    least=2.0 * 2**20,
+    least=2.0 * 2**20,  # PyTorch's allocator takes memory in steps of 2 and 20 MiB
 )
 ERROR = Amount(
     name="error",
     meaning="relative error against float64",
     unit="share",
-    min_effect=0.5,
-    reason="less is another order of summation; another precision is tenfold and more",
+    min_effect=0.5,  # less is another order of summation; another precision is tenfold and more
     least=1e-8,
 )
 ENGINE = Category(name="engine", meaning="kernels or engine chosen", is_drawn=True)
@@ -115,20 +82,7 @@ FAILURE = Category(name="failure", meaning="outcome of the trials", good="ok", a
 MISSING = Category(name="missing", meaning="whether it was measured", good="present", at_once=True)
 
 Metric: TypeAlias = Amount | Category
-METRICS: dict[MetricName, Metric] = {
-    metric.name: metric
-    for metric in (
-        STEADY_WALL,
-        STEADY_DEVICE,
-        COLD_EMPTY,
-        COLD_WARM,
-        PEAK_MEMORY,
-        ERROR,
-        ENGINE,
-        SIGN,
-        FAILURE,
-        MISSING,
-    )
-}
-METRIC_OF: dict[str, Metric] = {str(name): metric for name, metric in METRICS.items()}
-"""By a name that may be of another version of ours."""
+AMOUNTS = (STEADY_WALL, STEADY_DEVICE, COLD_EMPTY, COLD_WARM, PEAK_MEMORY, ERROR)
+CATEGORIES = (ENGINE, SIGN, FAILURE, MISSING)
+METRIC_OF: dict[str, Metric] = {metric.name: metric for metric in (*AMOUNTS, *CATEGORIES)}
+"""By name. A night's JSON may have names that other versions of ours know."""

@@ -70,6 +70,14 @@ class Series:
     could_show: bool = True
     """Whether its nights could show a change of just the least effect; for words, another word."""
 
+    @property
+    def numbers(self) -> list[float | None]:
+        return [each.value if isinstance(each.value, float) else None for each in self.points]
+
+    @property
+    def words(self) -> list[str | None]:
+        return [each.value if isinstance(each.value, str) else None for each in self.points]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Version:

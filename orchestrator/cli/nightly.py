@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cudnn_sweep.orchestrator.nightly.options import NightOptions
+    from cudnn_sweep.orchestrator.nightly.request import NightOptions
 
 COULD_NOT_TELL = 3  # exit code
 
@@ -76,9 +76,8 @@ def nightly(
 
     if not dry_run and pin is None and not unpin and accept is None:
         stand_by(lost=COULD_NOT_TELL)
-    from cudnn_sweep.orchestrator.nightly.accepting import accept_change
-    from cudnn_sweep.orchestrator.nightly.baseline_pin import pin_baseline
-    from cudnn_sweep.orchestrator.nightly.options import NightOptions
+    from cudnn_sweep.orchestrator.nightly.accepting import accept_change, pin_baseline
+    from cudnn_sweep.orchestrator.nightly.request import NightOptions
     from cudnn_sweep.orchestrator.planning.night_name import read_date
     from cudnn_sweep.orchestrator.planning.spelling import program
     from cudnn_sweep.orchestrator.showing.say import console_here

@@ -1,4 +1,6 @@
-"""Accepts confirmed changes of a launch file's nights: from a date on their series start anew."""
+"""What somebody says of a launch file's nights: from which on they are compared, and which confirmed changes
+are accepted, so that from a date on their series start anew.
+"""
 
 from datetime import date
 
@@ -9,8 +11,13 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.diary import Diary
-from cudnn_sweep.orchestrator.nightly.options import NightOptions
-from cudnn_sweep.orchestrator.planning.night_name import launch_name, read_date
+from cudnn_sweep.orchestrator.nightly.request import NightOptions
+from cudnn_sweep.orchestrator.planning.night_name import (
+    NightName,
+    is_night_of,
+    launch_name,
+    read_date,
+)
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 
 MOST_NAMED = 10  # of what could have been meant
@@ -26,8 +33,7 @@ def accept_change(options: NightOptions, what: str, first: str | None, reason: s
             f"--accept {what}: needs --from DATE, the first night of what is accepted, and --reason TEXT"
         )
     night = read_date(first, "--from")
-    file = read_launch_file(options.file, SweepSpec)
-    diary = Diary(store=open_store(options.results or file.sweep.results), launch=launch_name(file))
+    diary = _diary(options)
     last = diary.last()
     if last is None:
         raise SpecError(f"--accept {what}: there is no night of {diary.launch} yet")
@@ -60,3 +66,24 @@ def _accepted(last: NightOutcome, what: str, night: date, reason: str) -> list[A
     return [
         Acceptance(key=alert.key, first=night, reason=reason, told_on=last.date) for alert in alerts
     ]
+
+
+def pin_baseline(options: NightOptions, first: date | None) -> str:
+    """In words what is pinned now; None unpins. Raises SpecError where there is no such night."""
+    diary = _diary(options)
+    launch = diary.launch
+    if first is None:
+        diary.unpin()
+        return f"Nights of {launch} are compared with the month before them."
+    name = NightName(date=first, launch=launch)
+    nights = [each for each in diary.store.sweep_ids() if is_night_of(each, launch)]
+    if name.sweep_id not in nights:
+        found = ", ".join(nights[-5:]) or "none"
+        raise SpecError(f"--pin {first}: there is no {name.sweep_id}; the last nights: {found}")
+    diary.pin(first)
+    return f"Nights of {launch} are compared with the month from {first} on."
+
+
+def _diary(options: NightOptions) -> Diary:
+    file = read_launch_file(options.file, SweepSpec)
+    return Diary(store=open_store(options.results or file.sweep.results), launch=launch_name(file))

@@ -8,15 +8,8 @@ from itertools import pairwise
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.beside import with_walls
 from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS
-from cudnn_sweep.analysis.nightly.history import (
-    HARDWARE,
-    SOFTWARE,
-    History,
-    changes,
-    read_history,
-)
+from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, changes, read_history
 from cudnn_sweep.analysis.nightly.judge import Screened, refuted, screen_all, settle
 from cudnn_sweep.analysis.nightly.machines import MACHINE
 from cudnn_sweep.analysis.nightly.memory import Memory, in_tonights_way, remembered
@@ -28,6 +21,7 @@ from cudnn_sweep.analysis.nightly.outcome import (
     Series,
     Version,
 )
+from cudnn_sweep.analysis.nightly.remeasured import with_walls
 from cudnn_sweep.analysis.nightly.shared import share
 from cudnn_sweep.orchestrator.nightly.confirm import measure_again
 from cudnn_sweep.orchestrator.nightly.request import NightRequest
@@ -99,7 +93,7 @@ def not_measured(asked: NightRequest, began: datetime, reasons: Sequence[str]) -
         night=asked.name.sweep_id,
         date=asked.name.date,
         launch_file=str(asked.options.file),
-        suite=asked.suite_name,
+        suite=asked.request.suite_name,
         started_at=began,
         ended_at=datetime.now(UTC),
         planned_trials=0,

@@ -9,25 +9,24 @@ from time import monotonic
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.beside import wall_of
-from cudnn_sweep.analysis.nightly.categories import SELDOM
-from cudnn_sweep.analysis.nightly.confirmation import (
-    LOOKS,
-    Confirmation,
-    confirm,
-    confirm_category,
-)
-from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT, differences
+from cudnn_sweep.analysis.nightly.confirmation import LOOKS, Confirmation, confirm, confirm_category
+from cudnn_sweep.analysis.nightly.gate import SELDOM
+from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT
 from cudnn_sweep.analysis.nightly.judge import Candidate, Remeasured
+from cudnn_sweep.analysis.nightly.machines import differences
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, STEADY_DEVICE, STEADY_WALL, Amount
 from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
-from cudnn_sweep.analysis.nightly.remeasured import FreshTrials, read_fresh
+from cudnn_sweep.analysis.nightly.remeasured import FreshTrials, read_fresh, wall_of
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
-from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, confirmation_plan
+from cudnn_sweep.orchestrator.nightly.confirmation_plan import (
+    LAST_GOOD,
+    confirmation_plan,
+    suite_again,
+    suspects_of,
+)
 from cudnn_sweep.orchestrator.nightly.request import NightRequest
-from cudnn_sweep.orchestrator.nightly.suspects import suite_again, suspects_of
 from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Plan
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.running.place import NightPlace
@@ -38,7 +37,6 @@ from cudnn_sweep.workloads.cells.expand import without_missing
 from cudnn_sweep.workloads.survey import Survey
 
 TIME_SHARE = 0.5  # of the night's budget, besides it
-GONE = Confirmation(state="confirmed", ratio=None, low=None, high=None, blocks=0, more_blocks=0)
 
 
 def measure_again(
@@ -71,13 +69,14 @@ class _Confirming:
         place.follow_running_jobs()
         self._machine = place.look(asked.suite)
         suite, _ = without_missing(asked.suite, self._machine.workloads)
-        self._whole = plan_of(asked.suite_name, suite, self._machine)
+        self._whole = plan_of(asked.request.suite_name, suite, self._machine)
         last_good = asked.keys.last_good
         self._good = None if last_good is None else Path(last_good)
         self._of_two = (
             None if self._good is None else _differences(self._good, place, self._machine)
         )
-        self._ends = monotonic() + TIME_SHARE * asked.budget_minutes * 60
+        minutes = asked.request.budget_minutes or asked.keys.budget_minutes
+        self._ends = monotonic() + TIME_SHARE * minutes * 60
 
     def of(self, candidates: Sequence[Candidate]) -> dict[SeriesKey, Remeasured]:
         """Each look adds blocks, of what is not settled by then."""
@@ -85,16 +84,15 @@ class _Confirming:
         waiting = list(candidates)
         suite = suite_again(self._asked.suite, candidates, max(LOOKS))
         suspects = suspects_of(candidates, self._whole)
+        softwares = (OWN_SOFTWARE,) if self._of_two is None else (OWN_SOFTWARE, LAST_GOOD)
         with self._place.opened(self._store, self._machine, self._console) as run:
             for look in LOOKS:
                 plan = confirmation_plan(
-                    self._asked.suite_name,
+                    self._asked.request.suite_name,
                     suite,
                     suspects,
                     blocks=look,
-                    softwares=(OWN_SOFTWARE,)
-                    if self._of_two is None
-                    else (OWN_SOFTWARE, LAST_GOOD),
+                    softwares=softwares,
                 )
                 left_s = self._ends - monotonic()
                 todo = self._lacking(plan, waiting)
@@ -104,7 +102,11 @@ class _Confirming:
                     tell_stopped(self._store, run(session, left_s), self._console)
                 is_cut = monotonic() > self._ends
                 found |= _answers(waiting, _read(self._asked), self._of_two, is_cut=is_cut)
-                waiting = [each for each in waiting if _needs_more(found.get(each.key))]
+                waiting = [
+                    each
+                    for each in waiting
+                    if each.key in found and found[each.key].confirmation.more_blocks
+                ]
                 if not waiting or self._of_two is None or left_s <= 0:
                     break
         shutil.rmtree(scratch_folder(self._confirm_id), ignore_errors=True)
@@ -153,8 +155,8 @@ def _answers(
     is_cut: bool,
 ) -> dict[SeriesKey, Remeasured]:
     """`is_cut`: the time was up, so that what there is too little of may just not have had its turn."""
-    answers = {each.key: _answer(each, fresh, of_two, is_cut=is_cut) for each in candidates}
-    return {key: answer for key, answer in answers.items() if answer is not None}
+    answers = ((each.key, _answer(each, fresh, of_two, is_cut=is_cut)) for each in candidates)
+    return {key: answer for key, answer in answers if answer is not None}
 
 
 def _answer(
@@ -188,7 +190,7 @@ def _answer_of_words(
     good = [_usual(word, candidate) for word in fresh.words(key, LAST_GOOD)]
     found = confirm_category(words, before)
     if key.metric == "missing" and not words:
-        found = GONE
+        found = Confirmation(state="confirmed")
     if is_cut and key.metric != "sign" and len(words) < min(LOOKS):
         found = replace(found, state="undecided")
     is_software = found.state == "confirmed" and set(good) == {before}
@@ -207,7 +209,3 @@ def _usual(word: str, candidate: Candidate) -> str:
     """One of the words that were usual before stands for them all."""
     before = [point.value for point in candidate.series.points[: candidate.since]]
     return str(candidate.before) if before.count(word) >= SELDOM * len(before) > 0 else word
-
-
-def _needs_more(answer: Remeasured | None) -> bool:
-    return answer is not None and answer.confirmation.more_blocks > 0

@@ -13,8 +13,9 @@ edits one writes "edited" for the checksum. Files of older versions are the cont
 import json
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
+from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
@@ -53,14 +54,7 @@ ACCEPTED = TypeAdapter(list[Acceptance])
 
 
 def as_sent_alert(finding: Finding) -> SentAlert:
-    key = finding.key
-    return SentAlert(
-        metric=key.metric,
-        env_hash=key.env_hash,
-        cell_id=key.cell_id,
-        settings=key.settings,
-        since=finding.since,
-    )
+    return SentAlert.model_validate(asdict(finding.key) | {"since": finding.since})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,32 +72,27 @@ class Diary:
     def before(self, name: NightName, *, measured: bool = True) -> NightOutcome | None:
         """The last outcome of an earlier night, of one that measured something or of any."""
         nights = [night for night in self._nights() if night < f"{name.sweep_id}.json"]
-        return self._last(nights) if measured or not nights else self._outcome(nights[-1])
+        outcomes = (self._outcome(night) for night in reversed(nights))
+        fitting = (each for each in outcomes if not measured or each and each.recorded_trials)
+        return next(fitting, None)
 
     def last(self) -> NightOutcome | None:
         """That of all nights. Raises SpecError where a later one cannot be read."""
         outcomes = (self._read(night, from_json) for night in reversed(self._nights()))
         return next((each for each in outcomes if each and each.recorded_trials), None)
 
-    def _last(self, nights: list[str]) -> NightOutcome | None:
-        for night in reversed(nights):
-            outcome = self._outcome(night)
-            if outcome is not None and outcome.recorded_trials:
-                return outcome
-        return None
-
     def unreadable(self, name: NightName) -> list[str]:
         """What this night does without, since it cannot be read: callers say so."""
+        nights = [each for each in self._nights() if each <= f"{name.sweep_id}.json"]
+        reads: list[Callable[[], object]] = [
+            partial(self._read, each, from_json) for each in nights
+        ]
         found = []
-        for night in (each for each in self._nights() if each <= f"{name.sweep_id}.json"):
+        for read in (*reads, self._told):
             try:
-                self._read(night, from_json)
+                read()
             except SpecError as error:
                 found.append(str(error))
-        try:
-            self._told()
-        except SpecError as error:
-            found.append(str(error))
         return found
 
     def _outcome(self, night: str) -> NightOutcome | None:

@@ -11,15 +11,13 @@ from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES
 from cudnn_sweep.analysis.nightly.reports.write import write_reports
 from cudnn_sweep.analysis.storing.progress import sweep_states
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.orchestrator.errors import OrchestratorError
+from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.launch_here import print_planned
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
-from cudnn_sweep.orchestrator.nightly.compare import Compared, compare, not_measured
-from cudnn_sweep.orchestrator.nightly.fitness import why_unfit
+from cudnn_sweep.orchestrator.nightly.compare import compare, not_measured
 from cudnn_sweep.orchestrator.nightly.night_view import show
 from cudnn_sweep.orchestrator.nightly.notify import tell_news
-from cudnn_sweep.orchestrator.nightly.options import NightOptions
-from cudnn_sweep.orchestrator.nightly.request import NightRequest, read_asked
+from cudnn_sweep.orchestrator.nightly.request import NightOptions, NightRequest, read_asked
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import without_missing
@@ -42,7 +40,7 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
         print_planned(plan_sweep(asked.request, asked.place), console)
         return DONE
     try:
-        with night_lock(asked.results, asked.name.launch):
+        with night_lock(asked.request.results, asked.name.launch):
             code = _night(asked, environment, console)
         if asked.fault is None:
             return code
@@ -54,8 +52,8 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
 
 def _night(asked: NightRequest, environment: Mapping[str, str], console: Console) -> int:
     began = datetime.now(UTC)
-    if asked.no_webhook is not None:
-        warn(console, f"warning: nobody will be told: {asked.no_webhook}")
+    if isinstance(asked.webhook, SpecError):
+        warn(console, f"warning: nobody will be told: {asked.webhook}")
     for fault in asked.diary().unreadable(asked.name):
         warn(console, f"warning: the night goes on without a file: {fault}")
     known = asked.diary().of(asked.name)
@@ -66,7 +64,14 @@ def _night(asked: NightRequest, environment: Mapping[str, str], console: Console
     compared = not_measured(asked, began, reasons)
     if not reasons:
         compared = compare(asked, began, console, skipped)
-    reports = _keep(asked, compared, environment)
+    asked.diary().write(compared.outcome)
+    summary = environment.get(STEP_SUMMARY)
+    reports = write_reports(
+        compared.outcome,
+        compared.series,
+        asked.reports,
+        step_summary=Path(summary) if summary else None,
+    )
     show(compared.outcome, reports, asked.options.format, console, asked.options.results)
     tell_news(asked, compared.outcome, console)
     return compared.outcome.exit_code
@@ -94,12 +99,15 @@ def _is_measured(asked: NightRequest) -> bool:
     )
 
 
-def _keep(asked: NightRequest, compared: Compared, environment: Mapping[str, str]) -> list[Path]:
-    asked.diary().write(compared.outcome)
-    summary = environment.get(STEP_SUMMARY)
-    return write_reports(
-        compared.outcome,
-        compared.series,
-        asked.reports,
-        step_summary=Path(summary) if summary else None,
-    )
+def why_unfit(asked: NightRequest) -> tuple[str, ...]:
+    """What keeps it from being measured, a line each; nothing where all is well."""
+    checks = list(asked.place.checks(asked.request.results))
+    reasons = [
+        f"{check.name}: {check.found}; {check.advice}"
+        for check in checks
+        if check.state == "problem"
+    ]
+    cuda = next((check for check in checks if check.name == "CUDA"), None)
+    if asked.suite.needs_cuda and cuda is not None and cuda.state == "warning":
+        reasons.append(f"CUDA: {cuda.found}; {cuda.advice}")
+    return tuple(reasons)

@@ -1,18 +1,36 @@
 """Who hears of a night: the webhook, where there is news."""
 
+import json
+import shlex
 import socket
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome
-from cudnn_sweep.orchestrator.errors import WebhookError
+from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.reports.as_json import to_json
+from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
+from cudnn_sweep.analysis.nightly.reports.words import finding_texts, moves, not_measured
+from cudnn_sweep.analysis.printable import one_line
+from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
 from cudnn_sweep.orchestrator.nightly.diary import as_sent_alert
-from cudnn_sweep.orchestrator.nightly.news import News
-from cudnn_sweep.orchestrator.nightly.night_news import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.request import NightRequest
-from cudnn_sweep.orchestrator.nightly.webhook import tell
+from cudnn_sweep.orchestrator.nightly.webhook import News, tell
 from cudnn_sweep.orchestrator.showing.say import warn
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WhereToLook:
+    """What the commands and the link of a message need."""
+
+    folder: Path
+    """Where the commands are to be typed."""
+    program: str
+    results: str
+    page: str
+    """URL or path of the night's page."""
 
 
 def tell_news(asked: NightRequest, outcome: NightOutcome, console: Console) -> None:
@@ -31,32 +49,27 @@ def tell_news(asked: NightRequest, outcome: NightOutcome, console: Console) -> N
     is_news = bool(fresh) or outcome.new_baseline is not None or _stopped_telling(before, outcome)
     measured = diary.before(asked.name)
     is_news |= bool(outcome.skipped.keys() - (measured.skipped if measured else {}))
-    if is_news and asked.keys.webhook is not None:
-        untold = asked.no_webhook or _told(asked, news_of(outcome, fresh, _where(asked)))
-        if untold is not None:
-            warn(console, f"warning: no notification was sent: {untold}")
+    if is_news and asked.webhook is not None:
+        try:
+            if isinstance(asked.webhook, SpecError):
+                raise asked.webhook
+            tell(asked.webhook, news_of(outcome, fresh, _where(asked)))
+        except (SpecError, WebhookError) as error:
+            warn(console, f"warning: no notification was sent: {error}")
             fresh = []
     diary.write_sent_alerts([*kept, *map(as_sent_alert, fresh)])
 
 
 def _where(asked: NightRequest) -> WhereToLook:
-    page = f"{asked.name.date}/night.html"
-    if asked.keys.report_url is None:
-        page = f"{socket.gethostname()}:{asked.reports.absolute() / page}"
-    else:
-        page = f"{asked.keys.report_url.rstrip('/')}/{page}"
-    options = asked.options
-    return WhereToLook(folder=Path.cwd(), program=options.program, results=asked.results, page=page)
-
-
-def _told(asked: NightRequest, news: News) -> str | None:
-    """Why not, where it was not."""
-    assert asked.webhook is not None
-    try:
-        tell(asked.webhook, news)
-    except WebhookError as error:
-        return str(error)
-    return None
+    folder = f"{socket.gethostname()}:{asked.reports.absolute()}"
+    if asked.keys.report_url is not None:
+        folder = asked.keys.report_url.rstrip("/")
+    return WhereToLook(
+        folder=Path.cwd(),
+        program=asked.options.program,
+        results=asked.request.results,
+        page=f"{folder}/{asked.name.date}/night.html",
+    )
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
@@ -64,3 +77,31 @@ def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool
     if outcome.state == "learning":
         return before is not None and before.state in ("fine", "regression")
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
+
+
+def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLook) -> News:
+    """`fresh`: what nobody was told before."""
+    changes = [f"Changed since the night before: {moves(outcome.changes)}"]
+    told = [each for each in finding_texts(outcome) if each.finding in fresh]
+    as_before = [f"{outcome.fine_series:,} series are as they were."] if told else []
+    return News(
+        headline=headline(outcome, fresh),
+        findings=(
+            *(_lines(change, where) for change in one_by_one(told)),
+            *outcome.reasons,
+            *([f"Not measured: {not_measured(outcome)}"] if outcome.skipped else []),
+            *([f"A new baseline starts: {outcome.new_baseline}"] if outcome.new_baseline else []),
+            *(changes if outcome.changes else []),
+            "\n".join([*as_before, f"Page: {where.page}"]),
+        ),
+        result=json.loads(to_json(outcome)),
+    )
+
+
+def _lines(change: OneChange, where: WhereToLook) -> str:
+    there = f"cd {shlex.quote(str(where.folder))} && "
+    lines = [change.told, *change.details]
+    if change.versions is not None:
+        words = [where.program, "compare", *change.versions, "--results", where.results]
+        lines.append(f"Which version: {there}{shlex.join(words)}")
+    return "\n".join(map(one_line, [*lines, f"Measure again: {there}{change.command}"]))

@@ -3,7 +3,9 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 
@@ -17,7 +19,6 @@ from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Destination, destination_of
 from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.fake.machine import read_fake_machine
-from cudnn_sweep.orchestrator.nightly.options import NightOptions
 from cudnn_sweep.orchestrator.nightly.webhook import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.night_name import NightName, launch_name
@@ -31,6 +32,28 @@ NO_SUITE = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NightOptions:
+    """Those that are None leave it to the launch file."""
+
+    file: Path
+    suite: str | None = None
+    results: str | None = None
+    budget_minutes: float | None = None
+    night: date
+    """The date that the night goes by."""
+    reports: Path | None = None
+    """Folder for the reports; beside local results where none is named."""
+    format: Literal["text", "json"] = "text"
+    fake: Path | None = None
+    """Script of a fake machine, in place of this one."""
+    measure: bool = True
+    """Whether to measure; else what is recorded is compared, and nothing more."""
+    dry_run: bool = False
+    program: str = "sweep"
+    """What was typed to start us."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NightRequest:
     options: NightOptions
     file: LaunchFile[SweepSpec]
@@ -39,31 +62,18 @@ class NightRequest:
     name: NightName
     destination: Destination
     place: NightPlace
-    webhook: Webhook | None
-    no_webhook: str | None
-    """Why the webhook that is asked for cannot be reached, where it cannot."""
+    webhook: Webhook | SpecError | None
+    """Whom to tell, or why the webhook that is asked for is not to be had."""
     fault: Exception | None = None
     """A mistake in the suite or in what else it needs, which a night tells before it fails."""
-
-    @property
-    def suite_name(self) -> str:
-        return self.request.suite_name
 
     @property
     def suite(self) -> SuiteSpec:
         return self.request.suite
 
     @property
-    def results(self) -> str:
-        return self.request.results
-
-    @property
     def keys(self) -> NightlyKeys:
         return self.file.sweep.nightly
-
-    @property
-    def budget_minutes(self) -> float:
-        return self.request.budget_minutes or self.keys.budget_minutes
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
@@ -74,7 +84,7 @@ class NightRequest:
         """Folder of a folder for each date."""
         if self.options.reports is not None:
             return self.options.reports
-        where = Location(self.results)
+        where = Location(self.request.results)
         beside = Path("nightly-reports") if where.is_url else where.folder / "nightly"
         return beside / self.name.launch / "reports"
 
@@ -82,11 +92,12 @@ class NightRequest:
         return Diary(store=self.store(), launch=self.name.launch)
 
     def store(self) -> Store:
-        return open_store(self.results)
+        return open_store(self.request.results)
 
     def again(self, cell_id: str | None = None) -> str:
         """What to type to measure a cell again, or all of them."""
-        words = [self.options.program, "launch", str(self.options.file), "--suite", self.suite_name]
+        words = [self.options.program, "launch", str(self.options.file)]
+        words += ["--suite", self.request.suite_name]
         if self.options.results is not None:
             words += ["--results", self.options.results]
         only = [] if cell_id is None else ["--only", f"cell_id={cell_id}"]
@@ -127,7 +138,6 @@ def read_asked(
         )
     # each night as many: what a series is compared with stays
     request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS), may_skip=True)
-    webhook, no_webhook = _webhook(keys, environment)
     return NightRequest(
         options=options,
         file=file,
@@ -137,19 +147,14 @@ def read_asked(
         place=destination.for_night(request, night, keys, console)
         if options.fake is None or fault is not None
         else read_fake_machine(options.fake, request, night.date),
-        webhook=webhook,
-        no_webhook=no_webhook,
+        webhook=_webhook(keys, environment),
         fault=fault,
     )
 
 
-def _webhook(
-    keys: NightlyKeys, environment: Mapping[str, str]
-) -> tuple[Webhook | None, str | None]:
+def _webhook(keys: NightlyKeys, environment: Mapping[str, str]) -> Webhook | SpecError | None:
     """A webhook that is not to be had costs no night: it is measured, and says so."""
-    if keys.webhook is None:
-        return None, None
     try:
-        return find_webhook(keys.webhook, environment), None
+        return find_webhook(keys.webhook, environment) if keys.webhook is not None else None
     except SpecError as error:
-        return None, str(error)
+        return error

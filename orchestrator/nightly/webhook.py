@@ -5,12 +5,14 @@ The URL is a secret. Only its scheme and host stand in what is raised, logged or
 
 import json
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from itertools import accumulate, islice
 from pathlib import Path
 from threading import Thread
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -20,7 +22,60 @@ from urllib3.util import parse_url
 
 from cudnn_sweep.cluster.nightly_keys import WebhookKeys
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
-from cudnn_sweep.orchestrator.nightly.news import News, json_body, slack_body
+
+Json: TypeAlias = "None | bool | float | str | Sequence[Json] | Mapping[str, Json]"
+
+# For one text that is longer, or for more blocks, Slack refuses the whole message.
+HEADER_CHARACTERS = 150
+SECTION_CHARACTERS = 3000
+SECTIONS = 49  # 50 blocks, one of them the header
+# Of all blocks. That limit is not documented: 9,597 were taken, 11,341 refused
+# (github.com/slackapi/bolt-js/issues/2867).
+ALL_CHARACTERS = 8000
+ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class News:
+    headline: str
+    """One line."""
+    findings: tuple[str, ...]
+    """The findings for people, a few lines each."""
+    result: Mapping[str, Json]
+    """The night's JSON, for programs; Slack does not get it."""
+
+
+def json_body(news: News) -> Mapping[str, Json]:
+    return {"headline": news.headline, "findings": news.findings, "result": news.result}
+
+
+def slack_body(news: News) -> Mapping[str, Json]:
+    """`text` is what notifications show, `blocks` are the message."""
+    header = {"type": "plain_text", "text": _cut(news.headline, HEADER_CHARACTERS)}
+    sections = [{"type": "mrkdwn", "text": text} for text in _sections(news.findings)]
+    return {
+        "text": news.headline.translate(ESCAPES),
+        "blocks": [
+            {"type": "header", "text": header},
+            *({"type": "section", "text": text} for text in sections),
+        ],
+    }
+
+
+def _sections(findings: Sequence[str]) -> list[str]:
+    texts = [_cut(finding.translate(ESCAPES), SECTION_CHARACTERS) for finding in findings]
+    ends = accumulate(map(len, texts))
+    fitting = sum(end <= ALL_CHARACTERS for end in islice(ends, SECTIONS - 1))
+    left_out = len(texts) - fitting
+    return [*texts[:fitting], *([f"and {left_out} more"] if left_out else [])]
+
+
+def _cut(text: str, characters: int) -> str:
+    """An escape that is cut in two goes as a whole."""
+    if len(text) <= characters:
+        return text
+    return re.sub(r"&[a-z]*$", "", text[: characters - 1]) + "…"
+
 
 KEY = "metadata.sweep.nightly.webhook"
 BODIES = {"json": json_body, "slack": slack_body}

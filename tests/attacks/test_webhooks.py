@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cudnn_sweep.orchestrator.errors import WebhookError
-from cudnn_sweep.orchestrator.nightly.news import News
-from cudnn_sweep.orchestrator.nightly.night_news import WhereToLook, news_of
-from cudnn_sweep.orchestrator.nightly.webhook import Patience, Webhook, tell
+from cudnn_sweep.orchestrator.nightly.notify import WhereToLook, news_of
+from cudnn_sweep.orchestrator.nightly.webhook import News, Patience, Webhook, tell
 
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series

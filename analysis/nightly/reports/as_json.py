@@ -45,8 +45,8 @@ def as_row(outcome: NightOutcome) -> dict[str, object]:
         **asdict(outcome),
         "findings": [_finding_row(finding) for finding in outcome.findings],
         "members": [_finding_row(finding) for finding in outcome.members],
-        "left_out": [_row_of_series(each) for each in outcome.left_out],
-        "accepted": [_row_of_series(each) for each in outcome.accepted],
+        "left_out": [_flat(each) for each in outcome.left_out],
+        "accepted": [_flat(each) for each in outcome.accepted],
     }
     return {name: json_value(value) for name, value in values.items()}
 
@@ -58,22 +58,13 @@ def _series_row(series: Series) -> dict[str, object]:
     return {"series_id": series.key.series_id, **asdict(series.key), **said}
 
 
-def _row_of_series(one: LeftOut | Acceptance) -> dict[str, object]:
-    """Flat, as a finding is."""
+def _finding_row(finding: Finding) -> dict[str, object]:
+    return {**_flat(finding), "unit": unit(finding.key), "is_alert": finding.is_alert}
+
+
+def _flat(one: Finding | LeftOut | Acceptance) -> dict[str, object]:
     values = asdict(one)
     return {"series_id": one.key.series_id, **values.pop("key"), **values}
-
-
-def _finding_row(finding: Finding) -> dict[str, object]:
-    values = asdict(finding)
-    key = values.pop("key")
-    return {
-        "series_id": finding.key.series_id,
-        **key,
-        **values,
-        "unit": unit(finding.key),
-        "is_alert": finding.is_alert,
-    }
 
 
 def from_json(text: str) -> NightOutcome:

@@ -44,10 +44,6 @@ class OneChange:
         return self.findings[0].finding
 
     @property
-    def since(self) -> date:
-        return min(each.finding.since for each in self.findings)
-
-    @property
     def size(self) -> str:
         """What changed, and by how much: over its series, the smallest and the largest change."""
         ratios = [each.finding.ratio for each in self.findings if each.finding.ratio is not None]
@@ -66,16 +62,12 @@ class OneChange:
 
     @property
     def told(self) -> str:
-        comma = "," if self.is_of_many else ""
-        return f"{self.size}{comma} since {self.since}, {self.why}"
+        since = min(each.finding.since for each in self.findings)
+        return f"{self.size}{',' if self.is_of_many else ''} since {since}, {cause(self.first)}"
 
     @property
     def is_of_many(self) -> bool:
         return self.first.key.metric == SHARED
-
-    @property
-    def why(self) -> str:
-        return cause(self.first)
 
     @property
     def cells(self) -> str:
@@ -93,7 +85,9 @@ class OneChange:
         """What is to be known of it, a line each: first its series, last what `--accept` takes."""
         first, ids = self.findings[0], [each.series_id for each in self.findings[:MOST_NAMED]]
         basis = f"{first.nights}; {first.confirmation}"
-        largest = f"; {self.largest}: {first.size}" if first.levels and first.finding.ratio else ""
+        in_wall = " in wall time" if len(self._metrics & set(STEADY)) > 1 else ""
+        is_sized = first.levels and first.finding.ratio
+        largest = f"; the largest{in_wall}: {first.size}" if is_sized else ""
         more = " ..." if self.findings[MOST_NAMED:] else ""
         known = filter(None, [basis + largest, first.look])
         return [self.cells, *known, f"series {', '.join(ids)}{more}"]
@@ -124,18 +118,14 @@ class OneChange:
         return bool(is_of_one) and _kind(self.first) == _kind(other.first)
 
     @property
-    def largest(self) -> str:
-        """What the first of them is called."""
-        names = {each.finding.key.metric for each in self.findings}
-        return "the largest in wall time" if len(names & set(STEADY)) > 1 else "the largest"
+    def _metrics(self) -> set[str]:
+        return {each.finding.key.metric for each in self.findings}
 
     @property
     def _what(self) -> str:
-        names = {each.finding.key.metric for each in self.findings}
-        if names <= set(STEADY):
-            return (
-                f"{listed([STEADY[name] for name in STEADY if name in names])} time of an iteration"
-            )
+        if self._metrics <= set(STEADY):
+            of = [STEADY[name] for name in STEADY if name in self._metrics]
+            return f"{listed(of)} time of an iteration"
         return self.findings[0].metric
 
 

@@ -1,21 +1,20 @@
 """Series as the page draws them: each on the nights of its hardware, with levels and versions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import isfinite
 from statistics import median
 from typing import TypeAlias
 
-from cudnn_sweep.analysis.nightly.changes import change_points
+import numpy as np
+
+from cudnn_sweep.analysis.nightly.confirmation import LEAST_NOISE
+from cudnn_sweep.analysis.nightly.gate import NORMAL
 from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount, Metric
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
-from cudnn_sweep.analysis.nightly.reports.words import (
-    meaning,
-    moves,
-    smallest_step,
-    unit,
-)
+from cudnn_sweep.analysis.nightly.reports.words import meaning, moves, smallest_step, unit
 from cudnn_sweep.analysis.words import GIB, MIB
 
 Night: TypeAlias = tuple[str, str]  # its date and its sweep_id
@@ -23,16 +22,11 @@ Value: TypeAlias = float | str | None
 Level: TypeAlias = tuple[int, int, float | str]  # first and last night, and what it is
 
 DIGITS = 6  # of a number in the file: more than any measurement has
-FEWEST = 3  # nights that have a level
+FEWEST_NIGHTS = 3  # of a level: fewer are spikes
+FEWEST_LATELY = 2  # of the last one, as an alert needs
+# Of one more level, in noise × log(nights): of 200 series without a change none shows one.
+PENALTY = 3
 UNNAMED = "other software"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mark:
-    """From this night on the software was another."""
-
-    place: int
-    version: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +34,8 @@ class Hardware:
     """What series of one env_hash share."""
 
     nights: list[Night]
-    marks: list[Mark]
+    marks: list[dict[str, object]]
+    """From the night at this `place` on the software was another `version`."""
 
 
 def hardwares(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, Hardware]:
@@ -83,13 +78,13 @@ def history(one: Series, hardware: Hardware) -> dict[str, object]:
     }
 
 
-def _marks(outcome: NightOutcome, nights: Mapping[Night, str]) -> list[Mark]:
+def _marks(outcome: NightOutcome, nights: Mapping[Night, str]) -> list[dict[str, object]]:
     """Where the software's hash changes, in the outcome's words where it has any."""
     named = {str(version.date): moves(version.changes) for version in outcome.versions}
     ordered = sorted(nights)
     changed = [after for before, after in pairwise(ordered) if nights[before] != nights[after]]
     return [
-        Mark(place=place, version=named.get(night[0]) or UNNAMED)
+        {"place": place, "version": named.get(night[0]) or UNNAMED}
         for place, night in enumerate(ordered)
         if night in changed or night[0] in named
     ]
@@ -98,17 +93,7 @@ def _marks(outcome: NightOutcome, nights: Mapping[Night, str]) -> list[Mark]:
 def _levels(values: Sequence[Value], metric: Metric | None) -> Iterable[Level]:
     if not isinstance(metric, Amount):
         return _runs(values)
-    numbers = [value if isinstance(value, float | int) else None for value in values]
-    known = [value for value in numbers if value is not None]
-    if len(known) < FEWEST:
-        return []
-    found = change_points(numbers, metric)
-    starts = [0, *(point.night_index for point in found), len(values)]
-    levels = [found[0].before, *(point.after for point in found)] if found else [median(known)]
-    return [
-        (start, end - 1, level)
-        for (start, end), level in zip(pairwise(starts), levels, strict=True)
-    ]
+    return levels([value if isinstance(value, float | int) else None for value in values], metric)
 
 
 def _runs(values: Sequence[Value]) -> Iterable[Level]:
@@ -132,3 +117,76 @@ def _shown(value: Value, size: float) -> Value:
     if value is None or isinstance(value, str):
         return value
     return float(f"{value / size:.{DIGITS}g}") if isfinite(value) else None
+
+
+def levels(values: Sequence[float | None], metric: Amount) -> list[Level]:
+    """The levels of `values`, one a night, oldest first, None where a night has none.
+
+    Those whose distances from the nights, and a penalty each, sum to least (a median has the least
+    distances, so that spikes count little); then without changes below the least effect. Alerts do not
+    rest on them.
+    """
+    places = [place for place, value in enumerate(values) if value is not None]
+    known = [value for value in values if value is not None]
+    if len(known) < FEWEST_NIGHTS:
+        return []
+    logs = metric.logs(known).tolist()
+    bounds = _without_trifles(logs, _bounds(logs), float(np.log1p(metric.min_effect)))
+    if len(bounds) == 2:
+        return [(0, len(values) - 1, median(known))]
+    starts = [0, *(places[start] for start in bounds[1:-1]), len(values)]
+    return [
+        (start, end - 1, float(np.exp(level)))
+        for (start, end), level in zip(pairwise(starts), _medians(logs, bounds), strict=True)
+    ]
+
+
+def _bounds(logs: list[float]) -> list[int]:
+    """Where levels start, and the end: the best partition of the first nights, then of more."""
+    nights = len(logs)
+    if nights < 2 * FEWEST_NIGHTS:
+        return [0, nights]
+    penalty = PENALTY * _noise(logs) * np.log(nights)
+    total = [0.0] + [np.inf] * nights
+    start_of_last = [0] * (nights + 1)
+    for start in range(nights):
+        for end, distance in enumerate(_distances(logs[start:]), start + 1):
+            found = total[start] + distance + penalty
+            fewest = FEWEST_LATELY if end == nights else FEWEST_NIGHTS
+            if end - start >= fewest and found < total[end]:
+                total[end], start_of_last[end] = found, start
+    bounds = [nights]
+    while bounds[0] > 0:
+        bounds.insert(0, start_of_last[bounds[0]])
+    return bounds
+
+
+def _distances(logs: list[float]) -> Iterator[float]:
+    """The summed distances of the first one, two, ... logs from their median."""
+    ordered: list[float] = []
+    distance = 0.0
+    for log in logs:
+        if ordered:
+            low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+            distance += max(low - log, log - high, 0.0)
+        insort(ordered, log)
+        yield distance
+
+
+def _noise(logs: list[float]) -> float:
+    """From night to night: a change of level is one difference of many."""
+    differences = np.diff(logs)
+    return max(NORMAL * float(np.median(abs(differences)) / np.sqrt(2)), LEAST_NOISE)
+
+
+def _without_trifles(logs: list[float], bounds: list[int], least: float) -> list[int]:
+    while len(bounds) > 2:
+        sizes = abs(np.diff(_medians(logs, bounds)))
+        if sizes.min() >= least:
+            break
+        bounds = bounds[: sizes.argmin() + 1] + bounds[sizes.argmin() + 2 :]
+    return bounds
+
+
+def _medians(logs: list[float], bounds: list[int]) -> list[float]:
+    return [float(np.median(logs[start:end])) for start, end in pairwise(bounds)]

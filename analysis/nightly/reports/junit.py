@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
 from cudnn_sweep.analysis.nightly.reports.grouped import headline
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
@@ -43,19 +43,15 @@ def to_junit(outcome: NightOutcome, series: Sequence[Series]) -> str:
         skipped=_count(cases, "skipped"),
         **counts,
     )
+    properties = _element("properties")
+    told = [*facts(outcome), ("changed since the night before", moves(outcome.changes))]
+    properties.extend(_element("property", name=name, value=value) for name, value in told)
     suites.append(suite)
-    suite.append(_properties(outcome))
+    suite.append(properties)
     suite.extend(cases)
     ElementTree.indent(suites)
     text = ElementTree.tostring(suites, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
-
-
-def _properties(outcome: NightOutcome) -> ElementTree.Element:
-    properties = _element("properties")
-    told = [*facts(outcome), ("changed since the night before", moves(outcome.changes))]
-    properties.extend(_element("property", name=name, value=value) for name, value in told)
-    return properties
 
 
 def _night(outcome: NightOutcome) -> ElementTree.Element:
@@ -76,9 +72,10 @@ def _series(outcome: NightOutcome, series: Sequence[Series]) -> Iterable[Element
     known = {one.key: one for one in series}
     shared = {each.key: each.shared for each in outcome.members}
     for key in dict.fromkeys([*findings, *known]):
-        case = _element("testcase", classname=f"{key.gpu}.{key.cell}", name=_name(key))
+        name = f"{meaning(key)}, {key.settings}"
+        case = _element("testcase", classname=f"{key.gpu}.{key.cell}", name=name)
         if key in findings:
-            case.extend(_result(findings[key]))
+            case.append(_result(findings[key]))
         elif key in shared:
             case.append(_element("skipped", message=f"{WITH_ITS_GPU} {shared[key]}"))
         else:
@@ -99,19 +96,14 @@ def _unchanged(series: Series) -> Iterable[ElementTree.Element]:
         yield output
 
 
-def _name(key: SeriesKey) -> str:
-    return f"{meaning(key)}, {key.settings}"
-
-
-def _result(each: FindingText) -> list[ElementTree.Element]:
+def _result(each: FindingText) -> ElementTree.Element:
     """What got better or was refuted passes, and its output says so."""
-    text = _legal(f"{each.line}\nTo measure again: {each.command}")
     tag = {"alert": "failure", "waiting": "skipped"}.get(each.group, "system-out")
     message = f"{each.metric}: {each.change}"
     said = {} if tag == "system-out" else {"message": message, "type": each.finding.direction}
     result = _element(tag, **said)
-    result.text = text
-    return [result]
+    result.text = _legal(f"{each.line}\nTo measure again: {each.command}")
+    return result
 
 
 def _count(cases: Sequence[ElementTree.Element], tag: str) -> str:

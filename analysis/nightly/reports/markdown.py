@@ -58,10 +58,8 @@ def _findings(group: Group, findings: Sequence[OneChange]) -> list[str]:
     mine = [each for each in findings if each.group == group]
     if not mine:
         return []
-    shown = mine[:MOST_ROWS]
-    more = [f"and {len(mine) - MOST_ROWS:,} more: the JSON has all."] if mine[MOST_ROWS:] else []
-    lines = "\n".join(line for each in shown for line in _told(each))
-    return [f"### {TITLES[group]}", lines, *more]
+    lines = "\n".join(line for each in mine[:MOST_ROWS] for line in _told(each))
+    return [f"### {TITLES[group]}", lines, *_more(mine)]
 
 
 def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> list[str]:
@@ -83,8 +81,11 @@ def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> list[str]:
         for each in mine[:MOST_ROWS]
     ]
     columns = ("cell and settings", "of", "smallest step that it could show")
-    more = [f"and {len(mine) - MOST_ROWS:,} more: the JSON has all."] if mine[MOST_ROWS:] else []
-    return ["### Could not show the least effect", _table(columns, rows), *more]
+    return ["### Could not show the least effect", _table(columns, rows), *_more(mine)]
+
+
+def _more(of: Sequence[object]) -> list[str]:
+    return [f"and {len(of) - MOST_ROWS:,} more: the JSON has all."] if of[MOST_ROWS:] else []
 
 
 def _how_to_accept(outcome: NightOutcome) -> list[str]:
@@ -126,12 +127,8 @@ def _code(text: str) -> str:
     if not text:
         return ""
     pad = " " if "`" in (text[0], text[-1]) else ""
-    return f"{_fence(text)}{pad}{text}{pad}{_fence(text)}"
-
-
-def _fence(text: str, least: int = 1) -> str:
-    """More backticks than the text has in a row."""
-    return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))  # longer than any within
+    return f"{fence}{pad}{text}{pad}{fence}"
 
 
 def _text(text: str) -> str:

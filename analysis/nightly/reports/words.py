@@ -61,8 +61,6 @@ class FindingText:
     nights: str
     """How many nights it was compared with, and since when it shows."""
     confirmation: str
-    moved: str
-    """What changed in the environment."""
     command: str
     look: str
     """Of a failure: the command that shows all of the night's; else empty."""
@@ -84,8 +82,8 @@ class FindingText:
     @property
     def line(self) -> str:
         """All of it but the command."""
-        said = f"{self.metric}: {self.size}; {self.nights}; {self.confirmation}; {self.moved}"
-        return f"{self.series}: {said}; series {self.series_id}"
+        said = [f"{self.metric}: {self.size}", self.nights, self.confirmation, cause(self.finding)]
+        return f"{self.series}: {'; '.join(said)}; series {self.series_id}"
 
     @property
     def series_id(self) -> str:
@@ -129,16 +127,12 @@ def acceptances(outcome: NightOutcome) -> list[str]:
     by_word: dict[tuple[date, str], list[SeriesKey]] = {}
     for each in outcome.accepted:
         by_word.setdefault((each.first, each.reason), []).append(each.key)
-    return [
-        one_line(f"{_named(keys)}: from {first} on, {reason}")
-        for (first, reason), keys in by_word.items()
-    ]
-
-
-def _named(keys: Sequence[SeriesKey]) -> str:
-    key, *others = keys
-    more = f" and {len(others):,} more series" if others else ""
-    return f"{key.cell} · {key.settings}, {meaning(key)}{more}"
+    said = []
+    for (first, reason), (key, *others) in by_word.items():
+        more = f" and {len(others):,} more series" if others else ""
+        named = f"{key.cell} · {key.settings}, {meaning(key)}{more}"
+        said.append(one_line(f"{named}: from {first} on, {reason}"))
+    return said
 
 
 def machine(one: Machine) -> str:
@@ -228,7 +222,6 @@ def _finding_text(finding: Finding, look: str, *, with_gpu: bool) -> FindingText
         now=now,
         nights=f"against {counted(finding.nights, 'night')}, since {finding.since}",
         confirmation=_confirmation(finding),
-        moved=cause(finding),
         command=one_line(finding.command),
         look=look if finding.message is not None else "",
     )

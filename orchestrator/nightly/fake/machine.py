@@ -3,28 +3,31 @@
 It runs whole plans in seconds through the same records and the same store, to try out what follows.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
 
+import numpy as np
 from rich.console import Console
 
+from cudnn_sweep.analysis.nightly.remeasured import LAUNCH_BOUND
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD
-from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
-from cudnn_sweep.orchestrator.nightly.fake.trial import FakeTrial
+from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeScript
 from cudnn_sweep.orchestrator.planning.plan import Trial, narrow
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import standings
-from cudnn_sweep.orchestrator.process.protocol import Outcome
+from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.recording.recorder import Recorder
@@ -32,13 +35,141 @@ from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.running.run_sweep import planned_on
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.slots.next_block import asking_of
+from cudnn_sweep.workloads.cells.measurement import (
+    Calibration,
+    Choice,
+    ColdCall,
+    Computed,
+    GpuTelemetry,
+    KernelLaunch,
+    Measurement,
+    MemoryUse,
+    SteadyDevice,
+    SteadyWall,
+)
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment, our_version
+from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 
 UUID = "GPU-fake"
 BEGINS = time(2, 30, tzinfo=UTC)
 OTHERS_WHERE_CONFIRMED = ("software", "replicate", "block", "trial_id")  # than in the suite
+
+MIB = 2**20
+SEARCH_RATIOS = (0.7, 1.0, 1.3)  # of benchmark on to off: it helps, is equal, or hurts
+COLD_TIMES = {"empty": 200.0, "warm": 20.0}  # first call to an iteration
+
+
+@dataclass(frozen=True, kw_only=True)
+class FakeTrial:
+    """One trial in one night of a script."""
+
+    script: FakeScript
+    trial: Trial
+    night: date
+    sweep_id: str
+
+    @cached_property
+    def effects(self) -> list[FakeEffect]:
+        return [each for each in self.script.effects if each.applies(self.trial, self.night)]
+
+    @property
+    def is_lost(self) -> bool:
+        return any(effect.lost for effect in self.effects)
+
+    def outcome(self, began: datetime) -> Outcome:
+        failure = next((effect.status for effect in self.effects if effect.status), None)
+        return Outcome.of_a_fake(
+            began,
+            self.script.trial_s,
+            status=failure or "ok",
+            message="the script says so" if failure else None,
+            reply=None if failure else self._reply(),
+        )
+
+    def _reply(self) -> Reply:
+        is_first = self.trial.replicate == self.trial.cache_generation  # and finds it empty
+        usual_ms, state = self._usual_ms(), "empty" if is_first else "warm"
+        time_ms = usual_ms * math.prod(
+            each.time * each.a_night ** (self.night - each.first).days for each in self.effects
+        )
+        wall_ms = time_ms * self._of_effects("wall")
+        device_ms = 0.95 * time_ms * self._of_effects("device")
+        kernel = self._kernel()
+        launch = KernelLaunch(
+            name=kernel,
+            operation="aten::cudnn_convolution",
+            kind="convolution",
+            grid=[1, 1, 1],
+            block=[384, 1, 1],
+            shared_bytes=0,
+        )
+        cold_ms = COLD_TIMES[state] * usual_ms * self._of_effects("cold")
+        cold = ColdCall(
+            shape=self.trial.cell.input_shape,
+            first_ms=cold_ms,
+            first_forward_ms=cold_ms,
+            first_backward_ms=None,
+            second_ms=cold_ms / 10,
+            second_forward_ms=cold_ms / 10,
+            second_backward_ms=None,
+        )
+        usual_bytes = 256 * MIB * math.exp(self._draw("memory", self.trial.cell.cell_id))
+        peak = int(usual_bytes * self._of_effects("memory"))
+        measured = Measurement(
+            config=self.trial.config,
+            threads=1,
+            compute_cache=state,
+            loop_kind="closed",
+            cold=[cold],
+            distinct_shapes=1,
+            regime_shapes=1,
+            memory=MemoryUse(cold_peak_reserved_bytes=peak, steady_peak_reserved_bytes=peak),
+            calibration=Calibration(calibration_matmul_tflops=700.0, calibration_copy_gbps=3900.0),
+            wall=SteadyWall(steady_wall_ms=wall_ms, steady_iterations=100, steady_stop="precision"),
+            device=SteadyDevice(
+                steady_device_source="graph",
+                steady_device_ms=device_ms,
+                launch_bound=wall_ms > LAUNCH_BOUND * device_ms,
+            ),
+            choice=Choice(
+                convolutions=1,
+                routes=["Cudnn"],
+                kernels_source="graph",
+                kernels=[launch],
+                kernels_hash=content_hash(kernel),
+            ),
+            computed=Computed(relative_l2_error=3e-4 * self._of_effects("error")),
+            telemetry=GpuTelemetry(
+                telemetry="fake", warnings=[each.warning for each in self.effects if each.warning]
+            ),
+        )
+        return Reply(measured=measured)
+
+    def _of_effects(self, factor: str) -> float:
+        found: float = math.prod(getattr(each, factor) for each in self.effects)
+        return found
+
+    def _usual_ms(self) -> float:
+        cell, config = self.trial.cell.cell_id, self.trial.config
+        typical_ms = math.exp(self._draw("cell", cell))
+        if config.benchmark:
+            typical_ms *= SEARCH_RATIOS[int(content_hash(cell), 16) % len(SEARCH_RATIOS)]
+        noise = self.script.noise
+        of_night = noise.night * self._draw("night", cell, str(self.night))
+        of_process = noise.process * self._draw("process", self.sweep_id, self.trial.trial_id)
+        return typical_ms * math.exp(of_night + of_process)
+
+    def _kernel(self) -> str:
+        chosen = (self.trial.cell.cell_id, self.trial.config.benchmark)
+        other = [effect.engine for effect in self.effects if effect.engine]
+        return other[-1] if other else f"fake_kernel_{content_hash(chosen)[:6]}"
+
+    def _draw(self, *what: str) -> float:
+        """A normal random number."""
+        seed = int(content_hash((self.script.seed, *what)), 16)
+        return float(np.random.default_rng(seed).standard_normal())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +206,7 @@ class FakeMachine:
     @contextmanager
     def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
         def run(session: Session, budget_s: float | None, /) -> Progress:
-            return _Run(self, session, store).whole(budget_s)
+            return _ran(self, session, store, budget_s)
 
         yield run
 
@@ -118,64 +249,34 @@ def _with(environment: Environment, parts: dict[str, str | int | float]) -> Envi
     return replace(environment, **parts)  # type: ignore[arg-type]  # names and types are the script's
 
 
-class _Run:
+def _ran(machine: FakeMachine, session: Session, store: Store, budget_s: float | None) -> Progress:
     """One session, by the fake's own clock."""
-
-    def __init__(self, machine: FakeMachine, session: Session, store: Store) -> None:
-        self._machine = machine
-        self._session = session
-        self._environments = {
-            "": machine.environment(),
-            LAST_GOOD: machine.last_good(Path()),
-        }
-        self._store = store
-        self._recorder = Recorder(store.location)
-        self._elapsed_s = 0.0
-
-    def whole(self, budget_s: float | None) -> Progress:
-        blocks = dict(self._session.plan.blocks())
-        asking = asking_of(self._session, lambda: standings(self._store, self._session))
-        while not asking.is_over():
-            block = asking.take()
-            assert block is not None, "one at a time: nothing is under way"
-            for trial in blocks[block]:
-                self._one(trial)
-            asking.done(block)
-            if budget_s is not None and self._elapsed_s > budget_s:
-                asking.time_is_up()
-        return self._recorder.finish(self._session.sweep_id, self._session.fallback_folders())
-
-    def _one(self, trial: Trial) -> None:
-        made_up = FakeTrial(
-            script=self._machine.script,
-            trial=trial,
-            night=self._machine.night,
-            sweep_id=self._session.sweep_id,
-        )
-        began = datetime.combine(self._machine.night, BEGINS) + timedelta(seconds=self._elapsed_s)
-        self._elapsed_s += self._machine.script.trial_s
-        attempt = self._recorder.begin(trial.trial_id, trial.position, UUID)
-        if attempt is None or made_up.is_lost:
-            return
-        self._recorder.record(
-            make_record(
-                self._session,
-                trial,
-                _outcome(made_up, began),
-                self._environments[trial.software],
-                slot=UUID,
-                attempt=attempt,
-                attempt_id=uuid4().hex,
+    environments = {"": machine.environment(), LAST_GOOD: machine.last_good(Path())}
+    recorder, elapsed_s = Recorder(store.location), 0.0
+    blocks = dict(session.plan.blocks())
+    asking = asking_of(session, lambda: standings(store, session))
+    while not asking.is_over():
+        block = asking.take()
+        assert block is not None, "one at a time: nothing is under way"
+        for trial in blocks[block]:
+            began = datetime.combine(machine.night, BEGINS) + timedelta(seconds=elapsed_s)
+            elapsed_s += machine.script.trial_s
+            attempt = recorder.begin(trial.trial_id, trial.position, UUID)
+            made_up = FakeTrial(
+                script=machine.script, trial=trial, night=machine.night, sweep_id=session.sweep_id
             )
-        )
-
-
-def _outcome(made_up: FakeTrial, began: datetime) -> Outcome:
-    failure = made_up.failure
-    return Outcome.of_a_fake(
-        began,
-        made_up.script.trial_s,
-        status=failure or "ok",
-        message="the script says so" if failure else None,
-        reply=None if failure else made_up.reply(),
-    )
+            if attempt is not None and not made_up.is_lost:
+                record = make_record(
+                    session,
+                    trial,
+                    made_up.outcome(began),
+                    environments[trial.software],
+                    slot=UUID,
+                    attempt=attempt,
+                    attempt_id=uuid4().hex,
+                )
+                recorder.record(record)
+        asking.done(block)
+        if budget_s is not None and elapsed_s > budget_s:
+            asking.time_is_up()
+    return recorder.finish(session.sweep_id, session.fallback_folders())

@@ -21,15 +21,16 @@ from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.workloads.strict import STRICT
 from cudnn_sweep.workloads.warnings import WarningName
 
-WITH_ALIASES = STRICT | ConfigDict(populate_by_name=True)
 Day = Annotated[date, BeforeValidator(lambda text: date.fromisoformat(str(text)))]
 EVER = date.min
 
 
-class FakeNoise(BaseModel):
-    """Standard deviations of logarithms."""
+class _Strict(BaseModel):
+    model_config = STRICT | ConfigDict(populate_by_name=True)
 
-    model_config = WITH_ALIASES
+
+class FakeNoise(_Strict):
+    """Standard deviations of logarithms."""
 
     night: NonNegativeFloat = 0.01
     """Noise that the processes of a cell have in common in one night."""
@@ -37,10 +38,8 @@ class FakeNoise(BaseModel):
     """Noise that each process has besides, of its own."""
 
 
-class FakeInstalled(BaseModel):
+class FakeInstalled(_Strict):
     """Software and hardware from a night on; what is not given stays as it was."""
-
-    model_config = WITH_ALIASES
 
     first: Day = Field(default=EVER, alias="from")
     torch: str | None = None
@@ -55,9 +54,7 @@ class FakeInstalled(BaseModel):
     cpu_model: str | None = None
 
 
-class FakeEffect(BaseModel):
-    model_config = WITH_ALIASES
-
+class FakeEffect(_Strict):
     where: Mapping[str, str] = {}
     """Fields as `sweep launch --only` takes them; all trials where there is none."""
     first: Day = Field(default=EVER, alias="from")
@@ -87,9 +84,7 @@ class FakeEffect(BaseModel):
         return all(trial.has(field, value) for field, value in self.where.items())
 
 
-class FakeScript(BaseModel):
-    model_config = WITH_ALIASES
-
+class FakeScript(_Strict):
     seed: int = 0
     gpu: str = "NVIDIA H200"
     trial_s: PositiveFloat = 2.0

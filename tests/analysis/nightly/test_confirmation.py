@@ -10,9 +10,10 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     confirm_category,
     judge_nights,
     smallest_step,
+    t_above,
+    t_quantile,
 )
 from cudnn_sweep.analysis.nightly.metric import PEAK_MEMORY, STEADY_WALL
-from cudnn_sweep.analysis.nightly.student import t_above, t_quantile
 
 STEP = np.log(1.05)
 

@@ -3,14 +3,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.categories import screen_category
 from cudnn_sweep.analysis.nightly.confirmation import confirm_by_waiting
-from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, MONTH, screen
+from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, MONTH, screen, screen_category
 from cudnn_sweep.analysis.nightly.metric import (
+    AMOUNTS,
     ENGINE,
     ERROR,
     FAILURE,
-    METRICS,
     MISSING,
     PEAK_MEMORY,
     SIGN,
@@ -95,9 +94,7 @@ def test_zeros_and_trifles_have_a_ratio() -> None:
     assert state([0.0] * 8 + [1e-6] * 2, ERROR) == "worse"
 
 
-@pytest.mark.parametrize(
-    "metric", [metric for metric in METRICS.values() if isinstance(metric, Amount)]
-)
+@pytest.mark.parametrize("metric", AMOUNTS)
 def test_every_amount_has_its_least_effect(metric: Amount) -> None:
     base = 1000 * metric.least
     worse = base * (1 + metric.min_effect)

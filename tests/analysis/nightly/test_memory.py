@@ -8,10 +8,9 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.course import KNOWN, Known
 from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, Measured, Night
 from cudnn_sweep.analysis.nightly.judge import refuted, screen_all, settle
-from cudnn_sweep.analysis.nightly.memory import Memory, in_tonights_way, remembered
+from cudnn_sweep.analysis.nightly.memory import KNOWN, Known, Memory, in_tonights_way, remembered
 from cudnn_sweep.analysis.nightly.outcome import (
     Acceptance,
     Finding,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.course import Known
+from cudnn_sweep.analysis.nightly.memory import Known
 from tests.studies.parts.detection import ScreenedHistories, by_waiting
 from tests.studies.parts.realities import (
     GROUP,

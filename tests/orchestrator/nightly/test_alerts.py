@@ -23,8 +23,8 @@ from cudnn_sweep.orchestrator.nightly import notify
 from cudnn_sweep.orchestrator.nightly.accepting import accept_change
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
-from cudnn_sweep.orchestrator.nightly.news import News
-from cudnn_sweep.orchestrator.nightly.night_news import WhereToLook, news_of
+from cudnn_sweep.orchestrator.nightly.notify import WhereToLook, news_of
+from cudnn_sweep.orchestrator.nightly.webhook import News
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import load_suite

@@ -25,7 +25,7 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
-from cudnn_sweep.orchestrator.nightly.baseline_pin import pin_baseline
+from cudnn_sweep.orchestrator.nightly.accepting import pin_baseline
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.spec import load_suite

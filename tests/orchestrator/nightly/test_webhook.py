@@ -18,8 +18,14 @@ import pytest
 
 from cudnn_sweep.cluster.nightly_keys import WebhookKeys
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
-from cudnn_sweep.orchestrator.nightly.news import News, slack_body
-from cudnn_sweep.orchestrator.nightly.webhook import Patience, Webhook, find_webhook, tell
+from cudnn_sweep.orchestrator.nightly.webhook import (
+    News,
+    Patience,
+    Webhook,
+    find_webhook,
+    slack_body,
+    tell,
+)
 
 SECRET = "T0001/B0002/c0ffee"
 NEWS = News(

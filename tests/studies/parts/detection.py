@@ -14,7 +14,6 @@ from cudnn_sweep.analysis.nightly.confirmation import (
     judge_nights,
     judge_pairs,
 )
-from cudnn_sweep.analysis.nightly.course import Known, settled, stays
 from cudnn_sweep.analysis.nightly.gate import (
     FEWEST_NIGHTS,
     FINE_NIGHTS,
@@ -29,6 +28,7 @@ from cudnn_sweep.analysis.nightly.gate import (
     last_known,
     mended,
 )
+from cudnn_sweep.analysis.nightly.memory import Known, settled, stays
 from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
 from tests.studies.parts.simulated_nights import Histories, NightNoise
 

@@ -10,7 +10,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.confirmation import LOOKS, WRONGLY_REFUTED, judge_pairs
+from cudnn_sweep.analysis.nightly.confirmation import (
+    LOOKS,
+    WRONGLY_REFUTED,
+    judge_pairs,
+    t_quantile,
+)
 from cudnn_sweep.analysis.nightly.gate import (
     FEWEST_NIGHTS,
     MONTH,
@@ -19,7 +24,6 @@ from cudnn_sweep.analysis.nightly.gate import (
     Mask,
     Places,
 )
-from cudnn_sweep.analysis.nightly.student import t_quantile
 from tests.studies.parts.detection import MIN_EFFECT, Alerts, by_waiting, screened
 from tests.studies.parts.simulated_nights import (
     FIRST_CHANGE,

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.course import Known
 from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, NO_CANDIDATE, Array, Mask, Places
+from cudnn_sweep.analysis.nightly.memory import Known
 from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
 from cudnn_sweep.analysis.nightly.shared import are_alike, are_most, begun_with_most
 from tests.studies.parts.detection import Alerts, ScreenedHistories, by_waiting

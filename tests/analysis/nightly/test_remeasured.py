@@ -5,12 +5,12 @@ from datetime import date, timedelta
 
 import pytest
 
-from cudnn_sweep.analysis.nightly.beside import wall_of, with_walls
 from cudnn_sweep.analysis.nightly.confirmation import confirm, confirm_by_waiting
 from cudnn_sweep.analysis.nightly.judge import Remeasured
 from cudnn_sweep.analysis.nightly.memory import Memory
 from cudnn_sweep.analysis.nightly.metric import STEADY_DEVICE, STEADY_WALL
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightPoint, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.remeasured import wall_of, with_walls
 
 KEY = SeriesKey(
     metric="steady_device",

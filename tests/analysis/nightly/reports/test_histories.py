@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.changes import change_points
 from cudnn_sweep.analysis.nightly.metric import PEAK_MEMORY, STEADY_WALL
+from cudnn_sweep.analysis.nightly.reports.histories import levels
 
 
 @pytest.fixture
@@ -11,7 +11,7 @@ def generator() -> np.random.Generator:
 
 
 def found(logs: np.ndarray) -> list[int]:
-    return [point.night_index for point in change_points(list(np.exp(logs)), STEADY_WALL)]
+    return [first for first, _, _ in levels(list(np.exp(logs)), STEADY_WALL)[1:]]
 
 
 def test_a_step_is_placed_within_a_night_or_two(generator: np.random.Generator) -> None:
@@ -34,14 +34,14 @@ def test_a_level_that_comes_back_has_two_points_and_their_sizes(
     values = 2.0 * np.exp(0.005 * generator.standard_normal(40))
     values[20:30] *= 1.2
     nights: list[float | None] = [None, *values.tolist()]
-    up, down = change_points(nights, STEADY_WALL)
-    assert (up.night_index, down.night_index) == (21, 31)
-    assert up.ratio == pytest.approx(1.2, rel=0.01) and down.after == pytest.approx(2.0, rel=0.01)
+    (_, _, before), (up, _, high), (down, last, after) = levels(nights, STEADY_WALL)
+    assert (up, down, last) == (21, 31, 40)
+    assert [high, after] == pytest.approx([1.2 * float(before), 2.0], rel=0.01)
 
 
 def test_what_is_below_the_least_effect_is_no_change() -> None:
-    assert change_points([1e9] * 20 + [1.02e9] * 20, PEAK_MEMORY) == []
-    assert [point.ratio for point in change_points([1e9] * 20 + [2e9] * 20, PEAK_MEMORY)] == [
-        pytest.approx(2.0)
-    ]
-    assert change_points([1e9] * 5, PEAK_MEMORY) == []
+    assert levels([1e9] * 20 + [1.02e9] * 20, PEAK_MEMORY) == [(0, 39, 1.01e9)]
+    (_, last, low), (first, _, high) = levels([1e9] * 20 + [2e9] * 20, PEAK_MEMORY)
+    assert (last, first) == (19, 20) and [low, high] == pytest.approx([1e9, 2e9])
+    assert levels([1e9] * 2 + [2e9] * 3, PEAK_MEMORY) == [(0, 4, 2e9)], "too few nights"
+    assert levels([1e9] * 2, PEAK_MEMORY) == []
