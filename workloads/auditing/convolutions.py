@@ -9,7 +9,7 @@ import threading
 import weakref
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from time import perf_counter
 from types import ModuleType
@@ -35,35 +35,32 @@ DEEPEST = 4  # nodes of autograd between what a function returns and its convolu
 
 Plan = tuple[Any, ...]
 Tensor = Any  # torch is not imported here
+Call = Callable[..., Tensor]
 
 
+@dataclass(eq=False, slots=True)
 class Tally:
     """Calls of one thread that are alike in every respect that is looked at."""
 
-    __slots__ = ("benchmark", "calls", "plan", "without_gradients")
-
-    def __init__(self, plan: Convolution, benchmark: bool) -> None:
-        self.plan = plan
-        self.benchmark = benchmark
-        self.calls = 0
-        self.without_gradients = True
-        """Whether all calls so far recorded none: the first that does leads to a backward pass."""
+    plan: Convolution
+    benchmark: bool
+    calls: int = 0
+    without_gradients: bool = True
+    """Whether all calls so far recorded none: the first that does leads to a backward pass."""
 
     def add_to(self, plan: Convolution) -> None:
         plan.calls += self.calls
         plan.calls_with_benchmark += self.calls * self.benchmark
 
 
+@dataclass(eq=False, slots=True)
 class ThreadCalls:
-    __slots__ = ("calls", "inside", "not_told_apart", "plans", "tallies")
-
-    def __init__(self) -> None:
-        self.tallies: dict[Any, Tally] = {}
-        self.plans: set[Plan] = set()
-        self.calls = 0
-        self.not_told_apart = 0
-        self.inside = False
-        """Whether a model that is known is being called."""
+    tallies: dict[Any, Tally] = field(default_factory=dict)
+    plans: set[Plan] = field(default_factory=set)
+    calls: int = 0
+    not_told_apart: int = 0
+    inside: bool = False
+    """Whether a model that is known is being called."""
 
     def count_untold(self) -> None:
         """A call whose sizes are not told apart."""
@@ -124,13 +121,15 @@ class Convolutions:
 
     def watch(self, torch: ModuleType) -> None:
         functional = torch.nn.functional
+        scriptable = torch.jit._builtins._get_builtin_table()  # by the functions' identity
         for name, arguments in ARGUMENTS.items():
             call = getattr(torch, name)
             watched = self._watching(torch, call, arguments)
             for module in (torch, functional):
                 if getattr(module, name) is call:
                     setattr(module, name, watched)
-            _known_to_torchscript(torch, call, watched)
+            if id(call) in scriptable:
+                scriptable[id(watched)] = scriptable[id(call)]
 
     def _arrived(self) -> list[int]:
         return [plan.arrived_at for plan in list(self._met.values())]
@@ -150,9 +149,7 @@ class Convolutions:
             self._ended_threads += thread.calls > 0
             self._threads.remove(thread)
 
-    def _watching(
-        self, torch: ModuleType, call: Callable[..., Tensor], arguments: tuple[str, ...]
-    ) -> Callable[..., Tensor]:
+    def _watching(self, torch: ModuleType, call: Call, arguments: tuple[str, ...]) -> Call:
         """What replaces `call`. All that it looks at is at hand: this runs at each convolution."""
         local, name = self.local, call.__name__
         compiling, tracing = torch.compiler.is_dynamo_compiling, torch._C._is_tracing
@@ -203,7 +200,10 @@ class Convolutions:
                 thread.count_untold()  # a tensor without strides, such as a sparse one
                 return call(*args, **kwargs)
             except TypeError:  # a list among the arguments
-                key = (*key[:-1], _without_lists(rest))
+                key = (
+                    *key[:-1],
+                    tuple(tuple(each) if isinstance(each, list) else each for each in rest),
+                )
                 try:
                     tally = thread.tallies.get(key)
                 except TypeError:
@@ -225,9 +225,8 @@ class Convolutions:
         convolution.__module__, convolution.__qualname__ = torch.__name__, name
         return convolution
 
-    def meet(self, described: dict[str, Any], **at_first: bool) -> Convolution:
+    def meet(self, plan: Plan, described: dict[str, Any], **at_first: bool) -> Convolution:
         """The same for all threads. `at_first`: what PyTorch's key does not have."""
-        plan = tuple(described.values())
         with self._lock:
             if plan not in self._met:
                 number = self.calls() + 1
@@ -239,11 +238,7 @@ class FirstCalls:
     """Calls that were not met before in this thread: timed where they make a plan."""
 
     def __init__(
-        self,
-        owner: Convolutions,
-        torch: ModuleType,
-        call: Callable[..., Tensor],
-        arguments: tuple[str, ...],
+        self, owner: Convolutions, torch: ModuleType, call: Call, arguments: tuple[str, ...]
     ) -> None:
         self._owner = owner
         self._torch = torch
@@ -287,6 +282,7 @@ class FirstCalls:
         with self._owner.own:
             benchmark = key[8]
             met = self._owner.meet(
+                plan,
                 described,
                 benchmark_at_first=benchmark,
                 enabled_at_first=self._torch._C._get_cudnn_enabled(),
@@ -381,23 +377,12 @@ def _given(
     return x, weight, tuple(rest)
 
 
-def _without_lists(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(tuple(each) if isinstance(each, list) else each for each in given)
-
-
 def _each(given: Any, otherwise: int, dimensions: int) -> Sizes | str:
     """A size for each dimension in space."""
     if isinstance(given, str):
         return given
     sizes = (otherwise,) if given is None else (given,) if isinstance(given, int) else tuple(given)
     return sizes * dimensions if len(sizes) == 1 else sizes
-
-
-def _known_to_torchscript(torch: ModuleType, call: object, watched: object) -> None:
-    """torch.jit.script finds the functions that it knows by their identity."""
-    table = torch.jit._builtins._get_builtin_table()
-    if id(call) in table:
-        table[id(watched)] = table[id(call)]
 
 
 def arrivals_at(numbers: list[int], calls: int) -> tuple[tuple[int, int], ...]:

@@ -22,34 +22,27 @@ def make_context(device: torch.device) -> None:
     torch.zeros(1, device=device)
 
 
-@workload(
+of_a_tutorial = workload(
     directions=("forward",),
     varies=("batch",),
     input_shape=IMAGES,
     pay_one_time_costs=make_context,
 )
+
+
+@of_a_tutorial
 def tutorial_true_first(setting: Setting) -> TimedStep:
     """100 calls of Conv2d(3, 64, 3, 1, 1) with benchmark on, then 100 with it off."""
     return _script(setting, (True, False))
 
 
-@workload(
-    directions=("forward",),
-    varies=("batch",),
-    input_shape=IMAGES,
-    pay_one_time_costs=make_context,
-)
+@of_a_tutorial
 def tutorial_false_first(setting: Setting) -> TimedStep:
     """The same script in the other order."""
     return _script(setting, (False, True))
 
 
-@workload(
-    directions=("forward",),
-    varies=("batch",),
-    input_shape=IMAGES,
-    pay_one_time_costs=make_context,
-)
+@of_a_tutorial
 def tutorial_synchronised(setting: Setting) -> TimedStep:
     """As tutorial_true_first, each flag after a call to warm up, and the clock read when the GPU is done."""
     return _script(setting, (True, False), synchronised=True)

@@ -16,13 +16,15 @@ MIG = " MIG "  # in names, before a slice's profile
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gpu:
-    model: str
-    uuid: str
-    memory_bytes: int
-    mig_profile: str | None
-    max_sm_clock_mhz: int | None
-    power_limit_w: float | None
-    driver: str | None
+    """Fields of Environment, which are unknown of a CPU."""
+
+    gpu: str
+    gpu_uuid: str | None = None
+    gpu_memory_bytes: int | None = None
+    mig_profile: str | None = None
+    max_sm_clock_mhz: int | None = None
+    power_limit_w: float | None = None
+    driver: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,9 +40,9 @@ def read_gpu() -> Gpu:
     nvml = NvmlGpu(uuid)
     power_mw = nvml.ask_whole(pynvml.nvmlDeviceGetEnforcedPowerLimit)
     return Gpu(
-        model=properties.name,
-        uuid=uuid,
-        memory_bytes=properties.total_memory,
+        gpu=properties.name,
+        gpu_uuid=uuid,
+        gpu_memory_bytes=properties.total_memory,
         mig_profile=_profile(properties.name, nvml) if nvml.is_slice else None,
         max_sm_clock_mhz=nvml.ask_whole(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM),
         power_limit_w=None if power_mw is None else power_mw / 1000,

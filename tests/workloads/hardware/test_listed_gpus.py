@@ -173,7 +173,7 @@ def test_nvml_is_asked_about_the_gpu_that_cuda_shows(show: Show) -> None:
 def test_what_a_slice_shares_with_its_neighbours_is_unknown_of_it(show: Show) -> None:
     show("a2", visible="MIG-a2")
     gpu = read_gpu()
-    assert (gpu.model, gpu.uuid, gpu.mig_profile) == (SLICE, "MIG-a2", "3g.20gb")
+    assert (gpu.gpu, gpu.gpu_uuid, gpu.mig_profile) == (SLICE, "MIG-a2", "3g.20gb")
     assert (gpu.max_sm_clock_mhz, gpu.power_limit_w, gpu.driver) == (None, None, "580.1")
     monitor = NvmlMonitor(NvmlGpu("MIG-a2"), [OURS])
     assert monitor.read() == GpuReading(other_processes=1)

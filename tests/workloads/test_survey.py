@@ -2,7 +2,7 @@
 
 import pytest
 
-from cudnn_sweep.workloads.hardware.no_cuda import why
+from cudnn_sweep.workloads.survey import why
 
 
 @pytest.mark.parametrize(
