@@ -36,8 +36,8 @@ def survey_machine(names: list[str]) -> Survey:
     seen = seen_gpus()
     return Survey(
         environment=capture_environment(),
-        gpus=[gpu.model for gpu in seen],
-        gpu_uuids=[gpu.uuid for gpu in seen],
+        gpus=[model for model, _ in seen],
+        gpu_uuids=[uuid for _, uuid in seen],
         workloads=workload_facts(names),
         no_cuda=None if seen else why_no_cuda(),
     )

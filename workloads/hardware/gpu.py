@@ -27,12 +27,6 @@ class Gpu:
     driver: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SeenGpu:
-    model: str
-    uuid: str
-
-
 def read_gpu() -> Gpu:
     """The first one. A machine without NVML still measures: what NVML alone knows is None there."""
     properties = torch.cuda.get_device_properties(0)
@@ -50,21 +44,18 @@ def read_gpu() -> Gpu:
     )
 
 
-def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[SeenGpu]:
-    """What trials may run on here. CUDA shows a process one slice at most: NVML tells the others."""
+def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
+    """Model and UUID of what trials may run on here. CUDA shows a process one slice at most: NVML tells the others."""
     if not torch.cuda.is_available():
         return []
     first = gpu_uuid(0, variables)
     if first.startswith("MIG-"):
         slices = chosen_slices(variables.get(VISIBLE), listed_gpus())
         if slices:
-            return [SeenGpu(model=gpu.name, uuid=gpu.uuid) for gpu in slices]
+            return [(gpu.name, gpu.uuid) for gpu in slices]
     # after the line above, which starts CUDA: before, torch counts sliced GPUs that CUDA does not show
     indexes = range(torch.cuda.device_count())
-    return [
-        SeenGpu(model=torch.cuda.get_device_name(index), uuid=gpu_uuid(index, variables))
-        for index in indexes
-    ]
+    return [(torch.cuda.get_device_name(index), gpu_uuid(index, variables)) for index in indexes]
 
 
 def gpu_uuid(index: int, variables: Mapping[str, str] = os.environ) -> str:

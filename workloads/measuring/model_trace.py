@@ -13,7 +13,7 @@ from cudnn_sweep.workloads.layout import layout_of
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
 from cudnn_sweep.workloads.models.inputs import Called, make_prepare, what_to_try
-from cudnn_sweep.workloads.models.module import ALLOWED, Source, is_source, make_module
+from cudnn_sweep.workloads.models.steps import ALLOWED, Source, is_source, make_module
 from cudnn_sweep.workloads.precision import Precision, find_precision
 from cudnn_sweep.workloads.problem import sizes_text
 from cudnn_sweep.workloads.user_code import import_named
