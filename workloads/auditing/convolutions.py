@@ -225,7 +225,7 @@ class Convolutions:
         convolution.__module__, convolution.__qualname__ = torch.__name__, name
         return convolution
 
-    def meet(self, plan: Plan, described: dict[str, Any], **at_first: bool) -> Convolution:
+    def meet(self, plan: Plan, described: dict[str, Any], **at_first: Any) -> Convolution:
         """The same for all threads. `at_first`: what PyTorch's key does not have."""
         with self._lock:
             if plan not in self._met:
