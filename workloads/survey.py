@@ -99,10 +99,10 @@ def why_no_cuda() -> str:
     """In a process that has found none: most often a driver that is older than what its CUDA needs."""
     import torch
 
-    return why(torch.__version__, torch.version.cuda, _driver())
+    return reason_without_cuda(torch.__version__, torch.version.cuda, _driver())
 
 
-def why(torch: str, cuda: str | None, driver: str | None) -> str:
+def reason_without_cuda(torch: str, cuda: str | None, driver: str | None) -> str:
     """`cuda`: what torch is built for; `driver`: as NVML says it."""
     if cuda is None:
         return (

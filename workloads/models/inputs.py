@@ -204,7 +204,10 @@ def _made_by(name: str, setting: "Setting") -> Callable[[Shape], Called]:
 
 
 def what_to_try(error: BaseException, shape: Shape) -> str:
-    """Where a network cannot take what it is given: a few words behind the error, or none. `shape` is that of the input: batch, channels, then space."""
+    """Where a network cannot take what it is given: a few words behind the error, or none.
+
+    `shape` is that of the input: batch, channels, then space.
+    """
     if isinstance(error, TypeError) and MISSING_INPUT.search(str(error)):
         return f"; it was called with one tensor: describe all that it takes, as in --inputs '{EXAMPLE}'"
     if DIFFERING_SIZES.search(str(error)) and any(size % OFTEN for size in shape[2:]):
