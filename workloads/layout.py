@@ -25,3 +25,23 @@ def memory_format(layout: str, dimensions: int) -> "torch.memory_format":
             dimensions, torch.contiguous_format
         )
     return torch.contiguous_format
+
+
+def layout_of(*tensors: "torch.Tensor") -> str:
+    """As torch hands a convolution to cuDNN: channels_last where one of its tensors lies so."""
+    return "channels_last" if any(map(_is_channels_last, tensors)) else "contiguous"
+
+
+def _is_channels_last(tensor: "torch.Tensor") -> bool:
+    """By its strides, as `suggest_memory_format` of torch's C++ code has it: a tie is contiguous. torch's own
+    form in Python imports all of sympy.
+    """
+    if tensor.dim() not in (4, 5) or tensor.stride(1) == 0:
+        return False
+    least = 0
+    for place in (1, *range(tensor.dim() - 1, 1, -1), 0):
+        size, stride = tensor.shape[place], tensor.stride(place)
+        if size == 0 or stride < least or (place == 0 and least == tensor.stride(1)):
+            return False
+        least = stride * size
+    return True

@@ -41,17 +41,22 @@ def make_from_parameters(
     if name not in types:
         raise unknown(kind, name, list(types))
     made = types[name]
-    wanted = parameter_types(made)
+    values = checked_numbers(f"{kind} {name}", parameter_types(made), parameters)
+    return made(**values)
+
+
+def checked_numbers(
+    what: str, wanted: Mapping[str, type], given: Mapping[str, float]
+) -> dict[str, float]:
+    """As whole or real numbers. Raises WorkloadError for a parameter or a number that `what` does not take."""
     values: dict[str, float] = {}
-    for parameter, value in parameters.items():
+    for parameter, value in given.items():
         if parameter not in wanted:
             allowed = ", ".join(wanted) or "it takes none"
-            raise WorkloadError(
-                f"{kind} {name}: unknown parameter {parameter!r}; allowed: {allowed}"
-            )
+            raise WorkloadError(f"{what}: unknown parameter {parameter!r}; allowed: {allowed}")
         if not math.isfinite(value):
-            raise WorkloadError(f"{kind} {name}: {parameter} must be finite, found {value}")
+            raise WorkloadError(f"{what}: {parameter} must be finite, found {value}")
         if wanted[parameter] is int and value != int(value):
-            raise WorkloadError(f"{kind} {name}: {parameter} must be a whole number, found {value}")
+            raise WorkloadError(f"{what}: {parameter} must be a whole number, found {value}")
         values[parameter] = wanted[parameter](value)
-    return made(**values)
+    return values

@@ -87,6 +87,13 @@ def at_least(regime: str, parameter: str, value: float, least: float) -> None:
         raise WorkloadError(f"regime {regime}: {parameter} must be at least {least}, found {value}")
 
 
+def inside(regime: str, parameter: str, share: float) -> None:
+    if not 0 < share < 1:
+        raise WorkloadError(
+            f"regime {regime}: {parameter} must be above 0 and below 1, found {share}"
+        )
+
+
 def resized(base: Shape, space: Shape) -> Shape:
     """`base` with its spatial sizes replaced."""
     return (*base[:2], *space)

@@ -7,7 +7,7 @@ from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
 from cudnn_sweep.workloads.cells.measurement import GpuTelemetry
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
-from cudnn_sweep.workloads.hardware.open_monitor import open_monitor
+from cudnn_sweep.workloads.hardware.nvml import open_monitor
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.survey import Survey
 from cudnn_sweep.workloads.warnings import ADVICE

@@ -32,7 +32,7 @@ from cudnn_sweep.workloads.measuring.log_pass import run_log_pass
 from cudnn_sweep.workloads.measuring.model_trace import trace_model
 from cudnn_sweep.workloads.measuring.trial import run_trial
 from cudnn_sweep.workloads.measuring.turns import Said, Turn
-from cudnn_sweep.workloads.models.what_to_try import what_to_try
+from cudnn_sweep.workloads.models.inputs import what_to_try
 from cudnn_sweep.workloads.regime import SpatialRegime
 from cudnn_sweep.workloads.survey import survey_machine
 

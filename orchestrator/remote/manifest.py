@@ -21,7 +21,8 @@ from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, is_path
 from cudnn_sweep.orchestrator.planning.spelling import words_of
 from cudnn_sweep.orchestrator.remote.staging import take_file, take_own_code
-from cudnn_sweep.workloads.cells.suite import listed_files
+from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice
+from cudnn_sweep.workloads.cells.suite import each
 
 LAUNCH_FILE = "cluster.yaml"
 NOT_THERE = ("address", "token", "allow_unauthenticated")  # of our part: how to reach it from here
@@ -109,7 +110,9 @@ def _own_files(file: LaunchFile[SweepSpec], options: LaunchOptions) -> dict[str,
             take_file(suite, work)
         beside = Path(suite).parent if is_path(suite) else Path()
         source = beside if is_path(suite) else file.path.parent
-        for name in listed_files(request.suite):
+        choices = [choice for axes in request.suite.cells for choice in each(axes.regime)]
+        files = [choice.listed.file for choice in choices if isinstance(choice, ListedChoice)]
+        for name in dict.fromkeys(files):
             _take_listed(source / name, beside / name, work)
         found = sorted(path for path in work.rglob("*") if path.is_file())
         return {str(path.relative_to(work)): path.read_bytes() for path in found}

@@ -8,7 +8,8 @@ tests/studies/audit_cost.py. torch.compile, torch.jit and torch.fx see the funct
 import threading
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from time import perf_counter
 from types import ModuleType
@@ -16,6 +17,7 @@ from typing import Any
 
 from cudnn_sweep.workloads.auditing.findings import Convolution, Sizes
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
+from cudnn_sweep.workloads.layout import layout_of
 
 MOST_SHAPES = 100_000  # kept for a thread: with 1 kB each, memory stays within reason
 LOOK_EVERY = 16  # calls outside of known models: a look at the stack takes a microsecond
@@ -32,57 +34,33 @@ BACKWARD = "ConvolutionBackward"
 DEEPEST = 4  # nodes of autograd between what a function returns and its convolution
 
 Plan = tuple[Any, ...]
-State = tuple[bool, bool, bool]  # benchmark, enabled, autocast: not in PyTorch's key
 Tensor = Any  # torch is not imported here
+Call = Callable[..., Tensor]
 
 
-class Known:
-    """One plan, as all threads meet it."""
-
-    __slots__ = (
-        "arrived_at",
-        "autocast_at_first",
-        "backward_s",
-        "benchmark_at_first",
-        "calls",
-        "calls_with_benchmark",
-        "enabled_at_first",
-        "forward_s",
-        "plan",
-    )
-
-    def __init__(self, plan: Plan, arrived_at: int, state: "State") -> None:
-        self.plan = plan
-        self.arrived_at = arrived_at
-        self.benchmark_at_first, self.enabled_at_first, self.autocast_at_first = state
-        self.forward_s = 0.0
-        self.backward_s: float | None = None
-        self.calls = self.calls_with_benchmark = 0  # of threads that have ended
-
-
+@dataclass(eq=False, slots=True)
 class Tally:
     """Calls of one thread that are alike in every respect that is looked at."""
 
-    __slots__ = ("benchmark", "calls", "known", "without_gradients")
+    plan: Convolution
+    benchmark: bool
+    calls: int = 0
+    without_gradients: bool = True
+    """Whether all calls so far recorded none: the first that does leads to a backward pass."""
 
-    def __init__(self, known: Known, benchmark: bool) -> None:
-        self.known = known
-        self.benchmark = benchmark
-        self.calls = 0
-        self.without_gradients = True
-        """Whether all calls so far recorded none: the first that does leads to a backward pass."""
+    def add_to(self, plan: Convolution) -> None:
+        plan.calls += self.calls
+        plan.calls_with_benchmark += self.calls * self.benchmark
 
 
+@dataclass(eq=False, slots=True)
 class ThreadCalls:
-    __slots__ = ("calls", "inside", "not_told_apart", "plans", "tallies")
-
-    def __init__(self) -> None:
-        self.tallies: dict[Any, Tally] = {}
-        self.plans: set[Plan] = set()
-        self.calls = 0
-        self.not_told_apart = 0
-        self.inside = False
-        """Whether a model that is known is being called."""
+    tallies: dict[Any, Tally] = field(default_factory=dict)
+    plans: set[Plan] = field(default_factory=set)
+    calls: int = 0
+    not_told_apart: int = 0
+    inside: bool = False
+    """Whether a model that is known is being called."""
 
     def count_untold(self) -> None:
         """A call whose sizes are not told apart."""
@@ -93,21 +71,20 @@ class ThreadCalls:
 class _Alive:
     """Ends with its thread."""
 
-    __slots__ = ("__weakref__",)
-
 
 class Convolutions:
     def __init__(self, own: OwnErrors) -> None:
-        self.outside: Callable[[], None] = _ignore
+        self.outside: Callable[[], None] = lambda: None
         """Is called at convolutions outside of the models that are known."""
         self.transformed = 0
         """Calls inside of torch.func.vmap and the like."""
-        self._own = own
+        self.own = own
         self._lock = threading.Lock()
-        self._known: dict[Plan, Known] = {}
-        self._arrivals: list[int] = []
+        self._met: dict[Plan, Convolution] = {}
+        """As all threads meet them, in that order, with the calls of those threads that have ended."""
         self._threads: list[ThreadCalls] = []
-        self._ended_calls = self._ended_threads = self._ended_not_told_apart = 0
+        self._ended = ThreadCalls()
+        self._ended_threads = 0
         owner = self
 
         class Local(threading.local):
@@ -119,42 +96,43 @@ class Convolutions:
         self.local = Local()
 
     def calls(self) -> int:
-        return self._ended_calls + sum(each.calls for each in self._threads)
+        return self._ended.calls + sum(each.calls for each in self._threads)
 
     def threads(self) -> int:
         return self._ended_threads + sum(each.calls > 0 for each in list(self._threads))
 
     def not_told_apart(self) -> int:
-        return self._ended_not_told_apart + sum(each.not_told_apart for each in self._threads)
+        return self._ended.not_told_apart + sum(each.not_told_apart for each in self._threads)
 
     def found(self) -> tuple[Convolution, ...]:
         """In the order in which they arrived."""
         with self._lock:
-            totals = {id(each): [each.calls, each.calls_with_benchmark] for each in self._all()}
+            found = {id(plan): replace(plan) for plan in self._met.values()}
             for thread in self._threads:
                 for tally in thread.tallies.copy().values():
-                    totals[id(tally.known)][0] += tally.calls
-                    totals[id(tally.known)][1] += tally.calls * tally.benchmark
-            return tuple(_as_found(each, *totals[id(each)]) for each in self._all())
+                    tally.add_to(found[id(tally.plan)])
+            return tuple(found.values())
 
     def arrivals(self) -> tuple[tuple[int, int], ...]:
-        return arrivals_at(self._arrivals, self.calls())
+        return arrivals_at(self._arrived(), self.calls())
 
     def new_in_last_tenth(self) -> int:
-        return new_in_tail(self._arrivals, self.calls())
+        return new_in_tail(self._arrived(), self.calls())
 
     def watch(self, torch: ModuleType) -> None:
         functional = torch.nn.functional
+        scriptable = torch.jit._builtins._get_builtin_table()  # by the functions' identity
         for name, arguments in ARGUMENTS.items():
             call = getattr(torch, name)
             watched = self._watching(torch, call, arguments)
             for module in (torch, functional):
                 if getattr(module, name) is call:
                     setattr(module, name, watched)
-            _known_to_torchscript(torch, call, watched)
+            if id(call) in scriptable:
+                scriptable[id(watched)] = scriptable[id(call)]
 
-    def _all(self) -> Iterable[Known]:
-        return self._known.values()
+    def _arrived(self) -> list[int]:
+        return [plan.arrived_at for plan in list(self._met.values())]
 
     def _begin(self, thread: ThreadCalls, alive: _Alive) -> None:
         with self._lock:
@@ -165,16 +143,13 @@ class Convolutions:
         """Its plans end with it."""
         with self._lock:
             for tally in thread.tallies.values():
-                tally.known.calls += tally.calls
-                tally.known.calls_with_benchmark += tally.calls * tally.benchmark
-            self._ended_calls += thread.calls
+                tally.add_to(tally.plan)
+            self._ended.calls += thread.calls
+            self._ended.not_told_apart += thread.not_told_apart
             self._ended_threads += thread.calls > 0
-            self._ended_not_told_apart += thread.not_told_apart
             self._threads.remove(thread)
 
-    def _watching(
-        self, torch: ModuleType, call: Callable[..., Tensor], arguments: tuple[str, ...]
-    ) -> Callable[..., Tensor]:
+    def _watching(self, torch: ModuleType, call: Call, arguments: tuple[str, ...]) -> Call:
         """What replaces `call`. All that it looks at is at hand: this runs at each convolution."""
         local, name = self.local, call.__name__
         compiling, tracing = torch.compiler.is_dynamo_compiling, torch._C._is_tracing
@@ -182,9 +157,7 @@ class Convolutions:
         benchmark, deterministic = torch._C._get_cudnn_benchmark, torch._C._get_cudnn_deterministic
         autocast, grad = torch.is_autocast_enabled, torch.is_grad_enabled
         tf32 = torch._C._get_cudnn_allow_tf32
-        first_call = FirstCalls(
-            torch, call, arguments, self._own, self._meet, self._note_transformed
-        )
+        first_call = FirstCalls(self, torch, call, arguments)
 
         @wraps(call)
         def convolution(*args: Any, **kwargs: Any) -> Tensor:
@@ -227,10 +200,14 @@ class Convolutions:
                 thread.count_untold()  # a tensor without strides, such as a sparse one
                 return call(*args, **kwargs)
             except TypeError:  # a list among the arguments
-                key = (*key[:-1], _without_lists(rest))
-                if not _is_hashable(key):
+                key = (
+                    *key[:-1],
+                    tuple(tuple(each) if isinstance(each, list) else each for each in rest),
+                )
+                try:
+                    tally = thread.tallies.get(key)
+                except TypeError:
                     return call(*args, **kwargs)
-                tally = thread.tallies.get(key)
             if tally is None or (tally.without_gradients and grad()):
                 if not thread.inside:
                     self.outside()
@@ -248,36 +225,25 @@ class Convolutions:
         convolution.__module__, convolution.__qualname__ = torch.__name__, name
         return convolution
 
-    def _note_transformed(self) -> None:
-        self.transformed += 1
-
-    def _meet(self, plan: Plan, state: State) -> Known:
+    def meet(self, plan: Plan, described: dict[str, Any], **at_first: Any) -> Convolution:
+        """The same for all threads. `at_first`: what PyTorch's key does not have."""
         with self._lock:
-            if plan not in self._known:
+            if plan not in self._met:
                 number = self.calls() + 1
-                self._known[plan] = Known(plan, number, state)
-                self._arrivals.append(number)
-            return self._known[plan]
+                self._met[plan] = Convolution(**described, **at_first, arrived_at=number)
+            return self._met[plan]
 
 
 class FirstCalls:
     """Calls that were not met before in this thread: timed where they make a plan."""
 
     def __init__(
-        self,
-        torch: ModuleType,
-        call: Callable[..., Tensor],
-        arguments: tuple[str, ...],
-        own: OwnErrors,
-        meet: Callable[[Plan, State], Known],
-        transformed: Callable[[], None],
+        self, owner: Convolutions, torch: ModuleType, call: Call, arguments: tuple[str, ...]
     ) -> None:
-        self._transformed = transformed
-        self._own = own
+        self._owner = owner
         self._torch = torch
         self._call = call
         self._arguments = arguments
-        self._meet = meet
 
     def __call__(
         self,
@@ -291,78 +257,70 @@ class FirstCalls:
         if type(x).__name__ in TRACED:
             return self._call(*args, **kwargs)
         if self._torch._C._functorch.peek_interpreter_stack() is not None:
-            self._transformed()  # vmap hides the sizes that the convolution really has
+            self._owner.transformed += 1  # vmap hides the sizes that the convolution really has
             return self._call(*args, **kwargs)
         if len(thread.tallies) >= MOST_SHAPES:
             thread.count_untold()
             return self._call(*args, **kwargs)
         try:
-            plan = self._plan(key, x, weight)
+            described = self._described(key, x, weight)
         except (TypeError, ValueError):
             return self._call(*args, **kwargs)  # which says what is wrong
         except RuntimeError:  # torch knows no autocast for the meta device
             thread.count_untold()
             return self._call(*args, **kwargs)
+        plan, seconds = tuple(described.values()), 0.0
         if plan in thread.plans:
-            output, seconds = self._call(*args, **kwargs), 0.0
+            output = self._call(*args, **kwargs)
         else:
-            output, seconds = self._timed(x, args, kwargs)
+            self._settle(x)
+            began = perf_counter()
+            output = self._call(*args, **kwargs)
+            self._settle(x)
+            seconds = perf_counter() - began
             thread.plans.add(plan)
-        with self._own:
-            self._note(thread, key, plan, seconds, x, output)
+        with self._owner.own:
+            benchmark = key[8]
+            met = self._owner.meet(
+                plan,
+                described,
+                benchmark_at_first=benchmark,
+                enabled_at_first=self._torch._C._get_cudnn_enabled(),
+                autocast_at_first=self._is_autocast(x),
+            )
+            met.first_forward_s += seconds
+            tally = thread.tallies.setdefault(key, Tally(met, benchmark))
+            tally.without_gradients = not self._torch.is_grad_enabled()
+            tally.calls += 1
+            thread.calls += 1
+            if met.first_backward_s is None and output.requires_grad:
+                self._time_backward(output, met)
         return output
 
-    def _timed(
-        self, x: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Tensor, float]:
-        self._settle(x)
-        began = perf_counter()
-        output = self._call(*args, **kwargs)
-        self._settle(x)
-        return output, perf_counter() - began
-
-    def _note(
-        self,
-        thread: ThreadCalls,
-        key: Any,
-        plan: Plan,
-        seconds: float,
-        x: Tensor,
-        output: Tensor,
-    ) -> None:
-        benchmark = key[8]
-        state = benchmark, self._torch._C._get_cudnn_enabled(), self._is_autocast(x)
-        known = self._meet(plan, state)
-        known.forward_s += seconds
-        tally = thread.tallies.setdefault(key, Tally(known, benchmark))
-        tally.without_gradients = not self._torch.is_grad_enabled()
-        tally.calls += 1
-        thread.calls += 1
-        if known.backward_s is None and output.requires_grad:
-            self._time_backward(output, known)
-
-    def _plan(self, key: Any, x: Tensor, weight: Tensor) -> Plan:
+    def _described(self, key: Any, x: Tensor, weight: Tensor) -> dict[str, Any]:
         """What PyTorch's cache of plans tells apart, in one form however it was written."""
         name, _, input_shape, weight_shape, *_, deterministic, tf32, _, rest = key
         given = dict(zip(self._arguments[3:], rest, strict=False))
         dimensions = len(weight_shape) - 2
         if len(input_shape) == dimensions + 1:
             input_shape = (1, *input_shape)  # one image alone
-        return (
-            name,
-            tuple(input_shape),
-            tuple(weight_shape),
-            _each(given.get("stride"), 1, dimensions),
-            _each(given.get("padding"), 0, dimensions),
-            _each(given.get("dilation"), 1, dimensions),
-            1 if given.get("groups") is None else given["groups"],
-            _each(given.get("output_padding"), 0, dimensions),
-            self._dtype(x),
-            self._memory_format(x, weight),
-            str(x.device),
-            bool(tf32),
-            bool(deterministic or self._torch.are_deterministic_algorithms_enabled()),
-        )
+        return {
+            "operation": name,
+            "input": tuple(input_shape),
+            "weight": tuple(weight_shape),
+            "stride": _each(given.get("stride"), 1, dimensions),
+            "padding": _each(given.get("padding"), 0, dimensions),
+            "dilation": _each(given.get("dilation"), 1, dimensions),
+            "groups": 1 if given.get("groups") is None else given["groups"],
+            "output_padding": _each(given.get("output_padding"), 0, dimensions),
+            "dtype": self._dtype(x),
+            "memory_format": layout_of(x, weight),
+            "device": str(x.device),
+            "allow_tf32": bool(tf32),
+            "deterministic": bool(
+                deterministic or self._torch.are_deterministic_algorithms_enabled()
+            ),
+        }
 
     def _dtype(self, x: Tensor) -> str:
         dtype = self._torch.get_autocast_dtype(x.device.type) if self._is_autocast(x) else x.dtype
@@ -375,23 +333,17 @@ class FirstCalls:
             return False
         return bool(torch.is_autocast_enabled(x.device.type))
 
-    def _memory_format(self, x: Tensor, weight: Tensor) -> str:
-        """As torch hands it to cuDNN: channels_last where either is, and is not contiguous too."""
-        formats = {4: self._torch.channels_last, 5: self._torch.channels_last_3d}
-        for each in (x, weight):
-            last = formats.get(each.dim())
-            if last and each.is_contiguous(memory_format=last) and not each.is_contiguous():
-                return "channels_last"
-        return "contiguous"
-
-    def _settle(self, x: Tensor) -> None:
+    def _settle(self, *tensors: Tensor | None) -> None:
         """What the GPU still has to do belongs to no first call. A graph's capture allows no waiting."""
         cuda = self._torch.cuda
-        with self._own:
-            if x.is_cuda and cuda.is_initialized() and not cuda.is_current_stream_capturing():
+        with self._owner.own:
+            x = next((each for each in tensors if each is not None), None)
+            if x is None or not x.is_cuda or not cuda.is_initialized():
+                return
+            if not cuda.is_current_stream_capturing():
                 cuda.synchronize(x.device)
 
-    def _time_backward(self, output: Tensor, known: Known) -> None:
+    def _time_backward(self, output: Tensor, met: Convolution) -> None:
         """Autograd runs the backward pass from C++; Python code may run before and after a node."""
         node = output.grad_fn
         for _ in range(DEEPEST):
@@ -404,25 +356,16 @@ class FirstCalls:
 
         def before(gradients: tuple[Tensor, ...]) -> None:
             nonlocal began
-            self._settle_any(gradients)
+            self._settle(*gradients)
             began = perf_counter()
 
         def after(_: object, gradients: tuple[Tensor, ...]) -> None:
-            if known.backward_s is None:
-                self._settle_any(gradients)
-                known.backward_s = perf_counter() - began
+            if met.first_backward_s is None:
+                self._settle(*gradients)
+                met.first_backward_s = perf_counter() - began
 
         node.register_prehook(before)
         node.register_hook(after)
-
-    def _settle_any(self, tensors: tuple[Tensor | None, ...]) -> None:
-        for each in tensors:
-            if each is not None:
-                return self._settle(each)
-
-
-def _ignore() -> None:
-    pass
 
 
 def _given(
@@ -434,53 +377,12 @@ def _given(
     return x, weight, tuple(rest)
 
 
-def _without_lists(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(tuple(each) if isinstance(each, list) else each for each in given)
-
-
-def _is_hashable(key: object) -> bool:
-    try:
-        hash(key)
-    except TypeError:
-        return False
-    return True
-
-
 def _each(given: Any, otherwise: int, dimensions: int) -> Sizes | str:
     """A size for each dimension in space."""
     if isinstance(given, str):
         return given
     sizes = (otherwise,) if given is None else (given,) if isinstance(given, int) else tuple(given)
     return sizes * dimensions if len(sizes) == 1 else sizes
-
-
-def _known_to_torchscript(torch: ModuleType, call: object, watched: object) -> None:
-    """torch.jit.script finds the functions that it knows by their identity."""
-    table = torch.jit._builtins._get_builtin_table()
-    if id(call) in table:
-        table[id(watched)] = table[id(call)]
-
-
-def _as_found(known: Known, calls: int, calls_with_benchmark: int) -> Convolution:
-    names = ("operation", "input", "weight", "stride", "padding", "dilation", "groups") + (
-        "output_padding",
-        "dtype",
-        "memory_format",
-        "device",
-        "allow_tf32",
-        "deterministic",
-    )  # as in a plan
-    return Convolution(
-        **dict(zip(names, known.plan, strict=True)),
-        calls=calls,
-        calls_with_benchmark=calls_with_benchmark,
-        arrived_at=known.arrived_at,
-        benchmark_at_first=known.benchmark_at_first,
-        enabled_at_first=known.enabled_at_first,
-        autocast_at_first=known.autocast_at_first,
-        first_forward_s=known.forward_s,
-        first_backward_s=known.backward_s,
-    )
 
 
 def arrivals_at(numbers: list[int], calls: int) -> tuple[tuple[int, int], ...]:

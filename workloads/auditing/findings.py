@@ -33,9 +33,11 @@ class Write:
     """How many convolutions had been called when it was first written."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Convolution:
-    """Calls for which PyTorch's plan cache has the same key; the alignment of pointers is left out."""
+    """Calls for which PyTorch's plan cache has the same key, up to `deterministic` the fields of which it is
+    made; the alignment of pointers is left out.
+    """
 
     operation: str
     input: Sizes
@@ -50,17 +52,17 @@ class Convolution:
     device: str
     allow_tf32: bool
     deterministic: bool
-    calls: int
-    calls_with_benchmark: int
+    calls: int = 0
+    calls_with_benchmark: int = 0
     arrived_at: int
     """The number of its first call among all convolutions."""
     benchmark_at_first: bool
     """Later calls use the plan that the first one chose."""
     enabled_at_first: bool
     autocast_at_first: bool
-    first_forward_s: float
+    first_forward_s: float = 0.0
     """A thread has plans of its own: the first call in each is counted."""
-    first_backward_s: float | None
+    first_backward_s: float | None = None
     """None: no backward pass was seen."""
 
 

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import wraps
 from threading import Lock
 from types import ModuleType
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from cudnn_sweep.workloads.auditing.findings import Place, Value, Write
+from cudnn_sweep.workloads.auditing.findings import Value, Write
 from cudnn_sweep.workloads.auditing.frames import Frames
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
 
@@ -54,31 +54,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class _What:
-    """One line that sets one thing from one value to another."""
-
-    kind: Literal["flag", "variable"]
-    name: str
-    before: Value
-    after: Value
-    at: Place
-    called_from: Place | None
-
-
-@dataclass(slots=True)
-class _Often:
-    times: int
-    at_call: int
-
-
 class Writes:
     def __init__(self, own: OwnErrors, frames: Frames, calls: Callable[[], int]) -> None:
         """`calls`: how many convolutions have been called."""
         self._own = own
         self._frames = frames
         self._calls = calls
-        self._seen: dict[_What, _Often] = {}
+        self._seen: dict[tuple[object, ...], Write] = {}
         self._lock = Lock()
         self._flags: dict[str, Callable[[], Value]] = {}
         self._known: dict[str, Value] = {}
@@ -86,19 +68,7 @@ class Writes:
 
     def writes(self) -> tuple[Write, ...]:
         with self._lock:
-            return tuple(
-                Write(
-                    kind=what.kind,
-                    name=what.name,
-                    before=what.before,
-                    after=what.after,
-                    at=what.at,
-                    called_from=what.called_from,
-                    times=often.times,
-                    at_call=often.at_call,
-                )
-                for what, often in self._seen.items()
-            )
+            return tuple(self._seen.values())
 
     def flags(self) -> dict[str, Value]:
         """What they are now; empty before torch is imported."""
@@ -192,11 +162,19 @@ class Writes:
             found = self._frames.writer()
             if found is None:
                 return
-            what = _What(kind, name, before, after, *found)
-            if what in self._seen:
-                self._seen[what].times += 1
-            else:
-                self._seen[what] = _Often(times=1, at_call=self._calls())
+            at, called_from = found
+            key = (kind, name, before, after, at, called_from)
+            seen = self._seen.get(key) or Write(
+                kind=kind,
+                name=name,
+                before=before,
+                after=after,
+                at=at,
+                called_from=called_from,
+                times=0,
+                at_call=self._calls(),
+            )
+            self._seen[key] = replace(seen, times=seen.times + 1)
 
 
 def variables_now() -> dict[str, str]:

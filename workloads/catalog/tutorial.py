@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.backends import cudnn
 
+from cudnn_sweep.workloads.catalog.noop import touch
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
 
@@ -17,39 +18,27 @@ CALLS = 100
 IMAGES: Shape = (64, 3, 256, 256)
 
 
-def make_context(device: torch.device) -> None:
-    """What a script pays before its clock starts: not cuDNN's library, which the first convolution loads."""
-    torch.zeros(1, device=device)
-
-
-@workload(
+of_a_tutorial = workload(
     directions=("forward",),
     varies=("batch",),
     input_shape=IMAGES,
-    pay_one_time_costs=make_context,
+    pay_one_time_costs=touch,  # a script loads cuDNN's library in its first timed convolution
 )
+
+
+@of_a_tutorial
 def tutorial_true_first(setting: Setting) -> TimedStep:
     """100 calls of Conv2d(3, 64, 3, 1, 1) with benchmark on, then 100 with it off."""
     return _script(setting, (True, False))
 
 
-@workload(
-    directions=("forward",),
-    varies=("batch",),
-    input_shape=IMAGES,
-    pay_one_time_costs=make_context,
-)
+@of_a_tutorial
 def tutorial_false_first(setting: Setting) -> TimedStep:
     """The same script in the other order."""
     return _script(setting, (False, True))
 
 
-@workload(
-    directions=("forward",),
-    varies=("batch",),
-    input_shape=IMAGES,
-    pay_one_time_costs=make_context,
-)
+@of_a_tutorial
 def tutorial_synchronised(setting: Setting) -> TimedStep:
     """As tutorial_true_first, each flag after a call to warm up, and the clock read when the GPU is done."""
     return _script(setting, (True, False), synchronised=True)

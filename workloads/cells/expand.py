@@ -24,7 +24,7 @@ from cudnn_sweep.workloads.find_regime import make_regime, regime_types
 from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.layout import check_layout
 from cudnn_sweep.workloads.models.inputs import as_json, check_inputs
-from cudnn_sweep.workloads.parameters import NamedChoice, name_and_numbers
+from cudnn_sweep.workloads.parameters import NamedChoice, checked_numbers, name_and_numbers
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, load_problems, sizes_text
 from cudnn_sweep.workloads.regime import ShapeRegime
@@ -252,13 +252,6 @@ def _direction(workload: str, known: WorkloadFacts, name: str | None) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _RegimeChoice:
-    choice: RegimeChoice
-    by_all: bool
-    """It is one of those that `all` stands for."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class _Rule:
     """A regime as a cell has it."""
 
@@ -270,7 +263,8 @@ class _Rule:
     listed_shapes: tuple[ListedShape, ...] = ()
 
 
-def _regimes(axes: CellAxes) -> list[_RegimeChoice]:
+def _regimes(axes: CellAxes) -> list[tuple[RegimeChoice, bool]]:
+    """Each with whether it is one of those that `all` stands for."""
     asked = each(axes.regime)
     named = {
         name_and_numbers("regime", choice)[0]
@@ -279,7 +273,7 @@ def _regimes(axes: CellAxes) -> list[_RegimeChoice]:
     }
     others = [name for name in sorted(regime_types()) if name not in named]
     return [
-        _RegimeChoice(choice=name, by_all=choice == ALL_REGIMES)
+        (name, choice == ALL_REGIMES)
         for choice in asked
         for name in (others if choice == ALL_REGIMES else [choice])
     ]
@@ -288,14 +282,15 @@ def _regimes(axes: CellAxes) -> list[_RegimeChoice]:
 def _suiting_regime(
     workload: str,
     known: WorkloadFacts,
-    regime: _RegimeChoice,
+    regime: tuple[RegimeChoice, bool],
     base: Shape,
     problem: ConvProblem | None,
     facts: Mapping[str, WorkloadFacts],
 ) -> _Rule | None:
     """None where `all` stands for a rule that does not suit the cell."""
+    choice, by_all = regime
     try:
-        rule = _rule(regime.choice, base, facts)
+        rule = _rule(choice, base, facts)
         if not rule.varies <= set(known.varies):
             may = " and ".join(known.varies) or "nothing"
             varied = " and ".join(sorted(rule.varies))
@@ -306,7 +301,7 @@ def _suiting_regime(
             rule.shapes.period(base)
             _check_outputs(rule.shapes, problem, base)
     except WorkloadError:
-        if regime.by_all:
+        if by_all:
             return None
         raise
     return rule
@@ -339,14 +334,8 @@ def _own_rule(name: str, numbers: dict[str, float], known: WorkloadFacts) -> _Ru
     wanted = known.regime_parameters
     if wanted is None:
         raise WorkloadError(f"regime {name} is no regime: write it under `workload`")
-    for parameter, value in numbers.items():
-        if parameter not in wanted:
-            allowed = ", ".join(wanted) or "it takes none"
-            raise WorkloadError(
-                f"regime {name}: unknown parameter {parameter!r}; allowed: {allowed}"
-            )
-        if wanted[parameter].is_whole and value != int(value):
-            raise WorkloadError(f"regime {name}: {parameter} must be a whole number, found {value}")
+    types = {parameter: int if each.is_whole else float for parameter, each in wanted.items()}
+    numbers = checked_numbers(f"regime {name}", types, numbers)
     parameters = {
         parameter: numbers.get(parameter, each.default) for parameter, each in wanted.items()
     }

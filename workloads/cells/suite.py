@@ -392,13 +392,6 @@ def _own_regimes(axes: CellAxes) -> Iterator[str]:
             yield from (name for name in names if ":" in name)
 
 
-def listed_files(suite: SuiteSpec) -> list[str]:
-    """Files of shapes, each relative to the YAML file that names it."""
-    choices = [choice for axes in suite.cells for choice in each(axes.regime)]
-    files = [choice.listed.file for choice in choices if isinstance(choice, ListedChoice)]
-    return list(dict.fromkeys(files))
-
-
 def each(value: Any) -> list[Any]:
     """An axis's values: pydantic has checked their types."""
     return value if isinstance(value, list) else [value]

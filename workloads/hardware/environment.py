@@ -64,19 +64,13 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
     """
     import torch
 
-    from cudnn_sweep.workloads.hardware.gpu import read_gpu
+    from cudnn_sweep.workloads.hardware.gpu import Gpu, read_gpu
 
     cuda = torch.cuda.is_available()
-    gpu = read_gpu() if cuda else None
+    gpu = read_gpu() if cuda else Gpu(gpu=variables.get("SWEEP_FAKE_GPU") or processor())
     return Environment(
         device="cuda" if cuda else "cpu",
-        gpu=gpu.model if gpu else variables.get("SWEEP_FAKE_GPU") or processor(),
-        gpu_uuid=gpu.uuid if gpu else None,
-        gpu_memory_bytes=gpu.memory_bytes if gpu else None,
-        mig_profile=gpu.mig_profile if gpu else None,
-        max_sm_clock_mhz=gpu.max_sm_clock_mhz if gpu else None,
-        power_limit_w=gpu.power_limit_w if gpu else None,
-        driver=gpu.driver if gpu else None,
+        **asdict(gpu),
         cuda=torch.version.cuda,
         cudnn=torch.backends.cudnn.version() if cuda else None,
         torch=torch.__version__,

@@ -16,19 +16,15 @@ MIG = " MIG "  # in names, before a slice's profile
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gpu:
-    model: str
-    uuid: str
-    memory_bytes: int
-    mig_profile: str | None
-    max_sm_clock_mhz: int | None
-    power_limit_w: float | None
-    driver: str | None
+    """Fields of Environment, which are unknown of a CPU."""
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SeenGpu:
-    model: str
-    uuid: str
+    gpu: str
+    gpu_uuid: str | None = None
+    gpu_memory_bytes: int | None = None
+    mig_profile: str | None = None
+    max_sm_clock_mhz: int | None = None
+    power_limit_w: float | None = None
+    driver: str | None = None
 
 
 def read_gpu() -> Gpu:
@@ -38,9 +34,9 @@ def read_gpu() -> Gpu:
     nvml = NvmlGpu(uuid)
     power_mw = nvml.ask_whole(pynvml.nvmlDeviceGetEnforcedPowerLimit)
     return Gpu(
-        model=properties.name,
-        uuid=uuid,
-        memory_bytes=properties.total_memory,
+        gpu=properties.name,
+        gpu_uuid=uuid,
+        gpu_memory_bytes=properties.total_memory,
         mig_profile=_profile(properties.name, nvml) if nvml.is_slice else None,
         max_sm_clock_mhz=nvml.ask_whole(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM),
         power_limit_w=None if power_mw is None else power_mw / 1000,
@@ -48,21 +44,18 @@ def read_gpu() -> Gpu:
     )
 
 
-def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[SeenGpu]:
-    """What trials may run on here. CUDA shows a process one slice at most: NVML tells the others."""
+def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
+    """Model and UUID of what trials may run on here. CUDA shows a process one slice at most: NVML tells the others."""
     if not torch.cuda.is_available():
         return []
     first = gpu_uuid(0, variables)
     if first.startswith("MIG-"):
         slices = chosen_slices(variables.get(VISIBLE), listed_gpus())
         if slices:
-            return [SeenGpu(model=gpu.name, uuid=gpu.uuid) for gpu in slices]
+            return [(gpu.name, gpu.uuid) for gpu in slices]
     # after the line above, which starts CUDA: before, torch counts sliced GPUs that CUDA does not show
     indexes = range(torch.cuda.device_count())
-    return [
-        SeenGpu(model=torch.cuda.get_device_name(index), uuid=gpu_uuid(index, variables))
-        for index in indexes
-    ]
+    return [(torch.cuda.get_device_name(index), gpu_uuid(index, variables)) for index in indexes]
 
 
 def gpu_uuid(index: int, variables: Mapping[str, str] = os.environ) -> str:

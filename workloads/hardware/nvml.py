@@ -7,7 +7,13 @@ from typing import Any
 import pynvml
 
 from cudnn_sweep.workloads.hardware.listed_gpus import is_sliced
-from cudnn_sweep.workloads.hardware.monitor import GpuReading, MonitorKind
+from cudnn_sweep.workloads.hardware.monitor import (
+    SCRIPTS,
+    FakeMonitor,
+    GpuReading,
+    Monitor,
+    MonitorKind,
+)
 
 # Bits of nvmlClocksEventReasons in nvml.h. GpuIdle is left out: it slows nothing that is measured.
 THROTTLE_REASONS = {
@@ -104,3 +110,18 @@ class NvmlMonitor:
         pids = {process.pid for process in listed}
         ours = pids & self._our_pids or self._our_pids
         return max(0, len(pids) - len(ours))
+
+
+def open_monitor(
+    kind: MonitorKind, uuid: str | None, *, our_pids: Collection[int] | None = None
+) -> Monitor | None:
+    """NVML, or a fake; None where nothing is asked for or nobody answers: a machine without NVML still measures.
+
+    `our_pids`: processes of ours that use the GPU; this one alone where not told.
+    """
+    if kind in SCRIPTS:
+        return FakeMonitor(kind)
+    if kind == "off" or uuid is None:
+        return None
+    gpu = NvmlGpu(uuid)
+    return NvmlMonitor(gpu, our_pids) if gpu.answers else None

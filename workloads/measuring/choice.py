@@ -1,12 +1,23 @@
-"""What was chosen for a step, read from the process that was timed, and the work that it was for."""
+"""What was chosen for a step, read from the process that was timed, and the work that it was for.
 
+Roofline, the least time of that work at the ceilings that calibration found: S. Williams, A. Waterman,
+D. Patterson, "Roofline", Communications of the ACM 52(4), 2009.
+"""
+
+import re
 from collections.abc import Iterable
 from functools import partial
 from statistics import median
 
 import torch
 
-from cudnn_sweep.workloads.cells.measurement import Choice, KernelLaunch
+from cudnn_sweep.workloads.cells.measurement import (
+    Calibration,
+    Choice,
+    KernelKind,
+    KernelLaunch,
+    Measurement,
+)
 from cudnn_sweep.workloads.hardware.cuda_driver import (
     DriverError,
     GraphNode,
@@ -14,6 +25,7 @@ from cudnn_sweep.workloads.hardware.cuda_driver import (
     graph_nodes,
     set_enabled,
 )
+from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.measuring.cuda_graph import (
     CannotCapture,
     Graph,
@@ -23,7 +35,6 @@ from cudnn_sweep.workloads.measuring.cuda_graph import (
 )
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.measuring.device_time import Step, profiled_kernels
-from cudnn_sweep.workloads.measuring.kernels import kernels_hash, kind_of
 from cudnn_sweep.workloads.measuring.step_watch import ConvolutionWork, StepWatch
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep
@@ -31,6 +42,19 @@ from cudnn_sweep.workloads.workload import TimedStep
 ROUNDS = 5  # of replays without and with some nodes, in turn: a drift of the clock meets both
 ROUND_MS = 5.0
 MAX_REPLAYS = 50
+
+# cuDNN's kernels that only bring tensors into another order.
+LAYOUT = re.compile(
+    r"nchwTo(Folded)?Nhwc|(nhwc|folded|foldedNhwc)ToNchw|nchw2nhwc|nhwc2nchw|tensorTransform",
+    re.IGNORECASE,
+)
+COPY = "direct_copy_kernel"  # PyTorch's own, inside a convolution: `weight.contiguous(...)`
+MEMORY = ("memset", "memcpy")
+
+# Only where the operation that launched a kernel is unknown.
+CONVOLVES = re.compile(
+    r"[fdw](prop|grad)|conv|winograd|implicit_gemm|fft2d|cudnn|flip_filter", re.IGNORECASE
+)
 
 
 def read_choice(
@@ -53,7 +77,9 @@ def read_choice(
     choice = _seen(watch)
     if device.is_cuda:
         names = [name for name, _ in profiled_kernels([run])]
-        _note_kernels(choice, "profiler", [_named(name) for name in names])
+        _note_kernels(
+            choice, "profiler", [_launch(GraphNode(handle=0, name=name), None) for name in names]
+        )
         choice.kernels_note = note
     return choice, watch.work
 
@@ -129,13 +155,6 @@ def _launch(node: GraphNode, operation: str | None) -> KernelLaunch:
     )
 
 
-def _named(name: str) -> KernelLaunch:
-    kind = kind_of(name, None)
-    return KernelLaunch(
-        name=name, operation=None, kind=kind, grid=None, block=None, shared_bytes=None
-    )
-
-
 def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
     """How much shorter a replay is without these nodes; medians of replays in turn with and without."""
     if not nodes:
@@ -149,3 +168,41 @@ def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
                 set_enabled(executable, node, enabled)
             durations[enabled] += replay_ms(graph, 1 + replays)[1:]
     return median(durations[True]) - median(durations[False])
+
+
+def kind_of(name: str, operation: str | None) -> KernelKind:
+    """`operation`: PyTorch's that launched it, None where that is unknown."""
+    if LAYOUT.search(name) or (_convolves(operation) and COPY in name):
+        return "layout_conversion"
+    if name in MEMORY:
+        return "other"
+    convolves = _convolves(operation) if operation else CONVOLVES.search(name)
+    return "convolution" if convolves else "other"
+
+
+def _convolves(operation: str | None) -> bool:
+    """Also where a user's code calls cuDNN's own, as `cudnn_convolution_relu`."""
+    return operation is not None and "convolution" in operation
+
+
+def kernels_hash(kernels: list[KernelLaunch]) -> str | None:
+    """The same where the convolutions run the same kernels in the same order and grids; None without."""
+    ran = [(kernel.name, kernel.grid) for kernel in kernels if kernel.kind == "convolution"]
+    return content_hash(ran) if ran else None
+
+
+def note_roofline(work: list[ConvolutionWork], measured: Measurement) -> None:
+    """The share is of device time, of wall time on a CPU; none where steps differ in shape."""
+    least_ms = roofline_ms(work, measured.calibration)
+    measured.choice.roofline_ms = least_ms
+    step_ms = measured.device.steady_device_ms or measured.wall.steady_wall_ms
+    if least_ms and step_ms and measured.loop_kind == "closed" and measured.regime_shapes == 1:
+        measured.choice.roofline_share = least_ms / step_ms
+
+
+def roofline_ms(work: list[ConvolutionWork], ceilings: Calibration) -> float | None:
+    """Each convolution at its nearer ceiling, one after the other; None without any."""
+    tflops, gbps = ceilings.calibration_matmul_tflops, ceilings.calibration_copy_gbps
+    if not work or not tflops or not gbps:
+        return None
+    return sum(max(each.flops / (tflops * 1e9), each.bytes / (gbps * 1e6)) for each in work)

@@ -1,33 +1,89 @@
-"""The log pass: an untimed process that meets the base shape while cuDNN writes down what it chooses.
+"""The log pass: an untimed process that meets the base shape while cuDNN's frontend logs what it chooses.
 
-A process of its own, since writing the log takes time; what it draws may differ from what the timed
-process drew, so it says which kernels it launches.
+The log says which plans PyTorch built for each convolution, timed, and took. A process of its own, since
+writing it takes time; what it draws may differ from what the timed process drew, so it says which kernels
+it launches.
+
+Lines as torch 2.11 with cuDNN 9.19 writes them:
+
+    Tag: ConvFwd_
+    [cudnn_frontend] CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR : ConvFwd_eng1, numeric_notes:[...] behavior_notes:[...] workSpaceSize: 9216
+    [cudnn_frontend] Plan ConvFwd_eng62_k2=0_k13=1 took     0.2688
+    [cudnn_frontend] Auto-tuning returns 10 plans.
+
+A tag begins an operation that meets a shape for the first time. A search takes the plan that it timed
+fastest; without one PyTorch builds plans until one runs, so that the last is the one taken.
 """
 
 import os
+import re
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
-from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement, TrialRequest
+from cudnn_sweep.workloads.cells.measurement import (
+    LoggedChoice,
+    LogPass,
+    Measurement,
+    TrialRequest,
+)
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.choice import read_choice
 from cudnn_sweep.workloads.measuring.device import find_device
-from cudnn_sweep.workloads.measuring.engine_log import (
-    FILE_VARIABLE,
-    VARIABLES,
-    read_engine_log,
-    searched_workspaces,
-)
 from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
+
+OPERATION = re.compile(r"^Tag: (?P<operation>\w+?)_\s*$")
+PLAN = re.compile(
+    r"EXECUTION_PLAN_DESCRIPTOR : (?P<engine>[^,\s]+), numeric_notes:\[(?P<numeric>[^]]*)\] "
+    r"behavior_notes:\[(?P<behavior>[^]]*)\] workSpaceSize: (?P<workspace>\d+)"
+)
+TIMED = re.compile(r"Plan (?P<engine>\S+) took\s+(?P<ms>[\d.e+-]+)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Plan:
+    engine: str
+    numeric_notes: list[str]
+    behavior_notes: list[str]
+    workspace_bytes: int
+
+
+@dataclass(slots=True)
+class _Operation:
+    """What was said of one operation, up to its end or the next one's beginning."""
+
+    name: str
+    plans: list[_Plan] = field(default_factory=list)
+    timed_ms: dict[str, float] = field(default_factory=dict)
+
+    def choice(self) -> LoggedChoice | None:
+        if not self.plans:
+            return None
+        if self.timed_ms:
+            engine = min(self.timed_ms, key=lambda name: self.timed_ms[name])
+        else:
+            engine = self.plans[-1].engine
+        taken = next(plan for plan in reversed(self.plans) if plan.engine == engine)
+        return LoggedChoice(
+            operation=self.name,
+            engine=taken.engine,
+            numeric_notes=taken.numeric_notes,
+            behavior_notes=taken.behavior_notes,
+            workspace_bytes=taken.workspace_bytes,
+            plans_built=len(self.plans),
+            plans_timed=len(self.timed_ms),
+            timed_ms=self.timed_ms.get(engine),
+        )
 
 
 def run_log_pass(request: TrialRequest) -> LogPass:
     """Needs CUDA. Raises what the workload raises."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "cudnn-frontend.log")
-        os.environ.update({**VARIABLES, FILE_VARIABLE: str(log)})  # before the first CUDA call
+        os.environ["CUDNN_FRONTEND_LOG_INFO"] = "1"  # before the first CUDA call
+        os.environ["CUDNN_FRONTEND_LOG_FILE"] = str(log)
         apply_request(request, Measurement())
         device = find_device()
         step = find_workload(request.cell.workload).step(setting_of(request.cell, device))
@@ -46,3 +102,48 @@ def run_log_pass(request: TrialRequest) -> LogPass:
         logged_plans_dropped=sum(workspace > free_bytes for workspace in workspaces),
         kernels_hash=choice.kernels_hash,
     )
+
+
+def read_engine_log(text: str) -> list[LoggedChoice]:
+    """A choice for each operation that met a shape for the first time, in order."""
+    return [choice for operation in _operations(text) if (choice := operation.choice())]
+
+
+def searched_workspaces(text: str) -> list[int]:
+    """The workspace of each plan that a search built, timed or not."""
+    return [
+        plan.workspace_bytes
+        for operation in _operations(text)
+        if operation.timed_ms
+        for plan in operation.plans
+    ]
+
+
+def _operations(text: str) -> list[_Operation]:
+    operations: list[_Operation] = []
+    for line in text.splitlines():
+        if found := OPERATION.match(line):
+            operations.append(_Operation(found["operation"]))
+        elif operations:
+            _read_line(line, operations[-1])
+    return operations
+
+
+def _read_line(line: str, operation: _Operation) -> None:
+    if found := PLAN.search(line):
+        operation.plans.append(
+            _Plan(
+                engine=found["engine"],
+                numeric_notes=_notes(found["numeric"]),
+                behavior_notes=_notes(found["behavior"]),
+                workspace_bytes=int(found["workspace"]),
+            )
+        )
+    elif found := TIMED.search(line):
+        operation.timed_ms[found["engine"]] = float(found["ms"])
+
+
+def _notes(listed: str) -> list[str]:
+    """`CUDNN_NUMERICAL_NOTE_TENSOR_CORE,` as `TENSOR_CORE`."""
+    names = [name for name in listed.split(",") if name]
+    return [re.sub(r"^CUDNN_\w+?_NOTE_", "", name) for name in names]

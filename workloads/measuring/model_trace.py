@@ -5,22 +5,19 @@ from dataclasses import replace
 from typing import Any, cast
 
 import torch
-from torch._prims_common import suggest_memory_format
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.hardware.cpus import usable_cpus
 from cudnn_sweep.workloads.hardware.environment import processor
+from cudnn_sweep.workloads.layout import layout_of
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
-from cudnn_sweep.workloads.models.inputs import Called, make_prepare
-from cudnn_sweep.workloads.models.module import ALLOWED, Source, is_source, make_module
-from cudnn_sweep.workloads.models.what_to_try import what_to_try
+from cudnn_sweep.workloads.models.inputs import Called, make_prepare, what_to_try
+from cudnn_sweep.workloads.models.steps import ALLOWED, Source, is_source, make_module
 from cudnn_sweep.workloads.precision import Precision, find_precision
 from cudnn_sweep.workloads.problem import sizes_text
 from cudnn_sweep.workloads.user_code import import_named
 from cudnn_sweep.workloads.workload import Setting, Workload
-
-CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 
 
 class ConvolutionWatch(StepWatch):
@@ -46,7 +43,7 @@ class ConvolutionWatch(StepWatch):
             output_padding=tuple(added),
             dtype=str(images.dtype).removeprefix("torch."),
             precision=_precision_of(images.dtype, self._precision),
-            layout=_layout_of(images, weight),
+            layout=layout_of(images, weight),
             route=self.routes[-1],
             flops=self.work[-1].flops,
         )
@@ -119,9 +116,3 @@ def _precision_of(dtype: torch.dtype, asked: Precision) -> str | None:
     """That of a convolution alone; float32 ones may stand beside others, outside of autocast."""
     float32 = "fp32" if asked.conv_fp32 == "ieee" else "tf32"
     return {torch.float32: float32, torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype)
-
-
-def _layout_of(images: torch.Tensor, weight: torch.Tensor) -> str:
-    """As torch hands it to cuDNN: channels_last where either is; a tie of strides is contiguous."""
-    either = any(suggest_memory_format(tensor) in CHANNELS_LAST for tensor in (images, weight))
-    return "channels_last" if either else "contiguous"

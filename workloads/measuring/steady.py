@@ -23,7 +23,7 @@ from cudnn_sweep.workloads.measuring.device_time import (
 from cudnn_sweep.workloads.measuring.loops import Loop, time_closed, time_open
 from cudnn_sweep.workloads.measuring.sampling import Sampled
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
-from cudnn_sweep.workloads.measuring.warm_up import warm_up
+from cudnn_sweep.workloads.measuring.warm_up import WarmUp, warm_up
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep
 
@@ -37,7 +37,7 @@ def measure_closed(
     device = loop.device
     measured.loop_kind = "closed"
     warm = warm_up(loop.run, spec, telemetry)
-    measured.wall.warmup_s, measured.wall.warmup_settled = warm.seconds, warm.settled
+    note_warm_up(warm, spec, measured.wall)
     device.forget_peak()
     telemetry.begin()
     timed = time_closed(loop, warm.round_s, spec, telemetry)
@@ -146,6 +146,12 @@ def note_launch_bound(measured: Measurement) -> None:
     wall_ms, device_ms = measured.wall.steady_wall_ms, measured.device.steady_device_ms
     if wall_ms and device_ms:
         measured.device.launch_bound = wall_ms > LAUNCH_BOUND * device_ms
+
+
+def note_warm_up(warm: WarmUp, spec: MeasureSpec, wall: SteadyWall) -> None:
+    """Whether it has settled is unknown where it was given no time."""
+    wall.warmup_s = warm.seconds
+    wall.warmup_settled = warm.settled if spec.warmup_s > 0 else None
 
 
 def note_samples(timed: Sampled, wall: SteadyWall) -> None:

@@ -26,11 +26,12 @@ from cudnn_sweep.workloads.measuring.steady import (
     note_launch_bound,
     note_memory,
     note_samples,
+    note_warm_up,
     steps_of,
 )
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
-from cudnn_sweep.workloads.measuring.warm_up import WarmingUp
+from cudnn_sweep.workloads.measuring.warm_up import WarmUp
 
 
 def measure_in_turns(
@@ -66,12 +67,12 @@ class SteadyInTurns:
         self._spec = spec
         self._telemetry = telemetry
         self._measured = measured
-        self._warming: WarmingUp | None = None
+        self._warming: WarmUp | None = None
         self._wall: list[float] = []
         self._wall_rounds: list[int] = []
         self._wall_steps = 0
         self._replays: Replays | None = None
-        self._replays_warming: WarmingUp | None = None
+        self._replays_warming: WarmUp | None = None
         self._device: list[float] = []
         self._device_rounds: list[int] = []
         self._device_steps = 0
@@ -103,9 +104,9 @@ class SteadyInTurns:
                 measure_flushed(self._loop, steps, self._spec, self._telemetry, found)
         note_launch_bound(self._measured)
 
-    def _warm_up(self, warming: WarmingUp | None, run: Callable[[int], float]) -> WarmingUp:
+    def _warm_up(self, warming: WarmUp | None, run: Callable[[int], float]) -> WarmUp:
         if warming is None:
-            warming = WarmingUp(run, self._telemetry)
+            warming = WarmUp(run, self._telemetry)
         if self._spec.warmup_s > 0:
             warming.window()
         return warming
@@ -129,8 +130,7 @@ class SteadyInTurns:
     def _end_wall(self, stopped: str | None) -> None:
         assert self._warming is not None
         wall, loop = self._measured.wall, self._loop
-        wall.warmup_s = self._warming.seconds
-        wall.warmup_settled = self._warming.settled if self._spec.warmup_s > 0 else None
+        note_warm_up(self._warming, self._spec, wall)
         note_memory(loop.device, self._measured)
         note_samples(_sampled(self._wall, self._wall_steps, stopped), wall)
         wall.steady_wall_rounds = self._wall_rounds

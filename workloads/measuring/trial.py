@@ -3,28 +3,29 @@
 import os
 import resource
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
+from typing import Any
+
+import torch
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.find_state import state_type
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.hardware.gpu import gpu_uuid
-from cudnn_sweep.workloads.hardware.open_monitor import open_monitor
+from cudnn_sweep.workloads.hardware.nvml import open_monitor
 from cudnn_sweep.workloads.measuring.calibration import calibrate
-from cudnn_sweep.workloads.measuring.choice import read_choice, routes_at
+from cudnn_sweep.workloads.measuring.choice import note_roofline, read_choice, routes_at
 from cudnn_sweep.workloads.measuring.cold import time_cold
-from cudnn_sweep.workloads.measuring.compute_cache import ComputeCache
 from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.measuring.loops import Loop
-from cudnn_sweep.workloads.measuring.made_shapes import MadeShapes
-from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
-from cudnn_sweep.workloads.measuring.roofline import note_roofline
+from cudnn_sweep.workloads.measuring.process_setup import ComputeCache, apply_request, setting_of
 from cudnn_sweep.workloads.measuring.steady import loss_of, measure_closed, measure_open
 from cudnn_sweep.workloads.measuring.steady_in_turns import measure_in_turns
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
@@ -227,3 +228,32 @@ def _phase(measured: Measurement, name: str, baton: Baton | None = None) -> Iter
     finally:
         waited_s = baton.waited_s if baton else 0.0
         measured.phases_s[name] = perf_counter() - waited_s - began
+
+
+class MadeShapes:
+    """Whether a workload's `prepare` makes the shapes that it is asked for."""
+
+    def __init__(self) -> None:
+        self.others = 0
+        """How often tensors came, and none of the shape asked for."""
+
+    def watching(self, step: TimedStep) -> TimedStep:
+        """The step, whose inputs are looked at as they are made."""
+
+        def prepare(shape: Shape) -> Any:
+            inputs = step.prepare(shape)
+            shapes = {tuple(tensor.shape) for tensor in _tensors(inputs)}
+            self.others += bool(shapes) and shape not in shapes
+            return inputs
+
+        return replace(step, prepare=prepare)
+
+
+def _tensors(inputs: object) -> Iterator[torch.Tensor]:
+    if isinstance(inputs, torch.Tensor):
+        yield inputs
+    elif isinstance(inputs, Mapping):
+        yield from _tensors(list(inputs.values()))
+    elif isinstance(inputs, tuple | list):
+        for part in inputs:
+            yield from _tensors(part)

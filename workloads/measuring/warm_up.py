@@ -5,7 +5,6 @@ back at the clock that it keeps 0.2 s later (H200): a clock that is steady at fi
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter
 
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
@@ -19,16 +18,7 @@ CLOCK_WINDOWS, PACE_WINDOWS = (
 )  # so many in a row; a pace is noisier, and no power limit is behind it
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class WarmUp:
-    seconds: float
-    settled: bool | None
-    """None where no time was given to settle."""
-    round_s: float
-    """The fastest round."""
-
-
-class WarmingUp:
     """A warm-up, a window at a time."""
 
     def __init__(self, run: Callable[[int], float], telemetry: Telemetry) -> None:
@@ -54,17 +44,15 @@ class WarmingUp:
 
 
 def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
-    """Run for the warm-up's time, and on until it has settled."""
+    """Run for the warm-up's time, and on until it has settled; once where it is given no time."""
     began = perf_counter()
-    warming = WarmingUp(run, telemetry)
+    warm = WarmUp(run, telemetry)
     while (elapsed := perf_counter() - began) < max(spec.warmup_s, spec.warmup_limit_s):
-        if spec.warmup_s == 0:
-            return WarmUp(seconds=elapsed, settled=None, round_s=warming.round_s)
-        warming.window()
-        elapsed = perf_counter() - began
-        if elapsed >= spec.warmup_s and warming.settled:
-            return WarmUp(seconds=elapsed, settled=True, round_s=warming.round_s)
-    return WarmUp(seconds=perf_counter() - began, settled=False, round_s=warming.round_s)
+        if spec.warmup_s == 0 or (warm.settled and elapsed >= spec.warmup_s):
+            break
+        warm.window()
+    warm.seconds = perf_counter() - began
+    return warm
 
 
 def _settled(speeds: list[float], windows: int) -> bool:

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import partial
+from inspect import signature
+from types import FunctionType
 from typing import Any, cast
 
 import torch
+from pydantic import JsonValue
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.models.inputs import Called, make_prepare
-from cudnn_sweep.workloads.models.module import ALLOWED, Source, is_source, make_module
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.training.choice import ModelChoice
 from cudnn_sweep.workloads.training.loss import (
@@ -25,8 +28,10 @@ from cudnn_sweep.workloads.training.optimiser import make_optimiser
 from cudnn_sweep.workloads.warnings import WarningName
 from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, pay_unrelated_step
 
+Source = type[nn.Module] | FunctionType | nn.Module
 Tensors = dict[str, torch.Tensor]
 
+ALLOWED = "a class derived from torch.nn.Module, a function that returns one, or one itself"
 SEED = 0  # of what a forward pass draws when it is examined
 
 
@@ -165,3 +170,36 @@ def _as_if_first(net: nn.Module, device: torch.device) -> Iterator[None]:
     with torch.no_grad():
         for name, value in before.items():
             net.get_buffer(name).copy_(value)
+
+
+def is_source(found: object) -> bool:
+    if isinstance(found, type):
+        return issubclass(found, nn.Module)
+    return isinstance(found, FunctionType | nn.Module)
+
+
+def make_module(name: str, source: Source, arguments: dict[str, JsonValue]) -> nn.Module:
+    """From what an import path names, a new one at each call. Raises WorkloadError with what is wrong."""
+    if isinstance(source, nn.Module):
+        if arguments:
+            found = ", ".join(arguments)
+            raise WorkloadError(f"model {name} is a module already: no arguments, found {found}")
+        return deepcopy(source)
+    try:
+        signature(source).bind(**arguments)
+    except TypeError as error:
+        raise WorkloadError(
+            f"model {name}: {error}; allowed as arguments: {signature(source)}"
+        ) from error
+    try:
+        made = source(**arguments)
+    except Exception as error:
+        words = " ".join(str(error).split())
+        raise WorkloadError(
+            f"model {name} cannot be made: {type(error).__name__}: {words}"
+        ) from error
+    if not isinstance(made, nn.Module):
+        raise WorkloadError(
+            f"model {name} returned a {type(made).__name__}; allowed: a torch.nn.Module"
+        )
+    return made

@@ -7,7 +7,7 @@ from math import ceil
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import SpatialRegime, resized
+from cudnn_sweep.workloads.regime import SpatialRegime, inside, resized
 
 MIN_SIZES = 1000  # fewer would end before a loop's budget does
 
@@ -27,10 +27,7 @@ class Fresh(SpatialRegime):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.smallest < 1:
-            raise WorkloadError(
-                f"regime fresh: smallest must be above 0 and below 1, found {self.smallest}"
-            )
+        inside(self.name, "smallest", self.smallest)
 
     def period(self, base: Shape) -> tuple[Shape, ...] | None:
         sizes = self._sizes(base)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import ShapeRegime, at_least
+from cudnn_sweep.workloads.regime import ShapeRegime, at_least, inside
 
 MOST_BATCHES = 10_000  # a timed group is a whole epoch
 
@@ -26,10 +26,7 @@ class LastPartialBatch(ShapeRegime):
                 f"regime last_partial_batch: full_batches must be at most {MOST_BATCHES}, "
                 f"found {self.full_batches}"
             )
-        if not 0 < self.last < 1:
-            raise WorkloadError(
-                f"regime last_partial_batch: last must be above 0 and below 1, found {self.last}"
-            )
+        inside(self.name, "last", self.last)
 
     def period(self, base: Shape) -> tuple[Shape, ...]:
         smaller = max(1, round(base[0] * self.last))

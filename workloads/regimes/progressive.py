@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import SpatialRegime, at_least, resized
+from cudnn_sweep.workloads.regime import SpatialRegime, at_least, inside, resized
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +25,7 @@ class Progressive(SpatialRegime):
         super().__post_init__()
         at_least(self.name, "stages", self.stages, 2)
         at_least(self.name, "hold", self.hold, 1)
-        if not 0 < self.smallest < 1:
-            raise WorkloadError(
-                f"regime progressive: smallest must be above 0 and below 1, found {self.smallest}"
-            )
+        inside(self.name, "smallest", self.smallest)
 
     def period(self, base: Shape) -> tuple[Shape, ...]:
         shares = [

@@ -6,7 +6,7 @@ from math import exp
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import ShapeRegime, at_least
+from cudnn_sweep.workloads.regime import ShapeRegime, at_least, inside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,10 +27,7 @@ class ServingQueue(ShapeRegime):
 
     def __post_init__(self) -> None:
         at_least(self.name, "batches", self.batches, 2)
-        if not 0 < self.load < 1:
-            raise WorkloadError(
-                f"regime serving_queue: load must be above 0 and below 1, found {self.load}"
-            )
+        inside(self.name, "load", self.load)
 
     def period(self, base: Shape) -> tuple[Shape, ...]:
         if base[0] < 2:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
-from cudnn_sweep.workloads.hardware.gpu import SeenGpu, gpu_uuid, read_gpu, seen_gpus
+from cudnn_sweep.workloads.hardware.gpu import gpu_uuid, read_gpu, seen_gpus
 from cudnn_sweep.workloads.hardware.listed_gpus import chosen_slices, listed_gpus, uuid_of_slice
 from cudnn_sweep.workloads.hardware.monitor import GpuReading
 from cudnn_sweep.workloads.hardware.nvml import NvmlGpu, NvmlMonitor
@@ -159,12 +159,12 @@ def test_a_slice_is_known_whichever_uuid_cuda_gives(show: Show, cuda_uuid: str) 
 def test_every_visible_slice_is_a_place_for_trials(show: Show) -> None:
     """CUDA shows the first alone."""
     show("aa", visible="MIG-a2,MIG-b1")
-    assert seen_gpus() == [SeenGpu(model=SLICE, uuid=uuid) for uuid in ("MIG-a2", "MIG-b1")]
+    assert seen_gpus() == [(SLICE, uuid) for uuid in ("MIG-a2", "MIG-b1")]
 
 
 def test_nvml_is_asked_about_the_gpu_that_cuda_shows(show: Show) -> None:
     show("cc", name=A100, visible="2")
-    assert seen_gpus() == [SeenGpu(model=A100, uuid="GPU-cc")]
+    assert seen_gpus() == [(A100, "GPU-cc")]
     assert NvmlMonitor(NvmlGpu(gpu_uuid(0))).read().sm_clock_mhz == CLOCKS_MHZ["GPU-cc"]
     gpu = read_gpu()
     assert (gpu.mig_profile, gpu.max_sm_clock_mhz, gpu.power_limit_w) == (None, 1410, 400)
@@ -173,7 +173,7 @@ def test_nvml_is_asked_about_the_gpu_that_cuda_shows(show: Show) -> None:
 def test_what_a_slice_shares_with_its_neighbours_is_unknown_of_it(show: Show) -> None:
     show("a2", visible="MIG-a2")
     gpu = read_gpu()
-    assert (gpu.model, gpu.uuid, gpu.mig_profile) == (SLICE, "MIG-a2", "3g.20gb")
+    assert (gpu.gpu, gpu.gpu_uuid, gpu.mig_profile) == (SLICE, "MIG-a2", "3g.20gb")
     assert (gpu.max_sm_clock_mhz, gpu.power_limit_w, gpu.driver) == (None, None, "580.1")
     monitor = NvmlMonitor(NvmlGpu("MIG-a2"), [OURS])
     assert monitor.read() == GpuReading(other_processes=1)
@@ -193,7 +193,7 @@ def test_without_nvml_the_name_tells_a_slice(show: Show, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(pynvml, "nvmlInit", fail)
     show("a2", visible="MIG-a2")
-    assert seen_gpus() == [SeenGpu(model=SLICE, uuid="MIG-a2")]
+    assert seen_gpus() == [(SLICE, "MIG-a2")]
     assert read_gpu().mig_profile == "3g.20gb"
     show("cc", name=A100)
     assert gpu_uuid(0) == "GPU-cc"

@@ -20,8 +20,7 @@ from cudnn_sweep.workloads.hardware.monitor import (
     GpuReading,
     MonitorKind,
 )
-from cudnn_sweep.workloads.hardware.nvml import THROTTLE_REASONS, NvmlGpu, NvmlMonitor
-from cudnn_sweep.workloads.hardware.open_monitor import open_monitor
+from cudnn_sweep.workloads.hardware.nvml import THROTTLE_REASONS, NvmlGpu, NvmlMonitor, open_monitor
 from cudnn_sweep.workloads.measuring.telemetry import CHOSEN_CLOCKS, INTERVAL_S, Telemetry
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
 
@@ -258,7 +257,7 @@ def test_a_gpu_is_read_without_its_user() -> None:
     code = (
         "import torch\n"
         "from cudnn_sweep.workloads.hardware.gpu import gpu_uuid\n"
-        "from cudnn_sweep.workloads.hardware.open_monitor import open_monitor\n"
+        "from cudnn_sweep.workloads.hardware.nvml import open_monitor\n"
         "torch.zeros(1, device='cuda')\n"
         "monitor = open_monitor('nvml', gpu_uuid(0))\n"
         "reading = monitor.read()\n"

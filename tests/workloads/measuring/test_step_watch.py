@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from cudnn_sweep.workloads.cells.measurement import Calibration
-from cudnn_sweep.workloads.measuring.roofline import roofline_ms
+from cudnn_sweep.workloads.measuring.choice import roofline_ms
 from cudnn_sweep.workloads.measuring.step_watch import ConvolutionWork, StepWatch
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from cudnn_sweep.workloads.cells.measurement import KernelKind, KernelLaunch
-from cudnn_sweep.workloads.measuring.kernels import kernels_hash, kind_of
+from cudnn_sweep.workloads.measuring.choice import kernels_hash, kind_of
 
 # As an H200's driver names them (cuDNN 9.19, torch 2.11), templates cut short.
 TO_NHWC = "_ZN5cudnn19engines_precompiled16nchwToNhwcKernelI13__nv_bfloat16S2_fLb0ELb1EEE"

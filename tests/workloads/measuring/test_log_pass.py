@@ -4,7 +4,7 @@ describe tensors were left out.
 
 from pathlib import Path
 
-from cudnn_sweep.workloads.measuring.engine_log import read_engine_log
+from cudnn_sweep.workloads.measuring.log_pass import read_engine_log
 
 DATA = Path(__file__).parents[1] / "data"
 

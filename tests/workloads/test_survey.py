@@ -2,7 +2,7 @@
 
 import pytest
 
-from cudnn_sweep.workloads.hardware.no_cuda import why
+from cudnn_sweep.workloads.survey import reason_without_cuda
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from cudnn_sweep.workloads.hardware.no_cuda import why
     ],
 )  # fmt: skip
 def test_driver_and_cuda_are_named(cuda: str | None, driver: str | None, said: str) -> None:
-    assert said in why("2.13.0", cuda, driver)
+    assert said in reason_without_cuda("2.13.0", cuda, driver)
