@@ -51,32 +51,22 @@ create or replace macro times_in(loop_kind, times, loop_kinds) as nullif(
 create or replace macro contrast_figures(
     flag, from_value, to_value, min_effect, of_sweep
 ) as table
-with placed as (
+with ran as (
     select
         *,
-        concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place
+        concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
+        min(started_at) over (partition by place, fingerprint) as first_seen
     from configured(flag, of_sweep)
     where status = 'ok' and setting in (from_value, to_value)
-),
-
-seen as (
-    select
-        *,
-        min(started_at) over (partition by place, fingerprint) as first_seen
-    from placed
 ),
 
 numbered as (
     select
         *,
-        if(
-            fingerprint is not null,
-            dense_rank() over (
-                partition by place, fingerprint is null order by first_seen, fingerprint
-            ),
-            null
+        dense_rank() over (
+            partition by place, fingerprint is null order by first_seen, fingerprint
         ) as result
-    from seen
+    from ran
 ),
 
 processes as (
@@ -86,10 +76,11 @@ processes as (
         list(loop_kind order by started_at, trial_id) filter (where twin = 0) as loop_kinds,
         list(steady_wall_ms order by started_at, trial_id) filter (where twin = 0) as wall_ms,
         list(steady_device_ms order by started_at, trial_id) filter (where twin = 0) as device_ms,
-        list(result order by started_at, trial_id) filter (where result is not null) as results,
-        count(result) as processes,
-        count(distinct result) as distinct_results,
-        bool_and(bitwise_repeatable) filter (where result is not null) as repeatable,
+        list(result order by started_at, trial_id) filter (where fingerprint is not null)
+            as results,
+        count(fingerprint) as processes,
+        count(distinct fingerprint) as distinct_results,
+        bool_and(bitwise_repeatable) filter (where fingerprint is not null) as repeatable,
         distinct_results = 1 and coalesce(repeatable, true) as reproducible
     from numbered
     group by place, setting
@@ -137,24 +128,16 @@ found as (
                 b.processes + c.processes, null, null
             )
         ]) as figure
-    from contrast_verdicts(flag, from_value, to_value, min_effect, 1000, 'warm', of_sweep, 0)
-        as verdicts
-    inner join cell_labels() as labels on verdicts.cell_id = labels.cell_id
-    inner join software_labels() as software on verdicts.software_hash = software.software_hash
-    left join processes as b
-        on
-            concat_ws(
-                '|', verdicts.cell_id, verdicts.env_hash, verdicts.software_hash,
-                verdicts.workload_hash, verdicts.other_settings
-            ) = b.place
-            and b.setting = from_value
-    left join processes as c
-        on
-            concat_ws(
-                '|', verdicts.cell_id, verdicts.env_hash, verdicts.software_hash,
-                verdicts.workload_hash, verdicts.other_settings
-            ) = c.place
-            and c.setting = to_value
+    from (
+        select
+            *,
+            concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place
+        from contrast_verdicts(flag, from_value, to_value, min_effect, 1000, 'warm', of_sweep, 0)
+    ) as verdicts
+    inner join cell_labels() as labels using (cell_id)
+    inner join software_labels() as software using (software_hash)
+    left join processes as b on verdicts.place = b.place and b.setting = from_value
+    left join processes as c on verdicts.place = c.place and c.setting = to_value
     where verdicts.no_effect_reason is distinct from 'no_cuda'
 )
 

@@ -15,6 +15,7 @@ with scripts as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT
         true as family,
         any_value(cell_id) as cell_id,
         any_value(software_hash) as software_hash,
+        any_value(gpu) as gpu,
         avg(log_ratio(on_ms, off_ms)) as mean,
         standard_error(log_ratio(on_ms, off_ms)) as se,
         count(log_ratio(on_ms, off_ms)) - 1 as df,
@@ -47,7 +48,18 @@ fresh as materialized (
         and precision = 'tf32'
 ),
 
-clocks as materialized (
+known as (
+    select
+        gpu,
+        torch,
+        cudnn,
+        input_shape,
+        any_value(wall_verdict) as verdict
+    from fresh
+    group by all
+),
+
+figures as (
     select
         labels.*,
         software.* exclude (software_hash),
@@ -57,41 +69,27 @@ clocks as materialized (
             when 'tutorial_false_first' then 'the other order'
             else 'warmed up, and synchronised'
         end as condition,
+        case
+            when labels.workload <> 'tutorial_true_first' then null
+            when coalesce(is_decided(known.verdict) and is_decided(timed.verdict), false)
+                then if(timed.verdict = known.verdict, 'holds', 'does not hold')
+            else 'undecided'
+        end as outcome,
         unnest(figure_of(
-            'clock of 100 calls, ms', judged.verdict, off_ms, on_ms, judged.ratio,
-            judged.ratio_low, judged.ratio_high, processes, off_samples, on_samples
+            'clock of 100 calls, ms', timed.verdict, off_ms, on_ms, ratio, ratio_low, ratio_high,
+            processes, off_samples, on_samples
         ))
     from scripts
     inner join cell_labels() as labels using (cell_id)
     inner join software_labels() as software using (software_hash)
-    left join judged('scripts', $min_effect, 0) as judged using (cell)
-),
-
-figures as (
-    select
-        clocks.*,
-        case
-            when clocks.condition <> 'the script' then null
-            when
-                not coalesce(is_decided(known.verdict), false)
-                or not coalesce(is_decided(clocks.verdict_of_it), false)
-                then 'undecided'
-            else if(clocks.verdict_of_it = known.verdict, 'holds', 'does not hold')
-        end as outcome
-    from clocks
-    left join (
-        select
-            gpu,
-            torch,
-            cudnn,
-            input_shape,
-            any_value(wall_verdict) as verdict
-        from fresh
-        group by all
-    ) as known using (gpu, torch, cudnn, input_shape)
+    left join judged('scripts', $min_effect, 0) as timed using (cell)
+    left join known
+        on
+            labels.gpu = known.gpu and software.torch = known.torch
+            and software.cudnn = known.cudnn and labels.input_shape = known.input_shape
     union all by name
     select * from fresh
-    where gpu in (select clocks.gpu from clocks)
+    where gpu in (select scripts.gpu from scripts)
 )
 
 select *
