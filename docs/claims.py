@@ -85,8 +85,8 @@ def page() -> str:
             "    sweep report --page claims                     # your own page, from ./results",
             "",
             wrapped(
-                "Each claim has a question of its own, a file in [analysis/sql/claims](../analysis/sql/claims/). Its head "
-                "says when a figure holds. A figure is undecided if its interval leaves both open, or its cell still lacks "
+                "Each claim has a question of its own in [analysis/sql/claims](../analysis/sql/claims/), a file or a row of "
+                "`table.toml`; it says when a figure holds. A figure is undecided if its interval leaves both open, or its cell still lacks "
                 "blocks. A claim holds if all decided figures say so, and at least half of all are decided. If only some "
                 "say so, the verdict names the conditions in which all of them do, then those in which some do. A ratio "
                 "is candidate / baseline, with its 95% interval. Made by `make docs`."

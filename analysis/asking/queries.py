@@ -1,4 +1,4 @@
-"""The named questions, one file each below sql/, and what each one's head declares.
+"""The named questions, a file each below sql/ or a row of a table there, and what each one's head declares.
 
 -- the question in plain words?
 -- $name TYPE = default: meaning

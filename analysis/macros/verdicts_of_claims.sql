@@ -42,7 +42,14 @@ create or replace macro figure_of(
 
 -- Of times in their order those that a loop of one kind took.
 create or replace macro times_in(loop_kind, times, loop_kinds) as nullif(
-    list_filter(times, lambda ms, place: ms is not null and loop_kinds[place] = loop_kind), []
+    list_transform(
+        list_filter(
+            list_zip(times, loop_kinds),
+            lambda each: each[1] is not null and each[2] = loop_kind
+        ),
+        lambda each: each[1]
+    ),
+    []
 );
 
 -- The figures of a contrast, one row a measure of each row of `contrast_verdicts`, with its columns
@@ -134,8 +141,8 @@ found as (
             concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place
         from contrast_verdicts(flag, from_value, to_value, min_effect, 1000, 'warm', of_sweep, 0)
     ) as verdicts
-    inner join cell_labels() as labels using (cell_id)
-    inner join software_labels() as software using (software_hash)
+    inner join cell_labels() as labels using (cell_id) -- noqa: ST07
+    inner join software_labels() as software using (software_hash) -- noqa: ST07
     left join processes as b on verdicts.place = b.place and b.setting = from_value
     left join processes as c on verdicts.place = c.place and c.setting = to_value
     where verdicts.no_effect_reason is distinct from 'no_cuda'
@@ -143,7 +150,7 @@ found as (
 
 select
     * exclude (figure), -- noqa: AM04
-    unnest(figure)
+    unnest(figure) -- noqa: AL03
 from found
 where figure.measure = 'wall time, ms' or figure.value is not null;
 
@@ -247,8 +254,8 @@ select
     command as measured_by
 from (select 1 as one) as always
 left join query_table(figures) as told on true
-left join verdicts using (gpu, torch, cudnn)
-left join by_condition using (gpu, torch, cudnn, condition)
+left join verdicts using (gpu, torch, cudnn) -- noqa: ST07
+left join by_condition using (gpu, torch, cudnn, condition) -- noqa: ST07
 order by
     told.gpu, told.torch, told.cudnn, told.outcome is null, told.condition, told.workload,
     told.problem, told.direction, told.precision, told.layout, told.regime, told.state,

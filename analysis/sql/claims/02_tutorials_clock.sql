@@ -8,7 +8,7 @@
 -- then off in one process. It holds if its clock gives the verdict that fresh processes give, which
 -- is the wall time of the convolution beside it. A ratio of clocks is on / off, with a t interval
 -- over processes; the samples are those of each process.
-with scripts as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
+with scripts as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select
         concat_ws('|', cell_id, env_hash, software_hash) as cell,
         'clock' as clock,
@@ -24,7 +24,7 @@ with scripts as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT
         count(*) as processes,
         list(off_ms order by started_at) as off_samples,
         list(on_ms order by started_at) as on_samples
-    from (
+    from ( -- noqa: AL10
         select
             *,
             own_times_ms['benchmark_false'] as off_ms,

@@ -8,7 +8,7 @@
 -- where they come back or are always new, if it hurts. The crossing stands beside: the iterations
 -- at one shape after which its search has paid, of the shapes at which a step gets faster. Its
 -- baseline and candidate are what the search costs and what an iteration then saves, in ms.
-with figures as ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
+with figures as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
     select
         *,
         case

@@ -9,7 +9,7 @@
 -- `benchmark_later` sets it after the first step, `benchmark_around_forward` around the forward
 -- pass alone. The cells with benchmark set before stand beside, and so do cells in which it gains
 -- nothing at any time.
-with found as ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
+with found as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
     select
         *,
         arg_min(
@@ -38,7 +38,7 @@ figures as (
         case
             when state = 'plain' or measure <> 'wall time, ms' then null
             when not is_decided(early.wall_verdict) or ratio_low is null then 'undecided'
-            when early.wall_verdict is distinct from 'helps' then null
+            when coalesce(early.wall_verdict, '') <> 'helps' then null
             when ratio_low > early.ratio_high then 'holds'
             else 'does not hold'
         end as outcome

@@ -11,7 +11,7 @@
 --     precision   another precision of the same step has another verdict
 --     layout      another layout of the same step has another verdict
 --     limit       timing all plans (benchmark_limit=0) finds faster ones than ten
-with benchmarked as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
+with benchmarked as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select * from contrast_figures('benchmark', 'false', 'true', $min_effect, $sweep_id)
     where beside = '' and state = 'plain'
 ),
