@@ -1,4 +1,4 @@
-"""The named questions, one file each below sql/, and what each one's head declares.
+"""The named questions, a file each below sql/ or a row of a table there, and what each one's head declares.
 
 -- the question in plain words?
 -- $name TYPE = default: meaning
@@ -11,9 +11,11 @@
 """
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib.resources import files
 from itertools import takewhile
 from pathlib import Path
@@ -111,23 +113,35 @@ def query_names() -> list[str]:
 
 def part_names() -> list[str]:
     """Those in a folder below sql/, as claims/01_fixed_shape: the questions of a page."""
-    folders = [
-        each for each in files("cudnn_sweep.analysis").joinpath("sql").iterdir() if each.is_dir()
-    ]
-    return sorted(
-        f"{folder.name}/{each.name.removesuffix('.sql')}"
-        for folder in folders
-        for each in folder.iterdir()
-        if each.name.endswith(".sql")
-    )
+    return sorted(_part_texts())
+
+
+@cache
+def _part_texts() -> Mapping[str, str]:
+    """A file each; or one `text` for all tables of a .toml, filled in with what each says."""
+    folder = files("cudnn_sweep.analysis").joinpath("sql")
+    found: dict[str, str] = {}
+    for part in filter(lambda each: each.is_dir(), folder.iterdir()):
+        for each in part.iterdir():
+            if each.name.endswith(".toml"):
+                tables = tomllib.loads(each.read_text())
+                text = tables.pop("text")
+                for name, said in tables.items():
+                    said["notes"] = said["notes"].replace("\n", "\n-- ")
+                    found[f"{part.name}/{name}"] = text.format(**said)
+            else:
+                found[f"{part.name}/{each.name.removesuffix('.sql')}"] = each.read_text()
+    return found
 
 
 def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
     """A question of ours, or of the user's `own`; QueryError, listing the valid names, where neither."""
     names = query_names()
-    if name in names or name in part_names():
-        text = files("cudnn_sweep.analysis").joinpath("sql", *f"{name}.sql".split("/")).read_text()
+    if name in names:
+        text = files("cudnn_sweep.analysis").joinpath("sql", f"{name}.sql").read_text()
         return parse_query(name, text)
+    if name in part_names():
+        return parse_query(name, _part_texts()[name])
     if own and name in own:
         return read_query(name, own[name])
     if name == "records":

@@ -1,9 +1,10 @@
 """What people say of torch.backends.cudnn, and what the measurements say."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, islice, zip_longest
 from math import log
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
@@ -26,6 +27,7 @@ VERDICTS = {
     "undecided": "undecided",
     "not measured": "not measured here",
 }
+QUESTIONS = tuple(name for name in part_names() if name.startswith("claims/"))
 MOST_SAMPLES = 3  # pictures of a claim
 
 
@@ -42,22 +44,18 @@ def named(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
 
 def entries(rows: Sequence[Row]) -> list[Entry]:
     """A paragraph a claim and GPU; the rows of one follow each other."""
-    return [
-        _entry(list(found)) for _, found in groupby(rows, lambda row: (row["claim"], *_place(row)))
-    ]
-
-
-def _place(row: Row) -> tuple[Any, ...]:
-    return row["gpu"], row["torch"], row["cudnn"]
+    place = itemgetter("claim", "gpu", "torch", "cudnn")
+    return [_entry(list(found)) for _, found in groupby(rows, place)]
 
 
 def _entry(rows: list[Row]) -> Entry:
     first = rows[0]
     is_measured = first["verdict"] != "not measured"
     figures = rows if is_measured else []
+    question = QUESTIONS[first["claim"] - 1]
     facts = {
         "verdict": first["in_words"],
-        "what is judged": load_query(question_of(first["claim"])).notes,
+        "what is judged": load_query(question).notes,
         **dict(_conditions(figures)),
         "one or two figures only": first["rests_on_few"],
         "trials compared": f"{trials:,}" if (trials := _trials(figures)) else "",
@@ -70,27 +68,27 @@ def _entry(rows: list[Row]) -> Entry:
         said=first["said"],
         group=VERDICTS[first["verdict"]],
         facts={name: text for name, text in facts.items() if text},
-        command=f"sweep query {question_of(first['claim'])}",
+        command=f"sweep query {question}",
         asks_results=True,
         samples=tuple(_contradicting(figures)),
-        table=_table(figures) if figures else None,
+        table=Table(
+            header=tuple(COLUMNS),
+            rows=tuple(tuple(text(row) for text in COLUMNS.values()) for row in figures),
+            numbers=frozenset({4, 5, 6, 7}),
+        )
+        if figures
+        else None,
     )
 
 
 def _trials(figures: Sequence[Row]) -> int:
     """Those of a cell's contrast once, however many measures it has."""
-    by_measure: Counter[tuple[object, object, object]] = Counter()
+    by_measure: Counter[tuple[object, ...]] = Counter()
     for row in figures:
         if row["outcome"]:
             by_measure[row["cell_id"], row["contrast"], row["measure"]] += row["trials"] or 0
-    most: dict[tuple[object, object], int] = {}
-    for (cell_id, contrast, _), trials in by_measure.items():
-        most[cell_id, contrast] = max(trials, most.get((cell_id, contrast), 0))
+    most = {key[:2]: trials for key, trials in sorted(by_measure.items(), key=itemgetter(1))}
     return sum(most.values())
-
-
-def question_of(claim: int) -> str:
-    return next(name for name in part_names() if name.startswith(f"claims/{claim:02d}_"))
 
 
 def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
@@ -150,50 +148,28 @@ def _with_interval(row: Row) -> str:
     return _value(row) + interval(row["value_low"], row["value_high"], text)
 
 
-def _table(figures: Sequence[Row]) -> Table:
-    return Table(
-        header=(
-            "cell",
-            "condition",
-            "figure",
-            "contrast",
-            "from",
-            "to",
-            "value (95%)",
-            "trials",
-            "says",
-        ),
-        rows=tuple(
-            (
-                row["cell"],
-                row["condition"],
-                row["measure"],
-                row["contrast"] or "",
-                number(row["baseline_value"]),
-                number(row["candidate_value"]),
-                _with_interval(row),
-                number(row["trials"]),
-                row["outcome"] or "",
-            )
-            for row in figures
-        ),
-        numbers=frozenset({4, 5, 6, 7}),
-    )
+COLUMNS: Mapping[str, Callable[[Row], str]] = {
+    "cell": lambda row: row["cell"],
+    "condition": lambda row: row["condition"],
+    "figure": lambda row: row["measure"],
+    "contrast": lambda row: row["contrast"] or "",
+    "from": lambda row: number(row["baseline_value"]),
+    "to": lambda row: number(row["candidate_value"]),
+    "value (95%)": _with_interval,
+    "trials": lambda row: number(row["trials"]),
+    "says": lambda row: row["outcome"] or "",
+}
 
 
 def _contradicting(figures: Sequence[Row]) -> Iterator[Samples]:
     """What single processes gave, of figures that say the opposite: of each condition the clearest first."""
     by_condition: dict[str, list[Row]] = {}
-    for row in sorted(figures, key=_clarity, reverse=True):
-        if (
-            row["outcome"] == "does not hold"
-            and row["baseline_samples"]
-            and row["candidate_samples"]
-        ):
+    against = [row for row in figures if row["outcome"] == "does not hold"]
+    for row in sorted(against, key=_clarity, reverse=True):
+        if row["baseline_samples"] and row["candidate_samples"]:
             by_condition.setdefault(row["condition"], []).append(row)
     in_turns = chain.from_iterable(zip_longest(*by_condition.values()))
-    for row in islice(filter(None, in_turns), MOST_SAMPLES):
-        yield _samples(row)
+    yield from map(_samples, islice(filter(None, in_turns), MOST_SAMPLES))
 
 
 def _clarity(row: Row) -> float:
@@ -220,7 +196,7 @@ CLAIMS = Page(
     name="claims",
     title="What people say of torch.backends.cudnn",
     about=ABOUT,
-    questions=tuple(name for name in part_names() if name.startswith("claims/")),
+    questions=QUESTIONS,
     noun="claim",
     groups=(
         ("hold", "helps"),

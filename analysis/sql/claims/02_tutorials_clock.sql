@@ -10,57 +10,44 @@
 -- over processes; the samples are those of each process. The clock is read while the GPU still
 -- works: that of the first loop has the search in it, that of the second launches alone, of plans
 -- that the first loop chose. The other order and a script that waits for the GPU stand beside.
-with scripts as ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
+with scripts as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select
-        workload,
-        gpu,
-        torch,
-        cudnn,
-        cell_id,
-        software_hash,
-        array_to_string(input_shape, 'x') as input_shape,
         concat_ws('|', cell_id, env_hash, software_hash) as cell,
-        own_times_ms['benchmark_false'] as off_ms,
-        own_times_ms['benchmark_true'] as on_ms,
-        log_ratio(on_ms, off_ms) as log_ratio,
-        started_at
-    from records
-    where
-        own_times_ms is not null and status = 'ok' and twin = 0 and device = 'cuda'
-        and ($sweep_id is null or sweep_id glob $sweep_id)
-),
-
-estimates as materialized (
-    select
-        cell,
         'clock' as clock,
         true as family,
-        avg(log_ratio) as mean,
-        standard_error(log_ratio) as se,
-        count(log_ratio) - 1 as df
-    from scripts
-    group by cell
-),
-
-clocks as materialized (
-    select * from judged('estimates', $min_effect, 0)
+        any_value(cell_id) as cell_id,
+        any_value(software_hash) as software_hash,
+        any_value(gpu) as gpu,
+        avg(log_ratio(on_ms, off_ms)) as mean,
+        standard_error(log_ratio(on_ms, off_ms)) as se,
+        count(log_ratio(on_ms, off_ms)) - 1 as df,
+        median(off_ms) as off_ms,
+        median(on_ms) as on_ms,
+        count(*) as processes,
+        list(off_ms order by started_at) as off_samples,
+        list(on_ms order by started_at) as on_samples
+    from ( -- noqa: AL10
+        select
+            *,
+            own_times_ms['benchmark_false'] as off_ms,
+            own_times_ms['benchmark_true'] as on_ms
+        from records
+        where
+            own_times_ms is not null and status = 'ok' and twin = 0 and device = 'cuda'
+            and ($sweep_id is null or sweep_id glob $sweep_id)
+    )
+    group by 1
 ),
 
 fresh as materialized (
     select
         *,
-        'fresh processes' as condition,
-        null as wanted
-    from helps_or_hurts(min_effect := $min_effect, of_sweep_id := $sweep_id)
+        'fresh processes' as condition
+    from contrast_figures('benchmark', 'false', 'true', $min_effect, $sweep_id)
     where
-        problem = 'tutorials/rgb256' and direction = 'forward' and regime = 'fixed'
-        and state = 'plain' and precision = 'tf32'
-        and other_settings = usual_besides('benchmark', '')
-        and gpu in (select scripts.gpu from scripts)
-),
-
-times as materialized (
-    select * from process_times('benchmark', $sweep_id)
+        beside = '' and state = 'plain' and measure like '% time, ms'
+        and problem = 'tutorials/rgb256' and direction = 'forward' and regime = 'fixed'
+        and precision = 'tf32'
 ),
 
 known as (
@@ -71,59 +58,40 @@ known as (
         input_shape,
         any_value(wall_verdict) as verdict
     from fresh
-    group by gpu, torch, cudnn, input_shape
-),
-
-by_script as (
-    select
-        cell,
-        any_value(workload) as workload,
-        any_value(gpu) as gpu,
-        any_value(torch) as torch,
-        any_value(cudnn) as cudnn,
-        any_value(cell_id) as cell_id,
-        any_value(software_hash) as software_hash,
-        any_value(input_shape) as input_shape,
-        median(off_ms) as baseline_value,
-        median(on_ms) as candidate_value,
-        count(*) as trials,
-        list(off_ms order by started_at) as baseline_samples,
-        list(on_ms order by started_at) as candidate_samples
-    from scripts
-    group by cell
+    group by all
 ),
 
 figures as (
     select
-        by_script.* exclude (cell),
-        case by_script.workload
+        labels.*,
+        software.* exclude (software_hash),
+        'benchmark: false → true' as contrast,
+        case labels.workload
             when 'tutorial_true_first' then 'the script'
             when 'tutorial_false_first' then 'the other order'
             else 'warmed up, and synchronised'
         end as condition,
         case
-            when by_script.workload <> 'tutorial_true_first' then null
-            when
-                known.verdict is null or not is_decided(known.verdict)
-                or clocks.verdict is null or not is_decided(clocks.verdict)
-                then 'undecided'
-            else if(clocks.verdict = known.verdict, 'holds', 'does not hold')
+            when labels.workload <> 'tutorial_true_first' then null
+            when coalesce(is_decided(known.verdict) and is_decided(timed.verdict), false)
+                then if(timed.verdict = known.verdict, 'holds', 'does not hold')
+            else 'undecided'
         end as outcome,
-        'clock of 100 calls, ms' as measure,
-        clocks.verdict as verdict_of_it,
-        clocks.ratio as value,
-        clocks.ratio_low as value_low,
-        clocks.ratio_high as value_high,
-        'benchmark: false → true' as contrast
-    from by_script
-    left join clocks on by_script.cell = clocks.cell
+        unnest(figure_of(
+            'clock of 100 calls, ms', timed.verdict, off_ms, on_ms, ratio, ratio_low, ratio_high,
+            processes, off_samples, on_samples
+        ))
+    from scripts
+    inner join cell_labels() as labels using (cell_id)
+    inner join software_labels() as software using (software_hash)
+    left join judged('scripts', $min_effect, 0) as timed using (cell)
     left join known
         on
-            by_script.gpu = known.gpu and by_script.torch = known.torch
-            and by_script.cudnn = known.cudnn and by_script.input_shape = known.input_shape
+            labels.gpu = known.gpu and software.torch = known.torch
+            and software.cudnn = known.cudnn and labels.input_shape = known.input_shape
     union all by name
-    select * replace (null as outcome)
-    from timed_figures('fresh', 'times', 'false', 'true')
+    select * from fresh
+    where gpu in (select scripts.gpu from scripts)
 )
 
 select *

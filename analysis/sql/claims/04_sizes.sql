@@ -8,7 +8,7 @@
 -- where they come back or are always new, if it hurts. The crossing stands beside: the iterations
 -- at one shape after which its search has paid, of the shapes at which a step gets faster. Its
 -- baseline and candidate are what the search costs and what an iteration then saves, in ms.
-with found as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
+with figures as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
     select
         *,
         case
@@ -16,38 +16,25 @@ with found as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14
             when regime = 'fixed' then 'sizes stay'
             else 'sizes come back'
         end as condition,
-        if(regime = 'fixed', 'helps', 'hurts') as wanted
-    from helps_or_hurts(min_effect := $min_effect, of_sweep_id := $sweep_id)
-    where state = 'plain' and other_settings = usual_besides('benchmark', '')
-),
-
-times as materialized (
-    select * from process_times('benchmark', $sweep_id)
-),
-
-figures as (
-    select *
-    from timed_figures('found', 'times', 'false', 'true')
-    where outcome is not null
+        claim_outcome(
+            measure, verdict_of_it, verdict_of_it = if(regime = 'fixed', 'helps', 'hurts')
+        ) as outcome
+    from contrast_figures('benchmark', 'false', 'true', $min_effect, $sweep_id)
+    where beside = '' and state = 'plain' and measure = 'wall time, ms'
     union all by name
     select
+        payback.* replace (shape as input_shape, null as outcome),
+        software.* exclude (software_hash),
         'crossing where it pays, compute cache ' || compute_cache as condition,
-        'iterations per distinct shape' as measure,
-        outcome as verdict_of_it,
-        tuning_ms as baseline_value,
-        gain_ms as candidate_value,
-        break_even_iterations as value,
-        break_even_low as value_low,
-        break_even_high as value_high,
-        contrast,
-        2 * tuning_blocks as trials,
-        shape as input_shape,
-        cell_id,
-        software_hash
-    from break_even(per := 'shape', of_sweep_id := $sweep_id)
+        unnest(figure_of(
+            'iterations per distinct shape', outcome, tuning_ms, gain_ms, break_even_iterations,
+            break_even_low, break_even_high, 2 * tuning_blocks, null, null
+        ))
+    from break_even(per := 'shape', of_sweep_id := $sweep_id) as payback
+    inner join software_labels() as software using (software_hash)
     where
         outcome in ('after', 'at once') and state = 'plain'
-        and other_settings = usual_besides('benchmark', '')
+        and unusual_among(other_settings) = ''
 )
 
 select *

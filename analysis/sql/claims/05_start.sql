@@ -8,50 +8,40 @@
 -- CUDA's cache of compiled kernels: empty as in a new container, warm as on a machine that ran it
 -- before, or disabled. A cell holds if the whole interval lies above 0; one block has no interval.
 -- Where a regime has several shapes, what each further one costs stands beside.
-with found as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
-    select *
-    from cold_cost(min_effect := $min_effect, of_sweep_id := $sweep_id)
+with found as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
+    select
+        costs.*,
+        software.* exclude (software_hash),
+        'compute cache ' || compute_cache as condition,
+        unnest([
+            figure_of(
+                'extra time of first calls, ms', cold_verdict, baseline_cold_ms, candidate_cold_ms,
+                extra_ms, extra_ms_low, extra_ms_high, 2 * blocks, null, null
+            ),
+            figure_of(
+                'extra time of each further shape, ms', null, null, null, extra_later_shape_ms,
+                null, null, 2 * blocks, null, null
+            )
+        ]) as figure
+    from cold_cost(min_effect := $min_effect, of_sweep_id := $sweep_id) as costs
+    inner join software_labels() as software using (software_hash)
     where
         no_effect_reason is distinct from 'no_cuda' and state = 'plain'
-        and other_settings in (
-            usual_besides('benchmark', ''),
-            usual_besides('benchmark', 'compute_cache_disabled=true')
-        )
+        and unusual_among(other_settings) in ('', 'compute_cache_disabled=true')
 ),
 
 figures as (
     select
-        'compute cache ' || compute_cache as condition,
+        *,
+        unnest(figure),
         case
-            when extra_ms_low is null then null
-            when extra_ms_low > 0 then 'holds'
-            when extra_ms_high <= 0 then 'does not hold'
+            when figure.value_low is null then null
+            when figure.value_low > 0 then 'holds'
+            when figure.value_high <= 0 then 'does not hold'
             else 'undecided'
-        end as outcome,
-        'extra time of first calls, ms' as measure,
-        cold_verdict as verdict_of_it,
-        baseline_cold_ms as baseline_value,
-        candidate_cold_ms as candidate_value,
-        extra_ms as value,
-        extra_ms_low as value_low,
-        extra_ms_high as value_high,
-        contrast,
-        2 * blocks as trials,
-        cell_id,
-        software_hash
+        end as outcome
     from found
-    union all by name
-    select
-        'compute cache ' || compute_cache as condition,
-        null as outcome,
-        'extra time of each further shape, ms' as measure,
-        extra_later_shape_ms as value,
-        contrast,
-        2 * blocks as trials,
-        cell_id,
-        software_hash
-    from found
-    where extra_later_shape_ms is not null
+    where figure.value is not null
 )
 
 select *

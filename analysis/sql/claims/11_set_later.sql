@@ -9,68 +9,41 @@
 -- `benchmark_later` sets it after the first step, `benchmark_around_forward` around the forward
 -- pass alone. The cells with benchmark set before stand beside, and so do cells in which it gains
 -- nothing at any time.
-with found as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
-    select *
-    from helps_or_hurts(min_effect := $min_effect, of_sweep_id := $sweep_id)
-    where
-        state in ('plain', 'benchmark_later', 'benchmark_around_forward')
-        and other_settings = usual_besides('benchmark', '')
-),
-
-compared as materialized (
-    select
-        late.*,
-        early.cell_id as early_cell_id,
-        case late.state
-            when 'benchmark_later' then 'after the first step'
-            else 'around the forward pass'
-        end as condition,
-        null as wanted,
-        case
-            when not is_decided(early.wall_verdict) or late.ratio_low is null then 'undecided'
-            when coalesce(early.wall_verdict, '') <> 'helps' then null
-            when late.ratio_low > early.ratio_high then 'holds'
-            else 'does not hold'
-        end as found_outcome
-    from found as late
-    inner join found as early
-        on
-            late.workload = early.workload
-            and late.problem is not distinct from early.problem
-            and late.direction = early.direction
-            and late.input_shape = early.input_shape
-            and late.regime = early.regime
-            and late.precision = early.precision
-            and late.layout = early.layout
-            and late.env_hash = early.env_hash
-            and late.software_hash = early.software_hash
-            and late.loop_kind = early.loop_kind
-            and late.in_turns = early.in_turns
-    where early.state = 'plain' and late.state <> 'plain'
-),
-
-set_before as materialized (
+with found as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
     select
         *,
-        'set before the first step' as condition,
-        null as wanted
-    from found
+        arg_min(
+            struct_pack(wall_verdict := wall_verdict, ratio_high := ratio_high), cell_id
+        ) filter (where state = 'plain') over same as early,
+        bool_or(state <> 'plain') over same as is_compared
+    from contrast_figures('benchmark', 'false', 'true', $min_effect, $sweep_id)
     where
-        state = 'plain'
-        and cell_id in (select compared.early_cell_id from compared)
-),
-
-times as materialized (
-    select * from process_times('benchmark', $sweep_id)
+        beside = '' and measure like '% time, ms'
+        and state in ('plain', 'benchmark_later', 'benchmark_around_forward')
+    window same as (
+        partition by
+            workload, problem, direction, input_shape, regime, precision, layout, env_hash,
+            software_hash, loop_kind, in_turns
+    )
 ),
 
 figures as (
-    select timed.* replace (if(timed.outcome is null, null, compared.found_outcome) as outcome)
-    from timed_figures('compared', 'times', 'false', 'true') as timed
-    inner join compared on timed.cell_id = compared.cell_id
-    union all
-    select * replace (null as outcome)
-    from timed_figures('set_before', 'times', 'false', 'true')
+    select
+        *,
+        case state
+            when 'plain' then 'set before the first step'
+            when 'benchmark_later' then 'after the first step'
+            else 'around the forward pass'
+        end as condition,
+        case
+            when state = 'plain' or measure <> 'wall time, ms' then null
+            when not is_decided(early.wall_verdict) or ratio_low is null then 'undecided'
+            when coalesce(early.wall_verdict, '') <> 'helps' then null
+            when ratio_low > early.ratio_high then 'holds'
+            else 'does not hold'
+        end as outcome
+    from found
+    where is_compared and early is not null
 )
 
 select *

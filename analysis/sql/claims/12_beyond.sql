@@ -11,74 +11,58 @@
 --     precision   another precision of the same step has another verdict
 --     layout      another layout of the same step has another verdict
 --     limit       timing all plans (benchmark_limit=0) finds faster ones than ten
-with benchmarked as materialized ( -- noqa: disable=RF02,RF04,ST03,ST06,LT02,LT09,LT14,AM04
-    select
-        found.*,
-        labels.* exclude (cell_id),
-        software.torch,
-        software.cudnn
-    from contrast_verdicts('benchmark', 'false', 'true', $min_effect, 1000, 'warm', $sweep_id, 0)
-        as found
-    inner join cell_labels() as labels on found.cell_id = labels.cell_id
-    inner join software_labels() as software on found.software_hash = software.software_hash
-    where
-        found.other_settings = usual_besides('benchmark', '') and labels.state = 'plain'
-        and found.no_effect_reason is distinct from 'no_cuda'
+with benchmarked as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
+    select * from contrast_figures('benchmark', 'false', 'true', $min_effect, $sweep_id)
+    where beside = '' and state = 'plain'
 ),
 
-limited as materialized (
+-- each cell with the others that differ from it in the precision alone, and in the layout alone
+others as (
+    select
+        * exclude (precision, layout),
+        unnest(['precision', 'layout']) as condition,
+        if(condition = 'precision', null, precision) as precision,
+        if(condition = 'layout', null, layout) as layout,
+        if(condition = 'precision', benchmarked.precision, benchmarked.layout) as way
+    from benchmarked
+    where measure = 'wall time, ms' and wall_verdict in ('helps', 'hurts', 'equivalent')
+),
+
+figures as (
     select
         *,
-        'limit' as condition,
-        'helps' as wanted
-    from helps_or_hurts(
-        field := 'benchmark_limit', baseline := '10', candidate := '0',
-        min_effect := $min_effect, of_sweep_id := $sweep_id
-    )
-    where state = 'plain' and other_settings = usual_besides('benchmark_limit', 'benchmark=true')
-),
-
-limited_times as materialized (
-    select * from process_times('benchmark_limit', $sweep_id)
-),
-
-chosen as materialized (
-    select *
-    from choice_stability(of_sweep_id := $sweep_id)
+        'memory' as condition,
+        claim_outcome(measure, verdict_of_it, verdict_of_it = 'hurts') as outcome
+    from benchmarked
+    where measure = 'peak of reserved memory, MB'
+    union all by name
+    select
+        * replace (
+            'device ' || device_verdict || ', wall ' || wall_verdict as verdict_of_it,
+            null as baseline_samples,
+            null as candidate_samples
+        ),
+        'launches' as condition,
+        claim_outcome(measure, wall_verdict, wall_verdict <> device_verdict) as outcome
+    from benchmarked
+    where measure = 'wall time, ms' and launch_bound and device_verdict in ('helps', 'hurts')
+    union all by name
+    select
+        chosen.*,
+        software.* exclude (software_hash),
+        'choices' as condition,
+        if(distinct_choices > 1, 'holds', 'does not hold') as outcome,
+        unnest(figure_of(
+            'different choices of kernels',
+            format('the slowest takes {:.3f} times as long as the fastest', slowest_choice_ratio),
+            null, null, distinct_choices, null, null, processes, null, null
+        ))
+    from choice_stability(of_sweep_id := $sweep_id) as chosen
+    inner join software_labels() as software using (software_hash)
     where
         benchmark and processes >= 2 and state = 'plain' and benchmark_limit = 10
         and not deterministic and enabled
-),
-
-verdicts as (
-    select *
-    from benchmarked
-    where wall_verdict in ('helps', 'hurts', 'equivalent')
-),
-
-precisions as (
-    select
-        workload,
-        problem,
-        direction,
-        input_shape,
-        regime,
-        layout,
-        gpu,
-        torch,
-        cudnn,
-        count(distinct precision) as ways,
-        count(distinct wall_verdict) as verdicts,
-        string_agg(
-            distinct precision || ' ' || wall_verdict, ', '
-            order by precision || ' ' || wall_verdict
-        ) as said
-    from verdicts
-    group by all
-    having count(distinct precision) > 1
-),
-
-layouts as (
+    union all by name
     select
         workload,
         problem,
@@ -86,87 +70,27 @@ layouts as (
         input_shape,
         regime,
         precision,
+        layout,
         gpu,
         torch,
         cudnn,
-        count(distinct layout) as ways,
-        count(distinct wall_verdict) as verdicts,
+        condition,
+        'different verdicts of the ' || condition || 's' as measure,
+        count(distinct wall_verdict) as value,
+        if(count(distinct wall_verdict) > 1, 'holds', 'does not hold') as outcome,
         string_agg(
-            distinct layout || ' ' || wall_verdict, ', '
-            order by layout || ' ' || wall_verdict
-        ) as said
-    from verdicts
+            distinct way || ' ' || wall_verdict, ', ' order by way || ' ' || wall_verdict
+        ) as verdict_of_it
+    from others
     group by all
-    having count(distinct layout) > 1
-),
-
-figures as (
-    select
-        'memory' as condition,
-        claim_outcome(memory_verdict, 'hurts') as outcome,
-        'peak of reserved memory, MB' as measure,
-        memory_verdict as verdict_of_it,
-        baseline_peak_reserved_bytes / 1e6 as baseline_value,
-        candidate_peak_reserved_bytes / 1e6 as candidate_value,
-        memory_ratio as value,
-        memory_ratio_low as value_low,
-        memory_ratio_high as value_high,
-        contrast,
-        2 * blocks as trials,
-        cell_id,
-        software_hash
-    from benchmarked
-    where memory_ratio is not null
+    having count(distinct way) > 1
     union all by name
     select
-        'launches' as condition,
-        if(
-            not is_decided(wall_verdict),
-            'undecided',
-            if(wall_verdict = device_verdict, 'does not hold', 'holds')
-        ) as outcome,
-        'wall time, ms' as measure,
-        'device ' || device_verdict || ', wall ' || wall_verdict as verdict_of_it,
-        baseline_ms as baseline_value,
-        candidate_ms as candidate_value,
-        ratio as value,
-        ratio_low as value_low,
-        ratio_high as value_high,
-        contrast,
-        2 * blocks as trials,
-        cell_id,
-        software_hash
-    from benchmarked
-    where launch_bound and device_verdict in ('helps', 'hurts')
-    union all by name
-    select
-        'choices' as condition,
-        if(distinct_choices > 1, 'holds', 'does not hold') as outcome,
-        'different choices of kernels' as measure,
-        format('the slowest takes {:.3f} times as long as the fastest', slowest_choice_ratio)
-            as verdict_of_it,
-        distinct_choices as value,
-        processes as trials,
-        cell_id,
-        software_hash
-    from chosen
-    union all by name
-    select * exclude (ways, verdicts, said), 'precision' as condition,
-        if(verdicts > 1, 'holds', 'does not hold') as outcome,
-        'different verdicts of the precisions' as measure,
-        said as verdict_of_it,
-        verdicts as value
-    from precisions
-    union all by name
-    select * exclude (ways, verdicts, said), 'layout' as condition,
-        if(verdicts > 1, 'holds', 'does not hold') as outcome,
-        'different verdicts of the layouts' as measure,
-        said as verdict_of_it,
-        verdicts as value
-    from layouts
-    union all by name
-    select *
-    from timed_figures('limited', 'limited_times', '10', '0')
+        *,
+        'limit' as condition,
+        claim_outcome(measure, verdict_of_it, verdict_of_it = 'helps') as outcome
+    from contrast_figures('benchmark_limit', '10', '0', $min_effect, $sweep_id)
+    where beside = 'benchmark=true' and state = 'plain' and measure like '% time, ms'
 )
 
 select *

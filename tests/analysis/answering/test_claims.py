@@ -240,6 +240,20 @@ def test_sizes_that_stay_and_sizes_that_are_new_are_two_conditions(
     assert crossing[0]["outcome"] is None
 
 
+def test_shapes_of_a_cell_are_in_the_same_order_in_each_answer(
+    contrast: Contrast, claim: Claim
+) -> None:
+    shapes = [[4, size] for size in (9, 3, 8, 1)]
+    records = [
+        replace(record, cold=[replace(record.cold[0], shape=shape) for shape in shapes])
+        for record in contrast("a", "benchmark", {"ms": 10}, {"ms": 5, "cold_ms": 500})
+        if record.cold
+    ]
+    rows = claim(4, records)
+    crossing = [row["input_shape"] for row in rows if row["condition"].startswith("crossing")]
+    assert crossing == ["4x1", "4x3", "4x8", "4x9"]
+
+
 @pytest.mark.parametrize(
     ("off", "on", "verdicts"),
     [

@@ -1,0 +1,262 @@
+-- What people say of torch.backends.cudnn, and what the figures of a store say to it.
+
+-- Whether a figure is as a claim has it: `holds` says so, of a verdict that is decided. Device time
+-- stands beside wall time and decides nothing. What processes gave is counted, not tested.
+create or replace macro claim_outcome(measure, verdict, holds) as case
+    when measure = 'device time, ms' then null
+    when
+        measure in ('wall time, ms', 'peak of reserved memory, MB')
+        and (verdict is null or not is_decided(verdict))
+        then 'undecided'
+    when holds then 'holds'
+    else 'does not hold'
+end;
+
+-- The other settings of a contrast that are not PyTorch's own, as benchmark=true; none is ''.
+create or replace macro unusual_among(other_settings) as array_to_string(
+    list_filter(
+        string_split(other_settings, ', '),
+        lambda each: not list_contains(
+            string_split(settings_besides(null, setting_texts(usual_config(), 0)), ', '), each
+        )
+    ),
+    ', '
+);
+
+-- The columns that are a figure's own, with what single processes gave where that can be shown.
+create or replace macro figure_of(
+    measure, verdict_of_it, baseline_value, candidate_value, value, value_low, value_high, trials,
+    baseline_samples, candidate_samples
+) as struct_pack(
+    measure := measure,
+    verdict_of_it := verdict_of_it::text,
+    baseline_value := baseline_value::double,
+    candidate_value := candidate_value::double,
+    value := value::double,
+    value_low := value_low::double,
+    value_high := value_high::double,
+    trials := trials::bigint,
+    baseline_samples := baseline_samples::double[],
+    candidate_samples := candidate_samples::double[]
+);
+
+-- Of times in their order those that a loop of one kind took.
+create or replace macro times_in(loop_kind, times, loop_kinds) as nullif(
+    list_transform(
+        list_filter(
+            list_zip(times, loop_kinds),
+            lambda each: each[1] is not null and each[2] = loop_kind
+        ),
+        lambda each: each[1]
+    ),
+    []
+);
+
+-- The figures of a contrast, one row a measure of each row of `contrast_verdicts`, with its columns
+-- and labels. `beside`: its unusual settings. Results are numbered as they come, in the order in
+-- which processes ran, under either value.
+create or replace macro contrast_figures(
+    flag, from_value, to_value, min_effect, of_sweep
+) as table
+with ran as (
+    select
+        *,
+        concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
+        min(started_at) over (partition by place, fingerprint) as first_seen
+    from configured(flag, of_sweep)
+    where status = 'ok' and setting in (from_value, to_value)
+),
+
+numbered as (
+    select
+        *,
+        dense_rank() over (
+            partition by place, fingerprint is null order by first_seen, fingerprint
+        ) as result
+    from ran
+),
+
+processes as (
+    select
+        place,
+        setting,
+        list(loop_kind order by started_at, trial_id) filter (where twin = 0) as loop_kinds,
+        list(steady_wall_ms order by started_at, trial_id) filter (where twin = 0) as wall_ms,
+        list(steady_device_ms order by started_at, trial_id) filter (where twin = 0) as device_ms,
+        list(result order by started_at, trial_id) filter (where fingerprint is not null)
+            as results,
+        count(fingerprint) as processes,
+        count(distinct fingerprint) as distinct_results,
+        bool_and(bitwise_repeatable) filter (where fingerprint is not null) as repeatable,
+        distinct_results = 1 and coalesce(repeatable, true) as reproducible
+    from numbered
+    group by place, setting
+),
+
+found as (
+    select
+        verdicts.* exclude (baseline_value, candidate_value),
+        labels.* exclude (cell_id),
+        software.* exclude (software_hash),
+        unusual_among(verdicts.other_settings) as beside,
+        b.processes as baseline_processes,
+        c.processes as candidate_processes,
+        c.repeatable as candidate_repeatable,
+        case
+            when least(b.processes, c.processes) < 2 then null
+            when b.reproducible then if(c.reproducible, 'already', 'lost')
+            else if(c.reproducible, 'gained', 'not gained')
+        end as reproducibility,
+        unnest([
+            figure_of(
+                'wall time, ms', wall_verdict, baseline_ms, candidate_ms, ratio, ratio_low,
+                ratio_high, 2 * blocks, times_in(verdicts.loop_kind, b.wall_ms, b.loop_kinds),
+                times_in(verdicts.loop_kind, c.wall_ms, c.loop_kinds)
+            ),
+            figure_of(
+                'device time, ms', device_verdict, baseline_device_ms, candidate_device_ms,
+                device_ratio, device_ratio_low, device_ratio_high, 2 * blocks,
+                times_in(verdicts.loop_kind, b.device_ms, b.loop_kinds),
+                times_in(verdicts.loop_kind, c.device_ms, c.loop_kinds)
+            ),
+            figure_of(
+                'peak of reserved memory, MB', memory_verdict, baseline_peak_reserved_bytes / 1e6,
+                candidate_peak_reserved_bytes / 1e6, memory_ratio, memory_ratio_low,
+                memory_ratio_high, 2 * blocks, null, null
+            ),
+            figure_of(
+                'different results among processes', reproducibility, b.distinct_results,
+                c.distinct_results, c.distinct_results, null, null, b.processes + c.processes,
+                b.results, c.results
+            ),
+            figure_of(
+                'second run differed (1: yes)', null, (not b.repeatable)::int,
+                (not c.repeatable)::int, (not c.repeatable)::int, null, null,
+                b.processes + c.processes, null, null
+            )
+        ]) as figure
+    from (
+        select
+            *,
+            concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place
+        from contrast_verdicts(flag, from_value, to_value, min_effect, 1000, 'warm', of_sweep, 0)
+    ) as verdicts
+    inner join cell_labels() as labels using (cell_id) -- noqa: ST07
+    inner join software_labels() as software using (software_hash) -- noqa: ST07
+    left join processes as b on verdicts.place = b.place and b.setting = from_value
+    left join processes as c on verdicts.place = c.place and c.setting = to_value
+    where verdicts.no_effect_reason is distinct from 'no_cuda'
+)
+
+select
+    * exclude (figure), -- noqa: AM04
+    unnest(figure) -- noqa: AL03
+from found
+where figure.measure = 'wall time, ms' or figure.value is not null;
+
+-- A claim's figures with its verdict, which is of one GPU model, PyTorch and cuDNN:
+--     holds            each figure that is decided says so
+--     holds only when  some do: `holds_in` counts them by condition, and `in_words` names those
+--                      all of whose decided figures do, then those of which some do
+--     does not hold    none does
+--     undecided        these agree, but they are fewer than half of the figures
+--     not measured     there is no figure; this is a row all the same, whose `command` measures
+-- A figure without an outcome stands beside the others and decides nothing. `rests_on_few` names
+-- the conditions with one or two decided figures, where others have more; `holds_here` counts those
+-- of the row's own condition. `figures` names a table with labels of cell and software, and more
+-- columns than are shown.
+create or replace macro claimed(figures, number, sentence, command) as table
+with by_condition as (
+    select
+        gpu,
+        torch,
+        cudnn,
+        condition,
+        count(*) filter (where outcome = 'holds') as holding,
+        count(*) filter (where outcome <> 'undecided') as decided,
+        count(*) as figures_of_it,
+        concat_ws(
+            ', ',
+            if(decided > 0, format('{} of {}', holding, decided), null),
+            if(figures_of_it > decided, format('{} undecided', figures_of_it - decided), null)
+        ) as counted
+    from query_table(figures)
+    where outcome is not null
+    group by all
+),
+
+verdicts as (
+    select
+        gpu,
+        torch,
+        cudnn,
+        case
+            when sum(holding) between 1 and sum(decided) - 1 then 'holds only when'
+            when 2 * sum(decided) < sum(figures_of_it) then 'undecided'
+            when sum(holding) > 0 then 'holds'
+            else 'does not hold'
+        end as verdict,
+        string_agg(format('{}: {}', condition, counted), '; ' order by condition) as holds_in,
+        string_agg(condition, '; ' order by condition)
+            filter (where holding = decided and holding > 0) as always,
+        string_agg(
+            format('{} ({} of {})', condition, holding, decided), '; '
+            order by holding / decided desc, condition
+        ) filter (where holding between 1 and decided - 1) as in_part,
+        case
+            when verdict <> 'holds only when' then verdict
+            when always is null then 'holds in part: ' || in_part
+            else concat_ws('; in part: ', 'holds only when: ' || always, in_part)
+        end as in_words,
+        if(
+            max(decided) > 2,
+            string_agg(condition, '; ' order by condition) filter (where decided between 1 and 2),
+            null
+        ) as rests_on_few
+    from by_condition
+    group by gpu, torch, cudnn
+)
+
+select
+    number as claim,
+    sentence as said,
+    coalesce(verdicts.verdict, if(told.measure is null, 'not measured', 'undecided')) as verdict,
+    coalesce(verdicts.in_words, verdict) as in_words,
+    verdicts.holds_in,
+    verdicts.rests_on_few,
+    by_condition.counted as holds_here,
+    told.condition,
+    told.outcome,
+    told.measure,
+    told.verdict_of_it,
+    told.baseline_value,
+    told.candidate_value,
+    told.value,
+    told.value_low,
+    told.value_high,
+    told.contrast,
+    told.trials,
+    told.baseline_samples,
+    told.candidate_samples,
+    told.workload,
+    told.problem,
+    told.direction,
+    told.input_shape,
+    told.regime,
+    told.state,
+    told.precision,
+    told.layout,
+    told.gpu,
+    told.torch,
+    told.cudnn,
+    told.driver,
+    told.cell_id,
+    command as measured_by
+from (select 1 as one) as always
+left join query_table(figures) as told on true
+left join verdicts using (gpu, torch, cudnn) -- noqa: ST07
+left join by_condition using (gpu, torch, cudnn, condition) -- noqa: ST07
+order by
+    told.gpu, told.torch, told.cudnn, told.outcome is null, told.condition, told.workload,
+    told.problem, told.direction, told.precision, told.layout, told.regime, told.state,
+    told.measure, told.contrast, told.cell_id, told.input_shape, told;
