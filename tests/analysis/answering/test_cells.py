@@ -2,26 +2,19 @@
 environment.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
-
-if TYPE_CHECKING:
-    from tests.makers import Ask, MakePair, MakeRecord
+from tests.analysis.conftest import Ask, make_pair, make_record
 
 
-def test_regimes_of_a_problem_follow_each_other_with_the_fixed_shape_first(
-    ask: Ask, make_pair: MakePair
-) -> None:
-    trials = _cell(make_pair, "many", 10.0, 30.0, regime="lengths", distinct_shapes=8)
-    trials += _cell(make_pair, "few", 10.0, 10.0, regime="cycle", distinct_shapes=2)
-    trials += _cell(make_pair, "one", 10.0, 5.0)
-    trials += _cell(make_pair, "else", 10.0, 5.0, problem="zzz", regime="cycle")
+def test_regimes_of_a_problem_follow_each_other_with_the_fixed_shape_first(ask: Ask) -> None:
+    trials = _cell("many", 10.0, 30.0, regime="lengths", distinct_shapes=8)
+    trials += _cell("few", 10.0, 10.0, regime="cycle", distinct_shapes=2)
+    trials += _cell("one", 10.0, 5.0)
+    trials += _cell("else", 10.0, 5.0, problem="zzz", regime="cycle")
     rows = ask("by_shape_regime", trials)
     assert [(row["problem"], row["regime"]) for row in rows] == [
         ("vgg_256_56", "fixed"),
@@ -38,13 +31,11 @@ def test_regimes_of_a_problem_follow_each_other_with_the_fixed_shape_first(
     assert [row["problem"] for row in only] == ["zzz"]
 
 
-def test_the_worst_regressions_are_those_that_hurt_in_either_time(
-    ask: Ask, make_pair: MakePair
-) -> None:
-    trials = _cell(make_pair, "slow", 10.0, 15.0)
-    trials += _cell(make_pair, "fine", 10.0, 5.0)
-    trials += _cell(make_pair, "same", 10.0, 10.0)
-    hidden = _cell(make_pair, "hidden", 10.0, 10.0, kernels_hash="same")
+def test_the_worst_regressions_are_those_that_hurt_in_either_time(ask: Ask) -> None:
+    trials = _cell("slow", 10.0, 15.0)
+    trials += _cell("fine", 10.0, 5.0)
+    trials += _cell("same", 10.0, 10.0)
+    hidden = _cell("hidden", 10.0, 10.0, kernels_hash="same")
     trials += [replace(each, steady_device_ms=18.0) if each.benchmark else each for each in hidden]
     rows = ask("worst_regressions", trials)
     assert [row["cell_id"] for row in rows] == ["cell-hidden", "cell-slow"]
@@ -55,17 +46,17 @@ def test_the_worst_regressions_are_those_that_hurt_in_either_time(
     assert row["cell_id"] == "cell-hidden"
 
 
-def test_the_worst_of_all_is_what_fails(ask: Ask, make_pair: MakePair) -> None:
-    lost = _cell(make_pair, "lost", 10.0, 5.0)
+def test_the_worst_of_all_is_what_fails(ask: Ask) -> None:
+    lost = _cell("lost", 10.0, 5.0)
     trials = [replace(each, status="out_of_memory") if each.benchmark else each for each in lost]
-    rows = ask("worst_regressions", [*_cell(make_pair, "slow", 10.0, 15.0), *trials])
+    rows = ask("worst_regressions", [*_cell("slow", 10.0, 15.0), *trials])
     assert [(row["cell_id"], row["wall_verdict"]) for row in rows] == [
         ("cell-lost", "fails"),
         ("cell-slow", "hurts"),
     ]
 
 
-def test_a_loop_that_waits_for_the_cpu_has_a_gap(ask: Ask, make_record: MakeRecord) -> None:
+def test_a_loop_that_waits_for_the_cpu_has_a_gap(ask: Ask) -> None:
     times = [(10.0, 4.0, True), (10.0, 5.0, True), (10.0, 9.5, False)]
     trials = [
         make_record(
@@ -84,7 +75,7 @@ def test_a_loop_that_waits_for_the_cpu_has_a_gap(ask: Ask, make_record: MakeReco
 
 @pytest.mark.parametrize(("convolution_bytes", "limit"), [(10**9, "compute"), (10**11, "memory")])
 def test_a_roofline_is_limited_by_what_takes_longer(
-    ask: Ask, make_record: MakeRecord, convolution_bytes: int, limit: str
+    ask: Ask, convolution_bytes: int, limit: str
 ) -> None:
     trials = [
         make_record(
@@ -108,7 +99,7 @@ def test_a_roofline_is_limited_by_what_takes_longer(
     assert row["achieved_gbps"] == pytest.approx(convolution_bytes / 5e6)
 
 
-def test_coverage_counts_blocks_by_why_they_are_of_no_use(ask: Ask, make_pair: MakePair) -> None:
+def test_coverage_counts_blocks_by_why_they_are_of_no_use(ask: Ask) -> None:
     blocks = [make_pair(block, 10.0, 5.0, plan_trials=20) for block in range(6)]
     blocks[1][1] = replace(blocks[1][1], slot="GPU-1")
     blocks[2][0] = replace(blocks[2][0], warnings=["throttled"])
@@ -123,7 +114,7 @@ def test_coverage_counts_blocks_by_why_they_are_of_no_use(ask: Ask, make_pair: M
     assert (row["sweep_planned"], row["sweep_recorded"]) == (20, 12)
 
 
-def test_coverage_is_of_each_sweep_and_cell(ask: Ask, make_pair: MakePair) -> None:
+def test_coverage_is_of_each_sweep_and_cell(ask: Ask) -> None:
     trials = make_pair(0, 10.0, 5.0) + make_pair(0, 10.0, 5.0, sweep_id="night-2")
     trials += [replace(each, trial_id=f"b-{each.trial_id}", cell_id="b") for each in trials[:2]]
     rows = ask("coverage", trials)
@@ -135,9 +126,7 @@ def test_coverage_is_of_each_sweep_and_cell(ask: Ask, make_pair: MakePair) -> No
     assert [row["sweep_recorded"] for row in rows] == [4, 4, 2]
 
 
-def test_the_environment_is_told_by_host_hardware_and_software(
-    ask: Ask, make_record: MakeRecord
-) -> None:
+def test_the_environment_is_told_by_host_hardware_and_software(ask: Ask) -> None:
     trials = [
         make_record(trial_id="a", calibration_copy_gbps=4000.0, warnings=["power_capped"]),
         make_record(trial_id="b", calibration_copy_gbps=4200.0, slot="GPU-1", sm_clock_low_mhz=900),
@@ -151,9 +140,7 @@ def test_the_environment_is_told_by_host_hardware_and_software(
     assert (other["host"], other["trials"], other["throttled"]) == ("node-1", 1, 0)
 
 
-def _cell(
-    make_pair: MakePair, name: str, baseline_ms: float, candidate_ms: float, **changes: object
-) -> list[RunRecord]:
+def _cell(name: str, baseline_ms: float, candidate_ms: float, **changes: object) -> list[RunRecord]:
     """Three blocks of a cell."""
     return [
         replace(each, trial_id=f"{name}-{each.trial_id}", cell_id=f"cell-{name}")

@@ -1,20 +1,15 @@
 """Between cells: `precision_cost`, `layout_effect`, `compare_gpus` and `compare_software`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
-
-if TYPE_CHECKING:
-    from tests.makers import Ask, MakeRecord
+from tests.analysis.conftest import Ask, make_record
 
 Times = list[float]
 
@@ -22,7 +17,7 @@ SLOW, FAST = [10.0, 10.4, 9.8, 10.1], [5.0, 5.1, 4.9]
 
 
 @pytest.fixture
-def cell(make_record: MakeRecord) -> Callable[..., list[RunRecord]]:
+def cell() -> Callable[..., list[RunRecord]]:
     """The processes of one cell and config, with these wall times."""
 
     def made(name: str, times_ms: Times, **changes: object) -> list[RunRecord]:

@@ -1,23 +1,19 @@
 """A reported claim meets today's trials of the same cell: each outcome, and each cause, over made-up records."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.workloads.cells.field_case import Side, find_field_case
-
-if TYPE_CHECKING:
-    from tests.makers import Ask, MakeRecord
+from tests.analysis.conftest import Ask, make_record
 
 PROCESSES = 5
 
 
 @pytest.fixture
-def of_side(make_record: MakeRecord) -> Any:
+def of_side() -> Any:
     """The trials of a side of a case, whose times scatter by a percent around `ms`."""
 
     def made(side: Side, *, ms: float, **columns: Any) -> list[RunRecord]:
@@ -110,9 +106,7 @@ def test_ratio_of_two_settings_is_paired_by_block(become: Any) -> None:
     assert row["contrast"] == "benchmark=false → benchmark=true"
 
 
-def test_case_about_another_version_is_not_to_be_run_here(
-    ask: Ask, make_record: MakeRecord
-) -> None:
+def test_case_about_another_version_is_not_to_be_run_here(ask: Ask) -> None:
     rows = {row["case_id"]: row for row in ask("field_cases", [make_record()])}
     row = rows["N001"]
     assert (row["outcome"], row["because"]) == (

@@ -14,8 +14,8 @@ from cudnn_sweep.analysis.answering.rules import (
 )
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.storing.store import Store
+from tests.analysis.conftest import make_record
 from tests.conftest import ROOT
-from tests.makers import MakeRecord
 
 LEARNING = run_path(str(ROOT / "docs" / "rules.py"))
 JOB = Facts(
@@ -111,7 +111,7 @@ def test_a_network_has_no_kernel_of_its_own_and_work_is_per_convolution() -> Non
     assert features["channels divisible by 8"] == 0, "the input has three"
 
 
-def test_facts_are_those_of_the_stored_rows(store: Store, make_record: MakeRecord) -> None:
+def test_facts_are_those_of_the_stored_rows(store: Store) -> None:
     facts_of = LEARNING["facts_of"]
     store.write(make_record(cell_id="a", input_shape=[4, 3, 8, 8, 8], regime_shapes=None))
     store.write(make_record(cell_id="b", trial_id="other", status="error"))

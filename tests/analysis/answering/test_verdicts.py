@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +16,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import Store
-
-if TYPE_CHECKING:
-    from tests.makers import Ask, MakePair
+from tests.analysis.conftest import Ask, make_pair
 
 
 @pytest.fixture
@@ -39,15 +35,13 @@ Judge = Callable[..., Verdict]
 
 
 @pytest.mark.parametrize("min_effect", [-0.03, -1.0, float("nan"), float("inf")])
-def test_a_minimum_effect_that_is_none_is_an_error(
-    judge: Judge, make_pair: MakePair, min_effect: float
-) -> None:
+def test_a_minimum_effect_that_is_none_is_an_error(judge: Judge, min_effect: float) -> None:
     """Below 0 every difference would count, and with NaN none."""
     with pytest.raises(QueryError, match="min_effect: found .*, allowed is 0 or more"):
         judge([make_pair(block, 10.0, 10.1) for block in range(2)], min_effect=min_effect)
 
 
-def test_a_planted_slowdown_of_20_percent_hurts(judge: Judge, make_pair: MakePair) -> None:
+def test_a_planted_slowdown_of_20_percent_hurts(judge: Judge) -> None:
     noise = np.random.default_rng(1).normal(1, 0.02, (8, 2))
     verdict = judge([make_pair(n, 10 * a, 12 * b) for n, (a, b) in enumerate(noise.tolist())])
     assert verdict.wall_verdict == verdict.device_verdict == "hurts"
@@ -57,7 +51,7 @@ def test_a_planted_slowdown_of_20_percent_hurts(judge: Judge, make_pair: MakePai
     assert 1.1 < verdict.ratio_low < 1.2 < verdict.ratio_high < 1.3
 
 
-def test_the_interval_and_ratio_are_those_of_scipy(judge: Judge, make_pair: MakePair) -> None:
+def test_the_interval_and_ratio_are_those_of_scipy(judge: Judge) -> None:
     ratios = np.array([0.80, 0.84, 0.79, 0.83])
     verdict = judge([make_pair(n, 10.0, 10.0 * ratio) for n, ratio in enumerate(ratios.tolist())])
     logs = np.log(ratios)
@@ -68,7 +62,7 @@ def test_the_interval_and_ratio_are_those_of_scipy(judge: Judge, make_pair: Make
     assert verdict.ratio_high == pytest.approx(np.exp(high), rel=1e-6)
 
 
-def test_no_difference_neither_helps_nor_hurts(store: Store, make_pair: MakePair) -> None:
+def test_no_difference_neither_helps_nor_hurts(store: Store) -> None:
     noise = np.random.default_rng(2).normal(1, 0.02, (30, 6, 2)).tolist()
     trials = [
         _of(each, f"cell-{cell}")
@@ -82,7 +76,7 @@ def test_no_difference_neither_helps_nor_hurts(store: Store, make_pair: MakePair
     assert set(found) <= {"equivalent", "inconclusive"}
 
 
-def test_verdicts_follow_benjamini_and_hochberg(store: Store, make_pair: MakePair) -> None:
+def test_verdicts_follow_benjamini_and_hochberg(store: Store) -> None:
     generator = np.random.default_rng(3)
     effects = np.linspace(-0.15, 0.15, 31)
     logs = generator.normal(effects[:, None], 0.03, (31, 5))
@@ -105,25 +99,25 @@ def test_verdicts_follow_benjamini_and_hochberg(store: Store, make_pair: MakePai
     assert sum(verdict in ("helps", "hurts") for verdict in found.values()) == effective.sum()
 
 
-def test_identical_times_are_equivalent(judge: Judge, make_pair: MakePair) -> None:
+def test_identical_times_are_equivalent(judge: Judge) -> None:
     verdict = judge([make_pair(block, 10.0, 10.1) for block in range(3)])
     assert verdict.wall_verdict == "equivalent"
     assert verdict.ratio_low == verdict.ratio_high == pytest.approx(1.01)
 
 
-def test_the_minimum_effect_is_a_parameter(judge: Judge, make_pair: MakePair) -> None:
+def test_the_minimum_effect_is_a_parameter(judge: Judge) -> None:
     blocks = [make_pair(block, 10.0, 12.0 + block / 100) for block in range(4)]
     assert judge(blocks, min_effect=0.5).wall_verdict == "equivalent"
 
 
-def test_one_block_is_not_decided_yet(judge: Judge, make_pair: MakePair) -> None:
+def test_one_block_is_not_decided_yet(judge: Judge) -> None:
     verdict = judge([make_pair(0, 10.0, 20.0)])
     assert (verdict.blocks, verdict.wall_verdict) == (1, "undecided")
     assert verdict.ratio == pytest.approx(2.0)
     assert verdict.ratio_low is None
 
 
-def test_a_block_on_two_slots_is_counted_and_left_out(judge: Judge, make_pair: MakePair) -> None:
+def test_a_block_on_two_slots_is_counted_and_left_out(judge: Judge) -> None:
     blocks = [make_pair(block, 10.0, 12.0) for block in range(4)]
     blocks[0][1] = replace(blocks[0][1], slot="GPU-1")
     blocks[1][1] = replace(blocks[1][1], launch_id="launch-2")
@@ -131,7 +125,7 @@ def test_a_block_on_two_slots_is_counted_and_left_out(judge: Judge, make_pair: M
     assert (verdict.blocks, verdict.split_blocks, verdict.unpaired_blocks) == (2, 2, 0)
 
 
-def test_a_block_that_lost_a_trial_is_counted(judge: Judge, make_pair: MakePair) -> None:
+def test_a_block_that_lost_a_trial_is_counted(judge: Judge) -> None:
     blocks = [make_pair(block, 10.0, 12.0) for block in range(3)]
     blocks[0][1] = replace(
         blocks[0][1], status="out_of_memory", steady_wall_ms=None, loop_kind=None
@@ -141,15 +135,13 @@ def test_a_block_that_lost_a_trial_is_counted(judge: Judge, make_pair: MakePair)
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
-def test_a_cell_that_fails_under_both_configs_is_not_measured(
-    judge: Judge, make_pair: MakePair, device: str
-) -> None:
+def test_a_cell_that_fails_under_both_configs_is_not_measured(judge: Judge, device: str) -> None:
     failed: dict[str, object] = {"status": "error", "steady_wall_ms": None, "device": device}
     verdict = judge([make_pair(block, 1.0, 1.0, **failed) for block in range(3)])
     assert (verdict.ratio, verdict.wall_verdict) == (None, "not_measured")
 
 
-def test_a_config_that_always_fails_still_has_its_row(judge: Judge, make_pair: MakePair) -> None:
+def test_a_config_that_always_fails_still_has_its_row(judge: Judge) -> None:
     blocks = [make_pair(block, 10.0, 12.0) for block in range(2)]
     failed = [[a, replace(b, status="crash", loop_kind=None)] for a, b in blocks]
     verdict = judge(failed)
@@ -157,7 +149,7 @@ def test_a_config_that_always_fails_still_has_its_row(judge: Judge, make_pair: M
     assert (verdict.ratio, verdict.wall_verdict) == (None, "fails")
 
 
-def test_twins_do_not_enter_the_contrast(judge: Judge, make_pair: MakePair) -> None:
+def test_twins_do_not_enter_the_contrast(judge: Judge) -> None:
     blocks = [make_pair(block, 10.0, 12.0) for block in range(2)]
     twin = replace(blocks[0][0], trial_id="twin", twin=1, steady_wall_ms=99.0)
     verdict = judge([*blocks, [twin]])
@@ -166,7 +158,7 @@ def test_twins_do_not_enter_the_contrast(judge: Judge, make_pair: MakePair) -> N
     assert "twin" not in verdict.other_settings
 
 
-def test_twins_are_a_contrast_of_their_own(judge: Judge, make_pair: MakePair) -> None:
+def test_twins_are_a_contrast_of_their_own(judge: Judge) -> None:
     blocks = [make_pair(block, 10.0, 12.0, device="cpu") for block in range(4)]
     for number, pair in enumerate(blocks[1:]):
         twin = replace(pair[0], trial_id=f"twin-{number}", twin=1, steady_wall_ms=10.1)
@@ -179,9 +171,7 @@ def test_twins_are_a_contrast_of_their_own(judge: Judge, make_pair: MakePair) ->
     assert "benchmark=false" in verdict.other_settings
 
 
-def test_configs_are_paired_only_where_every_other_setting_agrees(
-    store: Store, make_pair: MakePair
-) -> None:
+def test_configs_are_paired_only_where_every_other_setting_agrees(store: Store) -> None:
     for block in range(2):
         _write(store, make_pair(block, 10.0, 12.0))
         _write(store, make_pair(block, 10.0, 9.0, deterministic=True), "cell-a", "deterministic")
@@ -191,9 +181,7 @@ def test_configs_are_paired_only_where_every_other_setting_agrees(
         assert verdict == ("helps" if "deterministic=true" in settings else "hurts")
 
 
-def test_sweeps_of_one_environment_are_pooled_and_others_kept_apart(
-    store: Store, make_pair: MakePair
-) -> None:
+def test_sweeps_of_one_environment_are_pooled_and_others_kept_apart(store: Store) -> None:
     for sweep_id, software in [("n1", "old"), ("n2", "old"), ("n3", "new")]:
         for block in range(2):
             for record in make_pair(block, 10.0, 12.0, sweep_id=sweep_id, software_hash=software):
@@ -206,9 +194,7 @@ UNTIL = [3, 5]
 NOISE = (0.99, 1.0, 1.01)
 
 
-def sweep_of(
-    make_pair: MakePair, sweep_id: str, blocks: int, looks: list[int] | None
-) -> list[RunRecord]:
+def sweep_of(sweep_id: str, blocks: int, looks: list[int] | None) -> list[RunRecord]:
     """Blocks in which the candidate takes 20% longer."""
     pairs = [
         make_pair(n, 10.0, 12.0 * NOISE[n % 3], sweep_id=sweep_id, looks=looks)
@@ -217,28 +203,26 @@ def sweep_of(
     return list(chain(*pairs))
 
 
-def test_looks_concern_only_a_contrast_of_which_the_sweep_has_both_sides(
-    ask: Ask, make_pair: MakePair
-) -> None:
-    until = sweep_of(make_pair, "until", 2, UNTIL)
+def test_looks_concern_only_a_contrast_of_which_the_sweep_has_both_sides(ask: Ask) -> None:
+    until = sweep_of("until", 2, UNTIL)
     one_side = [row for row in until if not row.benchmark]
-    (row,) = ask("helps_or_hurts", sweep_of(make_pair, "fixed", 3, None) + one_side)
+    (row,) = ask("helps_or_hurts", sweep_of("fixed", 3, None) + one_side)
     assert (row["wall_verdict"], row["error_share"]) == ("hurts", 1)
     assert (row["blocks"], row["unpaired_blocks"]) == (3, 2)
 
 
 @pytest.mark.parametrize(("begun", "counted"), [(2, 4), (3, 7), (4, 7), (5, 9)])
 def test_beside_another_sweep_blocks_after_the_last_look_wait_for_the_next(
-    ask: Ask, make_pair: MakePair, begun: int, counted: int
+    ask: Ask, begun: int, counted: int
 ) -> None:
-    until = sweep_of(make_pair, "until", begun, UNTIL)
-    (row,) = ask("helps_or_hurts", sweep_of(make_pair, "fixed", 4, None) + until)
+    until = sweep_of("until", begun, UNTIL)
+    (row,) = ask("helps_or_hurts", sweep_of("fixed", 4, None) + until)
     assert (row["wall_verdict"], row["blocks"]) == ("hurts", counted)
     assert row["error_share"] == pytest.approx(1 / 3), "none of its blocks, or those of a look"
 
 
-def test_blocks_that_all_wait_are_shown_without_a_verdict(ask: Ask, make_pair: MakePair) -> None:
-    sweeps = [sweep_of(make_pair, name, 2, UNTIL) for name in ("one", "other")]
+def test_blocks_that_all_wait_are_shown_without_a_verdict(ask: Ask) -> None:
+    sweeps = [sweep_of(name, 2, UNTIL) for name in ("one", "other")]
     (row,) = ask("helps_or_hurts", chain(*sweeps))
     assert (row["wall_verdict"], row["blocks"]) == ("so_far_slower", 4)
     assert row["ratio"] == pytest.approx(1.2, rel=0.01)
@@ -247,17 +231,13 @@ def test_blocks_that_all_wait_are_shown_without_a_verdict(ask: Ask, make_pair: M
 @pytest.mark.parametrize(
     ("begun", "verdict"), [(2, "so_far_slower"), (3, "hurts"), (4, "so_far_slower")]
 )
-def test_a_sweep_alone_has_verdicts_at_its_looks(
-    ask: Ask, make_pair: MakePair, begun: int, verdict: str
-) -> None:
-    (row,) = ask("helps_or_hurts", sweep_of(make_pair, "until", begun, UNTIL))
+def test_a_sweep_alone_has_verdicts_at_its_looks(ask: Ask, begun: int, verdict: str) -> None:
+    (row,) = ask("helps_or_hurts", sweep_of("until", begun, UNTIL))
     assert (row["wall_verdict"], row["blocks"]) == (verdict, begun)
     assert row["error_share"] == pytest.approx(1 / 2)
 
 
-def test_the_times_of_both_sides_have_the_ratio_beside_them(
-    judge: Judge, make_pair: MakePair
-) -> None:
+def test_the_times_of_both_sides_have_the_ratio_beside_them(judge: Judge) -> None:
     """One process of three took four times as long: medians would say that nothing differs."""
     verdict = judge([make_pair(n, 10.0, ms) for n, ms in enumerate((10.0, 10.0, 40.0))])
     assert verdict.ratio == pytest.approx(4 ** (1 / 3))
@@ -265,9 +245,7 @@ def test_the_times_of_both_sides_have_the_ratio_beside_them(
     assert verdict.candidate_ms / verdict.baseline_ms == pytest.approx(verdict.ratio)
 
 
-def test_open_loops_are_compared_over_the_steps_that_both_made(
-    judge: Judge, make_pair: MakePair
-) -> None:
+def test_open_loops_are_compared_over_the_steps_that_both_made(judge: Judge) -> None:
     blocks = []
     for block in range(3):
         a, b = make_pair(block, 999.0, 999.0, loop_kind="open", steady_device_ms=None)
@@ -281,14 +259,14 @@ def test_open_loops_are_compared_over_the_steps_that_both_made(
     assert (verdict.net_verdict, verdict.device_verdict) == (None, None)
 
 
-def test_an_open_and_a_closed_loop_are_not_compared(judge: Judge, make_pair: MakePair) -> None:
+def test_an_open_and_a_closed_loop_are_not_compared(judge: Judge) -> None:
     blocks = [make_pair(block, 10.0, 20.0) for block in range(3)]
     verdict = judge([[a, replace(b, loop_kind="open")] for a, b in blocks])
     assert (verdict.loop_kind, verdict.ratio) == ("mixed", None)
     assert verdict.wall_verdict == "inconclusive"
 
 
-def test_no_effect_is_shown_and_keeps_its_statistics(judge: Judge, make_pair: MakePair) -> None:
+def test_no_effect_is_shown_and_keeps_its_statistics(judge: Judge) -> None:
     cpu = {"device": "cpu", "compute_cache": None}
     verdict = judge([make_pair(block, 10.0, 12.0 + block / 100, **cpu) for block in range(4)])
     assert verdict.no_effect_reason == "no_cuda"
@@ -296,22 +274,20 @@ def test_no_effect_is_shown_and_keeps_its_statistics(judge: Judge, make_pair: Ma
     assert verdict.wall_statistical_verdict == verdict.device_statistical_verdict == "hurts"
 
 
-def test_without_device_time_there_is_no_device_verdict(judge: Judge, make_pair: MakePair) -> None:
+def test_without_device_time_there_is_no_device_verdict(judge: Judge) -> None:
     verdict = judge([make_pair(block, 10.0, 12.0, steady_device_ms=None) for block in range(3)])
     assert (verdict.baseline_device_ms, verdict.device_ratio) == (None, None)
     assert (verdict.device_verdict, verdict.device_statistical_verdict) == (None, None)
 
 
-def test_device_times_from_two_sources_are_not_compared(judge: Judge, make_pair: MakePair) -> None:
+def test_device_times_from_two_sources_are_not_compared(judge: Judge) -> None:
     pairs = [make_pair(block, 10.0, 12.0) for block in range(3)]
     verdict = judge([[a, replace(b, steady_device_source="profiler")] for a, b in pairs])
     assert verdict.wall_verdict == "hurts"
     assert verdict.device_verdict is None
 
 
-def test_a_cell_is_launch_bound_where_most_of_its_paired_trials_were(
-    judge: Judge, make_pair: MakePair
-) -> None:
+def test_a_cell_is_launch_bound_where_most_of_its_paired_trials_were(judge: Judge) -> None:
     pairs = [make_pair(block, 10.0, 12.0) for block in range(3)]
     bound = [False, True, True]
     blocks = [
@@ -324,9 +300,7 @@ def test_a_cell_is_launch_bound_where_most_of_its_paired_trials_were(
     assert (verdict.blocks, verdict.unpaired_blocks) == (3, 1)
 
 
-def test_where_the_loop_waits_for_the_cpu_the_headline_has_both_clocks(
-    judge: Judge, make_pair: MakePair
-) -> None:
+def test_where_the_loop_waits_for_the_cpu_the_headline_has_both_clocks(judge: Judge) -> None:
     blocks = []
     for block, (wall, device) in enumerate([(0.99, 0.88), (0.985, 0.885), (0.995, 0.875)] * 2):
         pair = make_pair(block, 10.0, 10.0 * wall)
@@ -345,15 +319,13 @@ def test_where_the_loop_waits_for_the_cpu_the_headline_has_both_clocks(
     ]
 
 
-def test_launch_bound_is_null_where_no_trial_knows(judge: Judge, make_pair: MakePair) -> None:
+def test_launch_bound_is_null_where_no_trial_knows(judge: Judge) -> None:
     verdict = judge([make_pair(block, 10.0, 12.0, launch_bound=None) for block in range(2)])
     assert verdict.launch_bound is None
 
 
 @pytest.mark.parametrize("warning", ["throttled", "shared_gpu"])
-def test_a_doubtful_block_is_counted_and_left_out(
-    judge: Judge, make_pair: MakePair, warning: str
-) -> None:
+def test_a_doubtful_block_is_counted_and_left_out(judge: Judge, warning: str) -> None:
     blocks = [make_pair(block, 10.0, 12.0) for block in range(4)]
     blocks[0][0] = replace(blocks[0][0], warnings=[warning], steady_wall_ms=99.0)
     blocks[1][1] = replace(blocks[1][1], warnings=["power_capped", warning])
@@ -364,9 +336,7 @@ def test_a_doubtful_block_is_counted_and_left_out(
     assert verdict.warnings == ["power_capped", warning], "says why blocks are left out"
 
 
-def test_a_power_limit_or_an_unsettled_clock_makes_no_block_doubtful(
-    judge: Judge, make_pair: MakePair
-) -> None:
+def test_a_power_limit_or_an_unsettled_clock_makes_no_block_doubtful(judge: Judge) -> None:
     blocks = [make_pair(block, 10.0, 12.0) for block in range(3)]
     blocks[0][0] = replace(blocks[0][0], warnings=["power_capped", "clocks_unsettled"])
     blocks[1][1] = replace(blocks[1][1], warnings=["power_capped"])
@@ -376,11 +346,11 @@ def test_a_power_limit_or_an_unsettled_clock_makes_no_block_doubtful(
     assert verdict.warnings == ["clocks_unsettled", "power_capped"]
 
 
-def test_a_cell_without_warnings_has_an_empty_list(judge: Judge, make_pair: MakePair) -> None:
+def test_a_cell_without_warnings_has_an_empty_list(judge: Judge) -> None:
     assert judge([make_pair(0, 10.0, 12.0, warnings=None)]).warnings == []
 
 
-def test_the_net_verdict_weighs_gain_against_cold_cost(judge: Judge, make_pair: MakePair) -> None:
+def test_the_net_verdict_weighs_gain_against_cold_cost(judge: Judge) -> None:
     blocks = [make_pair(block, 10.0, 5.0 + block / 100) for block in range(4)]
     few = judge(blocks, iterations=10)
     many = judge(blocks, iterations=10_000)
@@ -389,9 +359,7 @@ def test_the_net_verdict_weighs_gain_against_cold_cost(judge: Judge, make_pair: 
     assert few.net_ratio == pytest.approx((500 + 10 * 5.015) / (30 + 10 * 10), rel=0.01)
 
 
-def test_the_net_verdict_takes_cold_costs_of_the_cache_state_asked_for(
-    judge: Judge, make_pair: MakePair
-) -> None:
+def test_the_net_verdict_takes_cold_costs_of_the_cache_state_asked_for(judge: Judge) -> None:
     blocks = [make_pair(block, 10.0, 5.0) for block in range(4)]
     blocks[0] = [_from_empty(each) for each in blocks[0]]
     blocks[1][0] = _from_empty(blocks[1][0])
@@ -400,22 +368,20 @@ def test_the_net_verdict_takes_cold_costs_of_the_cache_state_asked_for(
     assert verdict.blocks == 4
 
 
-def test_the_net_verdict_takes_the_only_state_of_a_disabled_compute_cache(
-    judge: Judge, make_pair: MakePair
-) -> None:
+def test_the_net_verdict_takes_the_only_state_of_a_disabled_compute_cache(judge: Judge) -> None:
     disabled = {"compute_cache": "disabled", "compute_cache_disabled": True}
     verdict = judge([make_pair(n, 10.0, 5.0, **disabled) for n in range(3)], iterations=1000)
     assert verdict.net_ratio == pytest.approx((500 + 5000) / (30 + 10_000))
 
 
-def test_another_field_can_be_the_contrast(judge: Judge, make_pair: MakePair) -> None:
+def test_another_field_can_be_the_contrast(judge: Judge) -> None:
     blocks = [make_pair(block, 10.0, 12.0, benchmark=True) for block in range(2)]
     pairs = [[replace(a, plan_cache_limit=None), replace(b, plan_cache_limit=1)] for a, b in blocks]
     verdict = judge(pairs, field="plan_cache_limit", baseline="null", candidate="1")
     assert (verdict.contrast, verdict.wall_verdict) == ("plan_cache_limit: null → 1", "hurts")
 
 
-def test_an_unknown_field_is_named_with_the_valid_ones(store: Store, make_pair: MakePair) -> None:
+def test_an_unknown_field_is_named_with_the_valid_ones(store: Store) -> None:
     _write(store, make_pair(0, 10.0, 12.0))
     with pytest.raises(QueryError, match="field bench is none of .*deterministic"):
         verdicts(store, field="bench")
@@ -435,9 +401,7 @@ def _of(record: RunRecord, cell_id: str, suffix: str = "") -> RunRecord:
     return replace(record, cell_id=cell_id, trial_id=f"{cell_id}-{record.trial_id}{suffix}")
 
 
-def test_cells_that_cannot_have_an_effect_hide_none_of_the_others(
-    store: Store, make_pair: MakePair
-) -> None:
+def test_cells_that_cannot_have_an_effect_hide_none_of_the_others(store: Store) -> None:
     noisy = (0.90, 0.95, 0.93, 0.88, 0.97)
     for block, ratio in enumerate(noisy):
         for record in make_pair(block, 10.0, 10.0 * ratio):
@@ -454,7 +418,7 @@ def test_cells_that_cannot_have_an_effect_hide_none_of_the_others(
 
 @pytest.mark.parametrize("failing", [2, 5])
 def test_a_candidate_that_fails_where_its_baseline_does_not_reads_fails(
-    store: Store, make_pair: MakePair, failing: int
+    store: Store, failing: int
 ) -> None:
     for block in range(5):
         baseline, candidate = make_pair(block, 10.0, 10.0)
@@ -468,9 +432,7 @@ def test_a_candidate_that_fails_where_its_baseline_does_not_reads_fails(
     assert verdict.wall_statistical_verdict == ("equivalent" if failing == 2 else "inconclusive")
 
 
-def test_trials_that_fail_alike_on_both_sides_leave_the_verdict_to_the_times(
-    store: Store, make_pair: MakePair
-) -> None:
+def test_trials_that_fail_alike_on_both_sides_leave_the_verdict_to_the_times(store: Store) -> None:
     for block in range(6):
         records = make_pair(block, 10.0, 10.0)
         if block < 2:
@@ -483,7 +445,7 @@ def test_trials_that_fail_alike_on_both_sides_leave_the_verdict_to_the_times(
 
 
 def test_throttling_under_one_side_alone_is_no_reason_to_leave_its_slow_blocks_out(
-    store: Store, make_pair: MakePair
+    store: Store,
 ) -> None:
     """8% faster, but 15% slower in every other block, where the GPU slows down under it."""
     for block in range(8):
@@ -496,9 +458,7 @@ def test_throttling_under_one_side_alone_is_no_reason_to_leave_its_slow_blocks_o
     assert verdict.ratio == pytest.approx((1.15 * 0.92) ** 0.5)
 
 
-def test_throttling_under_both_sides_leaves_the_blocks_out(
-    store: Store, make_pair: MakePair
-) -> None:
+def test_throttling_under_both_sides_leaves_the_blocks_out(store: Store) -> None:
     for block in range(6):
         for side, record in enumerate(make_pair(block, 10.0, 10.0)):
             store.write(replace(record, warnings=["throttled"] if block == side else []))
@@ -506,7 +466,7 @@ def test_throttling_under_both_sides_leaves_the_blocks_out(
     assert (verdict.blocks, verdict.doubtful_blocks) == (4, 2)
 
 
-def test_trials_of_edited_code_are_other_cells(store: Store, make_pair: MakePair) -> None:
+def test_trials_of_edited_code_are_other_cells(store: Store) -> None:
     for block in range(4):
         ratio, code = (0.5, "before") if block < 2 else (2.0, "after")
         for record in make_pair(block, 10.0, 10.0 * ratio, workload_hash=code):
@@ -517,9 +477,7 @@ def test_trials_of_edited_code_are_other_cells(store: Store, make_pair: MakePair
         assert row.ratio == pytest.approx(0.5 if row.workload_hash == "before" else 2.0)
 
 
-def test_a_block_whose_code_was_edited_between_its_trials_is_split(
-    store: Store, make_pair: MakePair
-) -> None:
+def test_a_block_whose_code_was_edited_between_its_trials_is_split(store: Store) -> None:
     for block in range(3):
         baseline, candidate = make_pair(block, 10.0, 10.0, workload_hash="before")
         store.write(baseline)
@@ -544,9 +502,7 @@ def in_turns(
     ]
 
 
-def test_processes_that_took_turns_are_paired_round_by_round(
-    store: Store, make_pair: MakePair
-) -> None:
+def test_processes_that_took_turns_are_paired_round_by_round(store: Store) -> None:
     """The host slows down between rounds; each process's own median says nothing of the other's."""
     for block in range(3):
         pair = make_pair(block, 10.0, 10.0)
@@ -558,7 +514,7 @@ def test_processes_that_took_turns_are_paired_round_by_round(
     assert verdict.wall_statistical_verdict == "hurts"
 
 
-def test_rounds_that_only_one_of_two_has_do_not_count(store: Store, make_pair: MakePair) -> None:
+def test_rounds_that_only_one_of_two_has_do_not_count(store: Store) -> None:
     for block in range(3):
         pair = make_pair(block, 10.0, 10.0)
         for record in in_turns(pair, [10.0, 10.0], [11.0, 11.0, 50.0, 50.0, 50.0]):
@@ -567,9 +523,7 @@ def test_rounds_that_only_one_of_two_has_do_not_count(store: Store, make_pair: M
     assert verdict.ratio == pytest.approx(1.1)
 
 
-def test_device_times_of_turns_are_paired_by_their_own_rounds(
-    store: Store, make_pair: MakePair
-) -> None:
+def test_device_times_of_turns_are_paired_by_their_own_rounds(store: Store) -> None:
     for block in range(3):
         b, c = in_turns(make_pair(block, 10.0, 10.0), [10.0], [10.0])
         b = replace(b, steady_device_samples_ms=[4.0, 8.0], steady_device_rounds=[0, 1])
@@ -581,9 +535,7 @@ def test_device_times_of_turns_are_paired_by_their_own_rounds(
     assert verdict.device_ratio == pytest.approx(0.75)
 
 
-def test_no_verdict_mixes_turns_with_processes_one_after_another(
-    store: Store, make_pair: MakePair
-) -> None:
+def test_no_verdict_mixes_turns_with_processes_one_after_another(store: Store) -> None:
     for block in range(6):
         pair = make_pair(block, 10.0, 12.0)
         for record in in_turns(pair, [10.0], [11.0]) if block % 2 else pair:
@@ -594,7 +546,7 @@ def test_no_verdict_mixes_turns_with_processes_one_after_another(
     assert found[False].ratio == pytest.approx(1.2)
 
 
-def test_pair_of_which_only_one_took_turns_is_split(store: Store, make_pair: MakePair) -> None:
+def test_pair_of_which_only_one_took_turns_is_split(store: Store) -> None:
     for block in range(3):
         for record in in_turns(make_pair(block, 10.0, 12.0), [10.0], [11.0]):
             store.write(record)
@@ -605,16 +557,14 @@ def test_pair_of_which_only_one_took_turns_is_split(store: Store, make_pair: Mak
     assert (verdict.blocks, verdict.split_blocks) == (3, 1)
 
 
-def _scattered(make_pair: MakePair, logs: list[float]) -> list[list[RunRecord]]:
+def _scattered(logs: list[float]) -> list[list[RunRecord]]:
     return [make_pair(n, 10.0, 10.0 * np.exp(log)) for n, log in enumerate(logs)]
 
 
-def test_the_typical_ratio_is_a_trimmed_mean_with_yuens_interval(
-    judge: Judge, make_pair: MakePair
-) -> None:
+def test_the_typical_ratio_is_a_trimmed_mean_with_yuens_interval(judge: Judge) -> None:
     """One process in ten takes ten times as long: the mean's interval holds anything."""
     logs = np.log([0.90, 0.91, 0.89, 0.92, 0.90, 0.88, 0.91, 0.90, 0.89, 9.0])
-    verdict = judge(_scattered(make_pair, logs.tolist()))
+    verdict = judge(_scattered(logs.tolist()))
     assert verdict.wall_verdict == "inconclusive"
     trimmed = stats.mstats.trimmed_mean(logs, (0.2, 0.2))
     winsorized = np.asarray(stats.mstats.winsorize(logs, (0.2, 0.2)))
@@ -627,30 +577,28 @@ def test_the_typical_ratio_is_a_trimmed_mean_with_yuens_interval(
     assert verdict.baseline_fastest_ms == verdict.baseline_slowest_ms == pytest.approx(10)
 
 
-def test_below_five_blocks_no_ratio_is_typical(judge: Judge, make_pair: MakePair) -> None:
-    assert judge(_scattered(make_pair, [0.1, 0.2, 0.1, 0.2])).typical_ratio is None
+def test_below_five_blocks_no_ratio_is_typical(judge: Judge) -> None:
+    assert judge(_scattered([0.1, 0.2, 0.1, 0.2])).typical_ratio is None
 
 
 @pytest.mark.parametrize("mean", [-0.08, 0.08, 0.01])
-def test_as_many_blocks_as_are_needed_decide(
-    store: Store, make_pair: MakePair, mean: float
-) -> None:
+def test_as_many_blocks_as_are_needed_decide(store: Store, mean: float) -> None:
     """Where the scatter and the mean stay what they were."""
     logs = [mean - 0.06, mean + 0.02, mean, mean + 0.04]
-    store.write_part("night-1", to_table(list(chain(*_scattered(make_pair, logs)))))
+    store.write_part("night-1", to_table(list(chain(*_scattered(logs)))))
     (verdict,) = verdicts(store)
     assert verdict.wall_verdict == "inconclusive"
     assert verdict.blocks_needed is not None and 1 <= verdict.blocks_needed < 50
     rounds = 1 - (-verdict.blocks_needed // len(logs))
-    more = _scattered(make_pair, logs * rounds)[len(logs) :]
+    more = _scattered(logs * rounds)[len(logs) :]
     store.write_part("night-1", to_table(list(chain(*more))))
     (verdict,) = verdicts(store)
     assert verdict.wall_verdict in ("helps", "hurts", "equivalent")
     assert verdict.blocks_needed is None
 
 
-def test_a_verdict_tells_the_choices_apart(judge: Judge, make_pair: MakePair) -> None:
-    blocks = _scattered(make_pair, [-0.35, -0.36, -0.35, 0.05, -0.34, -0.36])
+def test_a_verdict_tells_the_choices_apart(judge: Judge) -> None:
+    blocks = _scattered([-0.35, -0.36, -0.35, 0.05, -0.34, -0.36])
     baseline, candidate = blocks[3]
     blocks[3] = [baseline, replace(candidate, kernels_hash="kernels-other")]
     verdict = judge(blocks)
@@ -662,15 +610,11 @@ def test_a_verdict_tells_the_choices_apart(judge: Judge, make_pair: MakePair) ->
 
 
 @pytest.mark.parametrize("of_strays", [0, 3])
-def test_what_was_not_seen_asks_for_more_blocks(
-    store: Store, make_pair: MakePair, of_strays: int
-) -> None:
+def test_what_was_not_seen_asks_for_more_blocks(store: Store, of_strays: int) -> None:
     """Where cells of the same settings show that there is something to see."""
     logs = [0.002, -0.002, 0.001, -0.001, 0.0]
     for cell in range(of_strays + 1):
-        blocks = _scattered(
-            make_pair, [log + 0.1 * (cell > 0 and n == 2) for n, log in enumerate(logs)]
-        )
+        blocks = _scattered([log + 0.1 * (cell > 0 and n == 2) for n, log in enumerate(logs)])
         for n, (baseline, candidate) in enumerate(blocks):
             other = "kernels-other" if cell and n == 2 else candidate.kernels_hash
             _write(
@@ -689,10 +633,8 @@ def test_what_was_not_seen_asks_for_more_blocks(
         assert (alike.wall_verdict, alike.by_choice) == ("equivalent", None)
 
 
-def test_a_mean_at_the_minimum_effect_does_not_tell_how_many_would_decide(
-    judge: Judge, make_pair: MakePair
-) -> None:
-    verdict = judge(_scattered(make_pair, [-0.02, 0.08, np.log(1.03) + 1e-4]))
+def test_a_mean_at_the_minimum_effect_does_not_tell_how_many_would_decide(judge: Judge) -> None:
+    verdict = judge(_scattered([-0.02, 0.08, np.log(1.03) + 1e-4]))
     assert (verdict.wall_verdict, verdict.blocks_needed) == ("inconclusive", None)
 
 
@@ -708,7 +650,6 @@ def test_a_mean_at_the_minimum_effect_does_not_tell_how_many_would_decide(
 )
 def test_before_the_first_look_a_cell_says_what_it_looks_like(
     ask: Ask,
-    make_pair: MakePair,
     logs: list[float],
     verdict: str,
     words: str,
@@ -737,7 +678,6 @@ def test_before_the_first_look_a_cell_says_what_it_looks_like(
 )
 def test_a_cell_without_a_block_that_counts_says_why(
     judge: Judge,
-    make_pair: MakePair,
     changes: dict[str, object],
     candidate: dict[str, Any],
     words: str,
@@ -748,9 +688,7 @@ def test_a_cell_without_a_block_that_counts_says_why(
     assert verdict.blocks_needed is None
 
 
-def test_a_setting_that_cannot_matter_is_decided_whatever_its_blocks_met(
-    ask: Ask, make_pair: MakePair
-) -> None:
+def test_a_setting_that_cannot_matter_is_decided_whatever_its_blocks_met(ask: Ask) -> None:
     changes: dict[str, object] = {"device": "cpu", "warnings": ["throttled"], "looks": [3, 5]}
     blocks = [make_pair(block, 10.0, 10.0, **changes) for block in range(2)]
     (row,) = ask("helps_or_hurts", chain(*blocks))
@@ -759,10 +697,8 @@ def test_a_setting_that_cannot_matter_is_decided_whatever_its_blocks_met(
     assert state["state"] == "no_effect"
 
 
-def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(
-    judge: Judge, make_pair: MakePair
-) -> None:
-    helped = judge(_scattered(make_pair, [-2.0, -2.01, -2.02]))
+def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(judge: Judge) -> None:
+    helped = judge(_scattered([-2.0, -2.01, -2.02]))
     open_ = replace(helped, blocks=2, wall_verdict="undecided", blocks_needed=1, block_s=90.0)
     cells = [
         helped,
@@ -783,8 +719,8 @@ def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(
     assert third_blocks([helped, cells[4]]) is None
 
 
-def test_what_would_decide_the_nearest_cell_is_said(judge: Judge, make_pair: MakePair) -> None:
-    verdict = judge(_scattered(make_pair, [0.02, 0.10, 0.08, 0.12]))
+def test_what_would_decide_the_nearest_cell_is_said(judge: Judge) -> None:
+    verdict = judge(_scattered([0.02, 0.10, 0.08, 0.12]))
     (line,) = more_blocks([verdict, replace(verdict, blocks_needed=1)])
     assert line == "About 1 more block would decide one of 2 open cells."
     assert list(more_blocks([replace(verdict, blocks_needed=None)])) == []

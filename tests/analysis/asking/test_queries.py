@@ -3,7 +3,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -16,9 +15,7 @@ from cudnn_sweep.analysis.asking.prelude import prelude_sql
 from cudnn_sweep.analysis.asking.queries import load_query, own_queries, parse_query, query_names
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.store import Store, open_store
-
-if TYPE_CHECKING:
-    from tests.makers import MakePair
+from tests.analysis.conftest import make_pair
 
 # `connection.sql` would plan each of them twice.
 pytestmark = pytest.mark.filterwarnings("ignore:Arrow output on a DB-API result")
@@ -162,9 +159,7 @@ def test_a_users_file_that_is_no_text_is_named(tmp_path: Path) -> None:
         load_query("odd", {"odd": file})
 
 
-def test_the_prelude_names_files_where_a_torn_one_is_left_out(
-    filled_store: Store,
-) -> None:
+def test_the_prelude_names_files_where_a_torn_one_is_left_out(filled_store: Store) -> None:
     torn, *whole = filled_store.files()
     filled_store.folder.write(torn, pa.py_buffer(b"PAR1"))
     with duckdb.connect() as connection:
@@ -243,9 +238,7 @@ def _both_ways(store: Store, *, copied: bool = True) -> Iterator[Asked]:
 
 
 @pytest.fixture(scope="module")
-def edited_code(
-    tmp_path_factory: pytest.TempPathFactory, make_pair: "MakePair"
-) -> Iterator[Database]:
+def edited_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """Of six blocks: those with an odd number ran another version of the code."""
     store = open_store(str(tmp_path_factory.mktemp("edited")))
     for block in range(6):

@@ -18,17 +18,17 @@ from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.schema import Kernel
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.analysis.storing.stored import open_stored
+from tests.analysis.conftest import make_pair, make_record
 
 if TYPE_CHECKING:
     from tests.analysis.report.conftest import Browser
-    from tests.makers import MakePair, MakeRecord
 
 FIELD_CASES = find_page("field_cases")
 CACHES = ("empty", "warm")
 
 
 @pytest.fixture
-def shown(store: Store, make_record: MakeRecord) -> Shown:
+def shown(store: Store) -> Shown:
     """N042 was measured, in one process; everything else was not."""
     cell = {
         "workload": "conv",
@@ -128,7 +128,7 @@ def test_page_over_an_empty_store_says_so(store: Store) -> None:
 
 
 @pytest.fixture(scope="module")
-def claims(tmp_path_factory: pytest.TempPathFactory, make_pair: MakePair) -> Shown:
+def claims(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     """On two GPUs: benchmark makes the tutorials' convolution neither faster nor slower on one, faster on the other."""
     store = open_store(str(tmp_path_factory.mktemp("claims")))
     cell = {"problem": "tutorials/rgb256", "input_shape": [64, 3, 256, 256], "precision": "tf32"}
@@ -182,7 +182,7 @@ def test_claim_that_does_not_hold_shows_the_time_of_each_process(claims: Shown) 
     ],
 )
 def test_command_of_a_claim_asks_the_results_of_its_page(
-    store: Store, make_pair: MakePair, locations: list[str], sweep_id: str | None, options: str
+    store: Store, locations: list[str], sweep_id: str | None, options: str
 ) -> None:
     store.write(*make_pair(0, 10.0, 10.0))
     page = replace(find_page("claims"), questions=("claims/08_disabled",))
@@ -218,12 +218,12 @@ def test_claims_page_reads_on_a_phone(
 
 
 @pytest.fixture
-def advised(store: Store, make_pair: MakePair) -> Shown:
+def advised(store: Store) -> Shown:
     """A cell that gains half of a step and starts 1 s later with on."""
-    return _advised(store, make_pair, steps=10_000)
+    return _advised(store, steps=10_000)
 
 
-def _advised(store: Store, make_pair: MakePair, **values: int | str) -> Shown:
+def _advised(store: Store, **values: int | str) -> Shown:
     for block in range(6):
         for record in make_pair(block, 10.0, 5.0 + 0.01 * block, compute_cache=CACHES[block % 2]):
             name = "fast" if record.benchmark else "slow"
@@ -255,8 +255,8 @@ def test_the_advice_page_has_the_whole_answer_for_the_job_that_was_asked_about(
     assert row["kernels"][0]["kernel"] in ("fast_kernel", "slow_kernel")
 
 
-def test_the_advice_page_is_asked_about_another_job(store: Store, make_pair: MakePair) -> None:
-    shown = _advised(store, make_pair, steps=20, state="warm")
+def test_the_advice_page_is_asked_about_another_job(store: Store) -> None:
+    shown = _advised(store, steps=20, state="warm")
     (entry,) = shown.entries
     assert entry.facts["Your job"].startswith("20 steps on a warm machine")
     assert entry.group != "on", "the start is longer than 20 steps gain"
@@ -264,7 +264,7 @@ def test_the_advice_page_is_asked_about_another_job(store: Store, make_pair: Mak
         show(FIELD_CASES, open_stored([store.location]), ["results"], None, {"steps": 3})
 
 
-def test_two_versions_of_torch_have_an_answer_each(store: Store, make_pair: MakePair) -> None:
+def test_two_versions_of_torch_have_an_answer_each(store: Store) -> None:
     for number, (torch, ratio) in enumerate((("2.11.0", 0.5), ("2.13.0", 1.5))):
         for block in range(6):
             for record in make_pair(block, 10.0, 10.0 * ratio, compute_cache=CACHES[block % 2]):

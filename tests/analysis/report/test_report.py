@@ -1,7 +1,5 @@
 """What a report says: its words, tables and formats, over small made-up stores."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -9,7 +7,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -27,9 +24,7 @@ from cudnn_sweep.analysis.report.words import duration, number
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.cli import app
-
-if TYPE_CHECKING:
-    from tests.makers import MakePair
+from tests.analysis.conftest import make_pair
 
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
 HOSTILE = "</script><script>window.pwned=1</script>\"'&\u2028"
@@ -42,8 +37,8 @@ AddCell = Callable[..., None]
 
 
 @pytest.fixture
-def add_cell(store: Store, make_pair: MakePair) -> AddCell:
-    return _adding_to(store, make_pair)
+def add_cell(store: Store) -> AddCell:
+    return _adding_to(store)
 
 
 @pytest.fixture
@@ -52,10 +47,10 @@ def filled(store: Store, add_cell: AddCell) -> Store:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory, make_pair: MakePair) -> Store:
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """What `filled` has, for tests that only read it."""
     store = open_store(str(tmp_path_factory.mktemp("kept")))
-    return _filled(store, _adding_to(store, make_pair))
+    return _filled(store, _adding_to(store))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +59,7 @@ def found(kept: Store) -> Payload:
     return _payload(kept)
 
 
-def _adding_to(store: Store, make_pair: MakePair) -> AddCell:
+def _adding_to(store: Store) -> AddCell:
     """Adds a cell of four blocks whose candidate takes `ratio` of 10 ms."""
 
     def add(cell: str, ratio: float, **changes: object) -> None:
@@ -183,7 +178,7 @@ def test_an_empty_store_says_so_in_every_format(store: Store) -> None:
     assert "No trial is stored here" in as_html(found)
 
 
-def test_a_store_of_one_config_has_nothing_to_compare(store: Store, make_pair: MakePair) -> None:
+def test_a_store_of_one_config_has_nothing_to_compare(store: Store) -> None:
     store.write(make_pair(0, 10.0, 9.0)[0])
     found = _payload(store)
     assert (found.contrasts, str(found.nothing)[:33]) == ([], "No two configs that differ in one")
@@ -204,7 +199,7 @@ def test_no_effect_is_told_with_its_reason(store: Store, add_cell: AddCell) -> N
     assert contrast.sentences[-1] == "No effect is possible in 1 cell: there is no GPU."
 
 
-def test_what_was_left_out_is_counted(store: Store, make_pair: MakePair) -> None:
+def test_what_was_left_out_is_counted(store: Store) -> None:
     for record in [*make_pair(0, 10.0, 9.0), *make_pair(1, 10.0, 9.0)]:
         store.write(record)
     off, on = make_pair(2, 10.0, 9.0)
@@ -227,7 +222,7 @@ def test_what_was_left_out_is_counted(store: Store, make_pair: MakePair) -> None
 
 
 @pytest.fixture(scope="module")
-def cut(tmp_path_factory: pytest.TempPathFactory, make_pair: MakePair) -> Payload:
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Payload:
     """The report of a sweep that was cut: cells of no block that counts, of one, two and three."""
     store = open_store(str(tmp_path_factory.mktemp("cut")))
     common: dict[str, object] = {"workload": CUT_NAME, "problem": None, "plan_trials": 64}
@@ -282,9 +277,7 @@ def test_names_in_charts_are_short_and_keep_what_tells_them_apart(cut: Payload) 
     assert [name.split()[-1] for name in names] == [whole.split()[-1] for whole in wholes]
 
 
-def test_a_cell_that_never_ran_is_not_said_to_have_no_effect(
-    store: Store, make_pair: MakePair
-) -> None:
+def test_a_cell_that_never_ran_is_not_said_to_have_no_effect(store: Store) -> None:
     failed = {"status": "error", "steady_wall_ms": None, "device": "cpu", "message": "it fell"}
     for record in make_pair(0, 1.0, 1.0, **failed):
         store.write(record)
@@ -350,9 +343,7 @@ def test_trials_beyond_the_cap_are_left_to_a_query(
     )
 
 
-def test_the_command_compares_every_stored_contrast_twins_only_alone(
-    filled: Store, make_pair: MakePair
-) -> None:
+def test_the_command_compares_every_stored_contrast_twins_only_alone(filled: Store) -> None:
     off, on = make_pair(0, 10.0, 10.0)
     filled.write(_of(replace(off, trial_id="twin", twin=1), "gain"))
     filled.write(_of(replace(on, trial_id="exact", deterministic=True), "gain"))

@@ -1,13 +1,11 @@
 """A report as a person has it: opened from disk in a real browser, with no network."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pytest
 
@@ -19,9 +17,7 @@ from cudnn_sweep.analysis.report.figures.palette import PAGE
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.pictures import drawn_rows
 from cudnn_sweep.analysis.storing.store import open_store
-
-if TYPE_CHECKING:
-    from tests.makers import MakePair
+from tests.analysis.conftest import make_pair
 
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
 TWINS = Contrast(field="twin", baseline="0", candidate="1")
@@ -49,7 +45,7 @@ class Browser(Protocol):
 
 
 @pytest.fixture(scope="module")
-def told(make_pair: MakePair, tmp_path_factory: pytest.TempPathFactory) -> Payload:
+def told(tmp_path_factory: pytest.TempPathFactory) -> Payload:
     """Four cells in four blocks, one of them with a name that attacks, and A/A pairs."""
     store = open_store(str(tmp_path_factory.mktemp("report")))
     for cell, ratio, changes in CELLS:
