@@ -30,36 +30,6 @@ def _only(rows: list[dict[str, object]]) -> dict[str, object]:
     return row
 
 
-@pytest.mark.parametrize(("iterations", "advice"), [(10, "off"), (10_000, "on")])
-def test_a_search_is_advised_where_the_iterations_pay_for_it(
-    ask: Ask, iterations: int, advice: str
-) -> None:
-    """It costs 470 ms and saves 2 ms an iteration."""
-    row = _only(ask("recommend", _blocks(SLOWER_AND_FASTER), iterations=iterations))
-    assert (row["advice"], row["cold_blocks"]) == (advice, 4)
-    baseline_ms, candidate_ms = (
-        stats.gmean([block[side] for block in SLOWER_AND_FASTER]) for side in (0, 1)
-    )
-    assert row["baseline_s"] == pytest.approx(0.03 + iterations * baseline_ms / 1000)
-    assert row["candidate_s"] == pytest.approx(0.5 + iterations * candidate_ms / 1000)
-    assert str(row["why"]).startswith("on takes " if advice == "off" else "saves 19.")
-
-
-def test_what_is_below_the_minimum_effect_does_not_matter(ask: Ask) -> None:
-    row = _only(ask("recommend", _blocks(ALIKE)))
-    assert (row["advice"], row["why"]) == ("no matter", "the difference is below 3%")
-
-
-def test_where_time_does_not_matter_memory_decides(ask: Ask) -> None:
-    records = [
-        replace(record, cold_peak_reserved_bytes=2**30 * (20 if record.benchmark else 1))
-        for record in _blocks(ALIKE)
-    ]
-    row = _only(ask("recommend", records))
-    assert row["advice"] == "off"
-    assert row["why"] == "no difference in time, on takes 19.0 GiB of memory"
-
-
 def test_scatter_decides_nothing_and_says_how_many_blocks_would(ask: Ask) -> None:
     times = ((10.0, 9.0), (10.0, 10.5), (10.0, 9.6), (10.0, 8.4))
     row = _only(ask("recommend", _blocks(times)))
@@ -91,11 +61,6 @@ def test_a_side_that_fails_is_not_judged_by_its_times(
     ]
     row = _only(ask("recommend", records))
     assert (row["advice"], row["why"]) == (advice, why)
-
-
-def test_a_setting_that_cannot_matter_does_not(ask: Ask) -> None:
-    row = _only(ask("recommend", _blocks(SLOWER_AND_FASTER, device="cpu")))
-    assert (row["advice"], row["why"]) == ("no matter", "there is no GPU")
 
 
 def test_a_workload_is_the_sum_of_its_shapes_and_no_answer_where_one_is_missing(ask: Ask) -> None:

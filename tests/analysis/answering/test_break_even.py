@@ -125,13 +125,6 @@ def test_an_open_loop_has_no_break_even(answer: Answer) -> None:
     assert (found.outcome, found.gain_ms, found.break_even_low) == ("open loop", None, None)
 
 
-def test_without_cuda_there_is_no_effect(answer: Answer) -> None:
-    cpu = {"device": "cpu", "compute_cache": None}
-    (found,) = answer([make_pair(block, 10.0, 5.0, **cpu) for block in range(3)])
-    assert (found.outcome, found.no_effect_reason) == ("no_effect", "no_cuda")
-    assert (found.compute_cache, found.break_even_iterations) == ("none", None)
-
-
 def test_per_shape_iterations_are_counted_at_that_shape(answer: Answer) -> None:
     blocks = []
     for block, gain_ms in enumerate([4.0, 5.0, 6.0]):
@@ -151,13 +144,6 @@ def test_per_shape_iterations_are_counted_at_that_shape(answer: Answer) -> None:
     low, high = stats.t.interval(0.95, 2, 5.0, 1 / np.sqrt(3))
     assert smaller.break_even_low == pytest.approx(50 / (0.5 * high), rel=1e-5)
     assert smaller.break_even_high == pytest.approx(50 / (0.5 * low), rel=1e-5)
-
-
-def test_one_shape_is_a_regime(answer: Answer) -> None:
-    (regime,) = answer([make_pair(block, 10.0, 5.0) for block in range(3)])
-    (shape,) = answer([], per="shape")
-    assert (shape.shape, shape.outcome) == ("64x256x56x56", "after")
-    assert shape.break_even_iterations == regime.break_even_iterations
 
 
 def test_without_second_calls_every_shape_gains_the_regimes_mean(answer: Answer) -> None:

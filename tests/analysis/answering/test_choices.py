@@ -10,22 +10,6 @@ from cudnn_sweep.analysis.storing.store import Store
 from tests.analysis.conftest import Ask, make_pair, make_record
 
 
-def test_the_most_common_choice_is_named_with_its_share(ask: Ask) -> None:
-    times = {"a": 4.0, "b": 6.0, "c": 5.0}
-    processes = [
-        make_record(trial_id=trial, kernels_hash="usual", steady_device_ms=ms)
-        for trial, ms in times.items()
-    ]
-    processes.append(make_record(trial_id="odd", kernels_hash="another", steady_device_ms=9.0))
-    processes.append(make_record(trial_id="failed", status="crash", kernels_hash="a third"))
-    processes.append(make_record(trial_id="unknown", kernels_hash=None))
-    (row,) = ask("choice_stability", processes)
-    assert (row["processes"], row["distinct_choices"], row["cell_choices"]) == (4, 2, 2)
-    assert (row["choice"], row["choice_share"]) == ("usual", 0.75)
-    assert (row["choice_device_ms"], row["device_ms"]) == (5.0, 5.5)
-    assert (row["device_ms_min"], row["device_ms_max"]) == (4.0, 9.0)
-
-
 def test_a_choices_kernels_are_its_convolutions_in_order(ask: Ask) -> None:
     record = make_record()
     conversion, convolution = record.kernels or []
@@ -35,19 +19,6 @@ def test_a_choices_kernels_are_its_convolutions_in_order(ask: Ask) -> None:
     assert row["layout_conversions"] == 2
     assert row["layout_conversion_ms"] == 0.9
     assert row["layout_conversion_share"] == pytest.approx(0.9 / 9.0)
-
-
-def test_each_config_has_its_row_and_says_whether_it_runs_what_another_does(ask: Ask) -> None:
-    trials = make_pair(0, 10.0, 5.0)
-    trials.append(replace(trials[0], trial_id="limited", plan_cache_limit=1))
-    rows = ask("choice_stability", trials)
-    choices = {(row["benchmark"], row["plan_cache_limit"]): row["choice"] for row in rows}
-    assert choices == {
-        (False, None): "kernels-heuristic",
-        (False, 1): "kernels-heuristic",
-        (True, None): "kernels-search",
-    }
-    assert {row["cell_choices"] for row in rows} == {2}
 
 
 def test_engines_are_those_of_logs_that_saw_the_most_common_choice(ask: Ask) -> None:
@@ -64,11 +35,6 @@ def test_engines_are_those_of_logs_that_saw_the_most_common_choice(ask: Ask) -> 
     assert row["logged_engines"] == [logged.engine]
     assert row["logged_workspace_bytes"] == 9216
     assert (row["logs_taken"], row["logs_that_agree"]) == (3, 2)
-
-
-def test_without_a_log_there_are_no_engines(ask: Ask) -> None:
-    (row,) = ask("choice_stability", [make_record(logged_choices=None, logged_kernels_agree=None)])
-    assert (row["logged_engines"], row["logs_taken"], row["logs_that_agree"]) == (None, 0, 0)
 
 
 def test_kernels_of_the_profiler_are_not_compared_with_those_of_a_graph(ask: Ask) -> None:
@@ -90,11 +56,6 @@ def test_entropy_is_that_of_the_choices_shares(ask: Ask) -> None:
     assert row["choice_share"] == 0.5
     assert row["entropy_bits"] == pytest.approx(0.5 * 1 + 2 * 0.25 * 2)
     assert row["slowest_choice_ratio"] == pytest.approx(20 / 5)
-
-
-def test_one_choice_has_no_entropy(ask: Ask) -> None:
-    (row,) = ask("choice_stability", [make_record(trial_id=str(n)) for n in range(10)])
-    assert (row["entropy_bits"], row["slowest_choice_ratio"]) == (0.0, 1.0)
 
 
 def test_other_kernels_are_counted_and_timed_apart(ask: Ask) -> None:
@@ -125,30 +86,6 @@ def test_a_twin_may_draw_other_kernels(ask: Ask) -> None:
     contrast = {"field": "twin", "baseline": "0", "candidate": "1"}
     (row,) = ask("what_was_chosen", [make_record(), twin], **contrast)
     assert row["blocks_with_other_kernels"] == 1
-
-
-def test_each_side_shows_its_most_common_choice(ask: Ask) -> None:
-    pairs = [make_pair(block, 10.0, 5.0) for block in range(3)]
-    engine = [replace(choice, engine="searched") for choice in pairs[0][0].logged_choices or []]
-    usual = [
-        replace(_searched(found), layout_conversions=0, layout_conversion_ms=0.0)
-        for _, found in pairs[:2]
-    ]
-    usual[1] = replace(usual[1], logged_choices=engine)
-    usual[0] = replace(usual[0], logged_kernels_agree=False)
-    odd = replace(pairs[2][1], kernels_hash="another")
-    (row,) = ask("what_was_chosen", [pair[0] for pair in pairs] + usual + [odd])
-    assert (row["baseline_choice"], row["candidate_choice"]) == (
-        "kernels-heuristic",
-        "kernels-search",
-    )
-    assert row["baseline_choice_share"] == 1
-    assert row["candidate_choice_share"] == pytest.approx(2 / 3)
-    assert row["baseline_engines"] == ["ConvFwd_eng62_k2=0"]
-    assert row["candidate_engines"] == ["searched"], "of a log that saw the same kernels"
-    assert (row["baseline_layout_conversions"], row["candidate_layout_conversions"]) == (1, 0)
-    assert row["baseline_layout_conversion_share"] == pytest.approx(0.9 / 9.0)
-    assert row["candidate_layout_conversion_share"] == 0
 
 
 def test_what_an_unlimited_search_gains_stands_beside_the_contrast(ask: Ask) -> None:

@@ -48,12 +48,6 @@ def test_processes_with_the_same_bits_share_their_error(ask: Ask) -> None:
         assert row["relative_max_error"] == pytest.approx(0.004)
 
 
-def test_the_largest_error_is_shown(ask: Ask) -> None:
-    worse = make_record(trial_id="worse", fingerprint="other-bits", relative_l2_error=0.5)
-    (row,) = ask("computes", [make_record(), worse])
-    assert (row["relative_l2_error"], row["processes_with_error"]) == (0.5, 2)
-
-
 def test_trials_without_a_fingerprint_are_left_out(ask: Ask) -> None:
     assert ask("computes", [make_record(fingerprint=None)]) == []
     assert ask("computes", [make_record(trial_id="failed", status="crash")]) == []

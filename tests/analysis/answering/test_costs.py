@@ -44,34 +44,6 @@ def test_cold_costs_are_over_the_shapes_that_both_met(ask: Ask) -> None:
     assert (row["extra_first_shape_ms"], row["extra_later_shape_ms"]) == (100.0, 40.0)
 
 
-def test_without_cuda_there_is_one_state_and_no_effect(ask: Ask) -> None:
-    cpu = {"device": "cpu", "compute_cache": None}
-    (row,) = ask("cold_cost", [t for n in range(3) for t in make_pair(n, 10.0, 5.0, **cpu)])
-    assert (row["compute_cache"], row["cold_verdict"]) == ("none", "no_effect")
-
-
-def test_the_memory_verdict_is_on_the_peak_of_reserved_bytes(ask: Ask) -> None:
-    trials = []
-    for block in range(3):
-        default, searched = make_pair(block, 10.0, 5.0, gpu_memory_bytes=100 * GIB)
-        trials.append(
-            replace(default, cold_peak_reserved_bytes=2 * GIB, steady_peak_reserved_bytes=3 * GIB)
-        )
-        trials.append(
-            replace(searched, cold_peak_reserved_bytes=6 * GIB, steady_peak_reserved_bytes=2 * GIB)
-        )
-    (row,) = ask("memory_cost", trials)
-    assert row["baseline_peak_reserved_bytes"] == 3 * GIB
-    assert row["candidate_peak_reserved_bytes"] == 6 * GIB
-    assert (row["extra_reserved_bytes"], row["extra_share_of_gpu"]) == (3 * GIB, 0.03)
-    assert row["memory_ratio"] == row["memory_ratio_low"] == pytest.approx(2)
-    assert (row["memory_verdict"], row["wall_verdict"]) == ("hurts", "helps")
-    assert row["baseline_steady_reserved_bytes"] == 3 * GIB
-    assert row["candidate_steady_reserved_bytes"] == 2 * GIB
-    assert row["candidate_peak_allocated_bytes"] == 2_000_000
-    assert row["candidate_workspace_bytes"] == 9216
-
-
 def test_bytes_that_are_the_same_in_every_block_wait_for_no_look(ask: Ask) -> None:
     trials = [
         replace(record, cold_peak_reserved_bytes=int(peak * GIB))

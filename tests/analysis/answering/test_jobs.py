@@ -211,11 +211,6 @@ def test_a_config_that_crashes_is_not_the_one_to_use(ask: Ask) -> None:
     )
 
 
-def test_without_a_gpu_nothing_matters(ask: Ask) -> None:
-    row = _asked(ask("advice", _blocks(device="cpu", compute_cache=None)))
-    assert (row["advice"], row["why"]) == ("no difference", "there is no GPU")
-
-
 def test_each_step_of_an_open_loop_has_a_search(ask: Ask) -> None:
     times = tuple((3.0 + block / 100, 30.0 + block / 10) for block in range(4))
     records = _blocks(times, loop_kind="open", steady_iterations=64)

@@ -23,12 +23,6 @@ def test_every_second_is_in_one_part(store: Store) -> None:
     assert found["other"].total_s == pytest.approx(2 * (2 - 1.96))
 
 
-def test_the_parts_that_measure_are_marked(store: Store) -> None:
-    found = _shares(store, make_record())
-    measuring = {part for part, share in found.items() if share.measuring}
-    assert measuring == {"cold", "calibration", "steady"}
-
-
 def test_a_trial_that_never_answered_counts_as_other(store: Store) -> None:
     unknown = {f"{phase}_s": None for phase in PHASES}
     hung = make_record(status="timeout", process_s=300.0, log_s=None, gap_s=None, **unknown)

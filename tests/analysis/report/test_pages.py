@@ -73,15 +73,6 @@ def test_unknown_page_is_named_with_the_known_ones() -> None:
         find_page("nope")
 
 
-def test_every_row_stands_in_one_group(shown: Shown) -> None:
-    assert sum(shown.counts().values()) == len(shown.entries) == len(shown.rows) > 50
-    (found,) = [entry for entry in shown.entries if entry.name == "N042"]
-    assert found.group == "still there"
-    assert found.facts["today"].startswith("device time, ms: 0.6")
-    assert found.facts["claim holds if"] == "device time, ms above 0.47"
-    assert found.command == "sweep repro N042"
-
-
 def test_page_is_one_file_without_scripts_whose_links_lead_somewhere(shown: Shown) -> None:
     page = Elements(as_html(shown))
     assert "script" not in page.opened
@@ -217,12 +208,6 @@ def test_claims_page_reads_on_a_phone(
     assert browser.requests == [file.as_uri()]
 
 
-@pytest.fixture
-def advised(store: Store) -> Shown:
-    """A cell that gains half of a step and starts 1 s later with on."""
-    return _advised(store, steps=10_000)
-
-
 def _advised(store: Store, **values: int | str) -> Shown:
     for block in range(6):
         for record in make_pair(block, 10.0, 5.0 + 0.01 * block, compute_cache=CACHES[block % 2]):
@@ -237,22 +222,6 @@ def _advised(store: Store, **values: int | str) -> Shown:
             )
             store.write(replace(record, in_turns=True, kernels=[kernel]))
     return show(find_page("advice"), open_stored([store.location]), ["results"], None, values)
-
-
-def test_the_advice_page_has_the_whole_answer_for_the_job_that_was_asked_about(
-    advised: Shown,
-) -> None:
-    (entry,) = advised.entries
-    assert (entry.group, advised.headline()) == ("on", "1 cell: 1 on.")
-    facts = entry.facts
-    assert facts["Because"].startswith("steps take 4")
-    assert facts["Your job"].startswith("10,000 steps in a new container")
-    assert "10,000 steps on a warm machine" in facts["Your job"]
-    assert {"How sure", "A step", "A start", "Kernels"} <= set(facts)
-    assert "convolution: fast_kernel 0 times a step off, 1 times on" in facts["Kernels"]
-    (row,) = json.loads(as_json(advised))["rows"]
-    assert row["asked"]["start"] == "container" and row["other_start"]["start"] == "warm"
-    assert row["kernels"][0]["kernel"] in ("fast_kernel", "slow_kernel")
 
 
 def test_the_advice_page_is_asked_about_another_job(store: Store) -> None:
