@@ -9,7 +9,6 @@ from scipy import stats
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from tests.analysis.conftest import Ask, make_pair
 
-DETERMINISTIC = {"field": "deterministic", "baseline": "false", "candidate": "true"}
 GIB = 2**30
 
 

@@ -5,7 +5,6 @@ import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
@@ -18,6 +17,7 @@ from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.pictures import drawn_rows
 from cudnn_sweep.analysis.storing.store import open_store
 from tests.analysis.conftest import make_pair
+from tests.analysis.report.conftest import Browser
 
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
 TWINS = Contrast(field="twin", baseline="0", candidate="1")
@@ -30,18 +30,6 @@ CELLS: list[tuple[str, float, dict[str, object]]] = [
 ]
 HAVE_ROWS = {"effect", "heat_map", "break_even_warm", "memory", "stability"}
 HAVE_ROWS |= {"precision", "time"}
-
-
-class Browser(Protocol):
-    complaints: list[str]
-    requests: list[str]
-
-    def open(
-        self, file: Path, *, width: int = 1400, height: int = 900, dark: bool = False
-    ) -> None: ...
-    def evaluate(self, script: str) -> object: ...
-    def press(self, key: str) -> None: ...
-    def wait(self, condition: str) -> None: ...
 
 
 @pytest.fixture(scope="module")

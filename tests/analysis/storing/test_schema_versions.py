@@ -59,7 +59,9 @@ def _add_mixed(store: Store, layout: str, sweep_id: str) -> None:
         store.compact(sweep_id)
 
 
-def test_columns_that_an_old_file_lacks_are_null(mixed_store: Store) -> None:
+def test_columns_that_an_old_file_lacks_are_null_and_a_verdict_pools_both(
+    mixed_store: Store,
+) -> None:
     with open_database(mixed_store) as database:
         ours = database.query(COLD).to_pylist()
         described = database.query(DESCRIBED).to_pylist()
@@ -74,6 +76,9 @@ def test_columns_that_an_old_file_lacks_are_null(mixed_store: Store) -> None:
         connection.execute(prelude_sql(mixed_store))
         assert connection.sql(COLD).to_arrow_table().to_pylist() == ours
         assert connection.sql(DESCRIBED).to_arrow_table().to_pylist() == described
+    (verdict,) = verdicts(mixed_store)
+    assert (verdict.blocks, verdict.wall_verdict) == (4, "hurts")
+    assert verdict.launch_bound is True, "known from the new ones alone"
 
 
 @pytest.mark.filterwarnings(
@@ -93,12 +98,6 @@ def test_every_question_takes_them_together(every_mixed_store: Store) -> None:
             ).to_arrow_table()
             assert ours.schema.equals(plain.schema), name
             assert ours.num_rows == plain.num_rows, name
-
-
-def test_a_verdict_pools_them(mixed_store: Store) -> None:
-    (verdict,) = verdicts(mixed_store)
-    assert (verdict.blocks, verdict.wall_verdict) == (4, "hurts")
-    assert verdict.launch_bound is True, "known from the new ones alone"
 
 
 def _old_row(sweep_id: str, block: int, benchmark: bool) -> pa.Table:
