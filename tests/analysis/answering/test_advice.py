@@ -182,3 +182,33 @@ def test_no_number_of_shapes_is_told_where_none_is_known(
 ) -> None:
     row = _only(ask("shapes_that_pay", _blocks(times, **changes)))
     assert (row["outcome"], row["shapes_that_pay"], row["shapes_high"]) == (outcome, None, None)
+
+
+@pytest.mark.parametrize(("iterations", "advice"), [(10, "off"), (10_000, "on")])
+def test_a_search_is_advised_where_the_iterations_pay_for_it(
+    ask: Ask, iterations: int, advice: str
+) -> None:
+    """It costs 470 ms and saves 2 ms an iteration."""
+    row = _only(ask("recommend", _blocks(SLOWER_AND_FASTER), iterations=iterations))
+    assert (row["advice"], row["cold_blocks"]) == (advice, 4)
+    baseline_ms, candidate_ms = (
+        stats.gmean([block[side] for block in SLOWER_AND_FASTER]) for side in (0, 1)
+    )
+    assert row["baseline_s"] == pytest.approx(0.03 + iterations * baseline_ms / 1000)
+    assert row["candidate_s"] == pytest.approx(0.5 + iterations * candidate_ms / 1000)
+    assert str(row["why"]).startswith("on takes " if advice == "off" else "saves 19.")
+
+
+def test_where_time_does_not_matter_memory_decides(ask: Ask) -> None:
+    records = [
+        replace(record, cold_peak_reserved_bytes=2**30 * (20 if record.benchmark else 1))
+        for record in _blocks(ALIKE)
+    ]
+    row = _only(ask("recommend", records))
+    assert row["advice"] == "off"
+    assert row["why"] == "no difference in time, on takes 19.0 GiB of memory"
+
+
+def test_a_setting_that_cannot_matter_does_not(ask: Ask) -> None:
+    row = _only(ask("recommend", _blocks(SLOWER_AND_FASTER, device="cpu")))
+    assert (row["advice"], row["why"]) == ("no matter", "there is no GPU")

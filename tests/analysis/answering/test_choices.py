@@ -119,3 +119,27 @@ def test_of_two_processes_neither_is_usual(kept_store: Store, blocks: int, words
     asked = f"select in_choices(2, {blocks}, {blocks - 1}, ln(0.93), [ln(0.86)], 0.03) as said"
     with open_database(kept_store) as database:
         assert database.query(asked).to_pylist() == [{"said": words}]
+
+
+def test_each_side_shows_its_most_common_choice(ask: Ask) -> None:
+    pairs = [make_pair(block, 10.0, 5.0) for block in range(3)]
+    engine = [replace(choice, engine="searched") for choice in pairs[0][0].logged_choices or []]
+    usual = [
+        replace(_searched(found), layout_conversions=0, layout_conversion_ms=0.0)
+        for _, found in pairs[:2]
+    ]
+    usual[1] = replace(usual[1], logged_choices=engine)
+    usual[0] = replace(usual[0], logged_kernels_agree=False)
+    odd = replace(pairs[2][1], kernels_hash="another")
+    (row,) = ask("what_was_chosen", [pair[0] for pair in pairs] + usual + [odd])
+    assert (row["baseline_choice"], row["candidate_choice"]) == (
+        "kernels-heuristic",
+        "kernels-search",
+    )
+    assert row["baseline_choice_share"] == 1
+    assert row["candidate_choice_share"] == pytest.approx(2 / 3)
+    assert row["baseline_engines"] == ["ConvFwd_eng62_k2=0"]
+    assert row["candidate_engines"] == ["searched"], "of a log that saw the same kernels"
+    assert (row["baseline_layout_conversions"], row["candidate_layout_conversions"]) == (1, 0)
+    assert row["baseline_layout_conversion_share"] == pytest.approx(0.9 / 9.0)
+    assert row["candidate_layout_conversion_share"] == 0

@@ -187,3 +187,11 @@ def test_the_last_two_softwares_are_compared(ask: Ask, cell: Cell) -> None:
     (row,) = ask("compare_software", [], baseline="software-2.12.0", candidate="2.10.0")
     assert row["contrast"] == "torch: 2.12.0 → 2.10.0"
     assert ask("compare_software", [], candidate="1.0") == []
+
+
+def test_identical_times_are_equivalent(ask: Ask, cell: Cell) -> None:
+    same = [10.0, 10.0, 10.0]
+    (row,) = ask(
+        "precision_cost", [*cell("a", same, precision="fp32"), *cell("b", same, precision="bf16")]
+    )
+    assert (row["ratio"], row["ratio_high"], row["wall_verdict"]) == (1.0, 1.0, "equivalent")

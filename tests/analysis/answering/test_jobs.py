@@ -333,3 +333,8 @@ def test_as_many_jobs_lie_in_the_interval_as_it_says(tmp_path: Path) -> None:
         actual = job_s(8.0, 1500.0) / job_s(10.0, 100.0)
         inside.append(row["ratio_low"] <= actual <= row["ratio_high"])
     assert np.mean(inside) > 0.92  # 95%, less two standard errors over so many cells
+
+
+def test_without_a_gpu_nothing_matters(ask: Ask) -> None:
+    row = _asked(ask("advice", _blocks(device="cpu", compute_cache=None)))
+    assert (row["advice"], row["why"]) == ("no difference", "there is no GPU")

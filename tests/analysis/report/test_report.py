@@ -296,6 +296,14 @@ def test_without_the_extra_the_command_names_it(
     assert _report(kept, "--format", "markdown").exit_code == 0
 
 
+def test_no_effect_is_told_with_its_reason(store: Store, add_cell: AddCell) -> None:
+    add_cell("cpu", 1.0, device="cpu", compute_cache=None, routes=["Mkldnn"])
+    (contrast,) = _payload(store).contrasts
+    assert contrast.counts["no_effect"] == 1
+    assert contrast.headline.endswith("1 of 1 cell decided (cannot have an effect in 1).")
+    assert contrast.sentences[-1] == "No effect is possible in 1 cell: there is no GPU."
+
+
 def _of(record: RunRecord, cell: str) -> RunRecord:
     trial_id = f"{cell}-{record.trial_id}"
     return replace(record, cell_id=cell, trial_id=trial_id, attempt_id=trial_id)
