@@ -49,32 +49,39 @@ def test_the_cost_of_a_single_block_has_no_interval(answer: Answer) -> None:
     assert warm.break_even_low is not None and warm.break_even_high is not None
 
 
+def _pairs(candidate_ms: float, **columns: object) -> list[list[RunRecord]]:
+    return [make_pair(block, 10.0, candidate_ms, **columns) for block in range(3)]
+
+
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 def test_a_time_that_is_no_number_is_inconclusive(answer: Answer, wrong: float) -> None:
     (found,) = answer([make_pair(0, 10.0, 5.0), make_pair(1, wrong, 5.0), make_pair(2, 10.0, 5.0)])
     assert found.outcome == "inconclusive"
 
 
-@pytest.mark.parametrize(
-    ("candidate_ms", "candidate_cold_ms", "outcome", "iterations"),
-    [
-        (5.0, 530.0, "after", 100),
-        (5.0, 10.0, "at once", 0),
-        (15.0, 530.0, "never", None),
-        (12.0, 10.0, "until", 10),
-    ],
-)
-def test_each_sign_of_cost_and_gain_has_its_outcome(
-    answer: Answer,
-    candidate_ms: float,
-    candidate_cold_ms: float,
-    outcome: str,
-    iterations: int | None,
-) -> None:
-    pairs = [make_pair(block, 10.0, candidate_ms) for block in range(3)]
-    (found,) = answer([_costing(pair, 30.0, candidate_cold_ms) for pair in pairs])
-    assert (found.outcome, found.break_even_iterations) == (outcome, iterations)
-    assert found.break_even_low == found.break_even_high == iterations
+def test_each_sign_of_cost_and_gain_has_its_outcome(answer: Answer) -> None:
+    """And an open loop has none; where the compute cache is disabled there is one state."""
+    disabled = {"compute_cache": "disabled", "compute_cache_disabled": True}
+    cases = {
+        "after": ([_costing(pair, 30.0, 530.0) for pair in _pairs(5.0)], 100),
+        "at once": ([_costing(pair, 30.0, 10.0) for pair in _pairs(5.0)], 0),
+        "never": ([_costing(pair, 30.0, 530.0) for pair in _pairs(15.0)], None),
+        "until": ([_costing(pair, 30.0, 10.0) for pair in _pairs(12.0)], 10),
+        "open loop": (_pairs(5.0, loop_kind="open"), None),
+        "disabled": (_pairs(5.0, **disabled), 470 / 5),
+    }
+    every = [
+        [replace(each, cell_id=case, trial_id=f"{case} {each.trial_id}") for each in pair]
+        for case, (pairs, _) in cases.items()
+        for pair in pairs
+    ]
+    found = {row.cell_id: row for row in answer(every)}
+    for case, (_, iterations) in cases.items():
+        row = found[case]
+        assert row.outcome == ("after" if case == "disabled" else case)
+        assert row.break_even_iterations == row.break_even_low == row.break_even_high == iterations
+    assert found["open loop"].gain_ms is None
+    assert (found["disabled"].compute_cache, found["disabled"].tuning_ms) == ("disabled", 470.0)
 
 
 def test_an_uncertain_gain_is_inconclusive_and_says_what_is_the_least(answer: Answer) -> None:
@@ -114,17 +121,6 @@ def test_disabling_the_compute_cache_costs_what_the_other_trial_found_in_it(
     assert (warm.compute_cache, warm.tuning_blocks, warm.tuning_ms) == ("warm", 2, sign * 1000.0)
 
 
-def test_with_the_compute_cache_disabled_there_is_one_state(answer: Answer) -> None:
-    disabled = {"compute_cache": "disabled", "compute_cache_disabled": True}
-    (found,) = answer([make_pair(block, 10.0, 5.0, **disabled) for block in range(3)])
-    assert (found.compute_cache, found.tuning_ms, found.outcome) == ("disabled", 470.0, "after")
-
-
-def test_an_open_loop_has_no_break_even(answer: Answer) -> None:
-    (found,) = answer([make_pair(block, 10.0, 5.0, loop_kind="open") for block in range(3)])
-    assert (found.outcome, found.gain_ms, found.break_even_low) == ("open loop", None, None)
-
-
 def test_per_shape_iterations_are_counted_at_that_shape(answer: Answer) -> None:
     blocks = []
     for block, gain_ms in enumerate([4.0, 5.0, 6.0]):
@@ -144,6 +140,12 @@ def test_per_shape_iterations_are_counted_at_that_shape(answer: Answer) -> None:
     low, high = stats.t.interval(0.95, 2, 5.0, 1 / np.sqrt(3))
     assert smaller.break_even_low == pytest.approx(50 / (0.5 * high), rel=1e-5)
     assert smaller.break_even_high == pytest.approx(50 / (0.5 * low), rel=1e-5)
+
+
+def test_one_shape_is_a_regime(answer: Answer) -> None:
+    (regime,), (shape,) = answer(_pairs(5.0)), answer([], per="shape")
+    assert (shape.shape, shape.outcome) == ("64x256x56x56", "after")
+    assert shape.break_even_iterations == regime.break_even_iterations
 
 
 def test_without_second_calls_every_shape_gains_the_regimes_mean(answer: Answer) -> None:
