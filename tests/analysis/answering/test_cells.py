@@ -1,6 +1,4 @@
-"""What each cell shows: by_shape_regime, worst_regressions, launch_bound, roofline, coverage,
-environment.
-"""
+"""What each cell shows: the questions `worst_regressions`, `roofline` and `coverage`."""
 
 from dataclasses import replace
 
