@@ -65,13 +65,16 @@ def both_clocks() -> Blocks:
     ]
 
 
-CRASH = {"status": "crash"}
-LOST = {"status": "out_of_memory", "steady_wall_ms": None}
-THROTTLED = {"warnings": ["throttled"]}
-FAILED = {"status": "error", "steady_wall_ms": None}
-EMPTY = {"compute_cache": "empty", "cold": [replace(make_pair(0, 1, 1)[0].cold[0], first_ms=1e6)]}  # type: ignore[index]
-OPEN = {"loop_kind": "open", "steady_device_ms": None}
-ROUNDS = {"steady_device_rounds": [0, 1]}
+CRASH: dict[str, Any] = {"status": "crash"}
+LOST: dict[str, Any] = {"status": "out_of_memory", "steady_wall_ms": None}
+THROTTLED: dict[str, Any] = {"warnings": ["throttled"]}
+FAILED: dict[str, Any] = {"status": "error", "steady_wall_ms": None}
+EMPTY: dict[str, Any] = {
+    "compute_cache": "empty",
+    "cold": [replace(make_pair(0, 1, 1)[0].cold[0], first_ms=1e6)],
+}  # type: ignore[index]
+OPEN: dict[str, Any] = {"loop_kind": "open", "steady_device_ms": None}
+ROUNDS: dict[str, Any] = {"steady_device_rounds": [0, 1]}
 NET_RATIO = (500 + 5000) / (30 + 10_000)  # of 1,000 iterations with warm caches
 PLANTED = np.random.default_rng(1).normal(1, 0.02, (8, 2))
 RATIOS = np.array([0.80, 0.84, 0.79, 0.83])
