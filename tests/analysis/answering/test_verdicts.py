@@ -11,7 +11,7 @@ from scipy import stats
 from cudnn_sweep.analysis.answering.verdicts import Verdict, told_lines, verdicts
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import open_store
-from tests.analysis.conftest import make_pair
+from tests.analysis.conftest import COLD, make_pair
 
 Blocks = list[list[RunRecord]]
 
@@ -69,10 +69,7 @@ CRASH: dict[str, Any] = {"status": "crash"}
 LOST: dict[str, Any] = {"status": "out_of_memory", "steady_wall_ms": None}
 THROTTLED: dict[str, Any] = {"warnings": ["throttled"]}
 FAILED: dict[str, Any] = {"status": "error", "steady_wall_ms": None}
-EMPTY: dict[str, Any] = {
-    "compute_cache": "empty",
-    "cold": [replace(make_pair(0, 1, 1)[0].cold[0], first_ms=1e6)],
-}  # type: ignore[index]
+EMPTY: dict[str, Any] = {"compute_cache": "empty", "cold": [replace(COLD, first_ms=1e6)]}
 OPEN: dict[str, Any] = {"loop_kind": "open", "steady_device_ms": None}
 ROUNDS: dict[str, Any] = {"steady_device_rounds": [0, 1]}
 NET_RATIO = (500 + 5000) / (30 + 10_000)  # of 1,000 iterations with warm caches
