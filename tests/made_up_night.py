@@ -1,10 +1,12 @@
-"""A night made up for tests of what is said of one: its outcome, and the series behind it."""
+"""Nights made up for tests: keys, series, findings and histories; and a night with what is behind it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, Measured
+from cudnn_sweep.analysis.nightly.history import Night as NightInHistory
 from cudnn_sweep.analysis.nightly.outcome import (
     Change,
     Finding,
@@ -20,6 +22,79 @@ Night = tuple[NightOutcome, list[Series]]
 HOSTILE = "a|b `c` ``` </script><img src=x onerror='window.pwned=1'> $(d) \x1b[31m"
 
 
+def key_of(metric: str = "steady_wall", cell: str = "conv", **named: str) -> SeriesKey:
+    usual = {"env_hash": "lab", "gpu": "GPU", "cell_id": "cell", "settings": "benchmark=false"}
+    return SeriesKey(metric=metric, cell=cell, **{**usual, **named})
+
+
+def points_of(
+    values: Sequence[float | str | None],
+    first: date,
+    software: Callable[[int], str] = lambda _: "a",
+) -> tuple[NightPoint, ...]:
+    """A night each, from `first` on; `software` is that of a place."""
+    days = [first + timedelta(days=place) for place in range(len(values))]
+    return tuple(
+        NightPoint(
+            night=f"night-{day}-lab",
+            date=day,
+            value=value,
+            processes=3,
+            software_hash=software(place),
+        )
+        for place, (day, value) in enumerate(zip(days, values, strict=True))
+    )
+
+
+def finding_of(key: SeriesKey, since: date, **found: Any) -> Finding:
+    usual: dict[str, Any] = {
+        "state": "confirmed",
+        "direction": "worse",
+        "ratio": None,
+        "ratio_low": None,
+        "ratio_high": None,
+        "blocks": 0,
+        "nights": 8,
+        "cause": "hardware",
+        "moved": (),
+        "command": "again",
+    }
+    return Finding(key=key, since=since, **{**usual, **found})
+
+
+def history_of(
+    key: SeriesKey,
+    values: Sequence[float | str | None],
+    first: date,
+    new_torch_at: int | None = None,
+) -> History:
+    """Of one series, measured every night."""
+
+    def torch(place: int) -> str:
+        return "2.12" if new_torch_at is not None and place >= new_torch_at else "2.11"
+
+    points = points_of(values, first, torch)
+    same = dict.fromkeys((*SOFTWARE, *HARDWARE, "commit"), "same")
+    nights = tuple(
+        NightInHistory(
+            sweep_id=point.night,
+            date=point.date,
+            planned=10,
+            reached=10,
+            measured=(
+                Measured(
+                    env_hash="lab",
+                    software_hash=point.software_hash,
+                    parts=same | {"torch": point.software_hash},
+                    recorded=10,
+                ),
+            ),
+        )
+        for point in points
+    )
+    return History(nights=nights, series=(Series(key=key, points=points),))
+
+
 def made_up_night() -> Night:
     """A made-up night after 29 others, in which torch changed two nights ago: a series got slower and
     another, whose cell has a name that attacks, chooses other kernels; one waits, one got better, one
@@ -29,46 +104,25 @@ def made_up_night() -> Night:
     torch = Change(part="torch", before="2.9.0", now="2.10.0")
 
     def series(metric: str, cell: str, value: Callable[[int], float | str | None]) -> Series:
-        points = tuple(
-            NightPoint(
-                night=f"night-{day}-lab",
-                date=day,
-                value=value(place),
-                processes=3,
-                software_hash="old" if place < 27 else "new",
-            )
-            for place, day in enumerate(days)
+        key = key_of(
+            metric, cell, env_hash="env", gpu="H200", cell_id=cell[:4], settings="benchmark=true"
         )
-        key = SeriesKey(
-            metric=metric,
-            env_hash="env",
-            gpu="H200",
-            cell_id=cell[:4],
-            cell=cell,
-            settings="benchmark=true",
+        values = [value(place) for place in range(len(days))]
+        return Series(
+            key=key,
+            points=points_of(values, days[0], lambda place: "old" if place < 27 else "new"),
         )
-        return Series(key=key, points=points)
 
     def finding(one: Series, since: int, **found: Any) -> Finding:
         usual: dict[str, Any] = {
-            "state": "confirmed",
-            "direction": "worse",
             "before": one.points[0].value,
             "now": one.points[-1].value,
-            "ratio": None,
-            "ratio_low": None,
-            "ratio_high": None,
-            "blocks": 0,
+            "nights": 26,
             "cause": "software",
             "moved": (torch,),
+            "command": f"sweep launch cluster.yaml --only cell_id={one.key.cell_id}",
         }
-        return Finding(
-            key=one.key,
-            nights=26,
-            since=days[since],
-            command=f"sweep launch cluster.yaml --only cell_id={one.key.cell_id}",
-            **{**usual, **found},
-        )
+        return finding_of(one.key, days[since], **{**usual, **found})
 
     def noise(place: int) -> float:
         return 1 + (place * 7 % 5 - 2) / 200

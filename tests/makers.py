@@ -1,9 +1,7 @@
 """What the fixtures that make things take and return, as types."""
 
-from collections.abc import Iterable
 from typing import Any, Protocol
 
-from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -13,6 +11,7 @@ from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
+from tests.analysis.conftest import Ask as Ask  # noqa: PLC0414
 
 
 class Need(Protocol):
@@ -21,20 +20,6 @@ class Need(Protocol):
 
 class MakeRecord(Protocol):
     def __call__(self, **columns: object) -> RunRecord: ...
-
-
-class MakePair(Protocol):
-    def __call__(
-        self, block: int, baseline_ms: float, candidate_ms: float, **columns: object
-    ) -> list[RunRecord]: ...
-
-
-class Ask(Protocol):
-    """The rows of a named question over these records."""
-
-    def __call__(
-        self, name: str, records: Iterable[RunRecord], **values: Value
-    ) -> list[dict[str, object]]: ...
 
 
 class Look(Protocol):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -22,9 +22,6 @@ from cudnn_sweep.analysis.storing.schema import (
     settings,
 )
 from cudnn_sweep.analysis.storing.store import Store, open_store
-
-if TYPE_CHECKING:
-    from tests.makers import Ask, MakePair, MakeRecord
 
 MIDNIGHT = datetime(2025, 1, 1, tzinfo=UTC)
 
@@ -260,16 +257,17 @@ RECORD = RunRecord(
 )
 
 
-@pytest.fixture(scope="session")
-def make_record() -> MakeRecord:
-    """A good trial with some columns changed."""
-    return _record
+class Ask(Protocol):
+    """The rows of a named question over the store, after these records were added to it."""
+
+    def __call__(
+        self, name: str, records: Iterable[RunRecord], **values: Value
+    ) -> list[dict[str, Any]]: ...
 
 
-@pytest.fixture(scope="session")
-def make_pair() -> MakePair:
-    """A block of two good trials, benchmark off then on, with these steady wall and device times."""
-    return _pair
+@pytest.fixture(scope="session", name="make_record")
+def _make_record() -> Callable[..., RunRecord]:
+    return make_record
 
 
 @pytest.fixture
@@ -279,13 +277,11 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def ask(store: Store) -> Ask:
-    """The rows of a question over the store, after these records were added to it."""
-
-    def asked(name: str, records: Iterable[RunRecord], **values: Value) -> list[dict[str, object]]:
+    def asked(name: str, records: Iterable[RunRecord], **values: Value) -> list[dict[str, Any]]:
         store.write(*records)
         question = load_query(name)
         with open_database(store) as database:
-            rows: list[dict[str, object]] = database.query(
+            rows: list[dict[str, Any]] = database.query(
                 question.sql, question.values(values)
             ).to_pylist()
         return rows
@@ -322,7 +318,7 @@ def answering_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         # neither another software nor another setting makes another cell
         cell_id = "cell-usual" if name in ("updated", "set", "beside") else f"cell-{name}"
         for block in range(3):
-            for record in _pair(block, 10.0 + block / 100, 12.0 - block / 100, **changes):
+            for record in make_pair(block, 10.0 + block / 100, 12.0 - block / 100, **changes):
                 trial_id = f"{name}-{record.trial_id}"
                 named = replace(record, cell_id=cell_id, trial_id=trial_id, attempt_id=trial_id)
                 later = timedelta(days=name == "updated")
@@ -332,32 +328,36 @@ def answering_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def _filled(store: Store) -> Store:
     for block in range(4):
-        for record in _pair(block, 10.0 + block / 100, 12.0 - block / 100):
+        for record in make_pair(block, 10.0 + block / 100, 12.0 - block / 100):
             store.write(record)
     return _with_a_failure_and_a_cpu(store)
 
 
 def _with_a_failure_and_a_cpu(store: Store) -> Store:
-    store.write(_record(trial_id="lost", block=9, benchmark=True, status="crash", message="boom"))
+    store.write(
+        make_record(trial_id="lost", block=9, benchmark=True, status="crash", message="boom")
+    )
     store.compact("night-1")
     cpu: dict[str, object] = {"sweep_id": "night-2", "cell_id": "cell-cpu", "device": "cpu"}
     cpu |= {"compute_cache": None, "steady_device_ms": None, "loop_kind": "open"}
     for block in range(3):
-        for record in _pair(block, 5.0, 5.0 + block, **cpu):
+        for record in make_pair(block, 5.0, 5.0 + block, **cpu):
             store.write(record)
     return store
 
 
-def _record(**changes: object) -> RunRecord:
+def make_record(**changes: object) -> RunRecord:
+    """A good trial with some columns changed."""
     return replace(RECORD, **changes)  # type: ignore[arg-type]
 
 
-def _pair(
+def make_pair(
     block: int, baseline_ms: float, candidate_ms: float, **changes: object
 ) -> list[RunRecord]:
+    """A block of two good trials, benchmark off then on, with these steady wall and device times."""
     return [
-        _record(**_timed(block, False, baseline_ms, 30.0) | changes),
-        _record(**_timed(block, True, candidate_ms, 500.0) | changes),
+        make_record(**_timed(block, False, baseline_ms, 30.0) | changes),
+        make_record(**_timed(block, True, candidate_ms, 500.0) | changes),
     ]
 
 

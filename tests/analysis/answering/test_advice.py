@@ -1,9 +1,6 @@
 """`recommend` and `shapes_that_pay`: what to do, for so many iterations, and where that is not told."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,18 +10,14 @@ from scipy import stats
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import ColdShape, RunRecord
+from tests.analysis.conftest import Ask, make_pair
 from tests.studies.parts.simulation import made_rows, open_rows
-
-if TYPE_CHECKING:
-    from tests.makers import Ask, MakePair
 
 SLOWER_AND_FASTER = ((10.0, 7.9), (10.1, 8.1), (9.9, 8.0), (10.0, 8.05))
 ALIKE = ((10.0, 10.01), (10.1, 10.09), (9.9, 9.9), (10.0, 10.0))
 
 
-def _blocks(
-    make_pair: MakePair, times: tuple[tuple[float, float], ...], **changes: object
-) -> list[RunRecord]:
+def _blocks(times: tuple[tuple[float, float], ...], **changes: object) -> list[RunRecord]:
     return [
         record
         for block, (baseline_ms, candidate_ms) in enumerate(times)
@@ -37,47 +30,15 @@ def _only(rows: list[dict[str, object]]) -> dict[str, object]:
     return row
 
 
-@pytest.mark.parametrize(("iterations", "advice"), [(10, "off"), (10_000, "on")])
-def test_a_search_is_advised_where_the_iterations_pay_for_it(
-    ask: Ask, make_pair: MakePair, iterations: int, advice: str
-) -> None:
-    """It costs 470 ms and saves 2 ms an iteration."""
-    row = _only(ask("recommend", _blocks(make_pair, SLOWER_AND_FASTER), iterations=iterations))
-    assert (row["advice"], row["cold_blocks"]) == (advice, 4)
-    baseline_ms, candidate_ms = (
-        stats.gmean([block[side] for block in SLOWER_AND_FASTER]) for side in (0, 1)
-    )
-    assert row["baseline_s"] == pytest.approx(0.03 + iterations * baseline_ms / 1000)
-    assert row["candidate_s"] == pytest.approx(0.5 + iterations * candidate_ms / 1000)
-    assert str(row["why"]).startswith("on takes " if advice == "off" else "saves 19.")
-
-
-def test_what_is_below_the_minimum_effect_does_not_matter(ask: Ask, make_pair: MakePair) -> None:
-    row = _only(ask("recommend", _blocks(make_pair, ALIKE)))
-    assert (row["advice"], row["why"]) == ("no matter", "the difference is below 3%")
-
-
-def test_where_time_does_not_matter_memory_decides(ask: Ask, make_pair: MakePair) -> None:
-    records = [
-        replace(record, cold_peak_reserved_bytes=2**30 * (20 if record.benchmark else 1))
-        for record in _blocks(make_pair, ALIKE)
-    ]
-    row = _only(ask("recommend", records))
-    assert row["advice"] == "off"
-    assert row["why"] == "no difference in time, on takes 19.0 GiB of memory"
-
-
-def test_scatter_decides_nothing_and_says_how_many_blocks_would(
-    ask: Ask, make_pair: MakePair
-) -> None:
+def test_scatter_decides_nothing_and_says_how_many_blocks_would(ask: Ask) -> None:
     times = ((10.0, 9.0), (10.0, 10.5), (10.0, 9.6), (10.0, 8.4))
-    row = _only(ask("recommend", _blocks(make_pair, times)))
+    row = _only(ask("recommend", _blocks(times)))
     assert row["advice"] == "not decided"
     assert str(row["why"]).endswith(f"about {row['blocks_needed']} more blocks would decide")
 
 
-def test_one_block_of_a_state_of_the_cache_decides_nothing(ask: Ask, make_pair: MakePair) -> None:
-    records = _blocks(make_pair, SLOWER_AND_FASTER)
+def test_one_block_of_a_state_of_the_cache_decides_nothing(ask: Ask) -> None:
+    records = _blocks(SLOWER_AND_FASTER)
     records[:2] = [replace(record, compute_cache="empty") for record in records[:2]]
     row = _only(ask("recommend", records, compute_cache="empty"))
     assert (row["advice"], row["cold_blocks"], row["saved_s_low"]) == ("not decided", 1, None)
@@ -92,24 +53,17 @@ def test_one_block_of_a_state_of_the_cache_decides_nothing(ask: Ask, make_pair: 
     ],
 )
 def test_a_side_that_fails_is_not_judged_by_its_times(
-    ask: Ask, make_pair: MakePair, benchmark: bool, advice: str, why: str
+    ask: Ask, benchmark: bool, advice: str, why: str
 ) -> None:
     records = [
         replace(record, status="out_of_memory") if record.benchmark == benchmark else record
-        for record in _blocks(make_pair, SLOWER_AND_FASTER)
+        for record in _blocks(SLOWER_AND_FASTER)
     ]
     row = _only(ask("recommend", records))
     assert (row["advice"], row["why"]) == (advice, why)
 
 
-def test_a_setting_that_cannot_matter_does_not(ask: Ask, make_pair: MakePair) -> None:
-    row = _only(ask("recommend", _blocks(make_pair, SLOWER_AND_FASTER, device="cpu")))
-    assert (row["advice"], row["why"]) == ("no matter", "there is no GPU")
-
-
-def test_a_workload_is_the_sum_of_its_shapes_and_no_answer_where_one_is_missing(
-    ask: Ask, make_pair: MakePair
-) -> None:
+def test_a_workload_is_the_sum_of_its_shapes_and_no_answer_where_one_is_missing(ask: Ask) -> None:
     def shape(batch: int, times: tuple[tuple[float, float], ...]) -> list[RunRecord]:
         return [
             replace(
@@ -118,7 +72,7 @@ def test_a_workload_is_the_sum_of_its_shapes_and_no_answer_where_one_is_missing(
                 trial_id=f"{batch}-{record.trial_id}",
                 input_shape=[batch, 256, 56, 56],
             )
-            for record in _blocks(make_pair, times)
+            for record in _blocks(times)
         ]
 
     records = [*shape(8, SLOWER_AND_FASTER), *shape(64, ALIKE)]
@@ -181,10 +135,8 @@ def _of_three_shapes(records: list[RunRecord], scatter_ms: float = 1.0) -> list[
     ]
 
 
-def test_shapes_pay_as_long_as_the_iterations_save_what_they_cost(
-    ask: Ask, make_pair: MakePair
-) -> None:
-    records = _of_three_shapes(_blocks(make_pair, SLOWER_AND_FASTER))
+def test_shapes_pay_as_long_as_the_iterations_save_what_they_cost(ask: Ask) -> None:
+    records = _of_three_shapes(_blocks(SLOWER_AND_FASTER))
     row = _only(ask("shapes_that_pay", records, iterations=1000))
     gains = np.array([a - b for a, b in SLOWER_AND_FASTER])
     extras = np.arange(4.0)
@@ -206,8 +158,8 @@ def test_shapes_pay_as_long_as_the_iterations_save_what_they_cost(
     assert (one["outcome"], one["shapes_that_pay"]) == ("not one", None)
 
 
-def test_of_one_shape_nobody_knows_what_others_cost(ask: Ask, make_pair: MakePair) -> None:
-    row = _only(ask("shapes_that_pay", _blocks(make_pair, SLOWER_AND_FASTER), iterations=1000))
+def test_of_one_shape_nobody_knows_what_others_cost(ask: Ask) -> None:
+    row = _only(ask("shapes_that_pay", _blocks(SLOWER_AND_FASTER), iterations=1000))
     assert (row["outcome"], row["shapes_that_pay"]) == ("up to", 4), "each as much as the first"
     assert row["shapes_low"] == 3 and row["shapes_high"] is None
 
@@ -224,10 +176,39 @@ def test_of_one_shape_nobody_knows_what_others_cost(ask: Ask, make_pair: MakePai
 )
 def test_no_number_of_shapes_is_told_where_none_is_known(
     ask: Ask,
-    make_pair: MakePair,
     times: tuple[tuple[float, float], ...],
     changes: dict[str, object],
     outcome: str,
 ) -> None:
-    row = _only(ask("shapes_that_pay", _blocks(make_pair, times, **changes)))
+    row = _only(ask("shapes_that_pay", _blocks(times, **changes)))
     assert (row["outcome"], row["shapes_that_pay"], row["shapes_high"]) == (outcome, None, None)
+
+
+@pytest.mark.parametrize(("iterations", "advice"), [(10, "off"), (10_000, "on")])
+def test_a_search_is_advised_where_the_iterations_pay_for_it(
+    ask: Ask, iterations: int, advice: str
+) -> None:
+    """It costs 470 ms and saves 2 ms an iteration."""
+    row = _only(ask("recommend", _blocks(SLOWER_AND_FASTER), iterations=iterations))
+    assert (row["advice"], row["cold_blocks"]) == (advice, 4)
+    baseline_ms, candidate_ms = (
+        stats.gmean([block[side] for block in SLOWER_AND_FASTER]) for side in (0, 1)
+    )
+    assert row["baseline_s"] == pytest.approx(0.03 + iterations * baseline_ms / 1000)
+    assert row["candidate_s"] == pytest.approx(0.5 + iterations * candidate_ms / 1000)
+    assert str(row["why"]).startswith("on takes " if advice == "off" else "saves 19.")
+
+
+def test_where_time_does_not_matter_memory_decides(ask: Ask) -> None:
+    records = [
+        replace(record, cold_peak_reserved_bytes=2**30 * (20 if record.benchmark else 1))
+        for record in _blocks(ALIKE)
+    ]
+    row = _only(ask("recommend", records))
+    assert row["advice"] == "off"
+    assert row["why"] == "no difference in time, on takes 19.0 GiB of memory"
+
+
+def test_a_setting_that_cannot_matter_does_not(ask: Ask) -> None:
+    row = _only(ask("recommend", _blocks(SLOWER_AND_FASTER, device="cpu")))
+    assert (row["advice"], row["why"]) == ("no matter", "there is no GPU")

@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,9 +9,7 @@ from cudnn_sweep.analysis.answering.verdicts import BreakEven, break_evens
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
-
-if TYPE_CHECKING:
-    from tests.makers import MakePair
+from tests.analysis.conftest import make_pair
 
 Answer = Callable[..., list[BreakEven]]
 
@@ -29,9 +24,7 @@ def answer(store: Store) -> Answer:
     return answered
 
 
-def test_break_even_divides_tuning_cost_by_gain_with_the_intervals_corners(
-    answer: Answer, make_pair: MakePair
-) -> None:
+def test_break_even_divides_tuning_cost_by_gain_with_the_intervals_corners(answer: Answer) -> None:
     gains, tunings = np.array([4.0, 5.0, 6.0]), np.array([400.0, 450.0, 500.0])
     blocks = [
         _costing(make_pair(n, 10.0, 10.0 - gain), 30.0, 30.0 + tuning)
@@ -46,7 +39,7 @@ def test_break_even_divides_tuning_cost_by_gain_with_the_intervals_corners(
     assert found.break_even_high == pytest.approx(tuning_high / gain_low, rel=1e-5)
 
 
-def test_the_cost_of_a_single_block_has_no_interval(answer: Answer, make_pair: MakePair) -> None:
+def test_the_cost_of_a_single_block_has_no_interval(answer: Answer) -> None:
     blocks = [make_pair(number, 10.0, 5.0 + number / 100) for number in range(4)]
     blocks[0] = [replace(record, compute_cache="empty") for record in blocks[0]]
     empty, warm = answer(blocks)
@@ -56,40 +49,45 @@ def test_the_cost_of_a_single_block_has_no_interval(answer: Answer, make_pair: M
     assert warm.break_even_low is not None and warm.break_even_high is not None
 
 
+def _pairs(candidate_ms: float, **columns: object) -> list[list[RunRecord]]:
+    return [make_pair(block, 10.0, candidate_ms, **columns) for block in range(3)]
+
+
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
-def test_a_time_that_is_no_number_is_inconclusive(
-    answer: Answer, make_pair: MakePair, wrong: float
-) -> None:
+def test_a_time_that_is_no_number_is_inconclusive(answer: Answer, wrong: float) -> None:
     (found,) = answer([make_pair(0, 10.0, 5.0), make_pair(1, wrong, 5.0), make_pair(2, 10.0, 5.0)])
     assert found.outcome == "inconclusive"
 
 
-@pytest.mark.parametrize(
-    ("candidate_ms", "candidate_cold_ms", "outcome", "iterations"),
-    [
-        (5.0, 530.0, "after", 100),
-        (5.0, 10.0, "at once", 0),
-        (15.0, 530.0, "never", None),
-        (12.0, 10.0, "until", 10),
-    ],
-)
-def test_each_sign_of_cost_and_gain_has_its_outcome(
-    answer: Answer,
-    make_pair: MakePair,
-    candidate_ms: float,
-    candidate_cold_ms: float,
-    outcome: str,
-    iterations: int | None,
-) -> None:
-    pairs = [make_pair(block, 10.0, candidate_ms) for block in range(3)]
-    (found,) = answer([_costing(pair, 30.0, candidate_cold_ms) for pair in pairs])
-    assert (found.outcome, found.break_even_iterations) == (outcome, iterations)
-    assert found.break_even_low == found.break_even_high == iterations
+def test_each_sign_of_cost_and_gain_has_its_outcome(answer: Answer) -> None:
+    """And an open loop has none; where the compute cache is disabled there is one state."""
+    disabled = {"compute_cache": "disabled", "compute_cache_disabled": True}
+    cases = {
+        "after": ([_costing(pair, 30.0, 530.0) for pair in _pairs(5.0)], 100),
+        "at once": ([_costing(pair, 30.0, 10.0) for pair in _pairs(5.0)], 0),
+        "never": ([_costing(pair, 30.0, 530.0) for pair in _pairs(15.0)], None),
+        "until": ([_costing(pair, 30.0, 10.0) for pair in _pairs(12.0)], 10),
+        "open loop": (_pairs(5.0, loop_kind="open"), None),
+        "disabled": (_pairs(5.0, **disabled), 470 / 5),
+    }
+    every = [
+        [replace(each, cell_id=case, trial_id=f"{case[:2]}-{each.trial_id}") for each in pair]
+        for case, (pairs, _) in cases.items()
+        for pair in pairs
+    ]
+    found = {row.cell_id: row for row in answer(every)}
+    for case, (_, iterations) in cases.items():
+        row = found[case]
+        assert row.outcome == ("after" if case == "disabled" else case)
+        ends = (row.break_even_iterations, row.break_even_low, row.break_even_high)
+        assert (
+            ends == (None,) * 3 if iterations is None else ends == pytest.approx([iterations] * 3)
+        )
+    assert found["open loop"].gain_ms is None
+    assert (found["disabled"].compute_cache, found["disabled"].tuning_ms) == ("disabled", 470.0)
 
 
-def test_an_uncertain_gain_is_inconclusive_and_says_what_is_the_least(
-    answer: Answer, make_pair: MakePair
-) -> None:
+def test_an_uncertain_gain_is_inconclusive_and_says_what_is_the_least(answer: Answer) -> None:
     (found,) = answer([make_pair(0, 10.0, 9.0), make_pair(1, 10.0, 10.5), make_pair(2, 10.0, 9.7)])
     assert found.gain_ms_low is not None and found.gain_ms_high is not None
     assert found.gain_ms_low < 0 < found.gain_ms_high
@@ -98,9 +96,7 @@ def test_an_uncertain_gain_is_inconclusive_and_says_what_is_the_least(
     assert found.break_even_high is None
 
 
-def test_each_state_of_the_compute_cache_has_its_own_row(
-    answer: Answer, make_pair: MakePair
-) -> None:
+def test_each_state_of_the_compute_cache_has_its_own_row(answer: Answer) -> None:
     blocks = [make_pair(block, 10.0, 5.0) for block in range(4)]
     blocks[0] = [replace(each, compute_cache="empty") for each in blocks[0]]
     blocks[0] = _costing(blocks[0], 30.0, 5030.0)
@@ -114,7 +110,7 @@ def test_each_state_of_the_compute_cache_has_its_own_row(
 
 @pytest.mark.parametrize(("baseline", "sign"), [("false", 1), ("true", -1)])
 def test_disabling_the_compute_cache_costs_what_the_other_trial_found_in_it(
-    answer: Answer, make_pair: MakePair, baseline: str, sign: int
+    answer: Answer, baseline: str, sign: int
 ) -> None:
     blocks = []
     for block, state in enumerate(["empty", "warm", "warm"]):
@@ -128,29 +124,7 @@ def test_disabling_the_compute_cache_costs_what_the_other_trial_found_in_it(
     assert (warm.compute_cache, warm.tuning_blocks, warm.tuning_ms) == ("warm", 2, sign * 1000.0)
 
 
-def test_with_the_compute_cache_disabled_there_is_one_state(
-    answer: Answer, make_pair: MakePair
-) -> None:
-    disabled = {"compute_cache": "disabled", "compute_cache_disabled": True}
-    (found,) = answer([make_pair(block, 10.0, 5.0, **disabled) for block in range(3)])
-    assert (found.compute_cache, found.tuning_ms, found.outcome) == ("disabled", 470.0, "after")
-
-
-def test_an_open_loop_has_no_break_even(answer: Answer, make_pair: MakePair) -> None:
-    (found,) = answer([make_pair(block, 10.0, 5.0, loop_kind="open") for block in range(3)])
-    assert (found.outcome, found.gain_ms, found.break_even_low) == ("open loop", None, None)
-
-
-def test_without_cuda_there_is_no_effect(answer: Answer, make_pair: MakePair) -> None:
-    cpu = {"device": "cpu", "compute_cache": None}
-    (found,) = answer([make_pair(block, 10.0, 5.0, **cpu) for block in range(3)])
-    assert (found.outcome, found.no_effect_reason) == ("no_effect", "no_cuda")
-    assert (found.compute_cache, found.break_even_iterations) == ("none", None)
-
-
-def test_per_shape_iterations_are_counted_at_that_shape(
-    answer: Answer, make_pair: MakePair
-) -> None:
+def test_per_shape_iterations_are_counted_at_that_shape(answer: Answer) -> None:
     blocks = []
     for block, gain_ms in enumerate([4.0, 5.0, 6.0]):
         default, searched = make_pair(block, 10.0, 10.0 - gain_ms)
@@ -171,23 +145,20 @@ def test_per_shape_iterations_are_counted_at_that_shape(
     assert smaller.break_even_high == pytest.approx(50 / (0.5 * low), rel=1e-5)
 
 
-def test_one_shape_is_a_regime(answer: Answer, make_pair: MakePair) -> None:
-    (regime,) = answer([make_pair(block, 10.0, 5.0) for block in range(3)])
-    (shape,) = answer([], per="shape")
+def test_one_shape_is_a_regime(answer: Answer) -> None:
+    (regime,), (shape,) = answer(_pairs(5.0)), answer([], per="shape")
     assert (shape.shape, shape.outcome) == ("64x256x56x56", "after")
     assert shape.break_even_iterations == regime.break_even_iterations
 
 
-def test_without_second_calls_every_shape_gains_the_regimes_mean(
-    answer: Answer, make_pair: MakePair
-) -> None:
+def test_without_second_calls_every_shape_gains_the_regimes_mean(answer: Answer) -> None:
     pairs = [make_pair(block, 10.0, 5.0) for block in range(3)]
     blank = [[_visiting(each, [30, 10], [None, None]) for each in pair] for pair in pairs]
     answer(blank)
     assert [row.gain_ms for row in answer([], per="shape")] == [5.0, 5.0]
 
 
-def test_another_per_is_named_with_the_valid_ones(answer: Answer, make_pair: MakePair) -> None:
+def test_another_per_is_named_with_the_valid_ones(answer: Answer) -> None:
     with pytest.raises(QueryError, match="per: found week, allowed are regime and shape"):
         answer([make_pair(0, 10.0, 5.0)], per="week")
 

@@ -1,6 +1,5 @@
 """A cell has one name wherever it is shown, and two cells never have the same."""
 
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,13 +11,13 @@ from cudnn_sweep.analysis.answering.cell_names import (
     stored_names,
     whole_names,
 )
-from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.showing.labels import as_row, cell_labels
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.listed_shapes import ListedShape
 from cudnn_sweep.workloads.problem import ConvProblem
 from cudnn_sweep.workloads.training.choice import ModelChoice
+from tests.analysis.conftest import make_record
 
 PROBLEM = ConvProblem(
     name="vgg/conv3_2",
@@ -133,9 +132,7 @@ def test_a_whole_name_depends_on_no_other_cell_but_one_of_the_same_name_and_gpu(
     assert names[CELL.cell_id] == f"{whole} {CELL.cell_id[:6]}" != names[resized.cell_id]
 
 
-def test_a_stored_cell_is_called_as_the_planned_one(
-    store: Store, make_record: Callable[..., RunRecord]
-) -> None:
+def test_a_stored_cell_is_called_as_the_planned_one(store: Store) -> None:
     from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
 
     cells = [CELL, MODEL, replace(CELL, regime_parameters={"sizes": 2.0, "step": 0.5})]

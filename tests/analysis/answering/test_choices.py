@@ -1,37 +1,16 @@
 """The questions `choice_stability` and `what_was_chosen`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
-
-if TYPE_CHECKING:
-    from tests.makers import Ask, MakePair, MakeRecord
+from tests.analysis.conftest import Ask, make_pair, make_record
 
 
-def test_the_most_common_choice_is_named_with_its_share(ask: Ask, make_record: MakeRecord) -> None:
-    times = {"a": 4.0, "b": 6.0, "c": 5.0}
-    processes = [
-        make_record(trial_id=trial, kernels_hash="usual", steady_device_ms=ms)
-        for trial, ms in times.items()
-    ]
-    processes.append(make_record(trial_id="odd", kernels_hash="another", steady_device_ms=9.0))
-    processes.append(make_record(trial_id="failed", status="crash", kernels_hash="a third"))
-    processes.append(make_record(trial_id="unknown", kernels_hash=None))
-    (row,) = ask("choice_stability", processes)
-    assert (row["processes"], row["distinct_choices"], row["cell_choices"]) == (4, 2, 2)
-    assert (row["choice"], row["choice_share"]) == ("usual", 0.75)
-    assert (row["choice_device_ms"], row["device_ms"]) == (5.0, 5.5)
-    assert (row["device_ms_min"], row["device_ms_max"]) == (4.0, 9.0)
-
-
-def test_a_choices_kernels_are_its_convolutions_in_order(ask: Ask, make_record: MakeRecord) -> None:
+def test_a_choices_kernels_are_its_convolutions_in_order(ask: Ask) -> None:
     record = make_record()
     conversion, convolution = record.kernels or []
     kernels = [convolution, conversion, replace(convolution, name="dgrad"), conversion]
@@ -42,24 +21,7 @@ def test_a_choices_kernels_are_its_convolutions_in_order(ask: Ask, make_record: 
     assert row["layout_conversion_share"] == pytest.approx(0.9 / 9.0)
 
 
-def test_each_config_has_its_row_and_says_whether_it_runs_what_another_does(
-    ask: Ask, make_pair: MakePair
-) -> None:
-    trials = make_pair(0, 10.0, 5.0)
-    trials.append(replace(trials[0], trial_id="limited", plan_cache_limit=1))
-    rows = ask("choice_stability", trials)
-    choices = {(row["benchmark"], row["plan_cache_limit"]): row["choice"] for row in rows}
-    assert choices == {
-        (False, None): "kernels-heuristic",
-        (False, 1): "kernels-heuristic",
-        (True, None): "kernels-search",
-    }
-    assert {row["cell_choices"] for row in rows} == {2}
-
-
-def test_engines_are_those_of_logs_that_saw_the_most_common_choice(
-    ask: Ask, make_record: MakeRecord
-) -> None:
+def test_engines_are_those_of_logs_that_saw_the_most_common_choice(ask: Ask) -> None:
     usual = make_record(kernels_hash="usual")
     (logged,) = usual.logged_choices or []
     odd_log = [replace(logged, engine="another")]
@@ -75,14 +37,7 @@ def test_engines_are_those_of_logs_that_saw_the_most_common_choice(
     assert (row["logs_taken"], row["logs_that_agree"]) == (3, 2)
 
 
-def test_without_a_log_there_are_no_engines(ask: Ask, make_record: MakeRecord) -> None:
-    (row,) = ask("choice_stability", [make_record(logged_choices=None, logged_kernels_agree=None)])
-    assert (row["logged_engines"], row["logs_taken"], row["logs_that_agree"]) == (None, 0, 0)
-
-
-def test_kernels_of_the_profiler_are_not_compared_with_those_of_a_graph(
-    ask: Ask, make_record: MakeRecord
-) -> None:
+def test_kernels_of_the_profiler_are_not_compared_with_those_of_a_graph(ask: Ask) -> None:
     seen = make_record(trial_id="b", kernels_source="profiler", kernels_hash="without grids")
     rows = ask("choice_stability", [make_record(trial_id="a"), seen])
     assert [(row["kernels_source"], row["cell_choices"]) for row in rows] == [
@@ -91,7 +46,7 @@ def test_kernels_of_the_profiler_are_not_compared_with_those_of_a_graph(
     ]
 
 
-def test_entropy_is_that_of_the_choices_shares(ask: Ask, make_record: MakeRecord) -> None:
+def test_entropy_is_that_of_the_choices_shares(ask: Ask) -> None:
     drawn = {"a": ("x", 4.0), "b": ("x", 6.0), "c": ("y", 10.0), "d": ("z", 20.0)}
     processes = [
         make_record(trial_id=trial, kernels_hash=choice, steady_device_ms=ms)
@@ -103,12 +58,7 @@ def test_entropy_is_that_of_the_choices_shares(ask: Ask, make_record: MakeRecord
     assert row["slowest_choice_ratio"] == pytest.approx(20 / 5)
 
 
-def test_one_choice_has_no_entropy(ask: Ask, make_record: MakeRecord) -> None:
-    (row,) = ask("choice_stability", [make_record(trial_id=str(n)) for n in range(10)])
-    assert (row["entropy_bits"], row["slowest_choice_ratio"]) == (0.0, 1.0)
-
-
-def test_other_kernels_are_counted_and_timed_apart(ask: Ask, make_pair: MakePair) -> None:
+def test_other_kernels_are_counted_and_timed_apart(ask: Ask) -> None:
     pairs = [make_pair(block, 10.0, candidate) for block, candidate in enumerate([5.0, 5.0, 11.0])]
     baseline, candidate = pairs[2]
     same = [replace(candidate, kernels_hash=baseline.kernels_hash, kernels=baseline.kernels)]
@@ -126,45 +76,19 @@ def test_other_kernels_are_counted_and_timed_apart(ask: Ask, make_pair: MakePair
     assert (row["contrast"], row["no_effect_reason"]) == ("benchmark: false → true", None)
 
 
-def test_kernels_of_two_sources_are_not_called_other_ones(ask: Ask, make_pair: MakePair) -> None:
+def test_kernels_of_two_sources_are_not_called_other_ones(ask: Ask) -> None:
     baseline, candidate = make_pair(0, 10.0, 5.0)
     assert ask("what_was_chosen", [baseline, replace(candidate, kernels_source="profiler")]) == []
 
 
-def test_a_twin_may_draw_other_kernels(ask: Ask, make_record: MakeRecord) -> None:
+def test_a_twin_may_draw_other_kernels(ask: Ask) -> None:
     twin = _searched(make_record(trial_id="twin", twin=1, kernels_hash="another"))
     contrast = {"field": "twin", "baseline": "0", "candidate": "1"}
     (row,) = ask("what_was_chosen", [make_record(), twin], **contrast)
     assert row["blocks_with_other_kernels"] == 1
 
 
-def test_each_side_shows_its_most_common_choice(ask: Ask, make_pair: MakePair) -> None:
-    pairs = [make_pair(block, 10.0, 5.0) for block in range(3)]
-    engine = [replace(choice, engine="searched") for choice in pairs[0][0].logged_choices or []]
-    usual = [
-        replace(_searched(found), layout_conversions=0, layout_conversion_ms=0.0)
-        for _, found in pairs[:2]
-    ]
-    usual[1] = replace(usual[1], logged_choices=engine)
-    usual[0] = replace(usual[0], logged_kernels_agree=False)
-    odd = replace(pairs[2][1], kernels_hash="another")
-    (row,) = ask("what_was_chosen", [pair[0] for pair in pairs] + usual + [odd])
-    assert (row["baseline_choice"], row["candidate_choice"]) == (
-        "kernels-heuristic",
-        "kernels-search",
-    )
-    assert row["baseline_choice_share"] == 1
-    assert row["candidate_choice_share"] == pytest.approx(2 / 3)
-    assert row["baseline_engines"] == ["ConvFwd_eng62_k2=0"]
-    assert row["candidate_engines"] == ["searched"], "of a log that saw the same kernels"
-    assert (row["baseline_layout_conversions"], row["candidate_layout_conversions"]) == (1, 0)
-    assert row["baseline_layout_conversion_share"] == pytest.approx(0.9 / 9.0)
-    assert row["candidate_layout_conversion_share"] == 0
-
-
-def test_what_an_unlimited_search_gains_stands_beside_the_contrast(
-    ask: Ask, make_pair: MakePair
-) -> None:
+def test_what_an_unlimited_search_gains_stands_beside_the_contrast(ask: Ask) -> None:
     trials = []
     for block in range(2):
         default, searched = make_pair(block, 10.0, 5.0)
@@ -195,3 +119,27 @@ def test_of_two_processes_neither_is_usual(kept_store: Store, blocks: int, words
     asked = f"select in_choices(2, {blocks}, {blocks - 1}, ln(0.93), [ln(0.86)], 0.03) as said"
     with open_database(kept_store) as database:
         assert database.query(asked).to_pylist() == [{"said": words}]
+
+
+def test_each_side_shows_its_most_common_choice(ask: Ask) -> None:
+    pairs = [make_pair(block, 10.0, 5.0) for block in range(3)]
+    engine = [replace(choice, engine="searched") for choice in pairs[0][0].logged_choices or []]
+    usual = [
+        replace(_searched(found), layout_conversions=0, layout_conversion_ms=0.0)
+        for _, found in pairs[:2]
+    ]
+    usual[1] = replace(usual[1], logged_choices=engine)
+    usual[0] = replace(usual[0], logged_kernels_agree=False)
+    odd = replace(pairs[2][1], kernels_hash="another")
+    (row,) = ask("what_was_chosen", [pair[0] for pair in pairs] + usual + [odd])
+    assert (row["baseline_choice"], row["candidate_choice"]) == (
+        "kernels-heuristic",
+        "kernels-search",
+    )
+    assert row["baseline_choice_share"] == 1
+    assert row["candidate_choice_share"] == pytest.approx(2 / 3)
+    assert row["baseline_engines"] == ["ConvFwd_eng62_k2=0"]
+    assert row["candidate_engines"] == ["searched"], "of a log that saw the same kernels"
+    assert (row["baseline_layout_conversions"], row["candidate_layout_conversions"]) == (1, 0)
+    assert row["baseline_layout_conversion_share"] == pytest.approx(0.9 / 9.0)
+    assert row["candidate_layout_conversion_share"] == 0

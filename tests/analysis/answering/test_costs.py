@@ -1,27 +1,18 @@
 """The questions `cold_cost`, `memory_cost` and `determinism_cost`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
+from tests.analysis.conftest import Ask, make_pair
 
-if TYPE_CHECKING:
-    from tests.makers import Ask, MakePair
-
-
-DETERMINISTIC = {"field": "deterministic", "baseline": "false", "candidate": "true"}
 GIB = 2**30
 
 
-def test_cold_costs_are_told_apart_by_the_state_of_the_compute_cache(
-    ask: Ask, make_pair: MakePair
-) -> None:
+def test_cold_costs_are_told_apart_by_the_state_of_the_compute_cache(ask: Ask) -> None:
     trials = _cold(make_pair(0, 10.0, 5.0, compute_cache="empty"), [40.0, 10.0], [900.0, 110.0])
     for block, extra in [(1, 300.0), (2, 320.0), (3, 340.0)]:
         candidate = [30.0 + 0.75 * extra, 10.0 + 0.25 * extra]
@@ -44,7 +35,7 @@ def test_cold_costs_are_told_apart_by_the_state_of_the_compute_cache(
     assert warm["cold_verdict"] == "hurts"
 
 
-def test_cold_costs_are_over_the_shapes_that_both_met(ask: Ask, make_pair: MakePair) -> None:
+def test_cold_costs_are_over_the_shapes_that_both_met(ask: Ask) -> None:
     open_loop = {"loop_kind": "open", "compute_cache": "warm"}
     trials = _cold(make_pair(0, 10.0, 90.0, **open_loop), [30.0, 10.0, 10.0], [130.0, 50.0])
     (row,) = ask("cold_cost", trials)
@@ -52,37 +43,7 @@ def test_cold_costs_are_over_the_shapes_that_both_met(ask: Ask, make_pair: MakeP
     assert (row["extra_first_shape_ms"], row["extra_later_shape_ms"]) == (100.0, 40.0)
 
 
-def test_without_cuda_there_is_one_state_and_no_effect(ask: Ask, make_pair: MakePair) -> None:
-    cpu = {"device": "cpu", "compute_cache": None}
-    (row,) = ask("cold_cost", [t for n in range(3) for t in make_pair(n, 10.0, 5.0, **cpu)])
-    assert (row["compute_cache"], row["cold_verdict"]) == ("none", "no_effect")
-
-
-def test_the_memory_verdict_is_on_the_peak_of_reserved_bytes(ask: Ask, make_pair: MakePair) -> None:
-    trials = []
-    for block in range(3):
-        default, searched = make_pair(block, 10.0, 5.0, gpu_memory_bytes=100 * GIB)
-        trials.append(
-            replace(default, cold_peak_reserved_bytes=2 * GIB, steady_peak_reserved_bytes=3 * GIB)
-        )
-        trials.append(
-            replace(searched, cold_peak_reserved_bytes=6 * GIB, steady_peak_reserved_bytes=2 * GIB)
-        )
-    (row,) = ask("memory_cost", trials)
-    assert row["baseline_peak_reserved_bytes"] == 3 * GIB
-    assert row["candidate_peak_reserved_bytes"] == 6 * GIB
-    assert (row["extra_reserved_bytes"], row["extra_share_of_gpu"]) == (3 * GIB, 0.03)
-    assert row["memory_ratio"] == row["memory_ratio_low"] == pytest.approx(2)
-    assert (row["memory_verdict"], row["wall_verdict"]) == ("hurts", "helps")
-    assert row["baseline_steady_reserved_bytes"] == 3 * GIB
-    assert row["candidate_steady_reserved_bytes"] == 2 * GIB
-    assert row["candidate_peak_allocated_bytes"] == 2_000_000
-    assert row["candidate_workspace_bytes"] == 9216
-
-
-def test_bytes_that_are_the_same_in_every_block_wait_for_no_look(
-    ask: Ask, make_pair: MakePair
-) -> None:
+def test_bytes_that_are_the_same_in_every_block_wait_for_no_look(ask: Ask) -> None:
     trials = [
         replace(record, cold_peak_reserved_bytes=int(peak * GIB))
         for cell, gib in (("equal", (5, 5)), ("unequal", (5, 5.01)))
@@ -98,7 +59,7 @@ def test_bytes_that_are_the_same_in_every_block_wait_for_no_look(
     assert equal["memory_ratio"] == pytest.approx(1.25)
 
 
-def test_memory_is_not_asked_where_none_is_known(ask: Ask, make_pair: MakePair) -> None:
+def test_memory_is_not_asked_where_none_is_known(ask: Ask) -> None:
     unknown = {"cold_peak_reserved_bytes": None, "steady_peak_reserved_bytes": None}
     assert ask("memory_cost", make_pair(0, 10.0, 5.0, **unknown)) == []
 
@@ -115,7 +76,6 @@ def test_memory_is_not_asked_where_none_is_known(ask: Ask, make_pair: MakePair) 
 )
 def test_determinism_costs_speed_and_may_gain_reproducibility(
     ask: Ask,
-    make_pair: MakePair,
     without: list[str],
     with_: list[str | None],
     outcome: str | None,
@@ -133,9 +93,7 @@ def test_determinism_costs_speed_and_may_gain_reproducibility(
     assert row["blocks_with_same_bits"] == sum(map(str.__eq__, without, map(str, with_)))
 
 
-def test_a_process_that_does_not_repeat_its_own_bits_is_not_reproducible(
-    ask: Ask, make_pair: MakePair
-) -> None:
+def test_a_process_that_does_not_repeat_its_own_bits_is_not_reproducible(ask: Ask) -> None:
     trials = []
     for block in range(2):
         default, set_ = _deterministic(make_pair(block, 10.0, 10.0), "a", "a")
@@ -145,7 +103,7 @@ def test_a_process_that_does_not_repeat_its_own_bits_is_not_reproducible(
     assert (row["baseline_distinct_results"], row["reproducibility"]) == (1, "gained")
 
 
-def test_an_a_a_pair_is_told_apart_by_its_twin(ask: Ask, make_pair: MakePair) -> None:
+def test_an_a_a_pair_is_told_apart_by_its_twin(ask: Ask) -> None:
     trials = []
     for block, bits in enumerate(["a", "b"]):
         default, _ = make_pair(block, 10.0, 10.0)

@@ -13,11 +13,11 @@ from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import ComputedTensor, ListedShape, RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
+from tests.analysis.conftest import Ask, make_pair
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.makers import Ask, MakePair
 
 ALIKE = ((10.0, 10.01), (10.1, 10.09), (9.9, 9.9), (10.0, 10.0))
 FASTER = ((10.0, 8.0), (10.02, 8.02), (9.98, 7.98), (10.0, 8.0))
@@ -25,9 +25,7 @@ EMPTY_MS, WARM_MS = 2030.0, 230.0  # the candidate's first call
 ONE_TIME_S = 0.5
 
 
-def _blocks(
-    make_pair: MakePair, times: tuple[tuple[float, float], ...] = FASTER, **changes: object
-) -> list[RunRecord]:
+def _blocks(times: tuple[tuple[float, float], ...] = FASTER, **changes: object) -> list[RunRecord]:
     """Every second block meets an empty compute cache. No loop waits for the CPU."""
     records = []
     for block, (baseline_ms, candidate_ms) in enumerate(times):
@@ -58,10 +56,8 @@ def _asked(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return first
 
 
-def test_the_whole_time_is_the_start_and_the_steps_after_the_first(
-    ask: Ask, make_pair: MakePair
-) -> None:
-    row = _asked(ask("advice", _blocks(make_pair), steps=1001))
+def test_the_whole_time_is_the_start_and_the_steps_after_the_first(ask: Ask) -> None:
+    row = _asked(ask("advice", _blocks(), steps=1001))
     first_s = (30 * 1.001 / 1000, EMPTY_MS * 1.001 / 1000)  # of blocks 0 and 2
     assert row["baseline_s"] == pytest.approx(ONE_TIME_S + first_s[0] + 10.0, rel=1e-5)
     assert row["candidate_s"] == pytest.approx(ONE_TIME_S + first_s[1] + 8.0, rel=1e-5)
@@ -84,19 +80,19 @@ def test_the_whole_time_is_the_start_and_the_steps_after_the_first(
     ],
 )
 def test_on_pays_beyond_the_break_even_point_alone(
-    ask: Ask, make_pair: MakePair, steps: int, state: str, advice: str, setting: str
+    ask: Ask, steps: int, state: str, advice: str, setting: str
 ) -> None:
-    row = _asked(ask("advice", _blocks(make_pair), steps=steps, state=state))
+    row = _asked(ask("advice", _blocks(), steps=steps, state=state))
     assert (row["advice"], row["setting"]) == (advice, setting), row["why"]
 
 
-def test_hours_are_the_steps_that_the_baseline_makes_in_them(ask: Ask, make_pair: MakePair) -> None:
-    row = _asked(ask("advice", _blocks(make_pair), hours=0.5))
+def test_hours_are_the_steps_that_the_baseline_makes_in_them(ask: Ask) -> None:
+    row = _asked(ask("advice", _blocks(), hours=0.5))
     assert row["job_steps"] == pytest.approx(1800 / 0.010, rel=1e-4)
 
 
-def test_a_kept_cache_saves_what_the_starts_differ_by(ask: Ask, make_pair: MakePair) -> None:
-    row = _asked(ask("advice", _blocks(make_pair)))
+def test_a_kept_cache_saves_what_the_starts_differ_by(ask: Ask) -> None:
+    row = _asked(ask("advice", _blocks()))
     assert row["candidate_cache_saves_s"] == pytest.approx(1.8, rel=1e-2)
     assert row["baseline_cache_saves_s"] == pytest.approx(0.0, abs=1e-3)
 
@@ -104,14 +100,14 @@ def test_a_kept_cache_saves_what_the_starts_differ_by(ask: Ask, make_pair: MakeP
 @pytest.mark.parametrize(
     ("steps", "why"), [(500, "starting takes 2 s longer"), (50_000, "steps take 5.0% more")]
 )
-def test_what_costs_most_is_the_reason(ask: Ask, make_pair: MakePair, steps: int, why: str) -> None:
+def test_what_costs_most_is_the_reason(ask: Ask, steps: int, why: str) -> None:
     slower = ((10.0, 10.5), (10.02, 10.52), (9.98, 10.48), (10.0, 10.5))
-    row = _asked(ask("advice", _blocks(make_pair, slower), steps=steps))
+    row = _asked(ask("advice", _blocks(slower), steps=steps))
     assert (row["advice"], row["why"]) == ("off", why)
 
 
-def test_what_is_alike_makes_no_difference(ask: Ask, make_pair: MakePair) -> None:
-    records = [_cold(record, 30.0) for record in _blocks(make_pair, ALIKE)]
+def test_what_is_alike_makes_no_difference(ask: Ask) -> None:
+    records = [_cold(record, 30.0) for record in _blocks(ALIKE)]
     row = _asked(ask("advice", records))
     assert (row["advice"], row["setting"], row["why"]) == (
         "no difference",
@@ -121,13 +117,10 @@ def test_what_is_alike_makes_no_difference(ask: Ask, make_pair: MakePair) -> Non
     assert row["break_even_steps"] is None
 
 
-def test_half_of_an_unrelated_search_counts_and_the_interval_reaches_both_ends(
-    ask: Ask, make_pair: MakePair
-) -> None:
+def test_half_of_an_unrelated_search_counts_and_the_interval_reaches_both_ends(ask: Ask) -> None:
     """The candidate's one-time cost is 0.8 s higher."""
     records = [
-        replace(record, one_time_s=ONE_TIME_S + 0.8 * record.benchmark)
-        for record in _blocks(make_pair)
+        replace(record, one_time_s=ONE_TIME_S + 0.8 * record.benchmark) for record in _blocks()
     ]
     row = _asked(ask("advice", records, steps=1000))
     extra_s = (EMPTY_MS - 30) * 1.001 / 1000
@@ -136,9 +129,9 @@ def test_half_of_an_unrelated_search_counts_and_the_interval_reaches_both_ends(
     assert row["extra_start_s_high"] > extra_s + 0.8
 
 
-def test_scatter_decides_nothing_and_says_how_long_it_takes(ask: Ask, make_pair: MakePair) -> None:
+def test_scatter_decides_nothing_and_says_how_long_it_takes(ask: Ask) -> None:
     times = ((10.0, 9.0), (10.0, 10.5), (10.0, 9.6), (10.0, 8.4))
-    row = _asked(ask("advice", _blocks(make_pair, times), steps=100_000))
+    row = _asked(ask("advice", _blocks(times), steps=100_000))
     assert (row["advice"], row["setting"]) == ("undecided", "off")
     assert row["why"] == f"about {row['blocks_needed']} more blocks would decide"
     assert row["minutes_needed"] == pytest.approx(row["blocks_needed"] * 12 / 60)
@@ -148,10 +141,10 @@ def test_scatter_decides_nothing_and_says_how_long_it_takes(ask: Ask, make_pair:
     ("candidate_ms", "advice"), [(8.0, "on"), (9.8, "undecided"), (12.5, "off")]
 )
 def test_one_block_decides_where_settings_differ_much(
-    ask: Ask, make_pair: MakePair, candidate_ms: float, advice: str
+    ask: Ask, candidate_ms: float, advice: str
 ) -> None:
     """It is taken to scatter as blocks do elsewhere: 0.3%, as if by one degree of freedom."""
-    row = _asked(ask("advice", _blocks(make_pair, ((10.0, candidate_ms),)), steps=100_000))
+    row = _asked(ask("advice", _blocks(((10.0, candidate_ms),)), steps=100_000))
     assert row["advice"] == advice
     assert (row["ratio_low"] + row["ratio_high"]) / 2 == pytest.approx(row["ratio"], rel=0.05)
 
@@ -160,32 +153,30 @@ def test_one_block_decides_where_settings_differ_much(
     ("blocks", "at_a_look", "at_the_last"), [(1, 6, 1 / 6), (2, 6, 1), (3, 6, 5 / 6), (4, 6, 4 / 6)]
 )
 def test_the_last_look_spends_what_those_before_left_of_the_error(
-    ask: Ask, make_pair: MakePair, blocks: int, at_a_look: int, at_the_last: float
+    ask: Ask, blocks: int, at_a_look: int, at_the_last: float
 ) -> None:
     looks = [3, 5, 8, 12, 20]  # and the first two blocks
-    stored = _blocks(make_pair, FASTER[:blocks], looks=looks)
+    stored = _blocks(FASTER[:blocks], looks=looks)
     row = _asked(ask("advice", stored, is_over=False))
     assert row["error_share"] == pytest.approx(1 / at_a_look)
     row = _asked(ask("advice", stored))
     assert row["error_share"] == pytest.approx(at_the_last)
 
 
-def test_what_a_look_leaves_open_may_be_decided_when_time_is_up(
-    ask: Ask, make_pair: MakePair
-) -> None:
-    stored = _blocks(make_pair, ((10.0, 9.2), (10.0, 8.7)), looks=[3, 5, 8, 12, 20])
+def test_what_a_look_leaves_open_may_be_decided_when_time_is_up(ask: Ask) -> None:
+    stored = _blocks(((10.0, 9.2), (10.0, 8.7)), looks=[3, 5, 8, 12, 20])
     asked = _asked(ask("advice", stored, steps=100_000, is_over=False))
     assert asked["advice"] == "undecided"
     row = _asked(ask("advice", stored, steps=100_000))
     assert row["advice"] == "on" and row["mean_ratio_high"] < 1
 
 
-def test_a_candidate_without_memory_does_not_fit(ask: Ask, make_pair: MakePair) -> None:
+def test_a_candidate_without_memory_does_not_fit(ask: Ask) -> None:
     records = [
         replace(record, status="out_of_memory", message="CUDA out of memory")
         if record.benchmark
         else record
-        for record in _blocks(make_pair)
+        for record in _blocks()
     ]
     row = _asked(ask("advice", records))
     assert (row["advice"], row["setting"]) == ("does not fit", "off")
@@ -196,21 +187,21 @@ def test_a_candidate_without_memory_does_not_fit(ask: Ask, make_pair: MakePair) 
     ("limit_gib", "advice"), [(8.0, "on"), (4.0, "does not fit"), (0.5, "does not fit")]
 )
 def test_more_than_the_limit_of_memory_does_not_fit(
-    ask: Ask, make_pair: MakePair, limit_gib: float, advice: str
+    ask: Ask, limit_gib: float, advice: str
 ) -> None:
     records = [
         replace(record, cold_peak_reserved_bytes=2**30 * (6 if record.benchmark else 1))
-        for record in _blocks(make_pair)
+        for record in _blocks()
     ]
     row = _asked(ask("advice", records, memory_limit_gib=limit_gib))
     assert row["advice"] == advice
     assert row["candidate_first_bytes"] - row["baseline_first_bytes"] == 5 * 2**30
 
 
-def test_a_config_that_crashes_is_not_the_one_to_use(ask: Ask, make_pair: MakePair) -> None:
+def test_a_config_that_crashes_is_not_the_one_to_use(ask: Ask) -> None:
     records = [
         replace(record, status="crash", message="signal 11") if record.benchmark else record
-        for record in _blocks(make_pair)
+        for record in _blocks()
     ]
     row = _asked(ask("advice", records))
     assert (row["advice"], row["setting"], row["candidate_message"]) == (
@@ -220,14 +211,9 @@ def test_a_config_that_crashes_is_not_the_one_to_use(ask: Ask, make_pair: MakePa
     )
 
 
-def test_without_a_gpu_nothing_matters(ask: Ask, make_pair: MakePair) -> None:
-    row = _asked(ask("advice", _blocks(make_pair, device="cpu", compute_cache=None)))
-    assert (row["advice"], row["why"]) == ("no difference", "there is no GPU")
-
-
-def test_each_step_of_an_open_loop_has_a_search(ask: Ask, make_pair: MakePair) -> None:
+def test_each_step_of_an_open_loop_has_a_search(ask: Ask) -> None:
     times = tuple((3.0 + block / 100, 30.0 + block / 10) for block in range(4))
-    records = _blocks(make_pair, times, loop_kind="open", steady_iterations=64)
+    records = _blocks(times, loop_kind="open", steady_iterations=64)
     row = _asked(ask("advice", records, steps=1000))
     assert (row["advice"], row["break_even_steps"]) == ("off", None)
     assert row["candidate_s"] == pytest.approx(
@@ -243,9 +229,7 @@ LISTED = [
 
 
 @pytest.mark.parametrize("loop_kind", ["closed", "open"])
-def test_listed_shapes_are_met_as_often_as_draws_meet_them(
-    ask: Ask, make_pair: MakePair, loop_kind: str
-) -> None:
+def test_listed_shapes_are_met_as_often_as_draws_meet_them(ask: Ask, loop_kind: str) -> None:
     """Two of three were met cold; the third costs what the second did."""
     records = [
         replace(
@@ -254,7 +238,7 @@ def test_listed_shapes_are_met_as_often_as_draws_meet_them(
             listed_shapes=LISTED,
             loop_kind=loop_kind,
         )
-        for record in _blocks(make_pair)
+        for record in _blocks()
     ]
     steps = 50
     row = _asked(ask("advice", records, steps=steps))
@@ -269,9 +253,7 @@ def test_listed_shapes_are_met_as_often_as_draws_meet_them(
     assert row["new_shape_ms"] == pytest.approx(380)
 
 
-def test_results_that_differ_between_processes_are_counted_by_tensor(
-    ask: Ask, make_pair: MakePair
-) -> None:
+def test_results_that_differ_between_processes_are_counted_by_tensor(ask: Ask) -> None:
     def computed(record: RunRecord) -> list[ComputedTensor]:
         assert record.computed is not None
         (one,) = record.computed
@@ -287,22 +269,20 @@ def test_results_that_differ_between_processes_are_counted_by_tensor(
             computed=computed(record),
             fingerprint=computed(record)[1].fingerprint,
         )
-        for record in _blocks(make_pair)
+        for record in _blocks()
     ]
     row = _asked(ask("advice", records))
     assert (row["baseline_results"], row["candidate_results"]) == (1, 4)
     assert row["candidate_varies_in"] == ["gradient of conv1.weight"]
 
 
-def test_a_mistaken_state_is_named(ask: Ask, make_pair: MakePair) -> None:
+def test_a_mistaken_state_is_named(ask: Ask) -> None:
     with pytest.raises(QueryError, match="state: found cold, allowed are container and warm"):
-        ask("advice", _blocks(make_pair), state="cold")
+        ask("advice", _blocks(), state="cold")
 
 
-def test_more_runs_have_a_narrower_interval_and_the_mean_the_narrowest(
-    ask: Ask, make_pair: MakePair
-) -> None:
-    records = _blocks(make_pair)
+def test_more_runs_have_a_narrower_interval_and_the_mean_the_narrowest(ask: Ask) -> None:
+    records = _blocks()
     one = _asked(ask("advice", records, runs=1))
     many = _asked(ask("advice", [], runs=10_000))
     assert one["ratio_low"] < many["ratio_low"] < one["ratio"] < many["ratio_high"]
@@ -311,7 +291,7 @@ def test_more_runs_have_a_narrower_interval_and_the_mean_the_narrowest(
     assert one["mean_ratio_high"] == many["mean_ratio_high"]
 
 
-def test_as_many_jobs_lie_in_the_interval_as_it_says(tmp_path: Path, make_pair: MakePair) -> None:
+def test_as_many_jobs_lie_in_the_interval_as_it_says(tmp_path: Path) -> None:
     """Starts scatter by 10%, a block's level by 3%, pairs by 0.5%; three runs each way, unpaired."""
     draw = np.random.default_rng(25)
     cells, blocks, steps, runs = 150, 6, 1000, 3
@@ -353,3 +333,8 @@ def test_as_many_jobs_lie_in_the_interval_as_it_says(tmp_path: Path, make_pair: 
         actual = job_s(8.0, 1500.0) / job_s(10.0, 100.0)
         inside.append(row["ratio_low"] <= actual <= row["ratio_high"])
     assert np.mean(inside) > 0.92  # 95%, less two standard errors over so many cells
+
+
+def test_without_a_gpu_nothing_matters(ask: Ask) -> None:
+    row = _asked(ask("advice", _blocks(device="cpu", compute_cache=None)))
+    assert (row["advice"], row["why"]) == ("no difference", "there is no GPU")

@@ -1,18 +1,13 @@
 """GPU models are never mixed: what a question says of one is the same whatever else is in the sweep."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import load_query, query_names
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
-
-if TYPE_CHECKING:
-    from tests.makers import MakePair
+from tests.analysis.conftest import make_pair
 
 ONE, OTHER = "NVIDIA H200", "NVIDIA H100 80GB HBM3"
 OF_THE_SWEEP = ("sweep_planned", "sweep_recorded")
@@ -42,7 +37,7 @@ def of_model(database: Database, name: str, gpu: str) -> list[dict[str, object]]
     ]
 
 
-def test_no_question_mixes_models(tmp_path: Path, make_pair: MakePair) -> None:
+def test_no_question_mixes_models(tmp_path: Path) -> None:
     """Both models' blocks have the same numbers, in one sweep; the setting helps one and hurts the other."""
     one = [
         row

@@ -1,10 +1,7 @@
 """Where a setting cannot have mattered, found from what ran in the trials of a contrast."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +10,7 @@ from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import Store, open_store
-
-if TYPE_CHECKING:
-    from tests.makers import MakePair, MakeRecord
+from tests.analysis.conftest import make_pair, make_record
 
 Ran = dict[str, object]
 
@@ -104,12 +99,10 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def found(
-    tmp_path_factory: pytest.TempPathFactory, make_record: MakeRecord
-) -> dict[str, dict[str, str]]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
     """The reasons of each case by field. One store holds them all, a cell a case and field."""
     store = open_store(str(tmp_path_factory.mktemp("reasons")))
-    trials = [each for name, case in CASES.items() for each in _trials(make_record, name, case)]
+    trials = [each for name, case in CASES.items() for each in _trials(name, case)]
     store.write_part("night-1", to_table(trials))
     reasons: dict[str, dict[str, str]] = {name: {} for name in CASES}
     with open_database(store) as database:
@@ -129,7 +122,7 @@ def test_a_reason_follows_from_what_ran(found: dict[str, dict[str, str]], case: 
 @pytest.mark.parametrize("setting", ["compute_cache_disabled", "backward_in_caller"])
 @pytest.mark.parametrize("ran", [NOTHING, RECURRENT, ELSEWHERE])
 def test_what_does_not_depend_on_cudnn_may_matter_without_it(
-    store: Store, make_record: MakeRecord, ran: Ran, setting: str
+    store: Store, ran: Ran, setting: str
 ) -> None:
     _all_written(store, [make_record(trial_id="off", **ran)])
     _all_written(store, [make_record(trial_id="on", **{setting: True}, **ran)])
@@ -137,7 +130,7 @@ def test_what_does_not_depend_on_cudnn_may_matter_without_it(
     assert verdicts(store, **contrast)[0].no_effect_reason is None
 
 
-def test_the_log_of_one_block_speaks_for_all(store: Store, make_pair: MakePair) -> None:
+def test_the_log_of_one_block_speaks_for_all(store: Store) -> None:
     logged = make_pair(0, 10.0, 12.0, logged_searches=0)
     unlogged = make_pair(1, 10.0, 12.0, logged_choices=None, logged_searches=None)
     _all_written(store, [*logged, *unlogged])
@@ -145,24 +138,20 @@ def test_the_log_of_one_block_speaks_for_all(store: Store, make_pair: MakePair) 
         assert _reason(database, "benchmark") == "flag_not_consulted"
 
 
-def test_a_log_that_says_nothing_is_no_reason(store: Store, make_pair: MakePair) -> None:
+def test_a_log_that_says_nothing_is_no_reason(store: Store) -> None:
     _all_written(store, make_pair(0, 10.0, 12.0, logged_choices=[], logged_searches=0))
     with open_database(store) as database:
         assert _reason(database, "benchmark") is None
 
 
-def test_a_failed_trial_does_not_tell_that_cudnn_would_have_run_nothing(
-    store: Store, make_record: MakeRecord
-) -> None:
+def test_a_failed_trial_does_not_tell_that_cudnn_would_have_run_nothing(store: Store) -> None:
     failed = make_record(trial_id="on", status="crash", **UNKNOWN)
     _all_written(store, [failed, make_record(trial_id="off", enabled=False, **ELSEWHERE)])
     with open_database(store) as database:
         assert _reason(database, "enabled") is None
 
 
-def test_log_of_many_plans_in_which_no_search_is_seen_says_nothing(
-    store: Store, make_pair: MakePair, make_record: MakeRecord
-) -> None:
+def test_log_of_many_plans_in_which_no_search_is_seen_says_nothing(store: Store) -> None:
     """Perhaps another release words a search otherwise."""
     (usual,) = make_record().logged_choices or []
     built = [replace(usual, plans_built=30)]
@@ -171,7 +160,7 @@ def test_log_of_many_plans_in_which_no_search_is_seen_says_nothing(
         assert _reason(database, "benchmark") is None
 
 
-def test_verdicts_and_break_evens_show_the_reason(store: Store, make_pair: MakePair) -> None:
+def test_verdicts_and_break_evens_show_the_reason(store: Store) -> None:
     _all_written(store, make_pair(0, 10.0, 12.0, **ELSEWHERE, logged_choices=None))
     (verdict,), (row,) = verdicts(store), break_evens(store)
     assert verdict.no_effect_reason == row.no_effect_reason == "not_cudnn"
@@ -194,7 +183,7 @@ def _contrast(of: str) -> dict[str, Value]:
     return {"field": of, "baseline": baseline, "candidate": candidate}
 
 
-def _trials(make_record: MakeRecord, name: str, case: Case) -> Iterator[RunRecord]:
+def _trials(name: str, case: Case) -> Iterator[RunRecord]:
     """The two of a contrast of each field."""
     for of, values in VALUES.items():
         own = {"cell_id": f"{name} / {of}", "benchmark": of == "benchmark_limit"} | case.settings

@@ -1,21 +1,14 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from cudnn_sweep.analysis.answering.verdicts import TimeShare, time_shares
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
-
-if TYPE_CHECKING:
-    from tests.makers import MakeRecord
-
+from tests.analysis.conftest import make_record
 
 PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks", "exit")
 
 
-def test_every_second_is_in_one_part(store: Store, make_record: MakeRecord) -> None:
+def test_every_second_is_in_one_part(store: Store) -> None:
     first = make_record(trial_id="a")
     second = make_record(trial_id="b", log_s=None, steady_s=2.9, process_s=4.0, gap_s=None)
     found = _shares(store, first, second)
@@ -30,13 +23,7 @@ def test_every_second_is_in_one_part(store: Store, make_record: MakeRecord) -> N
     assert found["other"].total_s == pytest.approx(2 * (2 - 1.96))
 
 
-def test_the_parts_that_measure_are_marked(store: Store, make_record: MakeRecord) -> None:
-    found = _shares(store, make_record())
-    measuring = {part for part, share in found.items() if share.measuring}
-    assert measuring == {"cold", "calibration", "steady"}
-
-
-def test_a_trial_that_never_answered_counts_as_other(store: Store, make_record: MakeRecord) -> None:
+def test_a_trial_that_never_answered_counts_as_other(store: Store) -> None:
     unknown = {f"{phase}_s": None for phase in PHASES}
     hung = make_record(status="timeout", process_s=300.0, log_s=None, gap_s=None, **unknown)
     found = _shares(store, hung)
@@ -44,9 +31,7 @@ def test_a_trial_that_never_answered_counts_as_other(store: Store, make_record: 
     assert (found["steady"].trials, found["steady"].total_s, found["steady"].share) == (0, 0, 0)
 
 
-def test_each_sweep_has_its_own_shares_the_largest_first(
-    store: Store, make_record: MakeRecord
-) -> None:
+def test_each_sweep_has_its_own_shares_the_largest_first(store: Store) -> None:
     store.write(make_record(sweep_id="night-1"))
     store.write(make_record(sweep_id="night-2", gap_s=99.0))
     shares = time_shares(store)

@@ -1,539 +1,44 @@
-from __future__ import annotations
+"""Verdicts: what counts as a block, what is compared with what, and what is said of it."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.answering.verdicts import (
-    Verdict,
-    headline,
-    more_blocks,
-    third_blocks,
-    told_lines,
-    verdicts,
-)
-from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.answering.verdicts import Verdict, told_lines, verdicts
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
-from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.storing.store import open_store
+from tests.analysis.conftest import COLD, make_pair
 
-if TYPE_CHECKING:
-    from tests.makers import Ask, MakePair
+Blocks = list[list[RunRecord]]
 
 
-@pytest.fixture
-def judge(store: Store) -> Callable[..., Verdict]:
-    """The one verdict over some blocks."""
+def blocks(
+    count: int,
+    candidate_ms: float = 12.0,
+    at: dict[tuple[int, int], dict[str, Any]] | None = None,
+    **columns: Any,
+) -> Blocks:
+    """Pairs of 10 ms and this; `at`: what is otherwise in a block's baseline (0) or candidate (1)."""
+    made = [make_pair(n, 10.0, candidate_ms, **columns) for n in range(count)]
+    for (block, side), changes in (at or {}).items():
+        made[block][side] = replace(made[block][side], **changes)
+    return made
 
-    def judged(blocks: list[list[RunRecord]], **values: str | float) -> Verdict:
-        store.write(*chain(*blocks))
-        (verdict,) = verdicts(store, None, **values)
-        return verdict
 
-    return judged
+def candidates(pairs: Blocks, **columns: Any) -> Blocks:
+    """Their second trials with these columns."""
+    return [[pair[0], replace(pair[1], **columns), *pair[2:]] for pair in pairs]
 
 
-Judge = Callable[..., Verdict]
+def scattered(logs: list[float]) -> Blocks:
+    return [make_pair(n, 10.0, 10.0 * np.exp(log)) for n, log in enumerate(logs)]
 
 
-@pytest.mark.parametrize("min_effect", [-0.03, -1.0, float("nan"), float("inf")])
-def test_a_minimum_effect_that_is_none_is_an_error(
-    judge: Judge, make_pair: MakePair, min_effect: float
-) -> None:
-    """Below 0 every difference would count, and with NaN none."""
-    with pytest.raises(QueryError, match="min_effect: found .*, allowed is 0 or more"):
-        judge([make_pair(block, 10.0, 10.1) for block in range(2)], min_effect=min_effect)
-
-
-def test_a_planted_slowdown_of_20_percent_hurts(judge: Judge, make_pair: MakePair) -> None:
-    noise = np.random.default_rng(1).normal(1, 0.02, (8, 2))
-    verdict = judge([make_pair(n, 10 * a, 12 * b) for n, (a, b) in enumerate(noise.tolist())])
-    assert verdict.wall_verdict == verdict.device_verdict == "hurts"
-    assert verdict.baseline_device_ms == pytest.approx(9 * stats.gmean(noise[:, 0]))
-    assert verdict.contrast == "benchmark: false → true"
-    assert verdict.ratio_low is not None and verdict.ratio_high is not None
-    assert 1.1 < verdict.ratio_low < 1.2 < verdict.ratio_high < 1.3
-
-
-def test_the_interval_and_ratio_are_those_of_scipy(judge: Judge, make_pair: MakePair) -> None:
-    ratios = np.array([0.80, 0.84, 0.79, 0.83])
-    verdict = judge([make_pair(n, 10.0, 10.0 * ratio) for n, ratio in enumerate(ratios.tolist())])
-    logs = np.log(ratios)
-    low, high = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))
-    assert verdict.wall_verdict == "helps"
-    assert verdict.ratio == pytest.approx(np.exp(logs.mean()))
-    assert verdict.ratio_low == pytest.approx(np.exp(low), rel=1e-6)
-    assert verdict.ratio_high == pytest.approx(np.exp(high), rel=1e-6)
-
-
-def test_no_difference_neither_helps_nor_hurts(store: Store, make_pair: MakePair) -> None:
-    noise = np.random.default_rng(2).normal(1, 0.02, (30, 6, 2)).tolist()
-    trials = [
-        _of(each, f"cell-{cell}")
-        for cell, blocks in enumerate(noise)
-        for block, (a, b) in enumerate(blocks)
-        for each in make_pair(block, 10 * a, 10 * b)
-    ]
-    store.write_part("night-1", to_table(trials))
-    found = [verdict.wall_verdict for verdict in verdicts(store)]
-    assert len(found) == 30
-    assert set(found) <= {"equivalent", "inconclusive"}
-
-
-def test_verdicts_follow_benjamini_and_hochberg(store: Store, make_pair: MakePair) -> None:
-    generator = np.random.default_rng(3)
-    effects = np.linspace(-0.15, 0.15, 31)
-    logs = generator.normal(effects[:, None], 0.03, (31, 5))
-    trials = [
-        _of(each, f"cell-{cell}")
-        for cell, row in enumerate(logs.tolist())
-        for block, log_ratio in enumerate(row)
-        for each in make_pair(block, 10.0, 10.0 * np.exp(log_ratio))
-    ]
-    store.write_part("night-1", to_table(trials))
-
-    mean, se, least = logs.mean(1), stats.sem(logs, axis=1), np.log(1.03)
-    p = stats.t.sf((abs(mean) - least) / se, 4) + stats.t.sf((abs(mean) + least) / se, 4)
-    effective = stats.false_discovery_control(p) <= 0.05
-    assert 0 < effective.sum() < 31
-    expected = np.where(effective, np.where(mean < 0, "helps", "hurts"), "neither")
-    found = {verdict.cell_id: verdict.wall_verdict for verdict in verdicts(store)}
-    for cell, verdict in enumerate(expected):
-        assert found[f"cell-{cell}"] == verdict or verdict == "neither"
-    assert sum(verdict in ("helps", "hurts") for verdict in found.values()) == effective.sum()
-
-
-def test_identical_times_are_equivalent(judge: Judge, make_pair: MakePair) -> None:
-    verdict = judge([make_pair(block, 10.0, 10.1) for block in range(3)])
-    assert verdict.wall_verdict == "equivalent"
-    assert verdict.ratio_low == verdict.ratio_high == pytest.approx(1.01)
-
-
-def test_the_minimum_effect_is_a_parameter(judge: Judge, make_pair: MakePair) -> None:
-    blocks = [make_pair(block, 10.0, 12.0 + block / 100) for block in range(4)]
-    assert judge(blocks, min_effect=0.5).wall_verdict == "equivalent"
-
-
-def test_one_block_is_not_decided_yet(judge: Judge, make_pair: MakePair) -> None:
-    verdict = judge([make_pair(0, 10.0, 20.0)])
-    assert (verdict.blocks, verdict.wall_verdict) == (1, "undecided")
-    assert verdict.ratio == pytest.approx(2.0)
-    assert verdict.ratio_low is None
-
-
-def test_a_block_on_two_slots_is_counted_and_left_out(judge: Judge, make_pair: MakePair) -> None:
-    blocks = [make_pair(block, 10.0, 12.0) for block in range(4)]
-    blocks[0][1] = replace(blocks[0][1], slot="GPU-1")
-    blocks[1][1] = replace(blocks[1][1], launch_id="launch-2")
-    verdict = judge(blocks)
-    assert (verdict.blocks, verdict.split_blocks, verdict.unpaired_blocks) == (2, 2, 0)
-
-
-def test_a_block_that_lost_a_trial_is_counted(judge: Judge, make_pair: MakePair) -> None:
-    blocks = [make_pair(block, 10.0, 12.0) for block in range(3)]
-    blocks[0][1] = replace(
-        blocks[0][1], status="out_of_memory", steady_wall_ms=None, loop_kind=None
-    )
-    verdict = judge(blocks)
-    assert (verdict.blocks, verdict.unpaired_blocks) == (2, 1)
-
-
-@pytest.mark.parametrize("device", ["cuda", "cpu"])
-def test_a_cell_that_fails_under_both_configs_is_not_measured(
-    judge: Judge, make_pair: MakePair, device: str
-) -> None:
-    failed: dict[str, object] = {"status": "error", "steady_wall_ms": None, "device": device}
-    verdict = judge([make_pair(block, 1.0, 1.0, **failed) for block in range(3)])
-    assert (verdict.ratio, verdict.wall_verdict) == (None, "not_measured")
-
-
-def test_a_config_that_always_fails_still_has_its_row(judge: Judge, make_pair: MakePair) -> None:
-    blocks = [make_pair(block, 10.0, 12.0) for block in range(2)]
-    failed = [[a, replace(b, status="crash", loop_kind=None)] for a, b in blocks]
-    verdict = judge(failed)
-    assert (verdict.blocks, verdict.unpaired_blocks) == (0, 2)
-    assert (verdict.ratio, verdict.wall_verdict) == (None, "fails")
-
-
-def test_twins_do_not_enter_the_contrast(judge: Judge, make_pair: MakePair) -> None:
-    blocks = [make_pair(block, 10.0, 12.0) for block in range(2)]
-    twin = replace(blocks[0][0], trial_id="twin", twin=1, steady_wall_ms=99.0)
-    verdict = judge([*blocks, [twin]])
-    assert verdict.baseline_ms == pytest.approx(10)
-    assert verdict.unpaired_blocks == 0
-    assert "twin" not in verdict.other_settings
-
-
-def test_twins_are_a_contrast_of_their_own(judge: Judge, make_pair: MakePair) -> None:
-    blocks = [make_pair(block, 10.0, 12.0, device="cpu") for block in range(4)]
-    for number, pair in enumerate(blocks[1:]):
-        twin = replace(pair[0], trial_id=f"twin-{number}", twin=1, steady_wall_ms=10.1)
-        pair.append(twin)
-    blocks[3][2] = replace(blocks[3][2], status="crash")
-    verdict = judge(blocks, field="twin", baseline="0", candidate="1")
-    assert (verdict.contrast, verdict.wall_verdict) == ("twin: 0 → 1", "equivalent")
-    assert verdict.no_effect_reason is None, "even without CUDA"
-    assert (verdict.blocks, verdict.unpaired_blocks) == (2, 1), "one block has no twin"
-    assert "benchmark=false" in verdict.other_settings
-
-
-def test_configs_are_paired_only_where_every_other_setting_agrees(
-    store: Store, make_pair: MakePair
-) -> None:
-    for block in range(2):
-        _write(store, make_pair(block, 10.0, 12.0))
-        _write(store, make_pair(block, 10.0, 9.0, deterministic=True), "cell-a", "deterministic")
-    found = {verdict.other_settings: verdict.wall_verdict for verdict in verdicts(store)}
-    assert len(found) == 2
-    for settings, verdict in found.items():
-        assert verdict == ("helps" if "deterministic=true" in settings else "hurts")
-
-
-def test_sweeps_of_one_environment_are_pooled_and_others_kept_apart(
-    store: Store, make_pair: MakePair
-) -> None:
-    for sweep_id, software in [("n1", "old"), ("n2", "old"), ("n3", "new")]:
-        for block in range(2):
-            for record in make_pair(block, 10.0, 12.0, sweep_id=sweep_id, software_hash=software):
-                store.write(record)
-    assert {each.software_hash: each.blocks for each in verdicts(store)} == {"old": 4, "new": 2}
-    assert [each.blocks for each in verdicts(store, "n1")] == [2]
-
-
-UNTIL = [3, 5]
-NOISE = (0.99, 1.0, 1.01)
-
-
-def sweep_of(
-    make_pair: MakePair, sweep_id: str, blocks: int, looks: list[int] | None
-) -> list[RunRecord]:
-    """Blocks in which the candidate takes 20% longer."""
-    pairs = [
-        make_pair(n, 10.0, 12.0 * NOISE[n % 3], sweep_id=sweep_id, looks=looks)
-        for n in range(blocks)
-    ]
-    return list(chain(*pairs))
-
-
-def test_looks_concern_only_a_contrast_of_which_the_sweep_has_both_sides(
-    ask: Ask, make_pair: MakePair
-) -> None:
-    until = sweep_of(make_pair, "until", 2, UNTIL)
-    one_side = [row for row in until if not row.benchmark]
-    (row,) = ask("helps_or_hurts", sweep_of(make_pair, "fixed", 3, None) + one_side)
-    assert (row["wall_verdict"], row["error_share"]) == ("hurts", 1)
-    assert (row["blocks"], row["unpaired_blocks"]) == (3, 2)
-
-
-@pytest.mark.parametrize(("begun", "counted"), [(2, 4), (3, 7), (4, 7), (5, 9)])
-def test_beside_another_sweep_blocks_after_the_last_look_wait_for_the_next(
-    ask: Ask, make_pair: MakePair, begun: int, counted: int
-) -> None:
-    until = sweep_of(make_pair, "until", begun, UNTIL)
-    (row,) = ask("helps_or_hurts", sweep_of(make_pair, "fixed", 4, None) + until)
-    assert (row["wall_verdict"], row["blocks"]) == ("hurts", counted)
-    assert row["error_share"] == pytest.approx(1 / 3), "none of its blocks, or those of a look"
-
-
-def test_blocks_that_all_wait_are_shown_without_a_verdict(ask: Ask, make_pair: MakePair) -> None:
-    sweeps = [sweep_of(make_pair, name, 2, UNTIL) for name in ("one", "other")]
-    (row,) = ask("helps_or_hurts", chain(*sweeps))
-    assert (row["wall_verdict"], row["blocks"]) == ("so_far_slower", 4)
-    assert row["ratio"] == pytest.approx(1.2, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("begun", "verdict"), [(2, "so_far_slower"), (3, "hurts"), (4, "so_far_slower")]
-)
-def test_a_sweep_alone_has_verdicts_at_its_looks(
-    ask: Ask, make_pair: MakePair, begun: int, verdict: str
-) -> None:
-    (row,) = ask("helps_or_hurts", sweep_of(make_pair, "until", begun, UNTIL))
-    assert (row["wall_verdict"], row["blocks"]) == (verdict, begun)
-    assert row["error_share"] == pytest.approx(1 / 2)
-
-
-def test_the_times_of_both_sides_have_the_ratio_beside_them(
-    judge: Judge, make_pair: MakePair
-) -> None:
-    """One process of three took four times as long: medians would say that nothing differs."""
-    verdict = judge([make_pair(n, 10.0, ms) for n, ms in enumerate((10.0, 10.0, 40.0))])
-    assert verdict.ratio == pytest.approx(4 ** (1 / 3))
-    assert verdict.candidate_ms and verdict.baseline_ms
-    assert verdict.candidate_ms / verdict.baseline_ms == pytest.approx(verdict.ratio)
-
-
-def test_open_loops_are_compared_over_the_steps_that_both_made(
-    judge: Judge, make_pair: MakePair
-) -> None:
-    blocks = []
-    for block in range(3):
-        a, b = make_pair(block, 999.0, 999.0, loop_kind="open", steady_device_ms=None)
-        # the same steps take the same time; the budget ended the baseline before the slow ones
-        a = replace(a, steady_wall_samples_ms=[1.0, 2.0], steady_iterations=2)
-        b = replace(b, steady_wall_samples_ms=[1.0, 2.0, 50.0, 50.0], steady_iterations=4)
-        blocks.append([a, b])
-    verdict = judge(blocks)
-    assert (verdict.baseline_ms, verdict.candidate_ms) == (1.5, 1.5)
-    assert (verdict.loop_kind, verdict.wall_verdict) == ("open", "equivalent")
-    assert (verdict.net_verdict, verdict.device_verdict) == (None, None)
-
-
-def test_an_open_and_a_closed_loop_are_not_compared(judge: Judge, make_pair: MakePair) -> None:
-    blocks = [make_pair(block, 10.0, 20.0) for block in range(3)]
-    verdict = judge([[a, replace(b, loop_kind="open")] for a, b in blocks])
-    assert (verdict.loop_kind, verdict.ratio) == ("mixed", None)
-    assert verdict.wall_verdict == "inconclusive"
-
-
-def test_no_effect_is_shown_and_keeps_its_statistics(judge: Judge, make_pair: MakePair) -> None:
-    cpu = {"device": "cpu", "compute_cache": None}
-    verdict = judge([make_pair(block, 10.0, 12.0 + block / 100, **cpu) for block in range(4)])
-    assert verdict.no_effect_reason == "no_cuda"
-    assert verdict.wall_verdict == verdict.device_verdict == verdict.net_verdict == "no_effect"
-    assert verdict.wall_statistical_verdict == verdict.device_statistical_verdict == "hurts"
-
-
-def test_without_device_time_there_is_no_device_verdict(judge: Judge, make_pair: MakePair) -> None:
-    verdict = judge([make_pair(block, 10.0, 12.0, steady_device_ms=None) for block in range(3)])
-    assert (verdict.baseline_device_ms, verdict.device_ratio) == (None, None)
-    assert (verdict.device_verdict, verdict.device_statistical_verdict) == (None, None)
-
-
-def test_device_times_from_two_sources_are_not_compared(judge: Judge, make_pair: MakePair) -> None:
-    pairs = [make_pair(block, 10.0, 12.0) for block in range(3)]
-    verdict = judge([[a, replace(b, steady_device_source="profiler")] for a, b in pairs])
-    assert verdict.wall_verdict == "hurts"
-    assert verdict.device_verdict is None
-
-
-def test_a_cell_is_launch_bound_where_most_of_its_paired_trials_were(
-    judge: Judge, make_pair: MakePair
-) -> None:
-    pairs = [make_pair(block, 10.0, 12.0) for block in range(3)]
-    bound = [False, True, True]
-    blocks = [
-        [replace(a, launch_bound=each), replace(b, launch_bound=None)]
-        for each, (a, b) in zip(bound, pairs, strict=True)
-    ]
-    alone = replace(pairs[0][0], trial_id="alone", block=9, launch_bound=False)
-    verdict = judge([*blocks, [alone]])
-    assert verdict.launch_bound is True
-    assert (verdict.blocks, verdict.unpaired_blocks) == (3, 1)
-
-
-def test_where_the_loop_waits_for_the_cpu_the_headline_has_both_clocks(
-    judge: Judge, make_pair: MakePair
-) -> None:
-    blocks = []
-    for block, (wall, device) in enumerate([(0.99, 0.88), (0.985, 0.885), (0.995, 0.875)] * 2):
-        pair = make_pair(block, 10.0, 10.0 * wall)
-        blocks.append(
-            [
-                replace(each, launch_bound=True, steady_device_ms=ms)
-                for each, ms in zip(pair, (5.0, 5.0 * device), strict=True)
-            ]
-        )
-    verdict = judge(blocks)
-    assert verdict.headline == (
-        "GPU work 12% less (12–12%); the loop waits for the CPU: wall 1% less (1–1%)"
-    )
-    assert list(told_lines([verdict], lambda each: each.cell_id)) == [
-        f"cell-a: {verdict.headline}."
-    ]
-
-
-def test_launch_bound_is_null_where_no_trial_knows(judge: Judge, make_pair: MakePair) -> None:
-    verdict = judge([make_pair(block, 10.0, 12.0, launch_bound=None) for block in range(2)])
-    assert verdict.launch_bound is None
-
-
-@pytest.mark.parametrize("warning", ["throttled", "shared_gpu"])
-def test_a_doubtful_block_is_counted_and_left_out(
-    judge: Judge, make_pair: MakePair, warning: str
-) -> None:
-    blocks = [make_pair(block, 10.0, 12.0) for block in range(4)]
-    blocks[0][0] = replace(blocks[0][0], warnings=[warning], steady_wall_ms=99.0)
-    blocks[1][1] = replace(blocks[1][1], warnings=["power_capped", warning])
-    split = replace(blocks[2][1], warnings=[warning], slot="GPU-1")
-    verdict = judge([blocks[0], blocks[1], [blocks[2][0], split], blocks[3]])
-    assert (verdict.blocks, verdict.doubtful_blocks, verdict.split_blocks) == (1, 2, 1)
-    assert verdict.ratio == pytest.approx(1.2)
-    assert verdict.warnings == ["power_capped", warning], "says why blocks are left out"
-
-
-def test_a_power_limit_or_an_unsettled_clock_makes_no_block_doubtful(
-    judge: Judge, make_pair: MakePair
-) -> None:
-    blocks = [make_pair(block, 10.0, 12.0) for block in range(3)]
-    blocks[0][0] = replace(blocks[0][0], warnings=["power_capped", "clocks_unsettled"])
-    blocks[1][1] = replace(blocks[1][1], warnings=["power_capped"])
-    blocks[2] = [replace(each, warnings=None) for each in blocks[2]]
-    verdict = judge(blocks)
-    assert (verdict.blocks, verdict.doubtful_blocks) == (3, 0)
-    assert verdict.warnings == ["clocks_unsettled", "power_capped"]
-
-
-def test_a_cell_without_warnings_has_an_empty_list(judge: Judge, make_pair: MakePair) -> None:
-    assert judge([make_pair(0, 10.0, 12.0, warnings=None)]).warnings == []
-
-
-def test_the_net_verdict_weighs_gain_against_cold_cost(judge: Judge, make_pair: MakePair) -> None:
-    blocks = [make_pair(block, 10.0, 5.0 + block / 100) for block in range(4)]
-    few = judge(blocks, iterations=10)
-    many = judge(blocks, iterations=10_000)
-    assert (few.wall_verdict, few.net_verdict) == ("helps", "hurts")
-    assert many.net_verdict == "helps"
-    assert few.net_ratio == pytest.approx((500 + 10 * 5.015) / (30 + 10 * 10), rel=0.01)
-
-
-def test_the_net_verdict_takes_cold_costs_of_the_cache_state_asked_for(
-    judge: Judge, make_pair: MakePair
-) -> None:
-    blocks = [make_pair(block, 10.0, 5.0) for block in range(4)]
-    blocks[0] = [_from_empty(each) for each in blocks[0]]
-    blocks[1][0] = _from_empty(blocks[1][0])
-    verdict = judge(blocks, iterations=1000)
-    assert verdict.net_ratio == pytest.approx((500 + 5000) / (30 + 10_000))
-    assert verdict.blocks == 4
-
-
-def test_the_net_verdict_takes_the_only_state_of_a_disabled_compute_cache(
-    judge: Judge, make_pair: MakePair
-) -> None:
-    disabled = {"compute_cache": "disabled", "compute_cache_disabled": True}
-    verdict = judge([make_pair(n, 10.0, 5.0, **disabled) for n in range(3)], iterations=1000)
-    assert verdict.net_ratio == pytest.approx((500 + 5000) / (30 + 10_000))
-
-
-def test_another_field_can_be_the_contrast(judge: Judge, make_pair: MakePair) -> None:
-    blocks = [make_pair(block, 10.0, 12.0, benchmark=True) for block in range(2)]
-    pairs = [[replace(a, plan_cache_limit=None), replace(b, plan_cache_limit=1)] for a, b in blocks]
-    verdict = judge(pairs, field="plan_cache_limit", baseline="null", candidate="1")
-    assert (verdict.contrast, verdict.wall_verdict) == ("plan_cache_limit: null → 1", "hurts")
-
-
-def test_an_unknown_field_is_named_with_the_valid_ones(store: Store, make_pair: MakePair) -> None:
-    _write(store, make_pair(0, 10.0, 12.0))
-    with pytest.raises(QueryError, match="field bench is none of .*deterministic"):
-        verdicts(store, field="bench")
-
-
-def _from_empty(record: RunRecord) -> RunRecord:
-    """A trial that found its compute cache empty, and paid for that."""
-    cold = [replace(shape, first_ms=1e6) for shape in record.cold or []]
-    return replace(record, compute_cache="empty", cold=cold)
-
-
-def _write(store: Store, pair: list[RunRecord], cell_id: str = "cell-a", suffix: str = "") -> None:
-    store.write(*(_of(record, cell_id, suffix) for record in pair))
-
-
-def _of(record: RunRecord, cell_id: str, suffix: str = "") -> RunRecord:
-    return replace(record, cell_id=cell_id, trial_id=f"{cell_id}-{record.trial_id}{suffix}")
-
-
-def test_cells_that_cannot_have_an_effect_hide_none_of_the_others(
-    store: Store, make_pair: MakePair
-) -> None:
-    noisy = (0.90, 0.95, 0.93, 0.88, 0.97)
-    for block, ratio in enumerate(noisy):
-        for record in make_pair(block, 10.0, 10.0 * ratio):
-            store.write(record)
-    assert [row.wall_verdict for row in verdicts(store)] == ["helps"]
-    cpu = {"device": "cpu", "compute_cache": None}
-    for cell in range(60):
-        for block in range(2):
-            _write(store, make_pair(block, 10.0, 10.0 + block, **cpu), f"cpu-{cell}")
-    found = {row.cell_id: row.wall_verdict for row in verdicts(store)}
-    assert found.pop("cell-a") == "helps"
-    assert set(found.values()) == {"no_effect"}
-
-
-@pytest.mark.parametrize("failing", [2, 5])
-def test_a_candidate_that_fails_where_its_baseline_does_not_reads_fails(
-    store: Store, make_pair: MakePair, failing: int
-) -> None:
-    for block in range(5):
-        baseline, candidate = make_pair(block, 10.0, 10.0)
-        if block < failing:
-            candidate = replace(candidate, status="out_of_memory", steady_wall_ms=None)
-        store.write(baseline)
-        store.write(candidate)
-    (verdict,) = verdicts(store)
-    assert (verdict.baseline_failed, verdict.candidate_failed) == (0, failing)
-    assert {verdict.wall_verdict, verdict.net_verdict} == {"fails"}
-    assert verdict.wall_statistical_verdict == ("equivalent" if failing == 2 else "inconclusive")
-
-
-def test_trials_that_fail_alike_on_both_sides_leave_the_verdict_to_the_times(
-    store: Store, make_pair: MakePair
-) -> None:
-    for block in range(6):
-        records = make_pair(block, 10.0, 10.0)
-        if block < 2:
-            records[block] = replace(records[block], status="crash")
-        for record in records:
-            store.write(record)
-    (verdict,) = verdicts(store)
-    assert (verdict.baseline_failed, verdict.candidate_failed) == (1, 1)
-    assert verdict.wall_verdict == "equivalent"
-
-
-def test_throttling_under_one_side_alone_is_no_reason_to_leave_its_slow_blocks_out(
-    store: Store, make_pair: MakePair
-) -> None:
-    """8% faster, but 15% slower in every other block, where the GPU slows down under it."""
-    for block in range(8):
-        baseline, candidate = make_pair(block, 10.0, 11.5 if block % 2 else 9.2)
-        store.write(baseline)
-        store.write(replace(candidate, warnings=["throttled"] if block % 2 else []))
-    (verdict,) = verdicts(store)
-    assert (verdict.blocks, verdict.doubtful_blocks) == (8, 0)
-    assert verdict.wall_verdict == "inconclusive"
-    assert verdict.ratio == pytest.approx((1.15 * 0.92) ** 0.5)
-
-
-def test_throttling_under_both_sides_leaves_the_blocks_out(
-    store: Store, make_pair: MakePair
-) -> None:
-    for block in range(6):
-        for side, record in enumerate(make_pair(block, 10.0, 10.0)):
-            store.write(replace(record, warnings=["throttled"] if block == side else []))
-    (verdict,) = verdicts(store)
-    assert (verdict.blocks, verdict.doubtful_blocks) == (4, 2)
-
-
-def test_trials_of_edited_code_are_other_cells(store: Store, make_pair: MakePair) -> None:
-    for block in range(4):
-        ratio, code = (0.5, "before") if block < 2 else (2.0, "after")
-        for record in make_pair(block, 10.0, 10.0 * ratio, workload_hash=code):
-            store.write(record)
-    found = verdicts(store)
-    assert {row.workload_hash: row.blocks for row in found} == {"before": 2, "after": 2}
-    for row in found:
-        assert row.ratio == pytest.approx(0.5 if row.workload_hash == "before" else 2.0)
-
-
-def test_a_block_whose_code_was_edited_between_its_trials_is_split(
-    store: Store, make_pair: MakePair
-) -> None:
-    for block in range(3):
-        baseline, candidate = make_pair(block, 10.0, 10.0, workload_hash="before")
-        store.write(baseline)
-        store.write(replace(candidate, workload_hash="before" if block else "after"))
-    found = verdicts(store)
-    assert sum(row.blocks for row in found) == 2
-    assert sum(row.split_blocks for row in found) == 1
-
-
-def in_turns(
-    pair: list[RunRecord], baseline_ms: list[float], candidate_ms: list[float]
-) -> list[RunRecord]:
+def in_turns(pair: list[RunRecord], *times_ms: list[float]) -> list[RunRecord]:
     """The pair as processes that took turns, with a time each round."""
     return [
         replace(
@@ -542,251 +47,319 @@ def in_turns(
             steady_wall_samples_ms=times,
             steady_wall_rounds=list(range(len(times))),
         )
-        for record, times in zip(pair, (baseline_ms, candidate_ms), strict=True)
+        for record, times in zip(pair, times_ms, strict=True)
     ]
 
 
-def test_processes_that_took_turns_are_paired_round_by_round(
-    store: Store, make_pair: MakePair
-) -> None:
-    """The host slows down between rounds; each process's own median says nothing of the other's."""
-    for block in range(3):
-        pair = make_pair(block, 10.0, 10.0)
-        for record in in_turns(pair, [10.0, 15.0, 30.0], [11.0, 16.5, 33.0]):
-            store.write(record)
-    (verdict,) = verdicts(store)
-    assert verdict.in_turns is True
-    assert verdict.ratio == pytest.approx(1.1)
-    assert verdict.wall_statistical_verdict == "hurts"
+def of(record: RunRecord, cell_id: str, suffix: str = "") -> RunRecord:
+    return replace(record, cell_id=cell_id, trial_id=f"{cell_id}-{record.trial_id}{suffix}")
 
 
-def test_rounds_that_only_one_of_two_has_do_not_count(store: Store, make_pair: MakePair) -> None:
-    for block in range(3):
-        pair = make_pair(block, 10.0, 10.0)
-        for record in in_turns(pair, [10.0, 10.0], [11.0, 11.0, 50.0, 50.0, 50.0]):
-            store.write(record)
-    (verdict,) = verdicts(store)
-    assert verdict.ratio == pytest.approx(1.1)
+def both_clocks() -> Blocks:
+    return [
+        [
+            replace(each, launch_bound=True, steady_device_ms=ms)
+            for each, ms in zip(make_pair(n, 10.0, 10.0 * wall), (5.0, 5.0 * device), strict=True)
+        ]
+        for n, (wall, device) in enumerate([(0.99, 0.88), (0.985, 0.885), (0.995, 0.875)] * 2)
+    ]
 
 
-def test_device_times_of_turns_are_paired_by_their_own_rounds(
-    store: Store, make_pair: MakePair
-) -> None:
-    for block in range(3):
-        b, c = in_turns(make_pair(block, 10.0, 10.0), [10.0], [10.0])
-        b = replace(b, steady_device_samples_ms=[4.0, 8.0], steady_device_rounds=[0, 1])
-        c = replace(c, steady_device_samples_ms=[3.0, 6.0], steady_device_rounds=[0, 1])
-        store.write(b)
-        store.write(c)
-    (verdict,) = verdicts(store)
-    assert verdict.ratio == pytest.approx(1.0)
-    assert verdict.device_ratio == pytest.approx(0.75)
+CRASH: dict[str, Any] = {"status": "crash"}
+LOST: dict[str, Any] = {"status": "out_of_memory", "steady_wall_ms": None}
+THROTTLED: dict[str, Any] = {"warnings": ["throttled"]}
+FAILED: dict[str, Any] = {"status": "error", "steady_wall_ms": None}
+EMPTY: dict[str, Any] = {"compute_cache": "empty", "cold": [replace(COLD, first_ms=1e6)]}
+OPEN: dict[str, Any] = {"loop_kind": "open", "steady_device_ms": None}
+ROUNDS: dict[str, Any] = {"steady_device_rounds": [0, 1]}
+NET_RATIO = (500 + 5000) / (30 + 10_000)  # of 1,000 iterations with warm caches
+PLANTED = np.random.default_rng(1).normal(1, 0.02, (8, 2))
+RATIOS = np.array([0.80, 0.84, 0.79, 0.83])
+# one process in ten takes ten times as long: the mean's interval holds anything
+HEAVY = np.log([0.90, 0.91, 0.89, 0.92, 0.90, 0.88, 0.91, 0.90, 0.89, 9.0])
+
+# The cells of one store, and what is said of each.
+CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
+    "planted": (
+        [make_pair(n, 10 * a, 12 * b) for n, (a, b) in enumerate(PLANTED.tolist())],
+        {
+            "wall_verdict": "hurts",
+            "device_verdict": "hurts",
+            "contrast": "benchmark: false → true",
+            "baseline_device_ms": float(9 * stats.gmean(PLANTED[:, 0])),
+        },
+    ),
+    "like SciPy's": (scattered(np.log(RATIOS).tolist()), {"wall_verdict": "helps"}),
+    "heavy": (scattered(HEAVY.tolist()), {"wall_verdict": "inconclusive"}),
+    "both clocks": (
+        both_clocks(),
+        {"headline": "GPU work 12% less (12–12%); the loop waits for the CPU: wall 1% less (1–1%)"},
+    ),
+    "identical times": (
+        blocks(3, 10.1),
+        {"wall_verdict": "equivalent", "ratio_low": 1.01, "ratio_high": 1.01},
+    ),
+    "one block": (
+        blocks(1, 20.0),
+        {"blocks": 1, "wall_verdict": "undecided", "ratio": 2.0, "ratio_low": None},
+    ),
+    "below five blocks nothing is typical": (
+        scattered([0.1, 0.2, 0.1, 0.2]),
+        {"typical_ratio": None},
+    ),
+    "split over slots and launches": (
+        blocks(4, at={(0, 1): {"slot": "GPU-1"}, (1, 1): {"launch_id": "launch-2"}}),
+        {"blocks": 2, "split_blocks": 2, "unpaired_blocks": 0},
+    ),
+    "a trial is lost": (
+        blocks(3, at={(0, 1): {**LOST, "loop_kind": None}}),
+        {"blocks": 2, "unpaired_blocks": 1},
+    ),
+    "fails under both": (
+        blocks(3, **FAILED),
+        {"ratio": None, "wall_verdict": "not_measured"},
+    ),
+    "fails under both, on a CPU": (
+        blocks(3, **FAILED, device="cpu"),
+        {"ratio": None, "wall_verdict": "not_measured"},
+    ),
+    "always fails": (
+        candidates(blocks(2), **CRASH, loop_kind=None),
+        {"blocks": 0, "unpaired_blocks": 2, "ratio": None, "wall_verdict": "fails"},
+    ),
+    "a twin is no part of it": (
+        [*blocks(2), [replace(make_pair(0, 99.0, 9.0)[0], trial_id="twin", twin=1)]],
+        {"baseline_ms": 10.0, "unpaired_blocks": 0},
+    ),
+    "the times of both sides have the ratio": (
+        [make_pair(n, 10.0, ms) for n, ms in enumerate((10.0, 10.0, 40.0))],
+        {"ratio": 4 ** (1 / 3), "baseline_ms": 10.0, "candidate_ms": 10 * 4 ** (1 / 3)},
+    ),
+    # the same steps take the same time; the budget ended the baseline before the slow ones
+    "open loops are compared over the steps that both made": (
+        [
+            [
+                replace(a, steady_wall_samples_ms=[1.0, 2.0], steady_iterations=2),
+                replace(b, steady_wall_samples_ms=[1.0, 2.0, 50.0, 50.0], steady_iterations=4),
+            ]
+            for a, b in blocks(3, **OPEN)
+        ],
+        {
+            "baseline_ms": 1.5,
+            "candidate_ms": 1.5,
+            "loop_kind": "open",
+            "wall_verdict": "equivalent",
+            "net_verdict": None,
+            "device_verdict": None,
+        },
+    ),
+    "an open and a closed loop": (
+        candidates(blocks(3, 20.0), loop_kind="open"),
+        {"loop_kind": "mixed", "ratio": None, "wall_verdict": "inconclusive"},
+    ),
+    "no effect": (
+        blocks(4, device="cpu", compute_cache=None),
+        {
+            "no_effect_reason": "no_cuda",
+            "wall_verdict": "no_effect",
+            "device_verdict": "no_effect",
+            "net_verdict": "no_effect",
+            "wall_statistical_verdict": "hurts",
+            "device_statistical_verdict": "hurts",
+        },
+    ),
+    "without device time": (
+        blocks(3, steady_device_ms=None),
+        {
+            "baseline_device_ms": None,
+            "device_ratio": None,
+            "device_verdict": None,
+            "device_statistical_verdict": None,
+        },
+    ),
+    "device times from two sources": (
+        candidates(blocks(3), steady_device_source="profiler"),
+        {"wall_verdict": "hurts", "device_verdict": None},
+    ),
+    "most paired trials are launch bound": (
+        [
+            *candidates(blocks(3, at={(0, 0): {"launch_bound": False}}), launch_bound=None),
+            [make_pair(9, 10.0, 12.0, launch_bound=False)[0]],
+        ],
+        {"launch_bound": True, "blocks": 3, "unpaired_blocks": 1},
+    ),
+    "no trial knows whether it is launch bound": (
+        blocks(2, launch_bound=None),
+        {"launch_bound": None},
+    ),
+    **{
+        f"{warning} blocks are left out": (
+            blocks(
+                4,
+                at={
+                    (0, 0): {"warnings": [warning], "steady_wall_ms": 99.0},
+                    (1, 1): {"warnings": ["power_capped", warning]},
+                    (2, 1): {"warnings": [warning], "slot": "GPU-1"},
+                },
+            ),
+            {
+                "blocks": 1,
+                "doubtful_blocks": 2,
+                "split_blocks": 1,
+                "ratio": 1.2,
+                "warnings": ["power_capped", warning],
+            },
+        )
+        for warning in ("throttled", "shared_gpu")
+    },
+    "a power limit or an unsettled clock is no doubt": (
+        blocks(
+            3,
+            at={
+                (0, 0): {"warnings": ["power_capped", "clocks_unsettled"]},
+                (1, 1): {"warnings": ["power_capped"]},
+                (2, 0): {"warnings": None},
+                (2, 1): {"warnings": None},
+            },
+        ),
+        {"blocks": 3, "doubtful_blocks": 0, "warnings": ["clocks_unsettled", "power_capped"]},
+    ),
+    "without warnings": (blocks(1, warnings=None), {"warnings": []}),
+    # 8% faster, but 15% slower in every other block, where the GPU slows down under it
+    "throttled under one side alone": (
+        [
+            [a, replace(b, warnings=["throttled"] if n % 2 else [])]
+            for n in range(8)
+            for a, b in [make_pair(n, 10.0, 11.5 if n % 2 else 9.2)]
+        ],
+        {
+            "blocks": 8,
+            "doubtful_blocks": 0,
+            "wall_verdict": "inconclusive",
+            "ratio": (1.15 * 0.92) ** 0.5,
+        },
+    ),
+    "throttled under both sides": (
+        blocks(6, 10.0, at={(0, 0): THROTTLED, (1, 1): THROTTLED}),
+        {"blocks": 4, "doubtful_blocks": 2},
+    ),
+    **{
+        f"the candidate alone fails in {failing} of 5": (
+            blocks(5, 10.0, at={(n, 1): LOST for n in range(failing)}),
+            {
+                "baseline_failed": 0,
+                "candidate_failed": failing,
+                "wall_verdict": "fails",
+                "net_verdict": "fails",
+                "wall_statistical_verdict": statistical,
+            },
+        )
+        for failing, statistical in ((2, "equivalent"), (5, "inconclusive"))
+    },
+    "both sides fail alike": (
+        blocks(6, 10.0, at={(0, 0): CRASH, (1, 1): CRASH}),
+        {"baseline_failed": 1, "candidate_failed": 1, "wall_verdict": "equivalent"},
+    ),
+    "cold costs are those of the state that is asked for": (
+        blocks(4, 5.0, at={(0, 0): EMPTY, (0, 1): EMPTY, (1, 0): EMPTY}),
+        {"net_ratio": NET_RATIO, "blocks": 4},
+    ),
+    "a disabled compute cache has one state": (
+        blocks(3, 5.0, compute_cache="disabled", compute_cache_disabled=True),
+        {"net_ratio": NET_RATIO},
+    ),
+    # the host slows down between rounds; a process's own median says nothing of the other's
+    "turns are paired round by round": (
+        [in_turns(pair, [10.0, 15.0, 30.0], [11.0, 16.5, 33.0]) for pair in blocks(3)],
+        {"in_turns": True, "ratio": 1.1, "wall_statistical_verdict": "hurts"},
+    ),
+    "rounds that only one has do not count": (
+        [in_turns(pair, [10.0, 10.0], [11.0, 11.0, 50.0, 50.0, 50.0]) for pair in blocks(3)],
+        {"ratio": 1.1},
+    ),
+    "device times of turns have rounds of their own": (
+        [
+            [
+                replace(each, steady_device_samples_ms=times, **ROUNDS)
+                for each, times in zip(
+                    in_turns(pair, [10.0], [10.0]), ([4.0, 8.0], [3.0, 6.0]), strict=True
+                )
+            ]
+            for pair in blocks(3)
+        ],
+        {"ratio": 1.0, "device_ratio": 0.75},
+    ),
+    "a pair of which only one took turns is split": (
+        [
+            *(in_turns(pair, [10.0], [11.0]) for pair in blocks(3)),
+            [blocks(4)[3][0], in_turns(blocks(4)[3], [10.0], [11.0])[1]],
+        ],
+        {"blocks": 3, "split_blocks": 1},
+    ),
+    **{
+        f"not measured: {why}": (
+            blocks(1, 5.0, at=at, **columns),
+            {
+                "wall_verdict": "not_measured",
+                "wall_in_words": f"not measured: {why}",
+                "blocks_needed": None,
+            },
+        )
+        for why, columns, at in (
+            ("throttled", THROTTLED, {}),
+            ("shared GPU", {"warnings": ["shared_gpu"]}, {}),
+            ("no whole block", {}, {(0, 1): {"slot": "GPU-1"}}),
+            ("failed", FAILED, {}),
+        )
+    },
+}
 
 
-def test_no_verdict_mixes_turns_with_processes_one_after_another(
-    store: Store, make_pair: MakePair
-) -> None:
-    for block in range(6):
-        pair = make_pair(block, 10.0, 12.0)
-        for record in in_turns(pair, [10.0], [11.0]) if block % 2 else pair:
-            store.write(record)
-    found = {verdict.in_turns: verdict for verdict in verdicts(store)}
-    assert {turns: verdict.blocks for turns, verdict in found.items()} == {True: 3, False: 3}
-    assert found[True].ratio == pytest.approx(1.1)
-    assert found[False].ratio == pytest.approx(1.2)
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
+    """The verdict of each case, asked for together."""
+    store = open_store(str(tmp_path_factory.mktemp("cases")))
+    trials = [of(each, case) for case, (made, _) in CASES.items() for each in chain(*made)]
+    store.write_part("night-1", to_table(trials))
+    found = verdicts(store, iterations=1000)
+    assert len(found) == len(CASES), "one each"
+    return {verdict.cell_id: verdict for verdict in found}
 
 
-def test_pair_of_which_only_one_took_turns_is_split(store: Store, make_pair: MakePair) -> None:
-    for block in range(3):
-        for record in in_turns(make_pair(block, 10.0, 12.0), [10.0], [11.0]):
-            store.write(record)
-    lone, other = make_pair(3, 10.0, 12.0)
-    store.write(lone)
-    store.write(in_turns([lone, other], [10.0], [11.0])[1])
-    (verdict,) = verdicts(store)
-    assert (verdict.blocks, verdict.split_blocks) == (3, 1)
+@pytest.mark.parametrize("case", CASES)
+def test_what_counts_and_what_is_said_of_it(told: dict[str, Verdict], case: str) -> None:
+    assert "twin" not in told[case].other_settings
+    for name, value in CASES[case][1].items():
+        expected = pytest.approx(value) if isinstance(value, float) else value
+        assert getattr(told[case], name) == expected, name
 
 
-def _scattered(make_pair: MakePair, logs: list[float]) -> list[list[RunRecord]]:
-    return [make_pair(n, 10.0, 10.0 * np.exp(log)) for n, log in enumerate(logs)]
+def test_the_interval_and_ratio_are_those_of_scipy(told: dict[str, Verdict]) -> None:
+    found, logs = told["like SciPy's"], np.log(RATIOS)
+    ends = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))
+    assert found.ratio == pytest.approx(np.exp(logs.mean()))
+    assert (found.ratio_low, found.ratio_high) == pytest.approx(tuple(np.exp(ends)), rel=1e-6)
+    planted = told["planted"]
+    assert planted.ratio_low is not None and planted.ratio_high is not None
+    assert 1.1 < planted.ratio_low < 1.2 < planted.ratio_high < 1.3
 
 
-def test_the_typical_ratio_is_a_trimmed_mean_with_yuens_interval(
-    judge: Judge, make_pair: MakePair
-) -> None:
-    """One process in ten takes ten times as long: the mean's interval holds anything."""
-    logs = np.log([0.90, 0.91, 0.89, 0.92, 0.90, 0.88, 0.91, 0.90, 0.89, 9.0])
-    verdict = judge(_scattered(make_pair, logs.tolist()))
-    assert verdict.wall_verdict == "inconclusive"
-    trimmed = stats.mstats.trimmed_mean(logs, (0.2, 0.2))
-    winsorized = np.asarray(stats.mstats.winsorize(logs, (0.2, 0.2)))
+def test_the_typical_ratio_is_a_trimmed_mean_with_yuens_interval(told: dict[str, Verdict]) -> None:
+    found = told["heavy"]
+    trimmed = stats.mstats.trimmed_mean(HEAVY, (0.2, 0.2))
+    winsorized = np.asarray(stats.mstats.winsorize(HEAVY, (0.2, 0.2)))
     error = np.sqrt(winsorized.var(ddof=1) * 9 / (6 * 5))  # Yuen: 6 of 10 are left
     low, high = stats.t.interval(0.95, 5, trimmed, error)
-    assert verdict.typical_ratio == pytest.approx(np.exp(trimmed))
-    assert verdict.typical_ratio_low == pytest.approx(np.exp(low), rel=1e-6)
-    assert verdict.typical_ratio_high == pytest.approx(np.exp(high), rel=1e-6)
-    assert (verdict.candidate_fastest_ms, verdict.candidate_slowest_ms) == pytest.approx((8.8, 90))
-    assert verdict.baseline_fastest_ms == verdict.baseline_slowest_ms == pytest.approx(10)
+    assert found.typical_ratio == pytest.approx(np.exp(trimmed))
+    assert found.typical_ratio_low == pytest.approx(np.exp(low), rel=1e-6)
+    assert found.typical_ratio_high == pytest.approx(np.exp(high), rel=1e-6)
+    assert (found.candidate_fastest_ms, found.candidate_slowest_ms) == pytest.approx((8.8, 90))
+    assert found.baseline_fastest_ms == found.baseline_slowest_ms == pytest.approx(10)
 
 
-def test_below_five_blocks_no_ratio_is_typical(judge: Judge, make_pair: MakePair) -> None:
-    assert judge(_scattered(make_pair, [0.1, 0.2, 0.1, 0.2])).typical_ratio is None
-
-
-@pytest.mark.parametrize("mean", [-0.08, 0.08, 0.01])
-def test_as_many_blocks_as_are_needed_decide(
-    store: Store, make_pair: MakePair, mean: float
+def test_where_the_loop_waits_for_the_cpu_its_line_has_both_clocks(
+    told: dict[str, Verdict],
 ) -> None:
-    """Where the scatter and the mean stay what they were."""
-    logs = [mean - 0.06, mean + 0.02, mean, mean + 0.04]
-    store.write_part("night-1", to_table(list(chain(*_scattered(make_pair, logs)))))
-    (verdict,) = verdicts(store)
-    assert verdict.wall_verdict == "inconclusive"
-    assert verdict.blocks_needed is not None and 1 <= verdict.blocks_needed < 50
-    rounds = 1 - (-verdict.blocks_needed // len(logs))
-    more = _scattered(make_pair, logs * rounds)[len(logs) :]
-    store.write_part("night-1", to_table(list(chain(*more))))
-    (verdict,) = verdicts(store)
-    assert verdict.wall_verdict in ("helps", "hurts", "equivalent")
-    assert verdict.blocks_needed is None
-
-
-def test_a_verdict_tells_the_choices_apart(judge: Judge, make_pair: MakePair) -> None:
-    blocks = _scattered(make_pair, [-0.35, -0.36, -0.35, 0.05, -0.34, -0.36])
-    baseline, candidate = blocks[3]
-    blocks[3] = [baseline, replace(candidate, kernels_hash="kernels-other")]
-    verdict = judge(blocks)
-    assert verdict.by_choice == "usually 0.70; in 1 of 6 processes 1.05"
-    assert verdict.ratio_high is not None
-    most = stats.binomtest(1, 6).proportion_ci(method="exact").high
-    assert verdict.ratio_high == pytest.approx(np.exp(-0.352 + most * 0.402), rel=0.01)
-    assert verdict.wall_verdict == "helps"
-
-
-@pytest.mark.parametrize("of_strays", [0, 3])
-def test_what_was_not_seen_asks_for_more_blocks(
-    store: Store, make_pair: MakePair, of_strays: int
-) -> None:
-    """Where cells of the same settings show that there is something to see."""
-    logs = [0.002, -0.002, 0.001, -0.001, 0.0]
-    for cell in range(of_strays + 1):
-        blocks = _scattered(
-            make_pair, [log + 0.1 * (cell > 0 and n == 2) for n, log in enumerate(logs)]
-        )
-        for n, (baseline, candidate) in enumerate(blocks):
-            other = "kernels-other" if cell and n == 2 else candidate.kernels_hash
-            _write(
-                store,
-                [baseline, replace(candidate, kernels_hash=other)],
-                f"cell-{cell}",
-                f"-{cell}",
-            )
-    alike = next(verdict for verdict in verdicts(store) if verdict.cell_id == "cell-0")
-    if of_strays:
-        assert alike.wall_verdict == "inconclusive"
-        assert alike.blocks_needed is not None and alike.blocks_needed < 20
-        assert alike.by_choice is not None
-        assert alike.by_choice.startswith("one choice in 5 processes; up to 52% may choose another")
-    else:
-        assert (alike.wall_verdict, alike.by_choice) == ("equivalent", None)
-
-
-def test_a_mean_at_the_minimum_effect_does_not_tell_how_many_would_decide(
-    judge: Judge, make_pair: MakePair
-) -> None:
-    verdict = judge(_scattered(make_pair, [-0.02, 0.08, np.log(1.03) + 1e-4]))
-    assert (verdict.wall_verdict, verdict.blocks_needed) == ("inconclusive", None)
-
-
-@pytest.mark.parametrize(
-    ("logs", "verdict", "words", "lacking"),
-    [
-        ([-2.04, -2.05], "so_far_faster", "so far faster (2 blocks)", 1),
-        ([0.20, 0.21], "so_far_slower", "so far slower (2 blocks)", 1),
-        ([-2.0], "undecided", "not decided yet (1 block)", 2),
-        ([-0.020, -0.021], "undecided", "not decided yet (2 blocks)", 1),  # beyond 1, within 3%
-        ([-0.9, 0.7, -0.1], "inconclusive", "inconclusive", None),
-    ],
-)
-def test_before_the_first_look_a_cell_says_what_it_looks_like(
-    ask: Ask,
-    make_pair: MakePair,
-    logs: list[float],
-    verdict: str,
-    words: str,
-    lacking: int | None,
-) -> None:
-    blocks = [
-        make_pair(n, 10.0, 10.0 * np.exp(log), looks=[3, 5, 8, 12, 20])
-        for n, log in enumerate(logs)
-    ]
-    (row,) = ask("helps_or_hurts", chain(*blocks))
-    assert (row["wall_verdict"], row["wall_in_words"]) == (verdict, words)
-    (state,) = ask("decided", [])
-    if lacking:
-        assert (row["blocks_needed"], state["state"]) == (lacking, "open")
-        assert "inconclusive" not in (row["device_verdict"], row["net_verdict"])
-
-
-@pytest.mark.parametrize(
-    ("changes", "candidate", "words"),
-    [
-        ({"warnings": ["throttled"]}, {}, "not measured: throttled"),
-        ({"warnings": ["shared_gpu"]}, {}, "not measured: shared GPU"),
-        ({}, {"slot": "GPU-1"}, "not measured: no whole block"),
-        ({"status": "error", "steady_wall_ms": None}, {}, "not measured: failed"),
-    ],
-)
-def test_a_cell_without_a_block_that_counts_says_why(
-    judge: Judge,
-    make_pair: MakePair,
-    changes: dict[str, object],
-    candidate: dict[str, Any],
-    words: str,
-) -> None:
-    off, on = make_pair(0, 10.0, 5.0, **changes)
-    verdict = judge([[off, replace(on, **candidate)]])
-    assert (verdict.wall_verdict, verdict.wall_in_words) == ("not_measured", words)
-    assert verdict.blocks_needed is None
-
-
-def test_a_setting_that_cannot_matter_is_decided_whatever_its_blocks_met(
-    ask: Ask, make_pair: MakePair
-) -> None:
-    changes: dict[str, object] = {"device": "cpu", "warnings": ["throttled"], "looks": [3, 5]}
-    blocks = [make_pair(block, 10.0, 10.0, **changes) for block in range(2)]
-    (row,) = ask("helps_or_hurts", chain(*blocks))
-    assert row["wall_in_words"] == "no_effect (no_cuda)"
-    (state,) = ask("decided", [])
-    assert state["state"] == "no_effect"
-
-
-def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(
-    judge: Judge, make_pair: MakePair
-) -> None:
-    helped = judge(_scattered(make_pair, [-2.0, -2.01, -2.02]))
-    open_ = replace(helped, blocks=2, wall_verdict="undecided", blocks_needed=1, block_s=90.0)
-    cells = [
-        helped,
-        replace(open_, cell_id="a", wall_verdict="so_far_faster"),
-        replace(open_, cell_id="b", blocks=1, blocks_needed=2),
-        replace(open_, cell_id="c"),
-        replace(helped, wall_verdict="inconclusive"),
-        replace(helped, wall_verdict="not_measured", wall_in_words="not measured: throttled"),
-    ]
-    assert headline(cells, 0.03) == (
-        "benchmark: false → true: 1 of 6 cells decided (helps in 1), 1 looks faster so far, none slower, "
-        "1 open, 1 with one block, 1 inconclusive, 1 not measured (throttled)."
-    )
-    assert (
-        third_blocks(cells) == "gives each open cell its third block (about 6 minutes of one GPU)"
-    )
-    assert headline([helped], 0.03) == "benchmark: false → true: 1 of 1 cell decided (helps in 1)."
-    assert third_blocks([helped, cells[4]]) is None
-
-
-def test_what_would_decide_the_nearest_cell_is_said(judge: Judge, make_pair: MakePair) -> None:
-    verdict = judge(_scattered(make_pair, [0.02, 0.10, 0.08, 0.12]))
-    (line,) = more_blocks([verdict, replace(verdict, blocks_needed=1)])
-    assert line == "About 1 more block would decide one of 2 open cells."
-    assert list(more_blocks([replace(verdict, blocks_needed=None)])) == []
+    found = told["both clocks"]
+    (line,) = told_lines([found], lambda each: each.cell_id)
+    assert line == f"both clocks: {found.headline}."

@@ -217,9 +217,7 @@ def test_torn_files_are_left_out_and_named(filled_store: Store, tmp_path: Path) 
     assert row["trials"] == 5
 
 
-def test_records_have_the_same_columns_and_types_as_plain_duckdb_sees(
-    kept_store: Store,
-) -> None:
+def test_records_have_the_same_columns_and_types_as_plain_duckdb_sees(kept_store: Store) -> None:
     import duckdb
 
     with open_database(kept_store) as database:

@@ -6,13 +6,11 @@ cells let every question answer. A test runs this file again over a copy of the 
 further settings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -45,9 +43,7 @@ from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.showing.labels import config_label
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.hardware import environment
-
-if TYPE_CHECKING:
-    from tests.makers import MakePair
+from tests.analysis.conftest import make_pair
 
 BLOCKS = 3
 NIGHTS = ("night-2026-11-01-lab", "night-2026-11-02-lab")
@@ -124,7 +120,7 @@ def test_what_is_hashed_is_what_the_schema_marks() -> None:
 
 
 @pytest.fixture(scope="module")
-def every_config(tmp_path_factory: pytest.TempPathFactory, make_pair: MakePair) -> Store:
+def every_config(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = open_store(str(tmp_path_factory.mktemp("settings")))
     blocks = [make_pair(block, 10 + block / 1000, 10 + block / 1000) for block in range(BLOCKS)]
     for night, sweep_id in enumerate(NIGHTS):

@@ -1,9 +1,6 @@
 """`sweep compare`: what A and B mean, what changed between them, and what to try next."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 import pytest
 from scipy import stats
@@ -19,9 +16,7 @@ from cudnn_sweep.analysis.comparing.comparison import (
 )
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.store import Store
-
-if TYPE_CHECKING:
-    from tests.makers import MakeRecord
+from tests.analysis.conftest import make_record
 
 Compare = Callable[..., Comparison]
 
@@ -39,7 +34,7 @@ TUESDAY = {"sweep_id": "tuesday"}
 
 
 @pytest.fixture
-def sides(store: Store, make_record: MakeRecord) -> Compare:
+def sides(store: Store) -> Compare:
     """What two sides show, of processes of one cell given as (times, columns)."""
 
     def made(a: str, b: str, *groups: tuple[Iterable[float], dict[str, object]]) -> Comparison:

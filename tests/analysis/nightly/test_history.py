@@ -1,23 +1,15 @@
 """What is read of the nights that are stored."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from cudnn_sweep.analysis.nightly.history import changes, read_history
 from cudnn_sweep.analysis.nightly.machines import MACHINE
 from cudnn_sweep.analysis.nightly.outcome import Change
 from cudnn_sweep.analysis.storing.store import Store
-
-if TYPE_CHECKING:
-    from tests.makers import MakeRecord
+from tests.analysis.conftest import make_record
 
 
-def test_each_night_knows_which_code_of_a_users_own_it_ran(
-    store: Store, make_record: MakeRecord
-) -> None:
+def test_each_night_knows_which_code_of_a_users_own_it_ran(store: Store) -> None:
     """Most of its processes; a night that does not know is passed over; each cell has its own."""
     nights: dict[int, list[str | None]] = {
         1: ["old", "old"],
@@ -51,7 +43,6 @@ def test_each_night_knows_which_code_of_a_users_own_it_ran(
 )
 def test_what_the_suite_has_no_more_is_followed_no_more(
     store: Store,
-    make_record: MakeRecord,
     planned: int,
     followed: set[tuple[str, str]],
     missing: list[str],
@@ -81,9 +72,7 @@ def test_what_the_suite_has_no_more_is_followed_no_more(
     assert lacking == missing
 
 
-def test_each_night_knows_its_machines_and_how_quick_they_were(
-    store: Store, make_record: MakeRecord
-) -> None:
+def test_each_night_knows_its_machines_and_how_quick_they_were(store: Store) -> None:
     """Each precision beside its own usual calibration; rows without a processor are of schema 3."""
     for day, (uuid, cpu, share) in enumerate(
         [("GPU-a", None, 1.0), ("GPU-a", "EPYC", 1.0), ("GPU-b", "EPYC", 0.9)], 1

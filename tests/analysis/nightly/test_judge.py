@@ -6,20 +6,14 @@ from datetime import date, timedelta
 import pytest
 
 from cudnn_sweep.analysis.nightly.confirmation import Confirmation
-from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, Measured, Night
+from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.judge import Remeasured, screen_all, settle
 from cudnn_sweep.analysis.nightly.memory import Memory
-from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import Change, Finding
+from tests.made_up_night import history_of, key_of
 
 FIRST = date(2026, 11, 1)
-KEY = SeriesKey(
-    metric="steady_wall",
-    env_hash="lab",
-    gpu="GPU",
-    cell_id="cell",
-    cell="conv",
-    settings="benchmark=false",
-)
+KEY = key_of()
 STEADY: list[float | None] = [10.0, 10.1, 9.9, 10.05, 9.95, 10.0, 10.1, 9.9]
 SLOWER: list[float | None] = [11.0, 11.1]
 TORCH = (Change(part="torch", before="2.11", now="2.12"),)
@@ -30,33 +24,10 @@ def history(
     new_torch_at: int | None = None,
     workloads: list[str | None] | None = None,
 ) -> History:
-    nights, points = [], []
-    for at, value in enumerate(values):
-        is_new = new_torch_at is not None and at >= new_torch_at
-        parts = dict.fromkeys((*SOFTWARE, *HARDWARE, "commit"), "same")
-        parts["torch"] = "2.12" if is_new else "2.11"
-        measured = Measured(env_hash="lab", software_hash=parts["torch"], parts=parts, recorded=10)
-        day = FIRST + timedelta(days=at)
-        nights.append(
-            Night(
-                sweep_id=f"night-{day}-lab", date=day, planned=10, reached=10, measured=(measured,)
-            )
-        )
-        points.append(
-            NightPoint(
-                night=nights[-1].sweep_id,
-                date=day,
-                value=value,
-                processes=3,
-                software_hash=parts["torch"],
-            )
-        )
-    known = zip(nights, workloads or (), strict=workloads is not None)
-    return History(
-        nights=tuple(nights),
-        series=(Series(key=KEY, points=tuple(points)),),
-        workloads={(night.sweep_id, "lab", "cell"): code for night, code in known if code},
-    )
+    made = history_of(KEY, values, FIRST, new_torch_at)
+    known = zip(made.nights, workloads or (), strict=workloads is not None)
+    codes = {(night.sweep_id, "lab", "cell"): code for night, code in known if code}
+    return replace(made, workloads=codes)
 
 
 def pairs(state: str, low: float = 0.99) -> Remeasured:

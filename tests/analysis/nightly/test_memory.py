@@ -8,17 +8,15 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, Measured, Night
+from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.judge import refuted, screen_all, settle
 from cudnn_sweep.analysis.nightly.memory import KNOWN, Known, Memory, in_tonights_way, remembered
 from cudnn_sweep.analysis.nightly.outcome import (
     Acceptance,
     Finding,
     NightOutcome,
-    NightPoint,
-    Series,
-    SeriesKey,
 )
+from tests.made_up_night import history_of, key_of
 from tests.studies.parts.detection import ScreenedHistories, by_waiting
 from tests.studies.parts.realities import (
     GROUP,
@@ -31,36 +29,16 @@ GOOD, SLOW = 10.0, 11.0
 Value = float | str | None
 
 
-def key(metric: str = "steady_wall") -> SeriesKey:
-    return SeriesKey(
-        metric=metric, env_hash="lab", gpu="GPU", cell_id="cell", cell="conv", settings="off"
-    )
-
-
 def day(place: int) -> date:
     return FIRST + timedelta(days=place)
 
 
 def history(values: Sequence[Value], metric: str, first: int = 0) -> History:
-    parts = dict.fromkeys((*SOFTWARE, *HARDWARE, "commit"), "same")
-    measured = Measured(env_hash="lab", software_hash="same", parts=parts, recorded=10)
-    nights = tuple(
-        Night(
-            sweep_id=f"night-{day(place)}-lab",
-            date=day(place),
-            planned=10,
-            reached=10,
-            measured=(measured,),
-        )
-        for place in range(len(values))
+    whole = history_of(key_of(metric), values, FIRST)
+    (series,) = whole.series
+    return replace(
+        whole, nights=whole.nights[first:], series=(replace(series, points=series.points[first:]),)
     )
-    points = tuple(
-        NightPoint(
-            night=night.sweep_id, date=night.date, value=value, processes=3, software_hash="same"
-        )
-        for night, value in zip(nights, values, strict=True)
-    )
-    return History(nights=nights[first:], series=(Series(key=key(metric), points=points[first:]),))
 
 
 @dataclass
@@ -255,7 +233,7 @@ def test_a_cell_that_is_called_otherwise_keeps_its_alert() -> None:
     renamed = replace(last.alerts[0], key=replace(last.alerts[0].key, cell="conv cell"))
     followed.outcomes[-1] = replace(last, findings=(renamed,))
     followed.go_on(noisy(SLOW, 1))
-    assert (followed.alert.since, followed.alert.key) == (day(14), key())
+    assert (followed.alert.since, followed.alert.key) == (day(14), key_of())
 
 
 def test_a_change_among_nights_that_were_measured_otherwise_ends_with_them() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import date, timedelta
+from typing import Any
 
 import pytest
 
@@ -9,17 +10,11 @@ from cudnn_sweep.analysis.nightly.confirmation import confirm, confirm_by_waitin
 from cudnn_sweep.analysis.nightly.judge import Remeasured
 from cudnn_sweep.analysis.nightly.memory import Memory
 from cudnn_sweep.analysis.nightly.metric import STEADY_DEVICE, STEADY_WALL
-from cudnn_sweep.analysis.nightly.outcome import Finding, NightPoint, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import Finding, Series, SeriesKey
 from cudnn_sweep.analysis.nightly.remeasured import wall_of, with_walls
+from tests.made_up_night import finding_of, key_of, points_of
 
-KEY = SeriesKey(
-    metric="steady_device",
-    env_hash="lab",
-    gpu="GPU",
-    cell_id="cell",
-    cell="conv",
-    settings="benchmark=false",
-)
+KEY = key_of("steady_device")
 FIRST = date(2026, 11, 1)
 WALL: list[float | None] = [20.0, 20.2, 19.8, 20.1, 19.9, 20.0, 20.2, 19.8, 20.1, 20.3]
 DEVICE: list[float | None] = [10.0, 10.1, 9.9, 10.05, 9.95, 10.0, 10.1, 9.9, 11.5, 11.6]
@@ -27,36 +22,12 @@ SINCE = 8
 
 
 def series(key: SeriesKey, values: list[float | None]) -> Series:
-    points = [
-        NightPoint(
-            night=f"night-{at}",
-            date=FIRST + timedelta(days=at),
-            value=value,
-            processes=3,
-            software_hash="a",
-        )
-        for at, value in enumerate(values)
-    ]
-    return Series(key=key, points=tuple(points))
+    return Series(key=key, points=points_of(values, FIRST))
 
 
 def found(ratio: float | None, blocks: int = 0) -> Finding:
-    return Finding(
-        key=KEY,
-        state="confirmed",
-        direction="worse",
-        before=10.0,
-        now=11.5,
-        ratio=ratio,
-        ratio_low=1.14,
-        ratio_high=1.17,
-        blocks=blocks,
-        nights=8,
-        since=FIRST + timedelta(days=SINCE),
-        cause="hardware",
-        moved=(),
-        command="sweep launch",
-    )
+    said: dict[str, Any] = {"ratio": ratio, "ratio_low": 1.14, "ratio_high": 1.17, "blocks": blocks}
+    return finding_of(KEY, FIRST + timedelta(days=SINCE), before=10.0, now=11.5, **said)
 
 
 def beside(

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
+from typing import Any
 
 import pytest
 
-from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightPoint, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import Change, Finding, Series
 from cudnn_sweep.analysis.nightly.shared import SHARED, share
+from tests.made_up_night import finding_of, key_of, points_of
 
 FIRST = date(2026, 11, 1)
 NIGHTS = 10
@@ -17,48 +19,22 @@ OTHER_GPU = (Change(part="gpu_uuid", before="GPU-a", now="GPU-b"),)
 def series(cell: int, config: str, slower: float = 1.0, *, fine_tonight: bool = False) -> Series:
     """Slower from the last but one night on, where GPU-b measured; tonight is GPU-a's where it is fine."""
 
-    def point(place: int) -> NightPoint:
-        is_slow = place == NIGHTS - 2 or (place == NIGHTS - 1 and not fine_tonight)
-        return NightPoint(
-            night=f"night-{place}",
-            date=FIRST + timedelta(days=place),
-            value=10.0 * (slower if is_slow else 1.0),
-            processes=3,
-            software_hash="same",
-            gpu_uuid="GPU-b" if is_slow else "GPU-a",
-            host="node",
-        )
-
-    key = SeriesKey(
-        metric="steady_wall",
-        env_hash="env",
-        gpu="H200",
-        cell_id=f"cell-{cell}",
-        cell=f"conv {cell}",
-        settings=config,
+    slow = [place == NIGHTS - 2 for place in range(NIGHTS - 1)] + [not fine_tonight]
+    points = points_of([10.0 * (slower if each else 1.0) for each in slow], FIRST)
+    key = key_of(cell=f"conv {cell}", cell_id=f"cell-{cell}", settings=config)
+    return Series(
+        key=key,
+        points=tuple(
+            replace(point, gpu_uuid="GPU-b" if each else "GPU-a", host="node")
+            for point, each in zip(points, slow, strict=True)
+        ),
     )
-    return Series(key=key, points=tuple(point(place) for place in range(NIGHTS)))
 
 
-def finding(
-    one: Series, ratio: float, state: str = "confirmed", direction: str = "worse"
-) -> Finding:
-    return Finding(
-        key=one.key,
-        state=state,  # type: ignore[arg-type]
-        direction=direction,  # type: ignore[arg-type]
-        before=10.0,
-        now=10.0 * ratio,
-        ratio=ratio,
-        ratio_low=None,
-        ratio_high=None,
-        blocks=0,
-        nights=8,
-        since=FIRST + timedelta(days=NIGHTS - 2),
-        cause="hardware",
-        moved=OTHER_GPU,
-        command="again",
-    )
+def finding(one: Series, ratio: float, direction: str = "worse") -> Finding:
+    since = FIRST + timedelta(days=NIGHTS - 2)
+    said: dict[str, Any] = {"before": 10.0, "now": 10.0 * ratio, "ratio": ratio}
+    return finding_of(one.key, since, direction=direction, moved=OTHER_GPU, **said)
 
 
 def cells(count: int, slower: float = 1.06, *, fine_tonight: bool = False) -> list[Series]:

@@ -2,24 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
 from cudnn_sweep.analysis.nightly.reports.page import to_html
+from tests.analysis.report.conftest import Browser
 from tests.made_up_night import Night
-
-
-class Browser(Protocol):
-    complaints: list[str]
-    requests: list[str]
-
-    def open(
-        self, file: Path, *, width: int = 1400, height: int = 900, dark: bool = False
-    ) -> None: ...
-    def evaluate(self, script: str) -> object: ...
-    def press(self, key: str) -> None: ...
-    def wait(self, condition: str) -> None: ...
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """What a report says: its words, tables and formats, over small made-up stores."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -9,7 +7,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -26,9 +23,7 @@ from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.analysis.words import duration, number
 from cudnn_sweep.orchestrator.cli import app
-
-if TYPE_CHECKING:
-    from tests.makers import MakePair
+from tests.analysis.conftest import make_pair
 
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
 HOSTILE = "</script><script>window.pwned=1</script>\"'&\u2028"
@@ -41,8 +36,8 @@ AddCell = Callable[..., None]
 
 
 @pytest.fixture
-def add_cell(store: Store, make_pair: MakePair) -> AddCell:
-    return _adding_to(store, make_pair)
+def add_cell(store: Store) -> AddCell:
+    return _adding_to(store)
 
 
 @pytest.fixture
@@ -51,10 +46,10 @@ def filled(store: Store, add_cell: AddCell) -> Store:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory, make_pair: MakePair) -> Store:
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """What `filled` has, for tests that only read it."""
     store = open_store(str(tmp_path_factory.mktemp("kept")))
-    return _filled(store, _adding_to(store, make_pair))
+    return _filled(store, _adding_to(store))
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +58,7 @@ def found(kept: Store) -> Payload:
     return _payload(kept)
 
 
-def _adding_to(store: Store, make_pair: MakePair) -> AddCell:
+def _adding_to(store: Store) -> AddCell:
     """Adds a cell of four blocks whose candidate takes `ratio` of 10 ms."""
 
     def add(cell: str, ratio: float, **changes: object) -> None:
@@ -82,27 +77,6 @@ def _filled(store: Store, add_cell: AddCell) -> Store:
     return store
 
 
-def test_the_answer_is_said_in_words(found: Payload) -> None:
-    (contrast,) = found.contrasts
-    assert contrast.headline == (
-        "benchmark: false → true: 3 of 3 cells decided (helps in 1, hurts in 1, makes no difference of "
-        "3% in 1)."
-    )
-    assert contrast.sentences == [
-        (
-            "Largest gain: vgg_256_56 fixed: 2.50 times as fast (95% interval 2.50 to 2.50), "
-            "10.0 → 4.00 ms an iteration; break-even: after 78 (warm compute cache)."
-        ),
-        (
-            "Largest loss: vgg_256_56 cycle: 20.0% more time (95% interval 19.8 to 20.2%), "
-            "10.0 → 12.0 ms an iteration."
-        ),
-    ]
-    assert found.cost == (
-        "What it cost: 24 trials in 1 sweep, 1.40 minutes of NVIDIA H200, 31% of it measuring."
-    )
-
-
 def test_every_format_has_the_verdicts_and_what_they_rest_on(found: Payload) -> None:
     assert _column(found, "verdicts", "verdict") == ["helps", "equivalent", "hurts"]
     assert _column(found, "verdicts", "blocks") == [4, 4, 4]
@@ -114,17 +88,6 @@ def test_every_format_has_the_verdicts_and_what_they_rest_on(found: Payload) -> 
     assert "| vgg_256_56 fixed | 10.0 | 4.00 | 0.400 |" in text
     assert "## Environment" in text
     assert len(as_html(found).encode()) < 1_200_000
-
-
-def test_a_cell_is_named_by_what_tells_it_from_the_others(filled: Store, add_cell: AddCell) -> None:
-    add_cell("small", 1.0, regime="fixed", input_shape=[8, 256, 56, 56])
-    labels = _column(_payload(filled), "cells", "label")
-    assert labels == [
-        "vgg_256_56 64x256x56x56 cycle",
-        "vgg_256_56 64x256x56x56 fixed",
-        "vgg_256_56 64x256x56x56 last_partial_batch",
-        "vgg_256_56 8x256x56x56 fixed",
-    ]
 
 
 def test_code_is_named_where_one_cell_ran_in_several_versions(
@@ -139,19 +102,6 @@ def test_code_is_named_where_one_cell_ran_in_several_versions(
         "vgg_256_56 cycle code 222222",
         "vgg_256_56 fixed",
     ]
-
-
-def test_cells_that_nothing_tells_apart_show_their_ids(store: Store, add_cell: AddCell) -> None:
-    add_cell("aaaaaaaa", 1.0)
-    add_cell("bbbbbbbb", 1.0)
-    assert _column(_payload(store), "cells", "label") == ["vgg_256_56 aaaaaa", "vgg_256_56 bbbbbb"]
-
-
-def test_one_regime_with_other_numbers_shows_them(store: Store, add_cell: AddCell) -> None:
-    add_cell("two", 1.0, regime="cycle", regime_parameters={"sizes": 2.0})
-    add_cell("four", 1.0, regime="cycle", regime_parameters={"sizes": 4.0})
-    regimes = _column(_payload(store), "cells", "regime_label")
-    assert sorted(map(str, regimes)) == ["cycle(sizes=2)", "cycle(sizes=4)"]
 
 
 def test_sizes_and_batches_of_one_workload_are_drawn_together(
@@ -182,51 +132,14 @@ def test_an_empty_store_says_so_in_every_format(store: Store) -> None:
     assert "No trial is stored here" in as_html(found)
 
 
-def test_a_store_of_one_config_has_nothing_to_compare(store: Store, make_pair: MakePair) -> None:
+def test_a_store_of_one_config_has_nothing_to_compare(store: Store) -> None:
     store.write(make_pair(0, 10.0, 9.0)[0])
     found = _payload(store)
     assert (found.contrasts, str(found.nothing)[:33]) == ([], "No two configs that differ in one")
 
 
-def test_an_open_loop_has_no_payback(store: Store, add_cell: AddCell) -> None:
-    add_cell("open", 3.0, loop_kind="open", steady_wall_samples_ms=None, steady_device_ms=None)
-    found = _payload(store)
-    assert _column(found, "verdicts", "device_ratio") == [None]
-    assert _column(found, "paybacks", "is_told") == ["no"]
-
-
-def test_no_effect_is_told_with_its_reason(store: Store, add_cell: AddCell) -> None:
-    add_cell("cpu", 1.0, device="cpu", compute_cache=None, routes=["Mkldnn"])
-    (contrast,) = _payload(store).contrasts
-    assert contrast.counts["no_effect"] == 1
-    assert contrast.headline.endswith("1 of 1 cell decided (cannot have an effect in 1).")
-    assert contrast.sentences[-1] == "No effect is possible in 1 cell: there is no GPU."
-
-
-def test_what_was_left_out_is_counted(store: Store, make_pair: MakePair) -> None:
-    for record in [*make_pair(0, 10.0, 9.0), *make_pair(1, 10.0, 9.0)]:
-        store.write(record)
-    off, on = make_pair(2, 10.0, 9.0)
-    store.write(off)
-    store.write(replace(on, status="crash", message="it fell"))
-    off, on = make_pair(3, 10.0, 9.0)
-    store.write(off)
-    store.write(replace(on, slot="GPU-1"))
-    for record in make_pair(4, 10.0, 9.0, warnings=["throttled"]):
-        store.write(record)
-    found = _payload(store)
-    assert found.contrasts[0].left_out == [
-        "1 block split over GPUs or launches, and left out.",
-        "1 block left out because the GPU was throttled or shared.",
-        "1 block left out because one of the two trials failed or is missing.",
-    ]
-    assert found.left_out == ["1 trial did not end well: 1 crash."]
-    assert found.warnings == ["2 trials: throttled."]
-    assert "## Warnings\n\n- 2 trials: throttled." in as_markdown(found)
-
-
 @pytest.fixture(scope="module")
-def cut(tmp_path_factory: pytest.TempPathFactory, make_pair: MakePair) -> Payload:
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Payload:
     """The report of a sweep that was cut: cells of no block that counts, of one, two and three."""
     store = open_store(str(tmp_path_factory.mktemp("cut")))
     common: dict[str, object] = {"workload": CUT_NAME, "problem": None, "plan_trials": 64}
@@ -279,17 +192,6 @@ def test_names_in_charts_are_short_and_keep_what_tells_them_apart(cut: Payload) 
     assert max(map(len, names)) <= CHART_NAME
     wholes = [str(name) for name in _column(cut, "verdicts", "label")]
     assert [name.split()[-1] for name in names] == [whole.split()[-1] for whole in wholes]
-
-
-def test_a_cell_that_never_ran_is_not_said_to_have_no_effect(
-    store: Store, make_pair: MakePair
-) -> None:
-    failed = {"status": "error", "steady_wall_ms": None, "device": "cpu", "message": "it fell"}
-    for record in make_pair(0, 1.0, 1.0, **failed):
-        store.write(record)
-    (contrast,) = _payload(store).contrasts
-    assert contrast.headline.endswith("0 of 1 cell decided, 1 not measured (failed).")
-    assert contrast.sentences == []
 
 
 def test_what_is_not_finite_is_null() -> None:
@@ -349,9 +251,7 @@ def test_trials_beyond_the_cap_are_left_to_a_query(
     )
 
 
-def test_the_command_compares_every_stored_contrast_twins_only_alone(
-    filled: Store, make_pair: MakePair
-) -> None:
+def test_the_command_compares_every_stored_contrast_twins_only_alone(filled: Store) -> None:
     off, on = make_pair(0, 10.0, 10.0)
     filled.write(_of(replace(off, trial_id="twin", twin=1), "gain"))
     filled.write(_of(replace(on, trial_id="exact", deterministic=True), "gain"))
@@ -393,6 +293,14 @@ def test_without_the_extra_the_command_names_it(
     assert found.exit_code == 2
     assert "pip install 'cudnn-sweep[report]'" in found.stderr
     assert _report(kept, "--format", "markdown").exit_code == 0
+
+
+def test_no_effect_is_told_with_its_reason(store: Store, add_cell: AddCell) -> None:
+    add_cell("cpu", 1.0, device="cpu", compute_cache=None, routes=["Mkldnn"])
+    (contrast,) = _payload(store).contrasts
+    assert contrast.counts["no_effect"] == 1
+    assert contrast.headline.endswith("1 of 1 cell decided (cannot have an effect in 1).")
+    assert contrast.sentences[-1] == "No effect is possible in 1 cell: there is no GPU."
 
 
 def _of(record: RunRecord, cell: str) -> RunRecord:

@@ -1,13 +1,10 @@
 """A report as a person has it: opened from disk in a real browser, with no network."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
@@ -18,9 +15,8 @@ from cudnn_sweep.analysis.report.figures.palette import PAGE
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.pictures import drawn_rows, figures
 from cudnn_sweep.analysis.storing.store import open_store
-
-if TYPE_CHECKING:
-    from tests.makers import MakePair
+from tests.analysis.conftest import make_pair
+from tests.analysis.report.conftest import Browser
 
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
 TWINS = Contrast(field="twin", baseline="0", candidate="1")
@@ -35,20 +31,8 @@ HAVE_ROWS = {"effect", "heat_map", "break_even_warm", "memory", "stability"}
 HAVE_ROWS |= {"precision", "time"}
 
 
-class Browser(Protocol):
-    complaints: list[str]
-    requests: list[str]
-
-    def open(
-        self, file: Path, *, width: int = 1400, height: int = 900, dark: bool = False
-    ) -> None: ...
-    def evaluate(self, script: str) -> object: ...
-    def press(self, key: str) -> None: ...
-    def wait(self, condition: str) -> None: ...
-
-
 @pytest.fixture(scope="module")
-def told(make_pair: MakePair, tmp_path_factory: pytest.TempPathFactory) -> Payload:
+def told(tmp_path_factory: pytest.TempPathFactory) -> Payload:
     """Four cells in four blocks, one of them with a name that attacks, and A/A pairs."""
     store = open_store(str(tmp_path_factory.mktemp("report")))
     for cell, ratio, changes in CELLS:

@@ -1,22 +1,17 @@
 """`sweep report --against`: two sweeps on one page."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.cli import app
-
-if TYPE_CHECKING:
-    from tests.makers import MakePair
+from tests.analysis.conftest import make_pair
 
 
 @pytest.fixture
-def two(store: Store, make_pair: MakePair) -> str:
+def two(store: Store) -> str:
     """With benchmark on, tuesday takes 20% longer, with another torch."""
     for sweep_id, ms, torch in (("monday", 5.0, "2.10.0"), ("tuesday", 6.0, "2.11.0")):
         for block in range(3):

@@ -1,7 +1,5 @@
 """Results in an object store, over HTTP: a server process that speaks S3."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -10,7 +8,6 @@ import urllib.request
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.error import URLError
 
 import pytest
@@ -19,10 +16,7 @@ from cudnn_sweep.analysis import open_results
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.storing.store import Store, open_store
-
-if TYPE_CHECKING:
-    from tests.makers import MakePair
-
+from tests.analysis.conftest import make_pair
 
 START_S = 30
 COUNT = "select count(*) as trials from records"
@@ -70,7 +64,7 @@ def bucket(endpoint: str, request: pytest.FixtureRequest, monkeypatch: pytest.Mo
 
 
 @pytest.fixture
-def remote(bucket: str, make_pair: MakePair) -> Store:
+def remote(bucket: str) -> Store:
     """Four blocks of two trials below a prefix."""
     store = open_store(f"s3://{bucket}/some/results")
     for block in range(4):
@@ -91,7 +85,7 @@ def test_trials_are_found_again_loose_and_compacted(remote: Store) -> None:
 
 @pytest.mark.parametrize("copied_rows", [0, 500])
 def test_a_question_is_answered_though_parts_are_merged_meanwhile(
-    remote: Store, make_pair: MakePair, monkeypatch: pytest.MonkeyPatch, copied_rows: int
+    remote: Store, monkeypatch: pytest.MonkeyPatch, copied_rows: int
 ) -> None:
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 2)
     monkeypatch.setattr("cudnn_sweep.analysis.asking.database.FEW_ROWS", copied_rows)

@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import shutil
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,14 +12,12 @@ from cudnn_sweep.analysis.storing.schema import (
     to_table,
 )
 from cudnn_sweep.analysis.storing.store import open_store
-
-if TYPE_CHECKING:
-    from tests.makers import MakeRecord
+from tests.analysis.conftest import make_record
 
 DATA = Path(__file__).parents[1] / "data"  # each file there was written by write_fixture.py
 
 
-def test_a_record_survives_being_stored(make_record: MakeRecord) -> None:
+def test_a_record_survives_being_stored() -> None:
     record = make_record()
     (row,) = to_table([record]).to_pylist()
     for field in arrow_schema():

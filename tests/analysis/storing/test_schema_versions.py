@@ -1,9 +1,6 @@
 """Files of every schema version in one store, as after an update between two nights."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -17,9 +14,7 @@ from cudnn_sweep.analysis.asking.queries import load_query, query_names
 from cudnn_sweep.analysis.storing.parquet import encode
 from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION
 from cudnn_sweep.analysis.storing.store import Store
-
-if TYPE_CHECKING:
-    from tests.makers import MakePair
+from tests.analysis.conftest import make_pair
 
 OLD = Path(__file__).parents[1] / "data" / "schema-1.parquet"
 
@@ -35,20 +30,20 @@ LAYOUTS = ("loose", "part", "compacted together")
 
 
 @pytest.fixture(params=LAYOUTS)
-def mixed_store(request: pytest.FixtureRequest, store: Store, make_pair: MakePair) -> Store:
-    _add_mixed(store, make_pair, request.param, "night-1")
+def mixed_store(request: pytest.FixtureRequest, store: Store) -> Store:
+    _add_mixed(store, request.param, "night-1")
     return store
 
 
 @pytest.fixture
-def every_mixed_store(store: Store, make_pair: MakePair) -> Store:
+def every_mixed_store(store: Store) -> Store:
     """All of these in one."""
     for layout in LAYOUTS:
-        _add_mixed(store, make_pair, layout, layout.replace(" ", "-"))
+        _add_mixed(store, layout, layout.replace(" ", "-"))
     return store
 
 
-def _add_mixed(store: Store, make_pair: MakePair, layout: str, sweep_id: str) -> None:
+def _add_mixed(store: Store, layout: str, sweep_id: str) -> None:
     """Two blocks of schema 1 and two of the present schema, of one cell and environment."""
     rows = [_old_row(sweep_id, block, benchmark) for block in (0, 1) for benchmark in (False, True)]
     if layout == "part":
@@ -64,7 +59,9 @@ def _add_mixed(store: Store, make_pair: MakePair, layout: str, sweep_id: str) ->
         store.compact(sweep_id)
 
 
-def test_columns_that_an_old_file_lacks_are_null(mixed_store: Store) -> None:
+def test_columns_that_an_old_file_lacks_are_null_and_a_verdict_pools_both(
+    mixed_store: Store,
+) -> None:
     with open_database(mixed_store) as database:
         ours = database.query(COLD).to_pylist()
         described = database.query(DESCRIBED).to_pylist()
@@ -79,6 +76,9 @@ def test_columns_that_an_old_file_lacks_are_null(mixed_store: Store) -> None:
         connection.execute(prelude_sql(mixed_store))
         assert connection.sql(COLD).to_arrow_table().to_pylist() == ours
         assert connection.sql(DESCRIBED).to_arrow_table().to_pylist() == described
+    (verdict,) = verdicts(mixed_store)
+    assert (verdict.blocks, verdict.wall_verdict) == (4, "hurts")
+    assert verdict.launch_bound is True, "known from the new ones alone"
 
 
 @pytest.mark.filterwarnings(
@@ -98,12 +98,6 @@ def test_every_question_takes_them_together(every_mixed_store: Store) -> None:
             ).to_arrow_table()
             assert ours.schema.equals(plain.schema), name
             assert ours.num_rows == plain.num_rows, name
-
-
-def test_a_verdict_pools_them(mixed_store: Store) -> None:
-    (verdict,) = verdicts(mixed_store)
-    assert (verdict.blocks, verdict.wall_verdict) == (4, "hurts")
-    assert verdict.launch_bound is True, "known from the new ones alone"
 
 
 def _old_row(sweep_id: str, block: int, benchmark: bool) -> pa.Table:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil
@@ -9,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -20,14 +17,10 @@ from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.storing import parquet
 from cudnn_sweep.analysis.storing.folder import Folder
 from cudnn_sweep.analysis.storing.store import Store, open_store
-
-if TYPE_CHECKING:
-    from tests.makers import MakePair, MakeRecord
+from tests.analysis.conftest import make_pair, make_record
 
 
-def test_written_trials_are_found_again_loose_and_compacted(
-    store: Store, make_pair: MakePair
-) -> None:
+def test_written_trials_are_found_again_loose_and_compacted(store: Store) -> None:
     for record in make_pair(0, 10.0, 12.0):
         store.write(record)
     loose = store.stored_trials("night-1")
@@ -45,9 +38,7 @@ def test_an_empty_store_has_no_sweeps(store: Store) -> None:
     assert store.set_aside_torn() == []
 
 
-def test_sweeps_are_listed_newest_first_with_their_progress(
-    store: Store, make_record: MakeRecord
-) -> None:
+def test_sweeps_are_listed_newest_first_with_their_progress(store: Store) -> None:
     first = make_record(plan_trials=1)
     store.write(first)
     later = first.started_at + timedelta(days=1)
@@ -58,9 +49,7 @@ def test_sweeps_are_listed_newest_first_with_their_progress(
     assert (oldest.sweep_id, oldest.finished, oldest.plan_hash) == ("night-1", True, "plan-a")
 
 
-def test_the_highest_retry_counts_then_the_earliest_try(
-    store: Store, make_record: MakeRecord
-) -> None:
+def test_the_highest_retry_counts_then_the_earliest_try(store: Store) -> None:
     ended_at = make_record().ended_at
     tries = {"late": (0, 9), "early": (0, 1), "retried-late": (1, 20), "retried": (1, 10)}
     for attempt_id, (retry, seconds) in tries.items():
@@ -71,7 +60,7 @@ def test_the_highest_retry_counts_then_the_earliest_try(
 
 
 def test_killed_between_a_parts_rename_and_the_removals_nothing_is_lost_or_counted_twice(
-    store: Store, make_pair: MakePair, tmp_path: Path
+    store: Store, tmp_path: Path
 ) -> None:
     for record in make_pair(0, 10.0, 12.0):
         store.write(record)
@@ -88,7 +77,7 @@ def test_killed_between_a_parts_rename_and_the_removals_nothing_is_lost_or_count
 
 
 def test_many_small_parts_become_one_and_a_large_one_stays(
-    store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 3)
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.LARGE_PART", 4)
@@ -102,7 +91,7 @@ def test_many_small_parts_become_one_and_a_large_one_stays(
 
 
 def test_trials_written_together_are_found_with_those_alone_loose_and_compacted(
-    store: Store, make_record: MakeRecord, tmp_path: Path
+    store: Store, tmp_path: Path
 ) -> None:
     """Each sweep's in a file of its own; a damaged one lacks all its trials, and no other's."""
     records = [make_record(trial_id=f"trial-{at}", attempt_id=f"attempt-{at}") for at in range(4)]
@@ -124,7 +113,7 @@ def test_trials_written_together_are_found_with_those_alone_loose_and_compacted(
 
 
 def test_files_that_the_compacting_process_wrote_are_not_read_again(
-    store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ("own-0", "own-1", "own-2", "other")
     *own, other = (make_record(trial_id=name, attempt_id=name) for name in names)
@@ -148,7 +137,7 @@ def test_files_that_the_compacting_process_wrote_are_not_read_again(
 
 
 def test_killed_while_parts_were_merged_nothing_is_lost_or_counted_twice(
-    store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 2)
     sweep = tmp_path / "results/sweep=night-1"
@@ -169,7 +158,7 @@ def test_killed_while_parts_were_merged_nothing_is_lost_or_counted_twice(
 
 
 def test_a_question_is_answered_though_its_parts_are_merged_meanwhile(
-    store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 2)
     sql = "select sum(steady_wall_ms) as total_ms from records"
@@ -182,9 +171,7 @@ def test_a_question_is_answered_though_its_parts_are_merged_meanwhile(
         assert database.query(sql).to_pylist() == [{"total_ms": 20.0}]
 
 
-def test_torn_files_are_left_out_then_set_aside_and_named(
-    store: Store, make_pair: MakePair, tmp_path: Path
-) -> None:
+def test_torn_files_are_left_out_then_set_aside_and_named(store: Store, tmp_path: Path) -> None:
     for record in make_pair(0, 10.0, 12.0):
         store.write(record)
     whole, torn = (tmp_path / "results" / path for path in store.files())
@@ -198,7 +185,7 @@ def test_torn_files_are_left_out_then_set_aside_and_named(
 
 
 def test_two_launches_may_set_the_same_torn_file_aside(
-    store: Store, make_record: MakeRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.write(make_record())
     listed = store.files()
@@ -211,9 +198,7 @@ def test_two_launches_may_set_the_same_torn_file_aside(
     assert open_store(store.location).set_aside_torn() == []
 
 
-def test_bytes_changed_inside_a_file_are_found(
-    store: Store, make_record: MakeRecord, tmp_path: Path
-) -> None:
+def test_bytes_changed_inside_a_file_are_found(store: Store, tmp_path: Path) -> None:
     store.write(make_record(message="intact"))
     (path,) = store.files()
     file = tmp_path / "results" / path
@@ -221,9 +206,7 @@ def test_bytes_changed_inside_a_file_are_found(
     assert store.torn_files() == [path]
 
 
-def test_only_stale_temporary_files_are_removed(
-    store: Store, make_record: MakeRecord, tmp_path: Path
-) -> None:
+def test_only_stale_temporary_files_are_removed(store: Store, tmp_path: Path) -> None:
     store.write(make_record())
     folder = tmp_path / "results/sweep=night-1/trials"
     begun, live, killed, unlocked, old = (folder / f".{name}.parquet.1.tmp" for name in "abcde")
@@ -245,7 +228,7 @@ def test_only_stale_temporary_files_are_removed(
 
 
 def test_a_write_reaches_the_disk_before_and_after_its_rename(
-    store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.write(make_record(trial_id="makes-the-folders"))
     steps: list[str] = []
@@ -307,14 +290,12 @@ def test_an_unknown_url_is_refused_by_name(location: str, why: str) -> None:
 
 
 @pytest.mark.parametrize("sweep_id", ["../outside", "", ".hidden", "a/b"])
-def test_an_id_that_would_leave_the_folder_is_refused(
-    store: Store, make_record: MakeRecord, sweep_id: str
-) -> None:
+def test_an_id_that_would_leave_the_folder_is_refused(store: Store, sweep_id: str) -> None:
     with pytest.raises(StoreError, match="cannot name a file"):
         store.write(make_record(sweep_id=sweep_id))
 
 
-def test_an_object_store_keeps_the_same_layout(make_pair: MakePair, tmp_path: Path) -> None:
+def test_an_object_store_keeps_the_same_layout(tmp_path: Path) -> None:
     bucket = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
     bucket.create_dir("bucket/results/sweep=night-1/trials")  # object stores need no folders
     store = Store(Folder("s3://key:secret@bucket/results?region=x", bucket, "bucket/results"))
@@ -330,12 +311,10 @@ def test_an_object_store_keeps_the_same_layout(make_pair: MakePair, tmp_path: Pa
     assert store.sweeps()[0].recorded == 2
 
 
-def test_a_reader_misses_no_trial_while_another_process_compacts(
-    store: Store, make_record: MakeRecord
-) -> None:
+def test_a_reader_misses_no_trial_while_another_process_compacts(store: Store) -> None:
     reader, seen = open_store(store.location), 0
     with ThreadPoolExecutor() as pool:
-        writing = pool.submit(_write_and_compact, store, make_record)
+        writing = pool.submit(_write_and_compact, store)
         while not writing.done():
             found = len(reader.stored_trials("night-1"))
             assert found >= seen
@@ -344,7 +323,7 @@ def test_a_reader_misses_no_trial_while_another_process_compacts(
     assert len(reader.stored_trials("night-1")) == 60
 
 
-def _write_and_compact(store: Store, make_record: MakeRecord) -> None:
+def _write_and_compact(store: Store) -> None:
     for number in range(60):
         store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
         if number % 5 == 4:

@@ -112,14 +112,6 @@ def test_json_reads_back(night: Night, untold: Night) -> None:
         assert from_json(to_json(outcome)) == outcome
 
 
-def test_json_has_a_flat_row_a_finding(night: Night) -> None:
-    rows = json.loads(to_json(night[0]))["findings"]
-    assert [row["is_alert"] for row in rows] == [True, True, False, False]
-    assert (rows[0]["cell"], rows[0]["unit"], rows[0]["ratio"]) == ("conv 8x64", "ms", 1.1)
-    lines = to_json(night[0]).splitlines()
-    assert sum('"metric"' in line for line in lines) == len(rows), "a line each"
-
-
 def test_what_is_no_night_is_refused() -> None:
     for text in ("", "[]", "{}", '{"schema_version": 1, "findings": [{}]}'):
         with pytest.raises(ReportError, match="no night's JSON"):
@@ -310,11 +302,3 @@ def test_a_finding_of_a_whole_gpu_is_told_in_words_and_its_page_has_its_series(
     (one,) = change["series"]
     assert one["name"] == "conv 8x64 · benchmark=true, wall time of an iteration"
     assert json.loads(data)["series"][one["place"]]["cell"] == "conv 8x64"
-
-
-def test_calibration_is_told_in_numbers_where_it_is_not_as_usual(night: Night) -> None:
-    (machine,) = night[0].machines
-    usual = replace(night[0], machines=(replace(machine, matmul=0.985, copy=1.01),))
-    assert "30 trials; calibration as usual" in to_markdown(usual)
-    slow = replace(night[0], machines=(replace(machine, matmul=0.985, copy=0.9),))
-    assert "of what is usual: matrix product 0.985, copy 0.900" in to_markdown(slow)

@@ -1,0 +1,367 @@
+"""Verdicts of many cells and sweeps: what is pooled, when a cell is decided, and what is said of all."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cudnn_sweep.analysis.answering.verdicts import (
+    Verdict,
+    headline,
+    more_blocks,
+    third_blocks,
+    verdicts,
+)
+from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
+from cudnn_sweep.analysis.storing.store import Store
+from tests.analysis.conftest import Ask, make_pair
+
+Judge = Callable[..., Verdict]
+UNTIL = [3, 5]
+NOISE = (0.99, 1.0, 1.01)
+
+
+@pytest.fixture
+def judge(store: Store) -> Callable[..., Verdict]:
+    """The one verdict over some blocks."""
+
+    def judged(blocks: list[list[RunRecord]], **values: str | float) -> Verdict:
+        store.write(*chain(*blocks))
+        (verdict,) = verdicts(store, None, **values)
+        return verdict
+
+    return judged
+
+
+@pytest.mark.parametrize("min_effect", [-0.03, -1.0, float("nan"), float("inf")])
+def test_a_minimum_effect_that_is_none_is_an_error(judge: Judge, min_effect: float) -> None:
+    """Below 0 every difference would count, and with NaN none."""
+    with pytest.raises(QueryError, match="min_effect: found .*, allowed is 0 or more"):
+        judge([make_pair(block, 10.0, 10.1) for block in range(2)], min_effect=min_effect)
+
+
+def test_no_difference_neither_helps_nor_hurts(store: Store) -> None:
+    noise = np.random.default_rng(2).normal(1, 0.02, (30, 6, 2)).tolist()
+    trials = [
+        _of(each, f"cell-{cell}")
+        for cell, blocks in enumerate(noise)
+        for block, (a, b) in enumerate(blocks)
+        for each in make_pair(block, 10 * a, 10 * b)
+    ]
+    store.write_part("night-1", to_table(trials))
+    found = [verdict.wall_verdict for verdict in verdicts(store)]
+    assert len(found) == 30
+    assert set(found) <= {"equivalent", "inconclusive"}
+
+
+def test_verdicts_follow_benjamini_and_hochberg(store: Store) -> None:
+    generator = np.random.default_rng(3)
+    effects = np.linspace(-0.15, 0.15, 31)
+    logs = generator.normal(effects[:, None], 0.03, (31, 5))
+    trials = [
+        _of(each, f"cell-{cell}")
+        for cell, row in enumerate(logs.tolist())
+        for block, log_ratio in enumerate(row)
+        for each in make_pair(block, 10.0, 10.0 * np.exp(log_ratio))
+    ]
+    store.write_part("night-1", to_table(trials))
+
+    mean, se, least = logs.mean(1), stats.sem(logs, axis=1), np.log(1.03)
+    p = stats.t.sf((abs(mean) - least) / se, 4) + stats.t.sf((abs(mean) + least) / se, 4)
+    effective = stats.false_discovery_control(p) <= 0.05
+    assert 0 < effective.sum() < 31
+    expected = np.where(effective, np.where(mean < 0, "helps", "hurts"), "neither")
+    found = {verdict.cell_id: verdict.wall_verdict for verdict in verdicts(store)}
+    for cell, verdict in enumerate(expected):
+        assert found[f"cell-{cell}"] == verdict or verdict == "neither"
+    assert sum(verdict in ("helps", "hurts") for verdict in found.values()) == effective.sum()
+
+
+def test_the_minimum_effect_is_a_parameter(judge: Judge) -> None:
+    blocks = [make_pair(block, 10.0, 12.0 + block / 100) for block in range(4)]
+    assert judge(blocks, min_effect=0.5).wall_verdict == "equivalent"
+
+
+def test_twins_are_a_contrast_of_their_own(judge: Judge) -> None:
+    blocks = [make_pair(block, 10.0, 12.0, device="cpu") for block in range(4)]
+    for number, pair in enumerate(blocks[1:]):
+        twin = replace(pair[0], trial_id=f"twin-{number}", twin=1, steady_wall_ms=10.1)
+        pair.append(twin)
+    blocks[3][2] = replace(blocks[3][2], status="crash")
+    verdict = judge(blocks, field="twin", baseline="0", candidate="1")
+    assert (verdict.contrast, verdict.wall_verdict) == ("twin: 0 → 1", "equivalent")
+    assert verdict.no_effect_reason is None, "even without CUDA"
+    assert (verdict.blocks, verdict.unpaired_blocks) == (2, 1), "one block has no twin"
+    assert "benchmark=false" in verdict.other_settings
+
+
+def test_configs_are_paired_only_where_every_other_setting_agrees(store: Store) -> None:
+    for block in range(2):
+        _write(store, make_pair(block, 10.0, 12.0))
+        _write(store, make_pair(block, 10.0, 9.0, deterministic=True), "cell-a", "deterministic")
+    found = {verdict.other_settings: verdict.wall_verdict for verdict in verdicts(store)}
+    assert len(found) == 2
+    for settings, verdict in found.items():
+        assert verdict == ("helps" if "deterministic=true" in settings else "hurts")
+
+
+def test_sweeps_of_one_environment_are_pooled_and_others_kept_apart(store: Store) -> None:
+    for sweep_id, software in [("n1", "old"), ("n2", "old"), ("n3", "new")]:
+        for block in range(2):
+            for record in make_pair(block, 10.0, 12.0, sweep_id=sweep_id, software_hash=software):
+                store.write(record)
+    assert {each.software_hash: each.blocks for each in verdicts(store)} == {"old": 4, "new": 2}
+    assert [each.blocks for each in verdicts(store, "n1")] == [2]
+
+
+def sweep_of(sweep_id: str, blocks: int, looks: list[int] | None) -> list[RunRecord]:
+    """Blocks in which the candidate takes 20% longer."""
+    pairs = [
+        make_pair(n, 10.0, 12.0 * NOISE[n % 3], sweep_id=sweep_id, looks=looks)
+        for n in range(blocks)
+    ]
+    return list(chain(*pairs))
+
+
+def test_looks_concern_only_a_contrast_of_which_the_sweep_has_both_sides(ask: Ask) -> None:
+    until = sweep_of("until", 2, UNTIL)
+    one_side = [row for row in until if not row.benchmark]
+    (row,) = ask("helps_or_hurts", sweep_of("fixed", 3, None) + one_side)
+    assert (row["wall_verdict"], row["error_share"]) == ("hurts", 1)
+    assert (row["blocks"], row["unpaired_blocks"]) == (3, 2)
+
+
+@pytest.mark.parametrize(("begun", "counted"), [(2, 4), (3, 7), (4, 7), (5, 9)])
+def test_beside_another_sweep_blocks_after_the_last_look_wait_for_the_next(
+    ask: Ask, begun: int, counted: int
+) -> None:
+    until = sweep_of("until", begun, UNTIL)
+    (row,) = ask("helps_or_hurts", sweep_of("fixed", 4, None) + until)
+    assert (row["wall_verdict"], row["blocks"]) == ("hurts", counted)
+    assert row["error_share"] == pytest.approx(1 / 3), "none of its blocks, or those of a look"
+
+
+def test_blocks_that_all_wait_are_shown_without_a_verdict(ask: Ask) -> None:
+    sweeps = [sweep_of(name, 2, UNTIL) for name in ("one", "other")]
+    (row,) = ask("helps_or_hurts", chain(*sweeps))
+    assert (row["wall_verdict"], row["blocks"]) == ("so_far_slower", 4)
+    assert row["ratio"] == pytest.approx(1.2, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("begun", "verdict"), [(2, "so_far_slower"), (3, "hurts"), (4, "so_far_slower")]
+)
+def test_a_sweep_alone_has_verdicts_at_its_looks(ask: Ask, begun: int, verdict: str) -> None:
+    (row,) = ask("helps_or_hurts", sweep_of("until", begun, UNTIL))
+    assert (row["wall_verdict"], row["blocks"]) == (verdict, begun)
+    assert row["error_share"] == pytest.approx(1 / 2)
+
+
+def test_the_net_verdict_weighs_gain_against_cold_cost(judge: Judge) -> None:
+    blocks = [make_pair(block, 10.0, 5.0 + block / 100) for block in range(4)]
+    few = judge(blocks, iterations=10)
+    many = judge(blocks, iterations=10_000)
+    assert (few.wall_verdict, few.net_verdict) == ("helps", "hurts")
+    assert many.net_verdict == "helps"
+    assert few.net_ratio == pytest.approx((500 + 10 * 5.015) / (30 + 10 * 10), rel=0.01)
+
+
+def test_another_field_can_be_the_contrast(judge: Judge) -> None:
+    blocks = [make_pair(block, 10.0, 12.0, benchmark=True) for block in range(2)]
+    pairs = [[replace(a, plan_cache_limit=None), replace(b, plan_cache_limit=1)] for a, b in blocks]
+    verdict = judge(pairs, field="plan_cache_limit", baseline="null", candidate="1")
+    assert (verdict.contrast, verdict.wall_verdict) == ("plan_cache_limit: null → 1", "hurts")
+
+
+def test_an_unknown_field_is_named_with_the_valid_ones(store: Store) -> None:
+    _write(store, make_pair(0, 10.0, 12.0))
+    with pytest.raises(QueryError, match="field bench is none of .*deterministic"):
+        verdicts(store, field="bench")
+
+
+def _write(store: Store, pair: list[RunRecord], cell_id: str = "cell-a", suffix: str = "") -> None:
+    store.write(*(_of(record, cell_id, suffix) for record in pair))
+
+
+def _of(record: RunRecord, cell_id: str, suffix: str = "") -> RunRecord:
+    return replace(record, cell_id=cell_id, trial_id=f"{cell_id}-{record.trial_id}{suffix}")
+
+
+def test_cells_that_cannot_have_an_effect_hide_none_of_the_others(store: Store) -> None:
+    noisy = (0.90, 0.95, 0.93, 0.88, 0.97)
+    for block, ratio in enumerate(noisy):
+        for record in make_pair(block, 10.0, 10.0 * ratio):
+            store.write(record)
+    assert [row.wall_verdict for row in verdicts(store)] == ["helps"]
+    cpu = {"device": "cpu", "compute_cache": None}
+    for cell in range(60):
+        for block in range(2):
+            _write(store, make_pair(block, 10.0, 10.0 + block, **cpu), f"cpu-{cell}")
+    found = {row.cell_id: row.wall_verdict for row in verdicts(store)}
+    assert found.pop("cell-a") == "helps"
+    assert set(found.values()) == {"no_effect"}
+
+
+def test_trials_of_edited_code_are_other_cells(store: Store) -> None:
+    for block in range(4):
+        ratio, code = (0.5, "before") if block < 2 else (2.0, "after")
+        for record in make_pair(block, 10.0, 10.0 * ratio, workload_hash=code):
+            store.write(record)
+    found = verdicts(store)
+    assert {row.workload_hash: row.blocks for row in found} == {"before": 2, "after": 2}
+    for row in found:
+        assert row.ratio == pytest.approx(0.5 if row.workload_hash == "before" else 2.0)
+
+
+def test_a_block_whose_code_was_edited_between_its_trials_is_split(store: Store) -> None:
+    for block in range(3):
+        baseline, candidate = make_pair(block, 10.0, 10.0, workload_hash="before")
+        store.write(baseline)
+        store.write(replace(candidate, workload_hash="before" if block else "after"))
+    found = verdicts(store)
+    assert sum(row.blocks for row in found) == 2
+    assert sum(row.split_blocks for row in found) == 1
+
+
+def test_no_verdict_mixes_turns_with_processes_one_after_another(store: Store) -> None:
+    for block in range(6):
+        pair = make_pair(block, 10.0, 12.0)
+        for record, ms in zip(pair, (10.0, 11.0), strict=True):
+            turn = {"in_turns": True, "steady_wall_samples_ms": [ms], "steady_wall_rounds": [0]}
+            store.write(replace(record, **turn) if block % 2 else record)  # type: ignore[arg-type]
+    found = {verdict.in_turns: verdict for verdict in verdicts(store)}
+    assert {turns: verdict.blocks for turns, verdict in found.items()} == {True: 3, False: 3}
+    assert found[True].ratio == pytest.approx(1.1)
+    assert found[False].ratio == pytest.approx(1.2)
+
+
+def _scattered(logs: list[float]) -> list[list[RunRecord]]:
+    return [make_pair(n, 10.0, 10.0 * np.exp(log)) for n, log in enumerate(logs)]
+
+
+@pytest.mark.parametrize("mean", [-0.08, 0.08, 0.01])
+def test_as_many_blocks_as_are_needed_decide(store: Store, mean: float) -> None:
+    """Where the scatter and the mean stay what they were."""
+    logs = [mean - 0.06, mean + 0.02, mean, mean + 0.04]
+    store.write_part("night-1", to_table(list(chain(*_scattered(logs)))))
+    (verdict,) = verdicts(store)
+    assert verdict.wall_verdict == "inconclusive"
+    assert verdict.blocks_needed is not None and 1 <= verdict.blocks_needed < 50
+    rounds = 1 - (-verdict.blocks_needed // len(logs))
+    more = _scattered(logs * rounds)[len(logs) :]
+    store.write_part("night-1", to_table(list(chain(*more))))
+    (verdict,) = verdicts(store)
+    assert verdict.wall_verdict in ("helps", "hurts", "equivalent")
+    assert verdict.blocks_needed is None
+
+
+def test_a_verdict_tells_the_choices_apart(judge: Judge) -> None:
+    blocks = _scattered([-0.35, -0.36, -0.35, 0.05, -0.34, -0.36])
+    baseline, candidate = blocks[3]
+    blocks[3] = [baseline, replace(candidate, kernels_hash="kernels-other")]
+    verdict = judge(blocks)
+    assert verdict.by_choice == "usually 0.70; in 1 of 6 processes 1.05"
+    assert verdict.ratio_high is not None
+    most = stats.binomtest(1, 6).proportion_ci(method="exact").high
+    assert verdict.ratio_high == pytest.approx(np.exp(-0.352 + most * 0.402), rel=0.01)
+    assert verdict.wall_verdict == "helps"
+
+
+@pytest.mark.parametrize("of_strays", [0, 3])
+def test_what_was_not_seen_asks_for_more_blocks(store: Store, of_strays: int) -> None:
+    """Where cells of the same settings show that there is something to see."""
+    logs = [0.002, -0.002, 0.001, -0.001, 0.0]
+    for cell in range(of_strays + 1):
+        blocks = _scattered([log + 0.1 * (cell > 0 and n == 2) for n, log in enumerate(logs)])
+        for n, (baseline, candidate) in enumerate(blocks):
+            other = "kernels-other" if cell and n == 2 else candidate.kernels_hash
+            _write(
+                store,
+                [baseline, replace(candidate, kernels_hash=other)],
+                f"cell-{cell}",
+                f"-{cell}",
+            )
+    alike = next(verdict for verdict in verdicts(store) if verdict.cell_id == "cell-0")
+    if of_strays:
+        assert alike.wall_verdict == "inconclusive"
+        assert alike.blocks_needed is not None and alike.blocks_needed < 20
+        assert alike.by_choice is not None
+        assert alike.by_choice.startswith("one choice in 5 processes; up to 52% may choose another")
+    else:
+        assert (alike.wall_verdict, alike.by_choice) == ("equivalent", None)
+
+
+def test_a_mean_at_the_minimum_effect_does_not_tell_how_many_would_decide(judge: Judge) -> None:
+    verdict = judge(_scattered([-0.02, 0.08, np.log(1.03) + 1e-4]))
+    assert (verdict.wall_verdict, verdict.blocks_needed) == ("inconclusive", None)
+
+
+@pytest.mark.parametrize(
+    ("logs", "verdict", "words", "lacking"),
+    [
+        ([-2.04, -2.05], "so_far_faster", "so far faster (2 blocks)", 1),
+        ([0.20, 0.21], "so_far_slower", "so far slower (2 blocks)", 1),
+        ([-2.0], "undecided", "not decided yet (1 block)", 2),
+        ([-0.020, -0.021], "undecided", "not decided yet (2 blocks)", 1),  # beyond 1, within 3%
+        ([-0.9, 0.7, -0.1], "inconclusive", "inconclusive", None),
+    ],
+)
+def test_before_the_first_look_a_cell_says_what_it_looks_like(
+    ask: Ask,
+    logs: list[float],
+    verdict: str,
+    words: str,
+    lacking: int | None,
+) -> None:
+    blocks = [
+        make_pair(n, 10.0, 10.0 * np.exp(log), looks=[3, 5, 8, 12, 20])
+        for n, log in enumerate(logs)
+    ]
+    (row,) = ask("helps_or_hurts", chain(*blocks))
+    assert (row["wall_verdict"], row["wall_in_words"]) == (verdict, words)
+    (state,) = ask("decided", [])
+    if lacking:
+        assert (row["blocks_needed"], state["state"]) == (lacking, "open")
+        assert "inconclusive" not in (row["device_verdict"], row["net_verdict"])
+
+
+def test_a_setting_that_cannot_matter_is_decided_whatever_its_blocks_met(ask: Ask) -> None:
+    changes: dict[str, object] = {"device": "cpu", "warnings": ["throttled"], "looks": [3, 5]}
+    blocks = [make_pair(block, 10.0, 10.0, **changes) for block in range(2)]
+    (row,) = ask("helps_or_hurts", chain(*blocks))
+    assert row["wall_in_words"] == "no_effect (no_cuda)"
+    (state,) = ask("decided", [])
+    assert state["state"] == "no_effect"
+
+
+def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(judge: Judge) -> None:
+    helped = judge(_scattered([-2.0, -2.01, -2.02]))
+    open_ = replace(helped, blocks=2, wall_verdict="undecided", blocks_needed=1, block_s=90.0)
+    cells = [
+        helped,
+        replace(open_, cell_id="a", wall_verdict="so_far_faster"),
+        replace(open_, cell_id="b", blocks=1, blocks_needed=2),
+        replace(open_, cell_id="c"),
+        replace(helped, wall_verdict="inconclusive"),
+        replace(helped, wall_verdict="not_measured", wall_in_words="not measured: throttled"),
+    ]
+    assert headline(cells, 0.03) == (
+        "benchmark: false → true: 1 of 6 cells decided (helps in 1), 1 looks faster so far, none slower, "
+        "1 open, 1 with one block, 1 inconclusive, 1 not measured (throttled)."
+    )
+    assert (
+        third_blocks(cells) == "gives each open cell its third block (about 6 minutes of one GPU)"
+    )
+    assert headline([helped], 0.03) == "benchmark: false → true: 1 of 1 cell decided (helps in 1)."
+    assert third_blocks([helped, cells[4]]) is None
+
+
+def test_what_would_decide_the_nearest_cell_is_said(judge: Judge) -> None:
+    verdict = judge(_scattered([0.02, 0.10, 0.08, 0.12]))
+    (line,) = more_blocks([verdict, replace(verdict, blocks_needed=1)])
+    assert line == "About 1 more block would decide one of 2 open cells."
+    assert list(more_blocks([replace(verdict, blocks_needed=None)])) == []
