@@ -10,7 +10,7 @@ from io import StringIO
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-from cudnn_sweep.analysis.words import number
+from cudnn_sweep.analysis.words import given
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.suite import ProblemSpec
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
@@ -76,7 +76,7 @@ def short_sizes(sizes: Shape) -> str:
 def _flops_text(flops: int) -> str:
     for size, unit in FLOP_UNITS:
         if flops >= size:
-            return f"{number(flops / size)} {unit}"
+            return f"{given(flops / size)} {unit}"
     return f"{flops} FLOP"
 
 

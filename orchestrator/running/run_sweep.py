@@ -17,7 +17,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.analysis.words import number
+from cudnn_sweep.analysis.words import two_digits
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
@@ -163,7 +163,7 @@ def _limited(session: Session, request: SweepRequest, gpus: int, console: Consol
         return session
     share = left_s / first.estimated_s(max(1, gpus), gpu=gpus > 0)
     reached = min(int(cells * share), cells)
-    left = f"The {number(left_s / 60)} minutes left"
+    left = f"The {two_digits(left_s / 60)} minutes left"
     say(console, f"{left} are probably enough for a first verdict in {reached} of {cells} cells.")
     return replace(session, cell_by_cell=reached < cells)
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cudnn_sweep.analysis.answering.cell_names import cell_words
-from cudnn_sweep.analysis.words import counted, number
+from cudnn_sweep.analysis.words import counted, two_digits
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
@@ -43,7 +43,11 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
     blocks = sum(1 for _ in plan.blocks())
     twins = sum(trial.twin for trial in plan.trials)
     least, most = (each.estimated_s(slots, gpu=gpu) / 60 for each in (plan.first_look(), plan))
-    minutes = f"about {number(least)} to {number(most)}" if plan.looks else f"about {number(most)}"
+    minutes = (
+        f"about {two_digits(least)} to {two_digits(most)}"
+        if plan.looks
+        else f"about {two_digits(most)}"
+    )
     model = plan.trials[0].cell.gpu
     say(
         console,

@@ -2,15 +2,13 @@
 
 import json
 from pathlib import Path
-from runpy import run_path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
-
-MADE_UP = run_path(str(Path(__file__).parents[2] / "analysis" / "conftest.py"))
+from tests.analysis.conftest import make_record
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +22,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> str:
     for name, changes in sides.items():
         for block in range(3):
             ids = {"trial_id": f"{name}-{block}", "attempt_id": f"{name}-{block}"}
-            store.write(MADE_UP["_record"](sweep_id=name, block=block, **ids, **changes))
+            store.write(make_record(sweep_id=name, block=block, **ids, **changes))
     return store.location
 
 
@@ -53,7 +51,7 @@ def drivers(tmp_path_factory: pytest.TempPathFactory) -> str:
                 name = f"{torch}-{driver}-{block}"
                 ids = {"trial_id": name, "attempt_id": name, "software_hash": torch + driver}
                 changes = {"torch": torch, "driver": driver, "steady_wall_ms": ms, "block": block}
-                store.write(MADE_UP["_record"](sweep_id=torch, **ids, **changes))
+                store.write(make_record(sweep_id=torch, **ids, **changes))
     return store.location
 
 
@@ -103,7 +101,7 @@ def test_nothing_compared_is_no_success(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     for name in ("monday", "tuesday"):
         ids = {"trial_id": name, "attempt_id": name, "cell_id": name}
-        store.write(MADE_UP["_record"](sweep_id=name, **(ids | {"problem": name})))
+        store.write(make_record(sweep_id=name, **(ids | {"problem": name})))
     assert _compare("monday", "tuesday", str(tmp_path)).exit_code == 0
     assert _compare("monday", "tuesday", str(tmp_path), "--fail-on", "hurts").exit_code == 3
 

@@ -1,8 +1,9 @@
 """No command ends in a traceback for a path that cannot be read or written."""
 
 from collections.abc import Callable, Iterator
+from inspect import signature
 from pathlib import Path
-from typing import NamedTuple, NoReturn, get_args, get_type_hints
+from typing import NamedTuple, NoReturn, get_args
 
 import pytest
 import typer
@@ -57,7 +58,8 @@ def _commands(
 
 def _path_parameters() -> Iterator[PathParameter]:
     for command, function in _commands(app):
-        for name, hint in get_type_hints(function, include_extras=True).items():
+        for name, parameter in signature(function).parameters.items():
+            hint = parameter.annotation
             if (*command, name) in NO_PATHS:
                 continue
             if name in TEXTS or Path in _types(hint):

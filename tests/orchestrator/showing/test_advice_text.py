@@ -17,6 +17,7 @@ GPU_MEMORY = "OutOfMemoryError: CUDA out of memory. Tried to allocate 32.00 GiB.
 
 def _said(message: str, sizes: str | None) -> str:
     answered = Answered(
+        sweep_id="one",
         workload="nets.py:Net",
         messages=[message, message, "another"],
         program="sweep",
