@@ -67,11 +67,8 @@ def change(value: float, low: float | None, high: float | None, of: str = "") ->
         ends, unit = [100 * sign * (end - 1) for end in ends], "%"
     else:
         as_fast = bool(of) and value < 1
-        behind, unit = (
-            " times as fast" if as_fast else f" times {'the' if of else 'as much'}{of}",
-            "",
-        )
-        size = 1 / value if as_fast else value
+        behind = f" times {'as fast' if as_fast else 'the' + of if of else 'as much'}"
+        size, unit = 1 / value if as_fast else value, ""
         ends = [1 / end if as_fast else end for end in ends]
     inner = f" (95% interval {number(min(ends))} to {number(max(ends))}{unit})" if ends[1:] else ""
     return f"{number(size)}{behind}{inner}"

@@ -1,7 +1,6 @@
 """`sweep doctor`."""
 
 import json as json_format
-from collections import Counter
 from contextlib import nullcontext
 from dataclasses import asdict
 from textwrap import fill
@@ -96,8 +95,8 @@ def _drawn(check: "Check", width: int) -> "Text":
 
 
 def _counted(checks: list["Check"]) -> str:
-    counts = Counter(check.state for check in checks)
-    told = (
-        f"{counts[state]} {state}{'s' * (counts[state] != 1)}" for state in ("problem", "warning")
-    )
+    from cudnn_sweep.analysis.words import counted
+
+    states = [check.state for check in checks]
+    told = (counted(states.count(state), state) for state in ("problem", "warning"))
     return f"\n{', '.join(told)} in {len(checks)} checks"

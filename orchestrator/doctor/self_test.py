@@ -171,7 +171,7 @@ def check_comparison(seen: Comparison) -> Check:
         f"{apart} (95% interval {percent(seen.low - 1, 1, '+')} to {percent(seen.high - 1, 1, '+')}) "
         f"over {seen.pairs} pairs: "
     )
-    effect = f"{percent(MIN_EFFECT)}"
+    effect = percent(MIN_EFFECT)
     if seen.verdict == "equivalent":
         return Check(name=name, found=f"{found}differences of {effect} can be detected here")
     if seen.verdict == "inconclusive":
