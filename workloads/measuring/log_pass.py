@@ -4,6 +4,8 @@ The log says which plans PyTorch built for each convolution, timed, and took. A 
 writing it takes time; what it draws may differ from what the timed process drew, so it says which kernels
 it launches.
 
+A plan that the config's errata ban and that ran all the same is a fault: PyTorch did not ask them there.
+
 Lines as torch 2.11 with cuDNN 9.19 writes them:
 
     Tag: ConvFwd_
@@ -18,15 +20,19 @@ fastest; without one PyTorch builds plans until one runs, so that the last is th
 import os
 import re
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import torch
 
+from cudnn_sweep.workloads.cells.errata import rules_of
 from cudnn_sweep.workloads.cells.measurement import (
     LoggedChoice,
     LogPass,
     Measurement,
+    TimedPlan,
     TrialRequest,
 )
 from cudnn_sweep.workloads.find_workload import find_workload
@@ -40,6 +46,8 @@ PLAN = re.compile(
     r"behavior_notes:\[(?P<behavior>[^]]*)\] workSpaceSize: (?P<workspace>\d+)"
 )
 TIMED = re.compile(r"Plan (?P<engine>\S+) took\s+(?P<ms>[\d.e+-]+)")
+
+MOST_STEPS = 1000  # in which a regime's shapes are looked for
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,9 +85,14 @@ class _Operation:
             timed_ms=self.timed_ms.get(engine),
         )
 
+    def timed_plans(self) -> list[TimedPlan]:
+        """In the order in which PyTorch tries them."""
+        engines = dict.fromkeys(plan.engine for plan in self.plans)
+        return [TimedPlan(engine=each, ms=self.timed_ms.get(each)) for each in engines]
 
-def run_log_pass(request: TrialRequest) -> LogPass:
-    """Needs CUDA. Raises what the workload raises."""
+
+def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
+    """Needs CUDA. `shapes`: how many of its regime are met; 0: the base shape. Raises what the workload raises."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "cudnn-frontend.log")
         os.environ["CUDNN_FRONTEND_LOG_INFO"] = "1"  # before the first CUDA call
@@ -87,9 +100,11 @@ def run_log_pass(request: TrialRequest) -> LogPass:
         apply_request(request, Measurement())
         device = find_device()
         step = find_workload(request.cell.workload).step(setting_of(request.cell, device))
-        inputs = step.prepare(request.cell.input_shape)
         free_bytes, _ = torch.cuda.mem_get_info()
-        step.run(inputs)
+        base = request.cell.input_shape
+        stream = islice(request.cell.shapes().stream(base), MOST_STEPS) if shapes else [base]
+        for shape in islice(dict.fromkeys(stream), shapes or 1):
+            step.run(step.prepare(shape))
         torch.cuda.synchronize()
         text = log.read_text() if log.exists() else ""
         choices, workspaces = read_engine_log(text), searched_workspaces(text)
@@ -101,7 +116,19 @@ def run_log_pass(request: TrialRequest) -> LogPass:
         logged_largest_workspace_bytes=max(workspaces, default=None),
         logged_plans_dropped=sum(workspace > free_bytes for workspace in workspaces),
         kernels_hash=choice.kernels_hash,
+        plans=[operation.timed_plans() for operation in _operations(text) if operation.plans],
+        banned_ran=_banned(choices, request.config.errata),
     )
+
+
+def _banned(choices: Iterable[LoggedChoice], errata: str | None) -> list[str]:
+    rules, version = rules_of(errata), torch.backends.cudnn.version() or 0
+    return [
+        f"{choice.engine}, which {rule} bans"
+        for choice in choices
+        for rule in rules
+        if rule.bans(choice.engine, version)
+    ]
 
 
 def read_engine_log(text: str) -> list[LoggedChoice]:
