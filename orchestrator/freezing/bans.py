@@ -67,7 +67,10 @@ def choose(
     """`version`: of cuDNN. `first`: operations, by number, whose plan is decided before all others'."""
     search = _Search(operations, version)
     for number, plan in first:
-        search.banned |= search.bans_for(number, plan) or set()
+        bans = search.bans_for(number, plan)
+        if bans is not None:
+            search.banned |= bans
+            search.kept[number] = operations[number].plans.index(plan)
     while better := search.best_step():
         search.banned |= better
     search.prune()
@@ -91,12 +94,16 @@ class _Search:
         for ban in {plan for plans in self._plans for plan in plans}:
             rule = Rule.against(ban, version)
             hits = {
-                number: sum(1 << at for at, plan in enumerate(each.plans) if rule.bans(plan, version))
+                number: sum(
+                    1 << at for at, plan in enumerate(each.plans) if rule.bans(plan, version)
+                )
                 for number, each in enumerate(operations)
                 if each.name == rule.operation
             }
             self._hits[ban] = {number: bits for number, bits in hits.items() if bits}
         self.banned: set[str] = set()
+        self.kept: dict[int, int] = {}
+        """Of operations that are decided: the place of their plan."""
 
     def cost(self, banned: set[str]) -> float:
         return sum(self._costs(banned, range(len(self._plans))).values())
@@ -112,6 +119,8 @@ class _Search:
 
     def _cost(self, number: int, gone: int) -> float:
         first = (~gone & (gone + 1)).bit_length() - 1
+        if self.kept.get(number, first) != first:
+            return math.inf
         times = self._ms[number]
         return times[first] if first < len(times) else math.inf
 

@@ -17,7 +17,9 @@ SEARCHES = 3  # processes that time all plans of a search
 AGAIN = 3  # that time the best of them once more
 BEST = 1.1  # times the fastest: plans that are timed once more
 ROUNDS = 10  # processes without a search, until they take what is expected
-CONFLICTS = 2  # operations that are brought to their fastest plan first, to see what that costs others
+CONFLICTS = (
+    2  # operations that are brought to their fastest plan first, to see what that costs others
+)
 MATTERS = 0.005  # of the time of all operations
 TURNS = 3  # of whole steps, one process each
 
@@ -132,9 +134,7 @@ def settle(
     return choice, [each.engine for each in log.logged_choices or []]
 
 
-def see(
-    operations: list[Operation], rules: Sequence[Rule], version: int, log: LogPass
-) -> bool:
+def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: LogPass) -> bool:
     """Whether a process without a search took other plans than the operations' lists say; they then do."""
     is_other = False
     for operation, choice in zip(operations, log.logged_choices or [], strict=True):

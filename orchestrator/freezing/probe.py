@@ -92,4 +92,3 @@ def forked_probe(planned: Planned, console: Console) -> Iterator[Probe]:
             timeout_s=planned.whole.measure.timeout_s,
             compute_cache=str(Path(folder, "compute-cache")),
         )
-

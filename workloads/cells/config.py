@@ -52,7 +52,11 @@ def _variables(given: dict[str, str]) -> dict[str, str]:
     for name, value in given.items():
         if name in OWNERS:
             raise ValueError(f"found {name}, which belongs to {OWNERS[name]}")
-        if not name.isidentifier() or name.startswith(("PYTHON", "RAY_", "SWEEP_")) or "\0" in value:
+        if (
+            not name.isidentifier()
+            or name.startswith(("PYTHON", "RAY_", "SWEEP_"))
+            or "\0" in value
+        ):
             raise ValueError(
                 f"found {name!r}, allowed: the name of a variable that is not Python's, Ray's or ours, and text"
             )

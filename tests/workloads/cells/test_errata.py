@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,10 +61,10 @@ def test_a_rule_bans_what_the_frontend_bans(rule: str, tag: str, version: int, b
     assert any(map(_frontend_bans(tag, version), parsed.as_json())) is bans
 
 
-def _frontend_bans(tag: str, version: int):  # type: ignore[no-untyped-def]
+def _frontend_bans(tag: str, version: int) -> Callable[[dict[str, Any]], bool]:
     """`check_rule` of cudnn-frontend, line by line."""
 
-    def check(rule: dict[str, object]) -> bool:
+    def check(rule: dict[str, Any]) -> bool:
         prefix = f"{rule['operation']}_eng{rule['engine']}_"
         end = rule["cudnn_version_end"] if rule["cudnn_version_end"] != -1 else 2**64
         blocked = (tag + "_").startswith(prefix) and rule["cudnn_version_start"] <= version < end
@@ -165,8 +166,6 @@ def test_a_config_is_in_force_and_read_back() -> None:
 def test_a_file_that_does_not_say_what_was_asked_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        "cudnn_sweep.workloads.cells.config.errata_in_force", lambda: "ConvFwd:6"
-    )
+    monkeypatch.setattr("cudnn_sweep.workloads.cells.config.errata_in_force", lambda: "ConvFwd:6")
     with pytest.raises(WorkloadError, match="did not take"):
         apply_config(CudnnConfig(errata="ConvFwd:5"))
