@@ -22,6 +22,7 @@ from cudnn_sweep.analysis.words import (
 
 WAYS = ("off", "on", "frozen")
 EQUAL = 0.01  # a smaller difference of two steps is none
+FEW = 2.0  # steps, the start of one of which is no start of a job
 NAMED = 4  # operations
 
 
@@ -102,7 +103,10 @@ def _best_from(kept: Kept, on: Advice | None) -> dict[str, str]:
             return never | told
         present = min(crossings, key=lambda way: crossings[way])
         steps = crossings[present]
-        told[present] = f"from {two_digits(max(1, steps))} steps"
+        if steps < FEW:
+            told = {present: "from the first step"}
+        else:
+            told[present] = f"from {two_digits(steps)} steps"
 
 
 def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
