@@ -22,11 +22,14 @@ class Operation:
 
     name: str
     plans: list[str]
+    calls: int = 1
+    """In a step."""
     timed_ms: dict[str, list[float]] = field(default_factory=dict)
 
     def ms(self, plan: str) -> float:
-        """Median of what searches saw."""
-        return self._medians().get(plan, UNTIMED * max(self._medians().values(), default=0.0))
+        """Of all its calls: by the median of what searches saw."""
+        medians = self._medians()
+        return self.calls * medians.get(plan, UNTIMED * max(medians.values(), default=0.0))
 
     def _medians(self) -> dict[str, float]:
         return {plan: sorted(times)[len(times) // 2] for plan, times in self.timed_ms.items()}

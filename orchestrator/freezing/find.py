@@ -2,6 +2,7 @@
 them, and sees what a process without a search then takes.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -32,6 +33,8 @@ class Frozen:
     plans: tuple[str, ...]
     """Of each operation, as a process without a search took them under the rules."""
     operations: int
+    searched_ms: dict[str, float]
+    """Of all operations by the searches' times: off, frozen, and each with its fastest plan."""
     cannot: tuple[str, ...]
     """Operations whose fastest plan another one must not take, or the reverse."""
 
@@ -50,6 +53,7 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
     chosen_again = CudnnConfig(benchmark=True, errata=text_of(slow))
     add(operations, [probe.log(chosen_again) for _ in range(AGAIN)])
     see(operations, (), version, probe.log(off))
+    off_ms = sum(each.ms(each.taken((), version) or each.fastest) for each in operations)
     choice, plans = settle(probe, operations, version)
     total = choice.ms
     conflicts = sorted(range(len(operations)), key=lambda each: -choice.lost_ms[each])
@@ -71,15 +75,21 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
         for each in conflicts
         if choice.lost_ms[each] > MATTERS * total
     ]
+    fastest_ms = sum(each.ms(each.fastest) for each in operations)
     return Frozen(
-        rules=choice.rules, plans=tuple(plans), operations=len(operations), cannot=tuple(cannot)
+        searched_ms={"off": off_ms, "frozen": choice.ms, "fastest": fastest_ms},
+        rules=choice.rules,
+        plans=tuple(plans),
+        operations=len(operations),
+        cannot=tuple(cannot),
     )
 
 
 def merged(logs: Sequence[LogPass]) -> list[Operation]:
+    calls = logs[0].calls or itertools.repeat(1)
     operations = [
-        Operation(name=choice.operation, plans=[plan.engine for plan in plans])
-        for choice, plans in _each(logs[0])
+        Operation(name=choice.operation, plans=[plan.engine for plan in plans], calls=count)
+        for (choice, plans), count in zip(_each(logs[0]), calls, strict=False)
     ]
     add(operations, logs)
     return operations

@@ -73,7 +73,7 @@ def freeze(
     kept = kept_choice(options, ran.store, sweep_id, file, frozen.text)
     if kept is None:
         return tell(options, answered, out)
-    if not kept.is_faster:
+    if kept.is_no_faster:
         return _nothing(options, out, "a step with what a search found is no faster than off")
     kept = replace(kept, cannot=frozen.cannot, operations=frozen.operations)
     told = _provenance(options, environment, frozen, kept, sweep_id)
@@ -130,6 +130,7 @@ def _provenance(
         "off_ms": measured.off_ms,
         "on_ms": measured.on_ms,
         "frozen_ms": measured.frozen_ms,
+        "searched_ms": frozen.searched_ms,
         "plans": list(frozen.plans),
     }
 

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cudnn_sweep.analysis.answering.advice import Advice
+from cudnn_sweep.analysis.answering.advice import UNDECIDED, Advice
 from cudnn_sweep.analysis.answering.freezes import Freeze
 from cudnn_sweep.analysis.words import (
     clock,
@@ -21,6 +21,7 @@ from cudnn_sweep.analysis.words import (
 )
 
 WAYS = ("off", "on", "frozen")
+LEAST = 0.005  # of the time of a step: less is not worth a file
 EQUAL = 0.01  # a smaller difference of two steps is none
 FEW = 2.0  # steps, the start of one of which is no start of a job
 NAMED = 4  # operations
@@ -40,10 +41,11 @@ class Kept:
     """How many there are; None where no search was made now."""
 
     @property
-    def is_faster(self) -> bool:
-        """Than off, a step, whatever the start."""
-        high = self.advice.step_ratio_high
-        return high is not None and high < 1
+    def is_no_faster(self) -> bool:
+        """Than off, as far as is decided, or nearly so."""
+        row = self.advice
+        decided = row.advice not in (UNDECIDED, row.contrast.rpartition(" → ")[2])
+        return decided or row.step_ratio is None or row.step_ratio > 1 - LEAST
 
     @property
     def lines(self) -> list[str]:

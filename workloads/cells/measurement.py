@@ -245,6 +245,8 @@ class LogPass:
     kernels_hash: str | None = None
     plans: list[list[TimedPlan]] = field(default_factory=list)
     """Of each operation of `logged_choices`, in the order in which PyTorch tries them."""
+    calls: list[int] = field(default_factory=list)
+    """How often a step calls each of these operations, all its shapes together; empty where that is unknown."""
     banned_ran: list[str] = field(default_factory=list)
     """Plans that ran though the config's errata ban them."""
 

@@ -20,6 +20,7 @@ fastest; without one PyTorch builds plans until one runs, so that the last is th
 import os
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -39,6 +40,9 @@ from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.choice import read_choice
 from cudnn_sweep.workloads.measuring.device import find_device
 from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
+from cudnn_sweep.workloads.measuring.step_watch import StepWatch
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.workload import TimedStep
 
 OPERATION = re.compile(r"^Tag: (?P<operation>\w+?)_\s*$")
 PLAN = re.compile(
@@ -103,11 +107,13 @@ def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
         free_bytes, _ = torch.cuda.mem_get_info()
         base = request.cell.input_shape
         stream = islice(request.cell.shapes().stream(base), MOST_STEPS) if shapes else [base]
-        for shape in islice(dict.fromkeys(stream), shapes or 1):
+        met = list(islice(dict.fromkeys(stream), shapes or 1))
+        for shape in met:
             step.run(step.prepare(shape))
         torch.cuda.synchronize()
         text = log.read_text() if log.exists() else ""
         choices, workspaces = read_engine_log(text), searched_workspaces(text)
+        calls = _calls(step, met, choices) if shapes else []
         choice, _ = read_choice(step, request.cell.input_shape, device)
     return LogPass(
         logged_choices=choices,
@@ -117,8 +123,18 @@ def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
         logged_plans_dropped=sum(workspace > free_bytes for workspace in workspaces),
         kernels_hash=choice.kernels_hash,
         plans=[operation.timed_plans() for operation in _operations(text) if operation.plans],
+        calls=calls,
         banned_ran=_banned(choices, request.config.errata),
     )
+
+
+def _calls(step: TimedStep, shapes: Iterable[Shape], choices: list[LoggedChoice]) -> list[int]:
+    with StepWatch() as watch:
+        for shape in shapes:
+            step.run(step.prepare(shape))
+    counts = Counter(watch.cudnn_calls)
+    is_told = [name for name, _ in counts] == [choice.operation for choice in choices]
+    return list(counts.values()) if is_told else []
 
 
 def _banned(choices: Iterable[LoggedChoice], errata: str | None) -> list[str]:
