@@ -10,11 +10,13 @@ Lines as torch 2.11 with cuDNN 9.19 writes them:
 
     Tag: ConvFwd_
     [cudnn_frontend] CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR : ConvFwd_eng1, numeric_notes:[...] behavior_notes:[...] workSpaceSize: 9216
+    [cudnn_frontend] Verifying ConvFwd_eng1. Blocking.
     [cudnn_frontend] Plan ConvFwd_eng62_k2=0_k13=1 took     0.2688
     [cudnn_frontend] Auto-tuning returns 10 plans.
 
 A tag begins an operation that meets a shape for the first time. A search takes the plan that it timed
-fastest; without one PyTorch builds plans until one runs, so that the last is the one taken.
+fastest; without one PyTorch builds plans until one runs, so that the last is the one taken. Where errata block
+all plans of cuDNN's heuristic, a second tag begins the list that it falls back to.
 """
 
 import os
@@ -49,6 +51,7 @@ PLAN = re.compile(
     r"EXECUTION_PLAN_DESCRIPTOR : (?P<engine>[^,\s]+), numeric_notes:\[(?P<numeric>[^]]*)\] "
     r"behavior_notes:\[(?P<behavior>[^]]*)\] workSpaceSize: (?P<workspace>\d+)"
 )
+BLOCKED = re.compile(r"Verifying (?P<engine>\S+)\. Blocking\.")
 TIMED = re.compile(r"Plan (?P<engine>\S+) took\s+(?P<ms>[\d.e+-]+)")
 
 MOST_STEPS = 1000  # in which a regime's shapes are looked for
@@ -69,6 +72,12 @@ class _Operation:
     name: str
     plans: list[_Plan] = field(default_factory=list)
     timed_ms: dict[str, float] = field(default_factory=dict)
+    blocked: set[str] = field(default_factory=set)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether PyTorch, all of whose first list is banned, asks cuDNN for another one."""
+        return bool(self.plans) and not self.timed_ms and self.plans[-1].engine in self.blocked
 
     def choice(self) -> LoggedChoice | None:
         if not self.plans:
@@ -96,7 +105,10 @@ class _Operation:
 
 
 def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
-    """Needs CUDA. `shapes`: how many of its regime are met; 0: the base shape. Raises what the workload raises."""
+    """Needs CUDA. Raises what the workload raises.
+
+    `shapes`: how many of its regime are met, where plans are asked for, not kernels; 0: the base shape.
+    """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "cudnn-frontend.log")
         os.environ["CUDNN_FRONTEND_LOG_INFO"] = "1"  # before the first CUDA call
@@ -114,14 +126,14 @@ def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
         text = log.read_text() if log.exists() else ""
         choices, workspaces = read_engine_log(text), searched_workspaces(text)
         calls = _calls(step, met, choices) if shapes else []
-        choice, _ = read_choice(step, request.cell.input_shape, device)
+        kernels = None if shapes else read_choice(step, base, device)[0].kernels_hash
     return LogPass(
         logged_choices=choices,
         logged_searches=sum(found.plans_timed > 0 for found in choices),
         logged_workspace_bytes=max((found.workspace_bytes for found in choices), default=None),
         logged_largest_workspace_bytes=max(workspaces, default=None),
         logged_plans_dropped=sum(workspace > free_bytes for workspace in workspaces),
-        kernels_hash=choice.kernels_hash,
+        kernels_hash=kernels,
         plans=[operation.timed_plans() for operation in _operations(text) if operation.plans],
         calls=calls,
         banned_ran=_banned(choices, request.config.errata),
@@ -166,7 +178,9 @@ def _operations(text: str) -> list[_Operation]:
     operations: list[_Operation] = []
     for line in text.splitlines():
         if found := OPERATION.match(line):
-            operations.append(_Operation(found["operation"]))
+            last = operations[-1] if operations else None
+            if last is None or not last.goes_on or last.name != found["operation"]:
+                operations.append(_Operation(found["operation"]))
         elif operations:
             _read_line(line, operations[-1])
     return operations
@@ -182,6 +196,8 @@ def _read_line(line: str, operation: _Operation) -> None:
                 workspace_bytes=int(found["workspace"]),
             )
         )
+    elif found := BLOCKED.search(line):
+        operation.blocked.add(found["engine"])
     elif found := TIMED.search(line):
         operation.timed_ms[found["engine"]] = float(found["ms"])
 
