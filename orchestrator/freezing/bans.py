@@ -2,8 +2,8 @@
 
 Without a search PyTorch takes the first plan of cuDNN's list that runs. A ban holds for the whole process, so a plan
 that one operation should not take may be the one that another needs: then what all operations take together
-decides. Greedy: of all ways to bring one operation to a faster plan, by banning what stands in front of it, the one
-that saves most is taken, until none saves anything that matters.
+decides. Of all ways to bring one operation to a faster plan, by banning what stands in front of it and no longer
+what it needs, the one that saves most is taken, until none saves anything that matters.
 """
 
 import math
@@ -69,33 +69,33 @@ def choose(
 ) -> Choice:
     """`version`: of cuDNN. `first`: operations, by number, whose plan is decided before all others'."""
     search = _Search(operations, version)
+    banned: set[str] = set()
     for number, plan in first:
-        bans = search.bans_for(number, plan)
-        if bans is not None:
-            search.banned |= bans
-            search.kept[number] = operations[number].plans.index(plan)
-    while better := search.best_step():
-        search.banned |= better
-    search.prune()
-    rules = tuple(sorted((Rule.against(plan, version) for plan in search.banned), key=str))
-    taken = tuple(each.taken(rules, version) for each in operations)
+        at = operations[number].plans.index(plan)
+        if (reached := search.reaching(number, at, banned)) is not None:
+            banned = reached
+            search.decided[number] = at
+    banned = search.pruned(search.improved(banned))
+    taken = tuple(each.taken(search.rules(banned), version) for each in operations)
     lost = tuple(
         (math.inf if plan is None else each.ms(plan)) - each.ms(each.fastest)
         for each, plan in zip(operations, taken, strict=True)
     )
-    return Choice(rules=rules, taken=taken, ms=search.cost(search.banned), lost_ms=lost)
+    return Choice(rules=search.rules(banned), taken=taken, ms=search.cost(banned), lost_ms=lost)
 
 
 class _Search:
-    """Sets of banned plans, each by a rule of its own."""
+    """Over sets of banned plans, each by a rule of its own."""
 
     def __init__(self, operations: Sequence[Operation], version: int) -> None:
         self._plans = [each.plans for each in operations]
         self._ms = [[each.ms(plan) for plan in each.plans] for each in operations]
+        self._rules = {
+            plan: Rule.against(plan, version) for each in operations for plan in each.plans
+        }
         self._hits: dict[str, dict[int, int]] = {}
         """By plan that is banned: of each operation that it concerns the plans that go, as bits."""
-        for ban in {plan for plans in self._plans for plan in plans}:
-            rule = Rule.against(ban, version)
+        for ban, rule in self._rules.items():
             hits = {
                 number: sum(
                     1 << at for at, plan in enumerate(each.plans) if rule.bans(plan, version)
@@ -104,15 +104,21 @@ class _Search:
                 if each.name == rule.operation
             }
             self._hits[ban] = {number: bits for number, bits in hits.items() if bits}
-        self.banned: set[str] = set()
-        self.kept: dict[int, int] = {}
-        """Of operations that are decided: the place of their plan."""
+        self.decided: dict[int, int] = {}
+        """Of operations that keep their plan: its place."""
+
+    def rules(self, banned: set[str]) -> tuple[Rule, ...]:
+        return tuple(sorted((self._rules[ban] for ban in banned), key=str))
 
     def cost(self, banned: set[str]) -> float:
-        return sum(self._costs(banned, range(len(self._plans))).values())
+        return sum(self._cost(number, banned) for number in range(len(self._plans)))
 
-    def _costs(self, banned: set[str], numbers: Iterable[int]) -> dict[int, float]:
-        return {number: self._cost(number, self._gone(number, banned)) for number in numbers}
+    def _cost(self, number: int, banned: set[str]) -> float:
+        gone = self._gone(number, banned)
+        first = (~gone & (gone + 1)).bit_length() - 1
+        if first == len(self._ms[number]) or self.decided.get(number, first) != first:
+            return math.inf
+        return self._ms[number][first]
 
     def _gone(self, number: int, banned: set[str]) -> int:
         bits = 0
@@ -120,43 +126,34 @@ class _Search:
             bits |= self._hits[ban].get(number, 0)
         return bits
 
-    def _cost(self, number: int, gone: int) -> float:
-        first = (~gone & (gone + 1)).bit_length() - 1
-        if self.kept.get(number, first) != first:
-            return math.inf
-        times = self._ms[number]
-        return times[first] if first < len(times) else math.inf
+    def reaching(self, number: int, at: int, banned: set[str]) -> set[str] | None:
+        """These bans, changed so that an operation takes the plan at this place; None where none do."""
+        kept = {ban for ban in banned if not self._hits[ban].get(number, 0) >> at & 1}
+        gone = self._gone(number, kept)
+        ahead = {
+            plan for place, plan in enumerate(self._plans[number][:at]) if not gone >> place & 1
+        }
+        return None if self._gone(number, ahead) >> at & 1 else kept | ahead
 
-    def bans_for(self, number: int, plan: str) -> set[str] | None:
-        """What bans all that stands in front of a plan; None where that, or a ban there is, bans it too."""
-        plans, gone = self._plans[number], self._gone(number, self.banned)
-        at = plans.index(plan)
-        needed = {ahead for place, ahead in enumerate(plans[:at]) if not gone >> place & 1}
-        return None if (gone | self._gone(number, needed)) >> at & 1 else needed
+    def improved(self, banned: set[str]) -> set[str]:
+        """Step by step the change that saves most, until none saves anything that matters."""
+        while True:
+            present = self.cost(banned)
+            steps = [
+                reached
+                for number, times in enumerate(self._ms)
+                for at, ms in enumerate(times)
+                if ms < self._cost(number, banned)
+                and (reached := self.reaching(number, at, banned)) is not None
+            ]
+            best = min(steps, key=self.cost, default=banned)
+            if self.cost(best) > (1 - LEAST_GAIN) * present:
+                return banned
+            banned = best
 
-    def best_step(self) -> set[str] | None:
-        """The further bans that save most, where they save anything that matters."""
-        now = self._costs(self.banned, range(len(self._plans)))
-        gone = [self._gone(number, self.banned) for number in now]
-        best, most = None, LEAST_GAIN * sum(now.values())
-        seen: set[frozenset[str]] = set()
-        for number, times in enumerate(self._ms):
-            for plan, ms in zip(self._plans[number], times, strict=True):
-                bans = self.bans_for(number, plan) if ms < now[number] else None
-                if not bans or frozenset(bans) in seen:
-                    continue
-                seen.add(frozenset(bans))
-                concerned = {each for ban in bans for each in self._hits[ban]}
-                saved = sum(
-                    now[each] - self._cost(each, gone[each] | self._gone(each, bans))
-                    for each in concerned
-                )
-                if saved > most:
-                    best, most = bans, saved
-        return best
-
-    def prune(self) -> None:
-        """Drop each ban without which nothing is slower."""
-        for ban in sorted(self.banned):
-            if self.cost(self.banned - {ban}) <= self.cost(self.banned):
-                self.banned = self.banned - {ban}
+    def pruned(self, banned: set[str]) -> set[str]:
+        """Without each ban without which nothing is slower."""
+        for ban in sorted(banned):
+            if self.cost(banned - {ban}) <= self.cost(banned):
+                banned = banned - {ban}
+        return banned
