@@ -4,19 +4,30 @@
 --     frozen_first_warm_ms, on_results, frozen_results
 -- none: no cell was measured with benchmark off, on, and with errata: see `sweep freeze`
 --
--- A row a sweep, cell and errata. Frozen is a process with benchmark off that reads these errata. Whether
--- a difference is one: `sweep query helps_or_hurts --set field=errata`.
+-- A row a sweep, cell and errata. Frozen is a process with benchmark off that reads these errata.
 --
 -- rules: how many rules the errata have
--- off_ms, on_ms, frozen_ms: time per step, median of the processes
+-- off_ms: time per step with off, median of the processes
+-- on_ms: with on
+-- frozen_ms: frozen
 -- on_ratio: time per step with on / off, geometric mean over the blocks
 -- frozen_ratio: frozen / off
 -- kept: share of the gain of on that frozen has too; null where on gains less than 2%
--- off_first_ms, on_first_ms, frozen_first_ms: first calls of all shapes, with an empty compute cache
--- off_first_warm_ms, on_first_warm_ms, frozen_first_warm_ms: with a warm one
--- off_peak_bytes, on_peak_bytes, frozen_peak_bytes: most that was reserved
--- off_results, on_results, frozen_results: different bits of outputs and gradients among processes
--- off_choices, on_choices, frozen_choices: different lists of kernels among processes
+-- off_first_ms: first calls of all shapes with off and an empty compute cache, median
+-- on_first_ms: with on
+-- frozen_first_ms: frozen
+-- off_first_warm_ms: with off and a warm compute cache
+-- on_first_warm_ms: with on
+-- frozen_first_warm_ms: frozen
+-- off_peak_bytes: most that was reserved with off
+-- on_peak_bytes: with on
+-- frozen_peak_bytes: frozen
+-- off_results: different bits of outputs and gradients among processes with off
+-- on_results: with on
+-- frozen_results: frozen
+-- off_choices: different lists of kernels among processes with off
+-- on_choices: with on
+-- frozen_choices: frozen
 -- processes: frozen processes
 -- errata: the rules
 with told as (
@@ -43,37 +54,50 @@ ways as (
         max(peak_bytes) as peak_bytes,
         count(distinct fingerprint) as results,
         count(distinct kernels_hash) as choices,
-        count(*) as processes,
-        map_from_entries(list((block, steady_wall_ms)) filter (where steady_wall_ms is not null))
-            as by_block
+        count(*) as processes
     from told
     group by sweep_id, cell_id, besides, way, errata
 ),
 
+blocks as (
+    select
+        frozen.sweep_id,
+        frozen.cell_id,
+        frozen.besides,
+        frozen.errata,
+        exp(avg(log_ratio(on_way.steady_wall_ms, off_way.steady_wall_ms))) as on_ratio,
+        exp(avg(log_ratio(frozen.steady_wall_ms, off_way.steady_wall_ms))) as frozen_ratio
+    from told as frozen
+    inner join told as off_way
+        on
+            frozen.sweep_id = off_way.sweep_id
+            and frozen.block = off_way.block
+            and frozen.besides = off_way.besides
+            and off_way.way = 'off'
+    inner join told as on_way
+        on
+            frozen.sweep_id = on_way.sweep_id
+            and frozen.block = on_way.block
+            and frozen.besides = on_way.besides
+            and on_way.way = 'on'
+    where frozen.way = 'frozen'
+    group by frozen.sweep_id, frozen.cell_id, frozen.besides, frozen.errata
+),
+
 found as (
     select
-        frozen.*,
-        off_way as off_side,
-        on_way as on_side,
-        list_avg(
-            list_filter(
-                list_transform(
-                    map_entries(off_way.by_block),
-                    lambda each: ln(on_way.by_block[each.key] / each.value)
-                ),
-                lambda log: log is not null
-            )
-        ) as on_log,
-        list_avg(
-            list_filter(
-                list_transform(
-                    map_entries(off_way.by_block),
-                    lambda each: ln(frozen.by_block[each.key] / each.value)
-                ),
-                lambda log: log is not null
-            )
-        ) as frozen_log
+        frozen.*, -- noqa: AM04
+        blocks.on_ratio,
+        blocks.frozen_ratio,
+        off_way as off_side, -- noqa: RF02
+        on_way as on_side -- noqa: RF02
     from ways as frozen
+    inner join blocks
+        on
+            frozen.sweep_id = blocks.sweep_id
+            and frozen.cell_id = blocks.cell_id
+            and frozen.besides = blocks.besides
+            and frozen.errata = blocks.errata
     inner join ways as off_way
         on
             frozen.sweep_id = off_way.sweep_id
@@ -86,7 +110,6 @@ found as (
             and frozen.cell_id = on_way.cell_id
             and frozen.besides = on_way.besides
             and on_way.way = 'on'
-    where frozen.way = 'frozen'
 )
 
 select -- noqa: ST06
@@ -103,10 +126,9 @@ select -- noqa: ST06
     found.off_side.ms as off_ms,
     found.on_side.ms as on_ms,
     found.ms as frozen_ms,
-    exp(found.on_log) as on_ratio,
-    exp(found.frozen_log) as frozen_ratio,
-    if(exp(found.on_log) > 0.98, null, (1 - exp(found.frozen_log)) / (1 - exp(found.on_log)))
-        as kept,
+    found.on_ratio,
+    found.frozen_ratio,
+    if(found.on_ratio > 0.98, null, (1 - found.frozen_ratio) / (1 - found.on_ratio)) as kept,
     found.off_side.first_empty_ms as off_first_ms,
     found.on_side.first_empty_ms as on_first_ms,
     found.first_empty_ms as frozen_first_ms,

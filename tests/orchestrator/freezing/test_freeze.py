@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -18,7 +19,6 @@ from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, Freez
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
 from cudnn_sweep.orchestrator.running.run_sweep import Planned
-from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from tests.orchestrator.freezing.fake_probe import VERSION, FakeProbe
 
@@ -33,17 +33,18 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _machine(frozen_time: float) -> FakeMachine:
-    """A step takes this share of its time with errata; on is as fast, and its first calls are slow."""
+    """A step takes this share of its time with errata; on is a little slower, and its first calls take long."""
     effects = [
         FakeEffect(where={"errata": RULES.lower()}, time=frozen_time),
-        FakeEffect(where={"benchmark": "true"}, time=frozen_time, cold=20.0),
+        FakeEffect(where={"benchmark": "true"}, time=1.2 * frozen_time, cold=20.0),
     ]
     script = FakeScript(noise=FakeNoise(night=0.0, process=0.002), effects=effects, trial_s=2.0)
     return FakeMachine(script=script, night=date(2026, 1, 1))
 
 
 def _options(**changes: Any) -> FreezeOptions:
-    return FreezeOptions(**{"workload": "batch_norm", "minutes": 1.0, "steps": 1000} | changes)
+    usual: dict[str, Any] = {"workload": "batch_norm", "minutes": 1.0, "steps": 10**6}
+    return FreezeOptions(**usual | changes)
 
 
 def _said(
@@ -62,9 +63,27 @@ def _said(
     return code, out.file.getvalue(), probe
 
 
-def test_the_file_has_the_rules_and_what_they_were_found_for(tmp_path: Path) -> None:
-    code, text, _ = _said(_options(), FASTER)
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder in which the choice was kept, and what was said."""
+    folder = tmp_path_factory.mktemp("kept")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        code, text, _ = _said(_options(), FASTER)
     assert code == DONE
+    return folder, text
+
+
+@pytest.fixture
+def kept(once: tuple[Path, str], tmp_path: Path) -> str:
+    """The same here; what was said."""
+    folder, text = once
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return text.replace(str(folder), str(tmp_path))
+
+
+def test_the_file_has_the_rules_and_what_they_were_found_for(kept: str, tmp_path: Path) -> None:
+    text = kept
     assert text.strip().startswith(
         "Keep the choice: leave benchmark off, with batch_norm.json.\n\n"
         f"    export CUDNN_ERRATA_JSON_FILE={tmp_path}/batch_norm.json\n"
@@ -77,11 +96,11 @@ def test_the_file_has_the_rules_and_what_they_were_found_for(tmp_path: Path) -> 
     assert told["frozen_ms"] == pytest.approx(0.5 * told["off_ms"], rel=0.05)
 
 
-def test_advice_compares_a_kept_choice_and_the_store_says_it_again(tmp_path: Path) -> None:
-    assert _said(_options(), FASTER)[0] == DONE
+@pytest.mark.usefixtures("kept")
+def test_advice_compares_a_kept_choice_and_the_store_says_it_again() -> None:
     out = Console(file=io.StringIO(), width=80)
     asked = AdviseOptions(
-        workload="batch_norm", steps=1000, freeze="batch_norm.json", format="json", from_store=True
+        workload="batch_norm", steps=10**6, freeze="batch_norm.json", format="json", from_store=True
     )
     assert advise(asked, Console(file=io.StringIO()), _machine(0.5), out) == DONE
     assert isinstance(out.file, io.StringIO)
@@ -111,8 +130,8 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "mine.json").read_text() == "{}"
 
 
-def test_a_check_says_whether_the_same_plans_are_taken(tmp_path: Path) -> None:
-    _said(_options(), FASTER)
+@pytest.mark.usefixtures("kept")
+def test_a_check_says_whether_the_same_plans_are_taken() -> None:
     check = _options(check="batch_norm.json")
     code, text, probe = _said(check, FASTER)
     assert code == DONE
@@ -124,8 +143,8 @@ def test_a_check_says_whether_the_same_plans_are_taken(tmp_path: Path) -> None:
     assert "operation 1: ConvFwd_eng2 then, ConvFwd_eng4 now" in " ".join(text.split())
 
 
-def test_a_check_sees_what_is_slower_than_off(tmp_path: Path) -> None:
-    _said(_options(), FASTER)
+@pytest.mark.usefixtures("kept")
+def test_a_check_sees_what_is_slower_than_off() -> None:
     slower = [{"ConvFwd_eng1": 1.0, "ConvFwd_eng2": 1.1}, FASTER[1]]
     code, text, _ = _said(_options(check="batch_norm.json", format="json"), slower)
     told = json.loads(text)
@@ -136,7 +155,3 @@ def test_a_check_wants_a_file_of_freeze(tmp_path: Path) -> None:
     (tmp_path / "bare.json").write_text('{"version": 1, "rules": []}')
     with pytest.raises(SpecError, match=r"--check: bare\.json has rules alone"):
         _said(_options(check="bare.json"), FASTER)
-
-
-def test_an_empty_errata_file_is_a_config_of_its_own() -> None:
-    assert CudnnConfig(errata="") != CudnnConfig()
