@@ -33,7 +33,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import DONE, Planned, run_sweep
 from cudnn_sweep.orchestrator.showing.kept_text import Kept
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.errata import as_file
+from cudnn_sweep.workloads.cells.errata import as_json
 from cudnn_sweep.workloads.hardware.environment import Environment
 
 CHANGED = 3  # exit code of --check
@@ -77,7 +77,7 @@ def freeze(
         return _nothing(options, out, "a step with what a search found is no faster than off")
     kept = replace(kept, cannot=frozen.cannot, operations=frozen.operations)
     told = _provenance(options, environment, frozen, kept, sweep_id)
-    options.file.write_text(as_file(frozen.rules, frozen=told))
+    options.file.write_text(as_json(frozen.rules, indent=1, frozen=told))
     say(console, f"\nWritten: {file}")
     return tell(options, replace(answered, kept=kept, command=options.advise_command()), out)
 

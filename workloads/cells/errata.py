@@ -95,7 +95,7 @@ class Rule:
             return f"{text}@{self.start}" + ("" if only else f"-{self.end}")
         return f"{text}@{self.start}-" if self.start else text
 
-    def as_json(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[dict[str, Any]]:
         """As the frontend's file has it: a pin is many rules there."""
         engines = [each for each in range(ENGINES) if each != self.engine]
         return [
@@ -160,11 +160,11 @@ def _of_json(rule: dict[str, Any]) -> Rule:
     return Rule.of(told + f"@{start}-" + (str(end) if end >= 0 else ""))
 
 
-def as_file(rules: Iterable[Rule], **beside: object) -> str:
+def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) -> str:
     """The frontend's JSON, PyTorch's own rules merged in. `beside`: what else to keep there."""
-    listed = [each for rule in rules for each in rule.as_json()]
+    listed = [each for rule in rules for each in rule.entries()]
     whole = {"version": 1, **beside, "rules": [*pytorchs_own(), *listed]}
-    return json.dumps(whole, indent=1) + "\n"
+    return json.dumps(whole, indent=indent)
 
 
 @cache
@@ -188,7 +188,7 @@ def use_errata(text: str | None) -> None:
     os.environ.pop(ERRATA_FILE, None)
     if text is not None:
         file = os.memfd_create("errata.json")  # it ends with the process
-        os.write(file, as_file(rules_of(text)).encode())
+        os.write(file, as_json(rules_of(text)).encode())
         os.environ[ERRATA_FILE] = f"/proc/self/fd/{file}"
 
 

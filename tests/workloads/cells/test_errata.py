@@ -12,7 +12,7 @@ from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict_text
 from cudnn_sweep.workloads.cells import errata
 from cudnn_sweep.workloads.cells.config import CudnnConfig, apply_config
-from cudnn_sweep.workloads.cells.errata import Rule, as_file, read_file, rules_of, text_of
+from cudnn_sweep.workloads.cells.errata import Rule, as_json, read_file, rules_of, text_of
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.errors import WorkloadError
 
@@ -58,7 +58,7 @@ def test_a_rule_bans_what_the_frontend_bans(rule: str, tag: str, version: int, b
     parsed = Rule.of(rule)
     assert str(parsed) == rule
     assert parsed.bans(tag, version) is bans
-    assert any(map(_frontend_bans(tag, version), parsed.as_json())) is bans
+    assert any(map(_frontend_bans(tag, version), parsed.entries())) is bans
 
 
 def _frontend_bans(tag: str, version: int) -> Callable[[dict[str, Any]], bool]:
@@ -83,7 +83,7 @@ def test_a_plan_has_a_rule_of_its_own_for_one_version() -> None:
 @pytest.mark.usefixtures("pytorchs_own")
 def test_a_file_has_pytorchs_rules_and_is_read_without_them(tmp_path: Path) -> None:
     text = "ConvFwd:5, pin ConvBwdData:1@91900"
-    (tmp_path / "a.json").write_text(as_file(rules_of(text), frozen={"gpu": "X"}))
+    (tmp_path / "a.json").write_text(as_json(rules_of(text), frozen={"gpu": "X"}))
     written = json.loads((tmp_path / "a.json").read_text())
     assert written["rules"][0] == OWN[0]
     assert len(written["rules"]) == 1 + 1 + errata.ENGINES - 1
