@@ -85,11 +85,11 @@ def _values(side: Side, flags: Sequence[str]) -> dict[str, Any]:
         "autocast": precision.autocast,
         "fp32": precision.conv_fp32,
         "layout": _layout(side),
+        "backward_in_caller": side.config.backward_in_caller,
         "flags": {name: config[name] for name in flags},
         "environment": {name: value for name, value in environment.items() if value is not None}
         | config["environment"],
         "errata": None if side.config.errata is None else as_json(rules_of(side.config.errata)),
-        "backward_in_caller": side.config.backward_in_caller,
     }
 
 
