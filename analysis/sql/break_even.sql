@@ -214,15 +214,7 @@ bounded as (
 )
 
 select
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
     bounded.contrast,
     bounded.other_settings,
     bounded.loop_kind,

@@ -120,15 +120,7 @@ told as (
 )
 
 select -- noqa: ST06
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
     unnest(found.config), -- noqa: AL03
     found.processes,
     counted.cell_choices,

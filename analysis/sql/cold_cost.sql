@@ -87,15 +87,7 @@ cells as (
 )
 
 select -- noqa: ST06
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
     cells.contrast,
     cells.other_settings,
     cells.loop_kind,

@@ -57,15 +57,7 @@ found as (
 )
 
 select
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
     found.settings,
     found.loop_kind,
     found.processes,

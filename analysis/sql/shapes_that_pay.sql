@@ -123,15 +123,7 @@ decided as (
 )
 
 select -- noqa: ST06
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
     decided.contrast,
     decided.other_settings,
     decided.loop_kind,
