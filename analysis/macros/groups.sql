@@ -54,16 +54,11 @@ tasks as (
 grouped as (
     select
         group_id,
-        any_value(cell_id) as cell_id,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash,
-        any_value(workload_hash) as workload_hash,
-        any_value(settings) as settings,
-        any_value(loop_kind) as loop_kind,
+        any_value(columns([
+            'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'settings', 'loop_kind'
+        ])),
         any_value(took_turns) as in_turns,
-        any_value(precision) as precision,
-        any_value(layout) as layout,
-        any_value(gpu) as gpu,
+        any_value(columns(['precision', 'layout', 'gpu'])),
         count(*) filter (where counts) as processes,
         count(*) filter (where not counts) as doubtful_processes,
         list(struct_pack(
@@ -78,9 +73,7 @@ grouped as (
         min(steady_device_source) as device_source,
         coalesce(min(steady_device_source) <> max(steady_device_source), false) as mixes_sources,
         max(greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)) as peak_reserved_bytes,
-        max(relative_l2_error) as relative_l2_error,
-        max(relative_max_error) as relative_max_error,
-        max(layout_conversions) as layout_conversions,
+        max(columns(['relative_l2_error', 'relative_max_error', 'layout_conversions'])),
         median(layout_conversion_ms) as layout_conversion_ms,
         median(roofline_share) as roofline_share,
         median(calibration_matmul_tflops) as matmul_tflops,

@@ -54,14 +54,10 @@ timed as materialized (
 sides as (
     select
         cell,
-        any_value(cell_id) as cell_id,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash,
-        any_value(workload_hash) as workload_hash,
-        any_value(other_settings) as other_settings,
-        any_value(loop_kind) as loop_kind,
-        any_value(in_turns) as in_turns,
-        any_value(no_effect_reason) as no_effect_reason,
+        any_value(columns([
+            'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings', 'loop_kind',
+            'in_turns', 'no_effect_reason'
+        ])),
         count(distinct sweep_id) as sweeps,
         any_value(share) as own_share,
         max(looks_before) as looks_before,

@@ -72,14 +72,10 @@ cells as (
     select
         cell,
         $field || ': ' || $baseline || ' → ' || $candidate as contrast,
-        any_value(cell_id) as cell_id,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash,
-        any_value(workload_hash) as workload_hash,
-        any_value(other_settings) as other_settings,
-        any_value(loop_kind) as loop_kind,
-        any_value(in_turns) as in_turns,
-        any_value(no_effect_reason) as no_effect_reason,
+        any_value(columns([
+            'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings', 'loop_kind',
+            'in_turns', 'no_effect_reason'
+        ])),
         count(gain_ms) as gain_blocks,
         avg(gain_ms) as gain_ms,
         avg(baseline_ms) filter (where gain_ms is not null) as unit_ms

@@ -136,12 +136,9 @@ wholes as (
         min(cell_id) as cell_id,
         array_to_string(list_sort(list_distinct(list(input_shape))), ', ') as input_shape,
         count(distinct input_shape) as shapes,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash,
-        any_value(workload_hash) as workload_hash,
-        any_value(other_settings) as other_settings,
-        any_value(loop_kind) as loop_kind,
-        any_value(in_turns) as in_turns,
+        any_value(columns([
+            'env_hash', 'software_hash', 'workload_hash', 'other_settings', 'loop_kind', 'in_turns'
+        ])),
         if(count(no_effect_reason) = count(*), any_value(no_effect_reason), null)
             as no_effect_reason,
         sum(planned)::bigint as planned,
