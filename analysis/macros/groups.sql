@@ -87,10 +87,12 @@ grouped as (
 )
 
 select
-    grouped.*,
-    tasks.task
+    grouped.*, -- noqa: AM04
+    tasks.task,
+    software.* exclude (software_hash)
 from grouped
-inner join tasks on grouped.cell_id = tasks.cell_id;
+inner join tasks on grouped.cell_id = tasks.cell_id
+inner join software_labels() as software on grouped.software_hash = software.software_hash;
 
 -- The samples of each open loop: those of other trials, most of a store, are not read for it.
 create or replace macro open_loops() as table
