@@ -87,9 +87,9 @@ grouped as (
 )
 
 select
-    grouped.*, -- noqa: AM04
+    grouped.*,
     tasks.task,
-    software.* exclude (software_hash)
+    software.* exclude (software_hash) -- noqa: AM04
 from grouped
 inner join tasks on grouped.cell_id = tasks.cell_id
 inner join software_labels() as software on grouped.software_hash = software.software_hash;

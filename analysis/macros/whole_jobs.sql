@@ -200,13 +200,7 @@ started as (
 wholes as materialized (
     select
         cells.*,
-        started.start,
-        started.asked,
-        started.start_blocks,
-        started.b_start_ms,
-        started.c_start_ms,
-        started.extra_one_ms,
-        started.new_shape_ms,
+        started.* exclude (cell),
         concat_ws('|', cells.cell, started.start) as whole,
         started.b_start_ms + cells.others * cells.baseline_ms as whole_baseline_ms,
         started.c_start_ms + cells.others * cells.candidate_ms as whole_candidate_ms,
@@ -222,24 +216,21 @@ wholes as materialized (
 moved as (
     select
         wholes.whole as cell,
-        unnest(['whole', 'step']) as clock,
-        unnest([
-            wholes.c_share * ln(timed.c_ms) - wholes.b_share * ln(timed.b_ms),
-            ln(timed.c_ms / timed.b_ms)
-        ]) as observed,
         timed.choice,
-        timed.other_settings || (timed.no_effect_reason is null)::text || wholes.start as pool
+        timed.other_settings || (timed.no_effect_reason is null)::text || wholes.start as pool,
+        1 as share,
+        wholes.c_share * ln(timed.c_ms) - wholes.b_share * ln(timed.b_ms) as whole,
+        ln(timed.c_ms / timed.b_ms) as step
     from timed
     inner join wholes on timed.cell = wholes.cell
     where timed.counted and timed.b_ms > 0 and timed.c_ms > 0
 ),
 
+-- without those of which no process started in this state
 logs as materialized (
-    select
-        *,
-        1 as share
-    from moved
-    where observed is not null -- no process may have started in this state
+    unpivot moved
+    on whole, step
+    into name clock value observed
 ),
 
 seen as materialized (
@@ -416,7 +407,7 @@ saves as (
 judged_rows as (
     select
         weighed.*,
-        outcomes.* exclude (cell_id, env_hash, software_hash, other_settings), -- noqa: RF02
+        outcomes.* exclude (place), -- noqa: RF02
         replace(replace(to_value, 'true', 'on'), 'false', 'off') as to_candidate, -- noqa: RF02
         replace(replace(from_value, 'true', 'on'), 'false', 'off') as to_baseline, -- noqa: RF02
         coalesce(weighed.candidate_first_bytes > weighed.limit_bytes, false) as over_limit,
@@ -439,10 +430,10 @@ judged_rows as (
     from weighed
     left join outcomes_of(flag, from_value, to_value, of_sweep) as outcomes
         on
-            weighed.cell_id = outcomes.cell_id
-            and weighed.env_hash = outcomes.env_hash
-            and weighed.software_hash = outcomes.software_hash
-            and weighed.other_settings = outcomes.other_settings
+            concat_ws(
+                '|', weighed.cell_id, weighed.env_hash, weighed.software_hash,
+                weighed.other_settings
+            ) = outcomes.place
 ),
 
 advised as (
