@@ -104,21 +104,13 @@ visited as (
     where $per = 'shape'
 ),
 
-seconds as (
-    select
-        cell,
-        shape_number,
-        avg(second_ms) as second_ms
-    from visited
-    group by cell, shape_number
-),
-
 weights as (
     select
         cell,
         shape_number,
-        coalesce(second_ms / avg(second_ms) over (partition by cell), 1) as weight
-    from seconds
+        coalesce(avg(second_ms) / avg(avg(second_ms)) over (partition by cell), 1) as weight
+    from visited
+    group by cell, shape_number
 ),
 
 costs as (
@@ -172,7 +164,7 @@ joined as (
     left join weights on tuned.cell = weights.cell and tuned.shape_number = weights.shape_number
 ),
 
-decided as (
+bounded as (
     select
         *,
         case
@@ -182,13 +174,7 @@ decided as (
             when gain_ms_low > 0 then if(tuning_ms > 0, 'after', 'at once')
             when gain_ms_high < 0 then if(tuning_ms < 0, 'until', 'never')
             else 'inconclusive'
-        end as outcome
-    from joined
-),
-
-bounded as (
-    select
-        *,
+        end as outcome,
         case outcome
             when 'after' then tuning_ms / gain_ms
             when 'at once' then 0
@@ -206,7 +192,7 @@ bounded as (
             when outcome in ('after', 'at once') then greatest(tuning_ms_high, 0) / gain_ms_low
             when outcome = 'until' then tuning_ms_low / gain_ms_high
         end as break_even_high
-    from decided
+    from joined
 )
 
 select

@@ -85,7 +85,7 @@ means as (
     group by cell
 ),
 
-bounded as (
+decided as (
     select
         *,
         gain - gain_margin as gain_low,
@@ -96,13 +96,7 @@ bounded as (
         later_shape + later_margin as later_high,
         shapes_within($iterations * gain, first_shape, later_shape) as shapes,
         shapes_within($iterations * gain_low, first_high, later_high) as fewest,
-        if(has_later, shapes_within($iterations * gain_high, first_low, later_low), null) as most
-    from means
-),
-
-decided as (
-    select
-        *,
+        if(has_later, shapes_within($iterations * gain_high, first_low, later_low), null) as most,
         case
             when no_effect_reason is not null then 'no_effect'
             when loop_kind = 'open' then 'open loop'
@@ -115,7 +109,7 @@ decided as (
             when shapes is null then 'inconclusive'
             else 'up to'
         end as outcome
-    from bounded
+    from means
 )
 
 select -- noqa: ST06
