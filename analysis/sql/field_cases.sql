@@ -208,30 +208,15 @@ by_side as materialized (
     )
 ),
 
-same_block as (
-    select -- noqa: ST06
+pairs as ( -- noqa: ST03
+    select
         b.cell,
-        b.sweep_id,
-        b.trial_id as b_trial_id,
-        c.trial_id as c_trial_id,
-        log_ratio(c.wall, b.wall) as wall,
-        if(
-            b.steady_device_source = c.steady_device_source,
-            log_ratio(c.device, b.device),
-            null
-        ) as device,
+        wall,
+        if(b.steady_device_source = c.steady_device_source, device, null) as device,
         log_ratio(c.memory, b.memory) as memory,
         log_ratio(c.cold, b.cold) as cold
-    from processes as b
-    inner join processes as c
-        on
-            b.cell = c.cell
-            and b.cell_id = c.cell_id
-            and b.sweep_id = c.sweep_id
-            and b.block = c.block
-            and b.slot = c.slot
-            and b.launch_id = c.launch_id
-    where b.side = 'baseline' and c.side = 'candidate'
+    from same_blocks('processes', 'baseline', 'candidate')
+    where b.cell_id = c.cell_id
 ),
 
 in_blocks as (
@@ -242,24 +227,7 @@ in_blocks as (
         avg(observed) as mean,
         standard_error(observed) as se
     from (
-        unpivot (
-            select
-                same_block.cell,
-                coalesce(in_turns.wall_log, same_block.wall) as wall,
-                if(
-                    same_block.device is null,
-                    null,
-                    coalesce(in_turns.device_log, same_block.device)
-                ) as device,
-                same_block.memory,
-                same_block.cold
-            from same_block
-            left join logs_in_turns('same_block') as in_turns
-                on
-                    same_block.sweep_id = in_turns.sweep_id
-                    and same_block.b_trial_id = in_turns.b_trial_id
-                    and same_block.c_trial_id = in_turns.c_trial_id
-        )
+        unpivot pairs
         on wall, device, memory, cold
         into name measure value observed
     )
