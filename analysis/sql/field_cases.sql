@@ -96,10 +96,7 @@ of_interest as materialized (
         and twin = 0
         and coalesce(state, 'plain') = 'plain'
         and workload in (select wanted.workload from wanted)
-        and (
-            problem is null
-            or problem in (select wanted.problem from wanted where wanted.problem is not null)
-        )
+        and (problem is null or problem in (select wanted.problem from wanted))
 ),
 
 trials as materialized (
@@ -139,9 +136,7 @@ processes as materialized (
         -- of open loops only as many steps as every process made: later ones have other shapes
         coalesce(list_avg(loops.ms[:trials.steps]), trials.steady_wall_ms) as wall,
         trials.steady_device_ms as device,
-        greatest(
-            trials.cold_peak_reserved_bytes, trials.steady_peak_reserved_bytes
-        )::double as memory,
+        greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)::double as memory,
         trials.cold[1].first_ms as cold,
         trials.cold[1].first_ms / nullif(trials.cold[1].second_ms, 0) as first_over_second,
         trials.roofline_share as roofline
@@ -152,28 +147,24 @@ processes as materialized (
 
 sides as materialized (
     select
-        trials.cell,
-        trials.side,
-        any_value(trials.case_id) as case_id,
-        any_value(trials.gpu) as gpu,
-        any_value(trials.env_hash) as env_hash,
-        any_value(trials.software_hash) as software_hash,
+        cell,
+        side,
+        any_value(columns(['case_id', 'gpu', 'env_hash', 'software_hash'])),
         count(*) as trials,
-        count(*) filter (where trials.status <> 'ok') as failures,
-        any_value(trials.message) filter (where trials.status <> 'ok') as message,
-        count(*) filter (where trials.counts) as measured,
-        string_agg(distinct array_to_string(list_sort(trials.routes), ' '), ', ')
-            filter (where trials.counts) as routes,
-        avg((not contains(lower(array_to_string(trials.routes, ' ')), 'cudnn'))::int)
-            filter (where trials.counts) as outside_cudnn,
-        avg((not trials.bitwise_repeatable)::int) filter (where trials.counts) as unrepeatable,
-        avg((trials.status <> 'ok')::int) as failed,
-        count(distinct trials.kernels_hash) filter (where trials.counts)::double as choices,
-        mode(trials.kernels_hash order by trials.kernels_hash) filter (where trials.counts)
-            as kernels_hash,
-        median(trials.layout_conversion_ms) filter (where trials.counts) as conversion_ms
+        count(*) filter (where status <> 'ok') as failures,
+        any_value(message) filter (where status <> 'ok') as message,
+        count(*) filter (where counts) as measured,
+        string_agg(distinct array_to_string(list_sort(routes), ' '), ', ')
+            filter (where counts) as routes,
+        avg((not contains(lower(array_to_string(routes, ' ')), 'cudnn'))::int)
+            filter (where counts) as outside_cudnn,
+        avg((not bitwise_repeatable)::int) filter (where counts) as unrepeatable,
+        avg((status <> 'ok')::int) as failed,
+        count(distinct kernels_hash) filter (where counts)::double as choices,
+        mode(kernels_hash order by kernels_hash) filter (where counts) as kernels_hash,
+        median(layout_conversion_ms) filter (where counts) as conversion_ms
     from trials
-    group by trials.cell, trials.side
+    group by cell, side
 ),
 
 by_side as materialized (
