@@ -11,7 +11,7 @@ from dataclasses import asdict, fields
 
 from pydantic import TypeAdapter
 
-from cudnn_sweep.analysis.asking.json_value import json_value
+from cudnn_sweep.analysis.asking.formats import json_value
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.nightly.outcome import (
     Acceptance,
