@@ -39,7 +39,6 @@ def with_config(rows: str) -> str:
 
 
 def settings_macros() -> str:
-    """The macros that name every setting."""
     texts = ",\n    ".join(
         f"'{name}': " + text_of(f"struct_extract(config, '{name}')", _type_of(name))
         for name in settings()

@@ -114,7 +114,6 @@ def _advised(store: Store, sweep_id: str, job: Job) -> dict[str, Standing]:
 
 
 def standings_text(standings: Mapping[str, Standing], of_cells: int) -> str:
-    """In words for the user."""
     decided = sum(each.is_decided for each in standings.values())
     hopeless = sum(each.is_out_of_reach for each in standings.values())
     text = f"{decided} of {of_cells} cells decided"

@@ -38,7 +38,6 @@ def to_json(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
 
 
 def as_row(outcome: NightOutcome) -> dict[str, object]:
-    """What the JSON says, as plain values."""
     values: dict[str, object] = {
         "schema_version": SCHEMA_VERSION,
         "exit_code": outcome.exit_code,

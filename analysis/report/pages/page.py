@@ -38,8 +38,6 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """A paragraph."""
-
     name: str
     address: str | None
     said: str
@@ -75,8 +73,6 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shown:
-    """A page over one store."""
-
     page: Page
     location: str
     measured: Sequence[str]
@@ -100,7 +96,6 @@ class Shown:
 
 
 def pages() -> dict[str, Page]:
-    """Every page by its name."""
     from cudnn_sweep.analysis.report import pages as folder
 
     return {page.name: page for page in declared(folder, Page)}
