@@ -31,7 +31,7 @@ group by cell_id;
 create or replace macro software_labels() as table
 select
     software_hash,
-    any_value(columns(['torch', 'cuda', 'cudnn', 'driver', 'version']))
+    min(columns(['torch', 'cuda', 'cudnn', 'driver', 'version']))
 from records
 group by software_hash;
 

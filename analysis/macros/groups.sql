@@ -144,8 +144,8 @@ processes as materialized (
         trials.side,
         trials.pool,
         trials.trial.choice,
-        if(trials.is_uneven, list_avg(loops.ms[:trials.steps]), trials.trial.wall_ms) as wall_ms,
-        if(trials.same_source, trials.trial.device_ms, null) as device_ms
+        if(trials.is_uneven, list_avg(loops.ms[:trials.steps]), trials.trial.wall_ms) as wall,
+        if(trials.same_source, trials.trial.device_ms, null) as device
     from trials
     left join open_loops() as loops on [trials.trial.sweep_id, trials.trial.trial_id] = loops.id
 ),
@@ -153,33 +153,19 @@ processes as materialized (
 walls as materialized (
     select
         cell,
-        exp(avg(log_of(wall_ms)) filter (where side = 'b')) as baseline_ms,
-        exp(avg(log_of(wall_ms)) filter (where side = 'c')) as candidate_ms,
-        exp(avg(log_of(device_ms)) filter (where side = 'b')) as baseline_device_ms,
-        exp(avg(log_of(device_ms)) filter (where side = 'c')) as candidate_device_ms
+        exp(avg(log_of(wall)) filter (where side = 'b')) as baseline_ms,
+        exp(avg(log_of(wall)) filter (where side = 'c')) as candidate_ms,
+        exp(avg(log_of(device)) filter (where side = 'b')) as baseline_device_ms,
+        exp(avg(log_of(device)) filter (where side = 'c')) as candidate_device_ms
     from processes
     group by cell
-),
-
-process_logs as (
-    select
-        *,
-        log_of(wall_ms) as wall,
-        log_of(device_ms) as device
-    from processes
-),
-
-logs as (
-    unpivot process_logs
-    on wall, device
-    into name clock value observed
 ),
 
 estimates as materialized (
     select
         *,
         true as family
-    from over_sides('logs', ln(1 + min_effect))
+    from over_sides('processes', 'b', 'c', ln(1 + min_effect))
 ),
 
 verdicts as materialized (

@@ -201,7 +201,7 @@ processes as materialized (
         counted.launch_id,
         counted.block,
         counted.slot,
-        counted.settings,
+        counted.settings as pool,
         counted.kernels_source || counted.kernels_hash as choice,
         if(
             members.is_uneven,
@@ -217,18 +217,20 @@ processes as materialized (
 sides as materialized (
     select
         cell,
-        side,
-        count(log_of(wall)) as n,
-        exp(avg(log_of(wall))) as ms,
-        exp(avg(log_of(device))) as device_ms
+        count(log_of(wall)) filter (where side = 'a') as a_processes,
+        count(log_of(wall)) filter (where side = 'b') as b_processes,
+        exp(avg(log_of(wall)) filter (where side = 'a')) as a_ms,
+        exp(avg(log_of(wall)) filter (where side = 'b')) as b_ms,
+        exp(avg(log_of(device)) filter (where side = 'a')) as a_device_ms,
+        exp(avg(log_of(device)) filter (where side = 'b')) as b_device_ms
     from processes
-    group by cell, side
+    group by cell
 ),
 
 block_logs as (
     select
         b.cell,
-        b.settings as pool,
+        b.pool,
         b.choice || ' ' || c.choice as choice,
         1 as share, -- noqa: RF04
         wall,
@@ -250,23 +252,6 @@ in_blocks as materialized (
     where blocks >= 2
 ),
 
-process_logs as (
-    select
-        cell,
-        if(side = 'a', 'b', 'c') as side, -- noqa: RF04
-        settings as pool,
-        choice,
-        log_of(wall) as wall,
-        log_of(device) as device
-    from processes
-),
-
-apart_logs as (
-    unpivot process_logs
-    on wall, device
-    into name clock value observed
-),
-
 estimates as materialized (
     select
         apart.cell,
@@ -282,7 +267,7 @@ estimates as materialized (
             nullif(concat_ws('; ', 'A ' || apart.b_choice, 'B ' || apart.c_choice), ''),
             in_blocks.by_choice
         ) as by_choice
-    from over_sides('apart_logs', ln(1 + min_effect)) as apart
+    from over_sides('processes', 'a', 'b', ln(1 + min_effect)) as apart
     left join in_blocks on apart.cell = in_blocks.cell and apart.clock = in_blocks.clock
 ),
 
@@ -297,16 +282,16 @@ select
     wall.ratio,
     wall.ratio_low,
     wall.ratio_high,
-    side_a.ms as a_ms,
-    side_b.ms as b_ms,
+    sides.a_ms,
+    sides.b_ms,
     device.verdict as device_verdict,
     device.ratio as device_ratio,
     device.ratio_low as device_ratio_low,
     device.ratio_high as device_ratio_high,
-    side_a.device_ms as a_device_ms,
-    side_b.device_ms as b_device_ms,
-    side_a.n as a_processes,
-    side_b.n as b_processes,
+    sides.a_device_ms,
+    sides.b_device_ms,
+    sides.a_processes,
+    sides.b_processes,
     if(in_blocks.cell is null, 'welch', 'pairs') as method,
     chosen.by_choice,
     columns(a_software.*) as 'a_\0', -- noqa: RF05
@@ -319,8 +304,7 @@ select
 from matched
 inner join software_labels() as a_software on matched.a.software_hash = a_software.software_hash
 inner join software_labels() as b_software on matched.b.software_hash = b_software.software_hash
-inner join sides as side_a on matched.cell = side_a.cell and side_a.side = 'a'
-inner join sides as side_b on matched.cell = side_b.cell and side_b.side = 'b'
+inner join sides on matched.cell = sides.cell
 left join in_blocks on matched.cell = in_blocks.cell and in_blocks.clock = 'wall'
 left join estimates as chosen on matched.cell = chosen.cell and chosen.clock = 'wall'
 left join verdicts as wall on matched.cell = wall.cell and wall.clock = 'wall'
