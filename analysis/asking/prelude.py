@@ -35,6 +35,7 @@ qualify row_number() over (
 """
 
 PATTERN = "sweep=*/**/*.parquet"
+OTHER_COLUMNS = ("launch",)  # of questions, not of `records`
 
 HTTPFS_HINT = """\
 -- Plain DuckDB reads an object store through its httpfs extension, with credentials of its own:
@@ -124,9 +125,6 @@ def _stored_rows(store: Store) -> list[str]:
 #     select problem, ratio from helps_or_hurts(min_effect := 0.05) where device_verdict = 'helps'
 # Within a macro a column that is called like a parameter cannot be named. So a parameter that is called like a
 # column of `records` has `of_` before its name: `helps_or_hurts(of_sweep_id := 'june')`.
-OTHER_COLUMNS = ("launch",)  # of questions, not of `records`
-
-
 @cache
 def question_macros() -> Mapping[str, str]:
     """Statements by the macros' names."""
