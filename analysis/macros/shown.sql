@@ -10,7 +10,7 @@ create or replace macro no_effect_reason(
     when flag = 'twin' then null
     when device = 'cpu' then 'no_cuda'
     -- whatever is compiled at run time, or has a backward pass, in cuDNN or not
-    when flag in ('compute_cache_disabled', 'backward_in_caller') then null
+    when flag in ('compute_cache_disabled', 'backward_in_caller', 'environment') then null
     when flag = 'benchmark_limit' and not benchmark then 'flag_not_consulted'
     -- a search always asks heuristic A, and the fallback
     when flag = 'heuristic_mode_b' and benchmark then 'flag_not_consulted'
