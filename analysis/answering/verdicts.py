@@ -26,8 +26,6 @@ CellKey: TypeAlias = tuple[str, str, str, str | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OfCell:
-    """A row about one cell."""
-
     cell_id: str
     env_hash: str
     software_hash: str
@@ -40,8 +38,6 @@ class OfCell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OfContrast(OfCell):
-    """A row about one cell and contrast."""
-
     workload: str
     problem: str | None
     direction: str

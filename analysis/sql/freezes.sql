@@ -38,7 +38,9 @@ with told as (
         list_sum(list_transform(cold, lambda each: each.first_ms)) as first_ms,
         greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_bytes
     from configured('errata', $sweep_id)
-    where status = 'ok' and twin = 0 and (errata is null or not benchmark)
+    where
+        status = 'ok' and twin = 0 and software is null -- a block has each way once
+        and (errata is null or not benchmark)
 ),
 
 ways as (

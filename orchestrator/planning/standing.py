@@ -124,7 +124,6 @@ def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
 
 
 def standings_text(standings: Mapping[str, Standing], of_cells: int) -> str:
-    """In words for the user."""
     decided = sum(each.is_decided for each in standings.values())
     hopeless = sum(each.is_out_of_reach for each in standings.values())
     text = f"{decided} of {of_cells} cells decided"

@@ -20,8 +20,6 @@ Here: TypeAlias = Mapping[str, Environment]  # by software; the launch's own is 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepSelection:
-    """What the command line asks for."""
-
     resume: str | None = None
     new: bool = False
     sweep_id: str | None = None

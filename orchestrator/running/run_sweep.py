@@ -50,8 +50,6 @@ DONE, UNFINISHED, CELL_FAILED = 0, 1, 4  # exit codes; a night's 3 is its own
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Planned:
-    """All that a sweep needs to run, decided."""
-
     request: SweepRequest
     machine: Survey
     preload: tuple[str, ...]

@@ -18,8 +18,8 @@ from cudnn_sweep.analysis.nightly.reports import as_json, junit, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.orchestrator.nightly import notify
 from cudnn_sweep.orchestrator.nightly.night import run_night
-from cudnn_sweep.orchestrator.nightly.request import NightOptions
 from cudnn_sweep.orchestrator.nightly.webhook import News
+from cudnn_sweep.orchestrator.planning.options import NightOptions
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for all nights
 

@@ -14,8 +14,8 @@ from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
-from cudnn_sweep.orchestrator.nightly.request import NightOptions, read_asked
-from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.nightly.request import read_asked
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite

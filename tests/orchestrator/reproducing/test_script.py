@@ -9,9 +9,8 @@ import pytest
 
 from cudnn_sweep.orchestrator.errors import ReproError
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.reproducing.issue import issue
 from cudnn_sweep.orchestrator.reproducing.reproduced import Reproduced, of_case, of_trial
-from cudnn_sweep.orchestrator.reproducing.script import MOST_LINES, script
+from cudnn_sweep.orchestrator.reproducing.script import MOST_LINES, issue, script
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.field_case import Side, find_field_case, load_field_cases
 from cudnn_sweep.workloads.precision import PRECISIONS
