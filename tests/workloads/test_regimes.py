@@ -27,12 +27,6 @@ def test_regime_changes_only_what_it_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(regime_types()))
-def test_regime_gives_the_same_shapes_again(name: str) -> None:
-    first, second = (list(islice(make_regime(name, {}).stream(LARGE), 50)) for _ in range(2))
-    assert first == second
-
-
-@pytest.mark.parametrize("name", sorted(regime_types()))
 def test_closed_regime_repeats_its_period(name: str) -> None:
     rule = make_regime(name, {})
     period = rule.period(LARGE)

@@ -67,6 +67,8 @@ def test_the_whole_time_is_the_start_and_the_steps_after_the_first(ask: Ask) -> 
     assert row["saved_s_low"] == pytest.approx(row["baseline_s"] * (1 - row["ratio_high"]))
     assert row["break_even_steps"] == pytest.approx(1 + 2002 / 2, rel=2e-3)
     assert row["break_even_low"] < row["break_even_steps"] < row["break_even_high"]
+    assert row["candidate_cache_saves_s"] == pytest.approx(1.8, rel=1e-2)
+    assert row["baseline_cache_saves_s"] == pytest.approx(0.0, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -89,12 +91,6 @@ def test_on_pays_beyond_the_break_even_point_alone(
 def test_hours_are_the_steps_that_the_baseline_makes_in_them(ask: Ask) -> None:
     row = _asked(ask("advice", _blocks(), hours=0.5))
     assert row["job_steps"] == pytest.approx(1800 / 0.010, rel=1e-4)
-
-
-def test_a_kept_cache_saves_what_the_starts_differ_by(ask: Ask) -> None:
-    row = _asked(ask("advice", _blocks()))
-    assert row["candidate_cache_saves_s"] == pytest.approx(1.8, rel=1e-2)
-    assert row["baseline_cache_saves_s"] == pytest.approx(0.0, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -171,16 +167,23 @@ def test_what_a_look_leaves_open_may_be_decided_when_time_is_up(ask: Ask) -> Non
     assert row["advice"] == "on" and row["mean_ratio_high"] < 1
 
 
-def test_a_candidate_without_memory_does_not_fit(ask: Ask) -> None:
+@pytest.mark.parametrize(
+    ("status", "advice", "why"),
+    [
+        ("out_of_memory", "does not fit", "on runs out of memory in 4 of 4 blocks"),
+        ("crash", "fails", None),
+    ],
+)
+def test_a_candidate_that_fails_is_not_the_one_to_use(
+    ask: Ask, status: Any, advice: str, why: str | None
+) -> None:
     records = [
-        replace(record, status="out_of_memory", message="CUDA out of memory")
-        if record.benchmark
-        else record
+        replace(record, status=status, message="signal 11") if record.benchmark else record
         for record in _blocks()
     ]
     row = _asked(ask("advice", records))
-    assert (row["advice"], row["setting"]) == ("does not fit", "off")
-    assert row["why"] == "on runs out of memory in 4 of 4 blocks"
+    assert (row["advice"], row["setting"]) == (advice, "off")
+    assert row["why"] == why if why else row["candidate_message"] == "signal 11"
 
 
 @pytest.mark.parametrize(
@@ -196,19 +199,6 @@ def test_more_than_the_limit_of_memory_does_not_fit(
     row = _asked(ask("advice", records, memory_limit_gib=limit_gib))
     assert row["advice"] == advice
     assert row["candidate_first_bytes"] - row["baseline_first_bytes"] == 5 * 2**30
-
-
-def test_a_config_that_crashes_is_not_the_one_to_use(ask: Ask) -> None:
-    records = [
-        replace(record, status="crash", message="signal 11") if record.benchmark else record
-        for record in _blocks()
-    ]
-    row = _asked(ask("advice", records))
-    assert (row["advice"], row["setting"], row["candidate_message"]) == (
-        "fails",
-        "off",
-        "signal 11",
-    )
 
 
 def test_each_step_of_an_open_loop_has_a_search(ask: Ask) -> None:

@@ -124,12 +124,6 @@ def test_records_hold_each_trial_once_from_loose_files_and_parts(kept_store: Sto
     ]
 
 
-def test_one_sweep_can_be_opened_alone(kept_store: Store) -> None:
-    with open_database(kept_store, "night-2") as database:
-        found = database.query("select distinct sweep_id from records").to_pylist()
-    assert found == [{"sweep_id": "night-2"}]
-
-
 def test_stores_opened_one_after_another_or_side_by_side_keep_their_rows_apart(
     kept_store: Store,
 ) -> None:
@@ -205,16 +199,6 @@ def test_where_no_folder_can_be_made_questions_are_answered_without(
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
     with open_database(kept_store) as database:
         assert database.query("select count(*) as n from records").to_pylist() == [{"n": 15}]
-
-
-def test_torn_files_are_left_out_and_named(filled_store: Store, tmp_path: Path) -> None:
-    loose, part = filled_store.files()[0], filled_store.files()[-1]
-    for path in (loose, part):
-        (tmp_path / "results" / path).write_bytes(b"PAR1 half")
-    with open_database(filled_store) as database:
-        (row,) = database.query("select count(*) as trials from records").to_pylist()
-        assert set(database.torn_files) == {f"{tmp_path}/results/{path}" for path in (loose, part)}
-    assert row["trials"] == 5
 
 
 def test_records_have_the_same_columns_and_types_as_plain_duckdb_sees(kept_store: Store) -> None:

@@ -21,7 +21,6 @@ from cudnn_sweep.analysis.report.sheets import CHART_NAME, Sheet, plain
 from cudnn_sweep.analysis.report.single_file import escaped_json
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.analysis.words import duration, number
 from cudnn_sweep.orchestrator.cli import app
 from tests.analysis.conftest import make_pair
 
@@ -202,22 +201,6 @@ def test_what_is_not_finite_is_null() -> None:
         None,
     ]
     assert plain(["a", "b"]) == "a, b"
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.02712, "0.0271"), (13.883, "13.9"), (22342.3, "22,300"), (3.0, "3.00"), (2e-7, "2e-07")],
-)
-def test_numbers_have_three_digits(value: float, text: str) -> None:
-    assert number(value) == text
-
-
-def test_durations_are_in_their_unit() -> None:
-    assert [duration(5.0), duration(90.0), duration(7200)] == [
-        "5.00 seconds",
-        "1.50 minutes",
-        "2.00 hours",
-    ]
 
 
 def test_a_name_cannot_leave_its_block_of_data(store: Store, add_cell: AddCell) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyarrow import fs
 
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.errors import StoreError
@@ -293,22 +292,6 @@ def test_an_unknown_url_is_refused_by_name(location: str, why: str) -> None:
 def test_an_id_that_would_leave_the_folder_is_refused(store: Store, sweep_id: str) -> None:
     with pytest.raises(StoreError, match="cannot name a file"):
         store.write(make_record(sweep_id=sweep_id))
-
-
-def test_an_object_store_keeps_the_same_layout(tmp_path: Path) -> None:
-    bucket = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    bucket.create_dir("bucket/results/sweep=night-1/trials")  # object stores need no folders
-    store = Store(Folder("s3://key:secret@bucket/results?region=x", bucket, "bucket/results"))
-    store.check_writable()
-    for record in make_pair(0, 10.0, 12.0):
-        store.write(record)
-    bucket.open_output_stream("bucket/results/sweep=night-1/trials/torn.parquet").close()
-    assert store.set_aside_torn() == [
-        "s3://bucket/results/sweep=night-1/trials/torn.parquet.torn"
-    ], "the URL's credentials are not shown"
-    store.compact("night-1")
-    assert len(store.files()) == 1
-    assert store.sweeps()[0].recorded == 2
 
 
 def test_a_reader_misses_no_trial_while_another_process_compacts(store: Store) -> None:
