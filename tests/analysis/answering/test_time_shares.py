@@ -31,16 +31,6 @@ def test_a_trial_that_never_answered_counts_as_other(store: Store) -> None:
     assert (found["steady"].trials, found["steady"].total_s, found["steady"].share) == (0, 0, 0)
 
 
-def test_each_sweep_has_its_own_shares_the_largest_first(store: Store) -> None:
-    store.write(make_record(sweep_id="night-1"))
-    store.write(make_record(sweep_id="night-2", gap_s=99.0))
-    shares = time_shares(store)
-    assert [(share.sweep_id, share.part) for share in shares if share.share > 0.5] == [
-        ("night-2", "gap")
-    ]
-    assert [share.part for share in time_shares(store, "night-1")][:2] == ["log", "steady"]
-
-
 def _shares(store: Store, *records: RunRecord) -> dict[str, TimeShare]:
     store.write(*records)
     return {share.part: share for share in time_shares(store)}
