@@ -10,10 +10,10 @@ from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.find_state import make_state
-from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.survey import workload_facts
 from cudnn_sweep.workloads.workload import Setting
 
 QUICK = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False, timeout_s=100)
@@ -55,16 +55,8 @@ def setting_of(
 
 def one_cell(workload: str, input_shape: Shape | None = None, **axes: object) -> Cell:
     """A cell as planning makes it; `input_shape` of a workload that is not bundled."""
-    if input_shape is None:
-        known = find_workload(workload)
-        facts = WorkloadFacts(
-            directions=known.directions,
-            varies=known.varies,
-            input_shape=known.input_shape,
-            recomputes=known.recomputes,
-            is_model=known.is_model,
-        )
-    else:
+    facts = workload_facts([workload])[workload]
+    if input_shape is not None:
         facts = WorkloadFacts(directions=("forward",), varies=(), input_shape=input_shape)
     needed = NEEDED.get(workload, {})
     suite = suite_of(workload=workload, **{"precision": "fp32"} | needed | axes)

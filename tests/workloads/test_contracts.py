@@ -16,6 +16,7 @@ from cudnn_sweep.workloads.find_workload import bundled_workloads, find_workload
 from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import PROBLEMS, ConvProblem, Shape, load_problems
+from cudnn_sweep.workloads.survey import workload_facts
 from cudnn_sweep.workloads.workload import Setting
 
 SPACE = 32
@@ -73,18 +74,10 @@ def examined(problem: ConvProblem, shape: Shape, device: str) -> dict[str, torch
 
 def facts(suite: SuiteSpec) -> dict[str, WorkloadFacts]:
     """As planning finds them, without importing what may not be installed: those are models."""
-    bundled = bundled_workloads()
-    return {
-        name: WorkloadFacts(
-            directions=bundled[name].directions,
-            varies=bundled[name].varies,
-            input_shape=bundled[name].input_shape,
-            recomputes=bundled[name].recomputes,
-        )
-        if name in bundled
-        else MODEL
-        for name in workload_names(suite)
-    }
+    names = workload_names(suite)
+    return dict.fromkeys(names, MODEL) | workload_facts(
+        [n for n in names if n in bundled_workloads()]
+    )
 
 
 @pytest.mark.parametrize("name", suite_names())
