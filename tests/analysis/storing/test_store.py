@@ -82,8 +82,7 @@ def test_many_small_parts_become_one_and_a_large_one_stays(
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.LARGE_PART", 4)
     parts = []
     for number in range(8):
-        store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
-        store.compact("night-1")
+        _add_part(store, number)
         parts.append(len(store.files()))
     assert parts == [1, 2, 3, 1, 2, 3, 4, 2]
     assert len(store.stored_trials("night-1")) == 8
@@ -141,8 +140,7 @@ def test_killed_while_parts_were_merged_nothing_is_lost_or_counted_twice(
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 2)
     sweep = tmp_path / "results/sweep=night-1"
     for number in range(2):
-        store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
-        store.compact("night-1")
+        _add_part(store, number)
     shutil.copytree(sweep, tmp_path / "before")
     store.compact("night-1")
     shutil.copytree(tmp_path / "before", sweep, dirs_exist_ok=True)
@@ -162,8 +160,7 @@ def test_a_question_is_answered_though_its_parts_are_merged_meanwhile(
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 2)
     sql = "select sum(steady_wall_ms) as total_ms from records"
     for number in range(2):
-        store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
-        store.compact("night-1")
+        _add_part(store, number)
     with open_database(open_store(store.location)) as database:
         assert database.query(sql).to_pylist() == [{"total_ms": 20.0}]
         store.compact("night-1")
@@ -306,8 +303,17 @@ def test_a_reader_misses_no_trial_while_another_process_compacts(store: Store) -
     assert len(reader.stored_trials("night-1")) == 60
 
 
+def _add(store: Store, number: int) -> None:
+    store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
+
+
+def _add_part(store: Store, number: int) -> None:
+    _add(store, number)
+    store.compact("night-1")
+
+
 def _write_and_compact(store: Store) -> None:
     for number in range(60):
-        store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
+        _add(store, number)
         if number % 5 == 4:
             store.compact("night-1")
