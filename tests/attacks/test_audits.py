@@ -97,11 +97,7 @@ def plainly(arguments: list[str]) -> int:
 
 def audited(arguments: list[str]) -> int:
     request = AuditRequest(
-        script="script.py",
-        is_module=False,
-        arguments=tuple(arguments),
-        seconds=LONG_S,
-        steps=None,
+        script="script.py", is_module=False, arguments=tuple(arguments), seconds=LONG_S, steps=None
     )
     return audit_script(request).exit_code
 

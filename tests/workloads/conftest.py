@@ -9,10 +9,7 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.measurement import (
-    Measurement,
-    TrialRequest,
-)
+from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
 from tests.workloads.made_up_cells import DEFAULT, QUICK, MeasureCell
 
 

@@ -241,11 +241,7 @@ def test_a_mean_at_the_minimum_effect_does_not_tell_how_many_would_decide(judge:
     ],
 )
 def test_before_the_first_look_a_cell_says_what_it_looks_like(
-    ask: Ask,
-    logs: list[float],
-    verdict: str,
-    words: str,
-    lacking: int | None,
+    ask: Ask, logs: list[float], verdict: str, words: str, lacking: int | None
 ) -> None:
     blocks = [
         make_pair(n, 10.0, 10.0 * np.exp(log), looks=[3, 5, 8, 12, 20])

@@ -229,11 +229,7 @@ def test_results_that_differ_between_processes_are_counted_by_tensor(ask: Ask) -
         ]
 
     records = [
-        replace(
-            record,
-            computed=computed(record),
-            fingerprint=computed(record)[1].fingerprint,
-        )
+        replace(record, computed=computed(record), fingerprint=computed(record)[1].fingerprint)
         for record in _blocks()
     ]
     row = _asked(ask("advice", records))

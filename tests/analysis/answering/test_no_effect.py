@@ -82,9 +82,7 @@ CASES = {
         ran=ELSEWHERE, searches=1, reasons=dict.fromkeys({*VALUES} - {*SEARCH}, "not_cudnn")
     ),
     "a limit without benchmark": Case(
-        ran=CUDNN,
-        settings={"benchmark": False},
-        reasons={"benchmark_limit": "flag_not_consulted"},
+        ran=CUDNN, settings={"benchmark": False}, reasons={"benchmark_limit": "flag_not_consulted"}
     ),
     "heuristic mode b with benchmark": Case(
         ran=CUDNN,

@@ -115,10 +115,7 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
         blocks(3, at={(0, 1): {**LOST, "loop_kind": None}}),
         {"blocks": 2, "unpaired_blocks": 1},
     ),
-    "fails under both": (
-        blocks(3, **FAILED),
-        {"ratio": None, "wall_verdict": "not_measured"},
-    ),
+    "fails under both": (blocks(3, **FAILED), {"ratio": None, "wall_verdict": "not_measured"}),
     "fails under both, on a CPU": (
         blocks(3, **FAILED, device="cpu"),
         {"ratio": None, "wall_verdict": "not_measured"},

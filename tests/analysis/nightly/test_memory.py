@@ -11,18 +11,10 @@ import pytest
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.judge import refuted, screen_all, settle
 from cudnn_sweep.analysis.nightly.memory import KNOWN, Known, Memory, in_tonights_way, remembered
-from cudnn_sweep.analysis.nightly.outcome import (
-    Acceptance,
-    Finding,
-    NightOutcome,
-)
+from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
 from tests.made_up_night import history_of, key_of, made_up_night
 from tests.studies.parts.detection import ScreenedHistories, by_waiting
-from tests.studies.parts.realities import (
-    GROUP,
-    REALITIES,
-    real_histories,
-)
+from tests.studies.parts.realities import GROUP, REALITIES, real_histories
 
 FIRST = date(2026, 1, 1)
 GOOD, SLOW = 10.0, 11.0
