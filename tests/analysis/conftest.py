@@ -300,10 +300,8 @@ def answering_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         cell_id = "cell-usual" if name in ("updated", "set", "beside") else f"cell-{name}"
         for block in range(3):
             for record in make_pair(block, 10.0 + block / 100, 12.0 - block / 100, **changes):
-                trial_id = f"{name}-{record.trial_id}"
-                named = replace(record, cell_id=cell_id, trial_id=trial_id, attempt_id=trial_id)
-                later = timedelta(days=name == "updated")
-                store.write(replace(named, started_at=named.started_at + later))
+                later = record.started_at + timedelta(days=name == "updated")
+                store.write(in_cell(record, name, cell_id=cell_id, started_at=later))
     return _with_a_failure_and_a_cpu(store)
 
 
@@ -340,6 +338,13 @@ def make_pair(
         make_record(**_timed(block, False, baseline_ms, 30.0) | changes),
         make_record(**_timed(block, True, candidate_ms, 500.0) | changes),
     ]
+
+
+def in_cell(record: RunRecord, cell_id: str, **changes: Any) -> RunRecord:
+    """The trial as one of another cell, under ids of its own."""
+    trial_id = f"{cell_id}-{record.trial_id}"
+    own = {"cell_id": cell_id, "trial_id": trial_id, "attempt_id": trial_id}
+    return replace(record, **own | changes)
 
 
 def _timed(block: int, benchmark: bool, wall_ms: float, first_ms: float) -> dict[str, object]:

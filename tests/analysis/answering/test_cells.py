@@ -1,16 +1,14 @@
 """The questions `worst_regressions`, `roofline`, `coverage`, `model_step` and `time_shares`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from cudnn_sweep.analysis.answering.verdicts import TimeShare, time_shares
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
-from tests.analysis.conftest import Ask, make_pair, make_record
+from tests.analysis.conftest import Ask, in_cell, make_pair, make_record
 
 
 def test_the_worst_of_all_is_what_fails(ask: Ask) -> None:
@@ -64,34 +62,23 @@ def test_coverage_counts_blocks_by_why_they_are_of_no_use(ask: Ask) -> None:
     assert (row["sweep_planned"], row["sweep_recorded"]) == (20, 12)
 
 
-def _cell(name: str, baseline_ms: float, candidate_ms: float, **changes: object) -> list[RunRecord]:
+def _cell(name: str, baseline_ms: float, candidate_ms: float, **changes: Any) -> list[RunRecord]:
     """Three blocks of a cell."""
     return [
-        replace(each, trial_id=f"{name}-{each.trial_id}", cell_id=f"cell-{name}")
+        in_cell(each, f"cell-{name}", **changes)
         for block in range(3)
-        for each in make_pair(block, baseline_ms, candidate_ms, **changes)
+        for each in make_pair(block, baseline_ms, candidate_ms)
     ]
-
-
-if TYPE_CHECKING:
-    from cudnn_sweep.analysis.storing.schema import RunRecord
 
 
 def pairs(cell_id: str, problem: str, times: int, off_ms: float, on_ms: float) -> list[RunRecord]:
-    made = [trial for block in range(3) for trial in make_pair(block, off_ms, on_ms)]
-    return [
-        replace(
-            trial,
-            trial_id=f"{cell_id}-{trial.trial_id}",
-            attempt_id=f"{cell_id}-{trial.trial_id}",
-            cell_id=cell_id,
-            problem=problem,
-            occurrences=times,
-            suite="Net.yaml",
-            steady_device_ms=None,
-        )
-        for trial in made
-    ]
+    own: dict[str, Any] = {
+        "problem": problem,
+        "occurrences": times,
+        "suite": "Net.yaml",
+        "steady_device_ms": None,
+    }
+    return _cell(cell_id, off_ms, on_ms, **own)
 
 
 def test_convolutions_add_up_by_how_often_a_step_runs_them(ask: Ask) -> None:

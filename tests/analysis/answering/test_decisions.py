@@ -18,8 +18,8 @@ from cudnn_sweep.analysis.answering.verdicts import (
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import Store
-from tests.analysis.answering.test_verdicts import of, scattered
-from tests.analysis.conftest import Ask, make_pair
+from tests.analysis.answering.test_verdicts import scattered
+from tests.analysis.conftest import Ask, in_cell, make_pair
 
 Judge = Callable[..., Verdict]
 UNTIL = [3, 5]
@@ -132,8 +132,8 @@ def test_an_unknown_field_is_named_with_the_valid_ones(store: Store) -> None:
         verdicts(store, field="bench")
 
 
-def _write(store: Store, pair: list[RunRecord], cell_id: str = "cell-a", suffix: str = "") -> None:
-    store.write(*(of(record, cell_id, suffix) for record in pair))
+def _write(store: Store, pair: list[RunRecord], cell_id: str = "cell-a") -> None:
+    store.write(*(in_cell(record, cell_id) for record in pair))
 
 
 def test_cells_that_cannot_have_an_effect_hide_none_of_the_others(store: Store) -> None:
@@ -213,7 +213,6 @@ def test_what_was_not_seen_asks_for_more_blocks(store: Store, of_strays: int) ->
                 store,
                 [baseline, replace(candidate, kernels_hash=other)],
                 f"cell-{cell}",
-                f"-{cell}",
             )
     alike = next(verdict for verdict in verdicts(store) if verdict.cell_id == "cell-0")
     if of_strays:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,12 +13,13 @@ import pytest
 
 from cudnn_sweep.analysis.asking.queries import part_names, query_names
 from cudnn_sweep.analysis.errors import QueryError, ReportError
+from cudnn_sweep.analysis.report.pages.dots import LABEL, RIGHT, WIDTH, dots
 from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
-from cudnn_sweep.analysis.report.pages.page import Entry, Shown, find_page, pages, show
+from cudnn_sweep.analysis.report.pages.page import Entry, Samples, Shown, find_page, pages, show
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.analysis.storing.stored import open_stored
-from tests.analysis.conftest import make_pair, make_record
+from tests.analysis.conftest import in_cell, make_pair, make_record
 
 if TYPE_CHECKING:
     from tests.analysis.report.conftest import Browser
@@ -111,12 +113,9 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     cell = {"problem": "tutorials/rgb256", "input_shape": [64, 3, 256, 256], "precision": "tf32"}
     for gpu, ratio in (("NVIDIA H200", 1.0), ("NVIDIA B200", 0.5)):
         for block in range(4):
-            for record in make_pair(
-                block, 10.0 + block / 100, ratio * (10.0 + block / 100), **cell
-            ):
-                name = f"{gpu[7:]}-{record.trial_id}"
-                named = replace(record, trial_id=name, attempt_id=name, cell_id=gpu[7:])
-                store.write(replace(named, gpu=gpu, env_hash=gpu))
+            ms = 10.0 + block / 100
+            for record in make_pair(block, ms, ratio * ms, **cell):
+                store.write(in_cell(record, gpu[7:], gpu=gpu, env_hash=gpu))
     return show(find_page("claims"), open_stored([store.location]), ["results"], None)
 
 
@@ -190,3 +189,36 @@ def test_the_advice_page_is_asked_about_another_job(store: Store) -> None:
     assert entry.group != "on", "the start is longer than 20 steps gain"
     with pytest.raises(QueryError, match="field_cases has no parameter 'steps'"):
         show(FIELD_CASES, open_stored([store.location]), ["results"], None, {"steps": 3})
+
+
+def places(*rows: tuple[float, ...], unit: str = "ms") -> list[float]:
+    """Of all dots, from 0 at the left end of the axis to 1 at its right."""
+    named = tuple((f"row {number}", row) for number, row in enumerate(rows))
+    drawn = dots(Samples(title="a cell", unit=unit, rows=named))
+    found = map(float, re.findall(r'<circle cx="([\d.]+)"', drawn))
+    return [(each - LABEL) / (WIDTH - LABEL - RIGHT) for each in found]
+
+
+def test_dots_fill_an_axis_of_values_that_differ() -> None:
+    assert places((10.0,), (15.0, 20.0)) == pytest.approx([0, 0.5, 1])
+
+
+def test_values_that_hardly_differ_stand_together() -> None:
+    first, last = places((10.0,), (10.1,))
+    assert 0.4 < first < last < 0.6
+    assert places((1.0, 1.0)) == pytest.approx([0.5, 0.5])
+
+
+def test_values_of_different_orders_have_a_logarithmic_axis() -> None:
+    assert places((1.0,), (10.0, 100.0)) == pytest.approx([0, 0.5, 1])
+    assert "logarithmic axis" in dots(Samples(title="t", unit="ms", rows=(("a", (1.0, 100.0)),)))
+
+
+def test_numbers_without_a_unit_are_not_spread() -> None:
+    assert places((1.0, 2.0, 3.0), unit="") == pytest.approx([0, 0.5, 1])
+
+
+def test_every_value_is_told_to_who_does_not_see_it_and_names_are_escaped() -> None:
+    drawn = dots(Samples(title="<b>", unit="ms", rows=(("<i>off", (1.5, 2.5)),)))
+    assert 'aria-label="&lt;i&gt;off: 1.5, 2.5"' in drawn
+    assert "<b>" not in drawn and "<i>" not in drawn

@@ -19,10 +19,9 @@ from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.pictures import drawn_rows, export, figures
 from cudnn_sweep.analysis.report.sheets import Sheet, plain
 from cudnn_sweep.analysis.report.single_file import escaped_json
-from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.cli import app
-from tests.analysis.conftest import make_pair
+from tests.analysis.conftest import in_cell, make_pair
 
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
 HOSTILE = "</script><script>window.pwned=1</script>\"'&\u2028"
@@ -57,7 +56,7 @@ def _adding_to(store: Store) -> AddCell:
     def add(cell: str, ratio: float, **changes: object) -> None:
         for block, noise in enumerate(NOISE):
             pair = make_pair(block, 10.0, 10.0 * ratio * noise, **changes)
-            store.write(*(_of(record, cell) for record in pair))
+            store.write(*(in_cell(record, cell) for record in pair))
 
     return add
 
@@ -130,7 +129,7 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Payload:
         changes |= {} if blocks else {"warnings": ["throttled"]}
         for block in range(max(1, blocks)):
             for record in make_pair(block, 10.0, 10.0 * ratio * NOISE[block], **changes):
-                store.write(_of(record, f"cell-{place}"))
+                store.write(in_cell(record, f"cell-{place}"))
     return _payload(store)
 
 
@@ -210,8 +209,8 @@ def test_trials_beyond_the_cap_are_left_to_a_query(
 
 def test_the_command_compares_every_stored_contrast_twins_only_alone(filled: Store) -> None:
     off, on = make_pair(0, 10.0, 10.0)
-    filled.write(_of(replace(off, trial_id="twin", twin=1), "gain"))
-    filled.write(_of(replace(on, trial_id="exact", deterministic=True), "gain"))
+    filled.write(in_cell(replace(off, trial_id="twin", twin=1), "gain"))
+    filled.write(in_cell(replace(on, trial_id="exact", deterministic=True), "gain"))
     read = json.loads(_report(filled, "--format", "json").stdout)
     assert [each["name"] for each in read["contrasts"]] == [
         "benchmark: false → true",
@@ -260,11 +259,6 @@ def test_no_effect_is_told_with_its_reason(store: Store, add_cell: AddCell) -> N
     assert contrast.sentences[-1] == "No effect is possible in 1 cell: there is no GPU."
 
 
-def _of(record: RunRecord, cell: str) -> RunRecord:
-    trial_id = f"{cell}-{record.trial_id}"
-    return replace(record, cell_id=cell, trial_id=trial_id, attempt_id=trial_id)
-
-
 def _payload(store: Store) -> Payload:
     return payload(gather(store, store.location, None, [BENCHMARK], 0.03))
 
@@ -276,3 +270,53 @@ def _column(found: Payload, table: str, name: str) -> list[object]:
 
 def _report(store: Store, *options: str) -> Result:
     return CliRunner().invoke(app, ["report", "--results", store.location, *options])
+
+
+@pytest.fixture
+def two(store: Store) -> str:
+    """With benchmark on, tuesday takes 20% longer, with another torch."""
+    for sweep_id, ms, torch in (("monday", 5.0, "2.10.0"), ("tuesday", 6.0, "2.11.0")):
+        for block in range(3):
+            changes = {"sweep_id": sweep_id, "torch": torch, "software_hash": torch}
+            store.write(*make_pair(block, 10.0, ms, **changes))
+    return store.location
+
+
+def test_each_cell_and_config_of_two_sweeps_is_a_row_of_one_chart(two: str) -> None:
+    options = ["--against", "monday", "--sweep-id", "tuesday", "--json", "--results", two]
+    told = json.loads(CliRunner().invoke(app, ["report", *options]).stdout)
+    (contrast,) = told["contrasts"]
+    assert contrast["name"] == "sweep: monday → tuesday"
+    assert told["common"][0] == "sweep: monday → tuesday (torch: 2.10.0 → 2.11.0)"
+    assert (contrast["counts"]["hurts"], contrast["counts"]["equivalent"]) == (1, 1)
+    columns = told["tables"]["verdicts"]["columns"]
+    rows = [dict(zip(columns, row, strict=True)) for row in told["tables"]["verdicts"]["rows"]]
+    assert {row["label"].split()[-1]: round(row["ratio"], 3) for row in rows} == {
+        "benchmark=false": 1.0,
+        "benchmark=true": 1.2,
+    }
+    assert told["charts"] == ["effect"]
+
+
+def test_the_page_of_two_sweeps_has_that_chart_alone(two: str, tmp_path: object) -> None:
+    page = f"{tmp_path}/two.html"
+    asked = ["report", "--against", "monday", "--results", two, "--output", page]
+    found = CliRunner().invoke(app, asked)
+    assert "sweep: monday → tuesday: 2 of 2 cells decided (hurts in 1" in found.stdout
+    with open(page) as file:
+        text = file.read()
+    assert '"name":"effect"' in text and '"name":"heat_map"' not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--sweep-id", "friday"], "sweep=friday: nothing is stored of it; there are sweep=monday"),
+        (["--sweep-id", "monday"], "both mean sweep=monday: nothing to compare"),
+        (["--field", "benchmark"], "not with --field or --page"),
+    ],
+)
+def test_what_does_not_go_with_against_is_told(two: str, options: list[str], told: str) -> None:
+    found = CliRunner().invoke(app, ["report", "--against", "monday", "--results", two, *options])
+    assert found.exit_code == 2
+    assert told in found.stderr
