@@ -106,7 +106,7 @@ def test_audit_ends_and_prints_as_plain_python(
     tmp_path: Path, attempts: Attempts, seed: int, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     runs, differ = Runs(tmp_path / "here", capfdbinary), {}
-    chosen = random.Random(seed).sample(list(SCRIPTS), attempts(8, len(SCRIPTS)))
+    chosen = random.Random(seed).sample(list(SCRIPTS), attempts(5, len(SCRIPTS)))
     for name in chosen:
         without, under = runs.of(name, plainly), runs.of(name, audited)
         if without != under:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cudnn_sweep.analysis.asking.queries import part_names, query_names
-from cudnn_sweep.analysis.errors import QueryError, ReportError
+from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.report.pages.dots import LABEL, RIGHT, WIDTH, dots
 from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
 from cudnn_sweep.analysis.report.pages.page import Entry, Samples, Shown, find_page, pages, show
@@ -67,11 +67,6 @@ def test_every_page_asks_a_question_that_exists() -> None:
     asked = {question for page in pages().values() for question in page.questions}
     assert asked <= {*query_names(), *part_names()}
     assert all(page.name == name for name, page in pages().items())
-
-
-def test_unknown_page_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ReportError, match="no page 'nope'; the pages: advice, claims, field_cases"):
-        find_page("nope")
 
 
 def test_page_is_one_file_without_scripts_whose_links_lead_somewhere(shown: Shown) -> None:

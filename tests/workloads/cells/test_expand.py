@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, configs_of_cells, expand_cells
-from cudnn_sweep.workloads.cells.suite import ALL_REGIMES, CellAxes, ProblemSpec, SuiteSpec
+from cudnn_sweep.workloads.cells.suite import CellAxes, ProblemSpec, SuiteSpec
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_regime import regime_types
 from cudnn_sweep.workloads.problem import load_problems
@@ -93,10 +93,6 @@ def test_what_is_named_must_suit_though_all_stands_beside_it() -> None:
         cells(
             {"workload": "conv", "problem": "stem", "regime": ["all", "multi_scale"]}, problems=OWN
         )
-
-
-def test_no_regime_has_the_name_that_stands_for_all() -> None:
-    assert ALL_REGIMES not in regime_types()
 
 
 # a cell as a suite has it, and what is said of it
