@@ -340,7 +340,7 @@ def make_pair(
     ]
 
 
-def in_cell(record: RunRecord, cell_id: str, **changes: Any) -> RunRecord:
+def in_cell(record: RunRecord, cell_id: str, /, **changes: Any) -> RunRecord:
     """The trial as one of another cell, under ids of its own."""
     trial_id = f"{cell_id}-{record.trial_id}"
     own = {"cell_id": cell_id, "trial_id": trial_id, "attempt_id": trial_id}

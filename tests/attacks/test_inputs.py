@@ -60,9 +60,11 @@ ODDITIES = YAML(typ="safe", pure=True).load((Path(__file__).parent / "inputs.yam
 VALUES = (*ODDITIES["values"], "a" * 3000)
 WORDS = (*ODDITIES["words"], "\udce9", "x" * 5000, "9" * 5000 + "x3")
 ODD = (*ODDITIES["odd"], "1x3x8x" + "9" * 400, "width=" + "[" * 5000)
-COMMANDS = [command.split() for command in ODDITIES["commands"]]
-OPTIONS = ODDITIES["options"].split()
-NEWER = {command: options.split() for command, options in ODDITIES["newer"].items()}
+COMMANDS: list[list[str]] = [command.split() for command in ODDITIES["commands"]]
+OPTIONS: list[str] = ODDITIES["options"].split()
+NEWER: dict[str, list[str]] = {
+    command: options.split() for command, options in ODDITIES["newer"].items()
+}
 BOMBS = {
     "laughs": "a: &a [x,x,x,x,x,x,x,x]\n"
     + "".join(

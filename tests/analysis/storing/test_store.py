@@ -194,6 +194,14 @@ def test_two_launches_may_set_the_same_torn_file_aside(
     assert open_store(store.location).set_aside_torn() == []
 
 
+def test_bytes_changed_inside_a_file_are_found(store: Store, tmp_path: Path) -> None:
+    store.write(make_record(message="intact"))
+    (path,) = store.files()
+    file = tmp_path / "results" / path
+    file.write_bytes(file.read_bytes().replace(b"intact", b"broken", 1))
+    assert store.torn_files() == [path]
+
+
 def test_only_stale_temporary_files_are_removed(store: Store, tmp_path: Path) -> None:
     store.write(make_record())
     folder = tmp_path / "results/sweep=night-1/trials"
