@@ -183,6 +183,15 @@ def test_a_part_that_one_side_lacks_is_none(sides: Compare) -> None:
     ]
 
 
+def test_of_many_values_of_a_part_three_are_listed(sides: Compare) -> None:
+    clocks = [
+        ([10.0], {"sweep_id": "monday", "max_sm_clock_mhz": 1000 + n, "block": n}) for n in range(5)
+    ]
+    found = sides("monday", "tuesday", *clocks, ([10.0], TUESDAY))
+    told = found.differences["max_sm_clock_mhz"]
+    assert told == "max_sm_clock_mhz: 1000, 1001, 1002 and 2 more → 1980"
+
+
 def test_gpus_of_two_models_are_compared_where_they_measured_the_same(sides: Compare) -> None:
     other = {"gpu": "NVIDIA B200", "env_hash": "env-b", "cell_id": "cell-b", "sweep_id": "b"}
     newer = other | {"software_hash": "newer", "torch": "2.12.0"}
