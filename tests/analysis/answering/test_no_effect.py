@@ -118,7 +118,7 @@ def test_a_reason_follows_from_what_ran(found: dict[str, dict[str, str]], case: 
 
 
 @pytest.mark.parametrize("setting", ["compute_cache_disabled", "backward_in_caller"])
-@pytest.mark.parametrize("ran", [NOTHING, ELSEWHERE])
+@pytest.mark.parametrize("ran", [NOTHING, RECURRENT, ELSEWHERE])
 def test_what_does_not_depend_on_cudnn_may_matter_without_it(
     store: Store, ran: Ran, setting: str
 ) -> None:
