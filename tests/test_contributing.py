@@ -41,13 +41,10 @@ CONTRACTS = (
 )
 # Tests or files of them that take long over all that is bundled: here over what is new alone, if at all.
 LONG = (
-    "test_a_question_marks_what_a_terminal_shows",
-    "test_a_question_reads_samples",
     "test_a_question_runs_on_an_empty_store",
     "test_a_question_tells_trials_of_edited_code_apart",
     "test_computed",
     "test_contracts",
-    "test_every_column_of_an_answer_is_explained",
     "test_plain_duckdb_gives_the_same_answer",
     "test_sql_goes_on",
     "test_states",

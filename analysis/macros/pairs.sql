@@ -104,7 +104,8 @@ joined as (
         block,
         cell_id,
         other_settings,
-        any_value(columns(['env_hash', 'software_hash', 'workload_hash'])),
+        -- where the two differ they do not pair: whichever row comes first, it is the baseline's
+        arg_max(columns(['env_hash', 'software_hash', 'workload_hash']), b),
         any_value(columns([
             'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms',
             'source', 'fingerprint', 'kernels_source'
