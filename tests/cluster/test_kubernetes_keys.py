@@ -17,12 +17,6 @@ def read(tmp_path: Path, keys: dict[str, str]) -> KubernetesKeys:
     return read_strict(file, KubernetesKeys)
 
 
-@pytest.mark.parametrize("key", WHOLE)
-def test_what_is_missing_is_named(tmp_path: Path, key: str) -> None:
-    with pytest.raises(LaunchFileError, match=f"{key}: is missing"):
-        read(tmp_path, {name: value for name, value in WHOLE.items() if name != key})
-
-
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [

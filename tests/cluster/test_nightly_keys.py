@@ -12,24 +12,6 @@ SECRET = "T0/B0/abc"
 URL = f"https://hooks.example/services/{SECRET}"
 
 
-def test_every_key_reads(tmp_path: Path) -> None:
-    file = tmp_path / "nightly.yaml"
-    file.write_text(
-        "suite: layers\nbudget_minutes: 90\nlast_good: /opt/good/bin/python\n"
-        "webhook: {url_file: ~/.config/hook, form: slack}\n"
-    )
-    found = read_strict(file, NightlyKeys)
-    assert (found.suite, found.budget_minutes, found.last_good) == (
-        "layers",
-        90.0,
-        "/opt/good/bin/python",
-    )
-    assert found.webhook and (found.webhook.url_file, found.webhook.form) == (
-        "~/.config/hook",
-        "slack",
-    )
-
-
 @pytest.mark.parametrize(
     ("webhook", "said"),
     [

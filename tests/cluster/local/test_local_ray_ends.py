@@ -11,7 +11,13 @@ import pytest
 import ray
 
 from cudnn_sweep.cluster.local import janitor
-from cudnn_sweep.cluster.local.local_ray import ABANDONED_S, TOKEN, _remove_abandoned, local_ray
+from cudnn_sweep.cluster.local.local_ray import (
+    ABANDONED_S,
+    TOKEN,
+    _remove_abandoned,
+    local_ray,
+    probe_ray,
+)
 
 pytestmark = pytest.mark.measuring
 
@@ -29,6 +35,11 @@ def test_nothing_is_left_after_an_exception(wait_until_gone: WaitUntilGone) -> N
     assert wait_until_gone(ours.folder, 0) == []
     assert not ray.is_initialized()
     assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == (before, handler)
+
+
+def test_a_probe_runs_a_task_and_its_ray_is_gone() -> None:
+    assert probe_ray() > 0
+    assert not ray.is_initialized()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -200,13 +200,6 @@ def test_what_strict_yaml_does_not_hold_is_refused(
     assert said in "\n".join(mistakes(text))
 
 
-def test_alias_bomb_is_refused(mistakes: Callable[[str], list[str]]) -> None:
-    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
-        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
-    )
-    assert "once its aliases are written out" in mistakes(bomb)[0]
-
-
 def test_aliases_in_measure_are_allowed(spec: Callable[[str], Spec]) -> None:
     assert spec("pairs: {a: &a {low: 1}, b: *a}").pairs == {"a": Pair(low=1), "b": Pair(low=1)}
 
