@@ -9,10 +9,8 @@ from cudnn_sweep.orchestrator.cli import app
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [
-        ("sweep adv", "advise"),
         ("sweep query helps", "helps_or_hurts"),
         ("sweep query failures --format ma", "markdown"),
-        ("sweep query failures --all-c", "--all-columns"),
         ("sweep schema sui", "suite"),
         ("sweep schedule rem", "remove"),
     ],
