@@ -19,7 +19,7 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
-from cudnn_sweep.orchestrator.running.run_sweep import plan_of, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import plan_of, plan_sweep
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, SuiteSpec
 from tests.makers import Look
 
@@ -45,15 +45,6 @@ def planned(options: LaunchOptions, **change: Any) -> Plan:
     assert options.file is not None
     request = request_of(read_launch_file(options.file, SweepSpec), options)
     return plan_sweep(request, MACHINE).chosen
-
-
-def run(options: LaunchOptions, **selection: Any) -> str:
-    """A launch there, and the sweep that it ran."""
-    options = replace(options, **selection)
-    assert options.file is not None
-    request = request_of(read_launch_file(options.file, SweepSpec), options)
-    ran = run_sweep(plan_sweep(request, MACHINE), MACHINE, QUIET)
-    return f"{ran.choice.sweep_id} ({ran.choice.reason})"
 
 
 def blocks(plan: Plan) -> set[int]:

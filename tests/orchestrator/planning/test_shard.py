@@ -36,11 +36,6 @@ def test_every_block_is_in_one_shard_whole_and_in_its_order(plan_of: MakePlan, c
     assert shards(plan_of("noop", replicates=100), count) == parts, "two clusters agree"
 
 
-def test_aa_pairs_do_not_fall_to_one_shard(plan_of: MakePlan) -> None:
-    parts = shards(plan_of("noop", replicates=400), 4)
-    assert all(any(trial.twin for trial in part.trials) for part in parts)
-
-
 @pytest.mark.parametrize("text", ["0/4", "5/4", "2", "1/0", "a/b", "-1/2", "1/2/3", ""])
 def test_shard_that_is_none_is_named(text: str) -> None:
     with pytest.raises(SpecError, match=f"found '{text}', allowed: I/N with I from 1 to N"):

@@ -263,16 +263,6 @@ def test_bundled_workload_imports_nothing_after_the_fork(
     assert outcome.reply.imported == []
 
 
-def test_training_on_digits_brings_the_loss_down(run_trial: RunTrial) -> None:
-    # A round of the loop is as many steps, however long they take, and all of them are timed.
-    a_round = {"last_partial_batch": {"full_batches": 30, "last": 0.9}}
-    found = measured(run_trial("mnist", measure=UNHURRIED, regime=a_round))
-    first, last = found.loss_first, found.loss_last
-    assert first is not None and last is not None
-    assert first > 2, "guessing among ten digits costs 2.3"
-    assert last < first / 2
-
-
 def test_flags_precision_and_threads_are_applied_and_read_back(run_trial: RunTrial) -> None:
     config = CudnnConfig(
         enabled=False, benchmark=True, benchmark_limit=3, deterministic=True, heuristic_mode_b=True

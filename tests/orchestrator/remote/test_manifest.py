@@ -268,16 +268,6 @@ def test_launch_file_in_the_pod_reads_as_the_users(mine: Path, tmp_path: Path) -
     assert resources["RayJob"]["metadata"]["name"].startswith("lab-7-a-")
 
 
-def test_suite_of_ones_own_comes_along(mine: Path) -> None:
-    suites = mine.with_name("suites")
-    suites.mkdir()
-    (suites / "few.yaml").write_text("cells: [{workload: noop}]\n")
-    resources = printed(mine, suite="suites/few.yaml")
-    there = files_of_the_head(resources, resources["RayJob"])
-    assert set(there) == {"cluster.yaml", "run.sh", "suites/few.yaml"}
-    assert shlex.split(there["run.sh"])[-2:] == ["--suite", "suites/few.yaml"]
-
-
 def test_files_that_cells_name_come_along(mine: Path, tmp_path: Path) -> None:
     code = {"code/rules.py", "code/batches.py", "code/losses.py"}
     listed = "suites/sizes/shapes.csv"
@@ -289,6 +279,7 @@ def test_files_that_cells_name_come_along(mine: Path, tmp_path: Path) -> None:
     resources = printed(mine, suite="suites/few.yaml")
     there = files_of_the_head(resources, resources["RayJob"])
     assert set(there) == {"cluster.yaml", "run.sh", "mine.py", "suites/few.yaml", listed, *code}
+    assert shlex.split(there["run.sh"])[-2:] == ["--suite", "suites/few.yaml"]
 
     work = tmp_path / "job"
     work.mkdir()

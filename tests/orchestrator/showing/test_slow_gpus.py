@@ -47,9 +47,3 @@ def test_two_gpus_that_differ_are_both_named_and_none_is_blamed(
         "(GPU-1 on node-1); with so few GPUs it is unclear which one is at fault: "
     )
     assert "differ by 10.0% in matmul tf32, from 450 TFLOP/s" in product
-
-
-def test_gpus_that_are_alike_are_not_mentioned(
-    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf
-) -> None:
-    assert lines(tmp_path, plan_of("noop", replicates=7), record_of, [4000, 3900]) == []
