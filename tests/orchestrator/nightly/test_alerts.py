@@ -23,12 +23,8 @@ from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
 from cudnn_sweep.orchestrator.nightly.notify import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.webhook import News
-from cudnn_sweep.orchestrator.planning.options import LaunchOptions
-from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
-from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.schedule.check import check
 from tests.orchestrator.nightly.fake_nights import CRASH, FILES, RunNight, options_of, outcome
@@ -89,15 +85,6 @@ def test_networks_without_their_package_are_left_out_and_are_no_change(
     assert any(
         "Tiny: torchvision.models cannot be imported" in text for text in of_loss[0].findings
     )
-    request = SweepRequest(
-        options=LaunchOptions(file=Path("cluster.yaml")),
-        suite_name="suite.yaml",
-        suite=load_suite("suite.yaml"),
-        results="r",
-    )
-    install(None)
-    with pytest.raises(SpecError, match=r"cells\[1\]: torchvision.models cannot be imported"):
-        plan_sweep(request, FakeMachine(script=FakeScript(), night=date(2026, 11, 1)))
 
 
 def test_a_webhook_that_is_not_found_costs_no_night(

@@ -13,12 +13,6 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 SUITE = "cells: [{workload: noop}]\n"
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_without_a_launch_file_it_is_this_machine_and_said_so(here: Path) -> None:
     asked = asked_file(None, None, None)
     assert (asked.file, asked.suite) == (None, None)

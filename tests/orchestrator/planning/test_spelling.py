@@ -41,20 +41,9 @@ def _typed(words: list[str], kind: type) -> Any:
                 "new": True,
             },
         ),
-        (LaunchOptions, {"sweep_id": "june", "shard": "1/2", "try_": True, "replicates": "8"}),
         (
             AdviseOptions,
-            {"workload": "my/net.py:Net", "input": ("8x3x32x32",), "argument": ('n={"a": 1}',)},
-        ),
-        (
-            AdviseOptions,
-            {
-                "workload": "conv",
-                "state": "warm",
-                "memory_limit": 12.0,
-                "runs": 3,
-                "from_store": True,
-            },
+            {"workload": "my/net.py:Net", "argument": ('n={"a": 1}',), "memory_limit": 12.0},
         ),
     ],
 )

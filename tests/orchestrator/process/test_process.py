@@ -219,11 +219,10 @@ def test_a_workload_that_makes_other_shapes_is_told(run_trial: RunTrial, tmp_pat
         assert measured_well(run_trial(f"{file}:{name}")).telemetry.warnings == warnings
 
 
-@pytest.mark.parametrize("precision", ["tf32", "amp_fp16"])
-def test_the_training_step_of_the_document_runs(run_trial: RunTrial, precision: str) -> None:
+def test_the_training_step_of_the_document_runs(run_trial: RunTrial) -> None:
     file = Path(__file__).parents[3] / "docs" / "examples" / "segmenter" / "my_training.py"
     regime: dict[str, dict[str, float]] = {"cycle": {"sizes": 2, "step": 16, "multiple": 8}}
-    outcome = run_trial(f"{file}:train", precision=precision, regime=regime)
+    outcome = run_trial(f"{file}:train", precision="amp_fp16", regime=regime)
     found = measured_well(outcome)
     assert found.loss_first is not None and found.distinct_shapes == 2
     assert found.telemetry.warnings == []
@@ -244,11 +243,8 @@ def test_code_that_fails_is_known(run_trial: RunTrial, faulty: str) -> None:
 @pytest.mark.parametrize(
     "axes",
     [
-        {"workload": "noop"},
-        {"workload": "mnist"},
         {"workload": "mnist", "precision": "amp_bf16", "layout": "channels_last"},
         {"workload": "conv", "problem": "tutorials/rgb224", "precision": "bf16"},
-        {"workload": "conv", "problem": "tutorials/rgb224", "direction": "forward"},
         {"workload": "conv", "problem": "tutorials/rgb224", "regime": "fresh"},
     ],
     ids=lambda axes: "-".join(axes.values()).replace("/", "-"),
