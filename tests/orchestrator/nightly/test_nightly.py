@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.answering.cell_names import cell_name
 from cudnn_sweep.analysis.nightly.history import History, read_history
+from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
@@ -31,6 +32,7 @@ from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.survey import workload_facts
 from tests.makers import RecordOf
 from tests.orchestrator.nightly.fake_nights import FILES, RunNight, options_of, outcome
+from tests.orchestrator.typed import sweep
 
 A_MODEL = "cudnn_sweep.workloads.nets.darknet:Darknet53"
 
@@ -226,3 +228,17 @@ def test_a_mistake_ends_it_before_anything_runs(
     with pytest.raises((ClusterError, SpecError), match=named):
         play()
     assert not list(here.glob("results/sweep=*"))
+
+
+@pytest.mark.measuring
+def test_a_night_on_this_machine_through_ray_ends_as_a_fake_one_does(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text("metadata: {sweep: {nightly: {suite: suite.yaml}}}")
+    measure = "{warmup_s: 0, steady_budget_s: 0.02, calibrate: false, timeout_s: 100}"
+    suite = f"replicates: 2\nmeasure: {measure}\ncells: [{{workload: noop}}]\n"
+    (tmp_path / "suite.yaml").write_text(suite)
+    told = sweep("nightly", "--format", "json", "--reports", "reports", here=tmp_path)
+    assert told.returncode == 0, told.stderr  # another run of these tests here was waited for
+    night = from_json(told.stdout)
+    assert night.recorded_trials == night.planned_trials == 5, night.reasons
+    assert "1 of the 7 nights" in night.reasons[0]
+    assert night == from_json((tmp_path / "reports" / "latest" / "night.json").read_text())
