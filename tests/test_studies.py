@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.errors import SpecError
 from tests.conftest import ROOT
-from tests.studies import advice, controllers, in_turns, verdicts
+from tests.studies import advice, in_turns, verdicts
 from tests.studies.nights import nights
 from tests.studies.parts import detection_figures, night_choices, realities, replaying, simulation
 from tests.studies.parts.generated import write_generated
@@ -27,7 +25,6 @@ from tests.studies.replay import replay
 from tests.studies.scale import measure_rivals, stored_bytes
 
 STORED = [str(ROOT / "docs/results/h200-2026-11-21/quick")]
-BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 Capture = pytest.CaptureFixture[str]
 
 
@@ -150,27 +147,6 @@ def test_scale_is_over_a_made_up_store_in_which_pandas_finds_the_same_ratios(
     asked = ask_alone(str(tmp_path), "sweeps")
     assert (asked.name, asked.rows, asked.ratios) == ("sweeps", 4, None)
     assert 0 < stored_bytes(tmp_path) < 5000 * 2000
-
-
-def trial(slot: str, began_s: float, ended_s: float) -> controllers.Row:
-    began, ended = (BEGAN + timedelta(seconds=seconds) for seconds in (began_s, ended_s))
-    return {"slot": slot, "started_at": began, "ended_at": ended}
-
-
-def test_controllers_are_busy_from_all_slots_up_until_the_last_trial_begins() -> None:
-    rows = [
-        trial("a", 0, 1),
-        trial("a", 1, 2),
-        trial("a", 2, 3),
-        trial("b", 1, 2),
-        trial("b", 3, 4),
-    ]
-    busy = controllers.busy_of(rows, 2)
-    assert (busy.trials, busy.slots, busy.window_s) == (5, 2, 2.0)
-    assert busy.share == pytest.approx(3 / 4), "a all the time, b half of it"
-    assert (busy.trials_per_s, busy.quarters) == (1.5, [4.0, 0.0, 2.0, 0.0])
-    with pytest.raises(SpecError, match="100 trials on 64 slots in 1 shards"):
-        controllers.measure_controllers("unused", trials=100, slots=64, sleep_s=1.0, shards=1)
 
 
 def test_what_an_audit_costs_is_told() -> None:

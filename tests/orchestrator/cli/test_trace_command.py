@@ -143,17 +143,6 @@ def test_what_no_suite_can_hold_is_left_out_and_named() -> None:
         suite_text(trace_of(EXACT))
 
 
-def test_long_lists_of_names_wrap(tmp_path: Path) -> None:
-    many = [replace(CONVOLUTION, input_shape=(8, 16, size, size)) for size in range(10, 90)]
-    file = tmp_path / "many.yaml"
-    file.write_text(suite_text(trace_of(*many)))
-    lines = [line for line in file.read_text().splitlines() if line.startswith("          conv")]
-    assert len(lines) > 5
-    assert all(line == line.rstrip() for line in lines)
-    assert max(map(len, lines)) <= 100
-    assert len(load_suite(str(file)).problems) == 80
-
-
 @pytest.mark.parametrize("width", [100, 160])
 def test_table_keeps_a_row_on_a_line(width: int) -> None:
     console = Console(width=width)
@@ -166,16 +155,6 @@ def test_table_keeps_a_row_on_a_line(width: int) -> None:
     assert rows[1].split()[-3:] == ["4", "66.7%", "Cudnn"]
     assert same == "All of them: stride 1, dilation 1, layout contiguous, precision tf32"
     assert counts == "6 convolutions, 3 distinct, 6 MFLOP in a forward pass; torch 2.11.0, GPU"
-
-
-def test_table_that_is_too_wide_leaves_the_kernel_to_the_name() -> None:
-    found = trace_of(CONVOLUTION, POINT, replace(DEPTHWISE, stride=(2, 2)))
-    console = Console(width=100)
-    with console.capture() as drawn:
-        console.print(trace_table(found, console))
-    head, *rows, _same, _counts = drawn.get().splitlines()
-    assert (len(rows), "kernel" in head) == (3, False)
-    assert rows[2].startswith("conv3_1x7_1024 ")
 
 
 def test_traced_suite_is_launched_as_it_is(here: Path) -> None:

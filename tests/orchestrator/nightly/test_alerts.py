@@ -27,7 +27,7 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.schedule.check import check
-from tests.orchestrator.nightly.fake_nights import CRASH, FILES, RunNight, options_of, outcome
+from tests.orchestrator.nightly.conftest import CRASH, FILES, RunNight, options_of, outcome
 from tests.orchestrator.typed import sweep
 
 

@@ -31,7 +31,7 @@ from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.survey import workload_facts
 from tests.makers import RecordOf
-from tests.orchestrator.nightly.fake_nights import FILES, RunNight, options_of, outcome
+from tests.orchestrator.nightly.conftest import FILES, RunNight, options_of, outcome
 from tests.orchestrator.typed import sweep
 
 A_MODEL = "cudnn_sweep.workloads.nets.darknet:Darknet53"

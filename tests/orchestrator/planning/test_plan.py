@@ -135,24 +135,21 @@ def test_an_estimate_of_blocks_until_decided_begins_with_the_first_look(plan_of:
 
 
 OFF, ON = CudnnConfig(), CudnnConfig(benchmark=True)
+ALL_PLANS = CudnnConfig(benchmark=True, benchmark_limit=0)
+FEW, MANY = CudnnConfig(plan_cache_limit=1), CudnnConfig(plan_cache_limit=100)
 
 
-def test_baseline_has_the_default() -> None:
-    for order in ((OFF, ON), (ON, OFF)):
-        assert [str(contrast) for contrast in contrasts_of(order)] == ["benchmark: false → true"]
-
-
-def test_only_pairs_that_differ_in_one_field_are_compared() -> None:
-    all_plans = CudnnConfig(benchmark=True, benchmark_limit=0)
-    found = [str(contrast) for contrast in contrasts_of((OFF, ON, all_plans))]
-    assert found == ["benchmark: false → true", "benchmark_limit: 10 → 0"]
-
-
-def test_of_two_values_that_are_no_default_the_first_is_the_baseline() -> None:
-    few, many = (CudnnConfig(plan_cache_limit=limit) for limit in (1, 100))
-    assert [str(contrast) for contrast in contrasts_of((few, many))] == [
-        "plan_cache_limit: 1 → 100"
-    ]
-    assert [str(contrast) for contrast in contrasts_of((OFF, few))] == [
-        "plan_cache_limit: null → 1"
-    ]
+@pytest.mark.parametrize(
+    ("configs", "compared"),
+    [
+        ((OFF, ON), ["benchmark: false → true"]),
+        ((ON, OFF), ["benchmark: false → true"]),
+        ((OFF, ON, ALL_PLANS), ["benchmark: false → true", "benchmark_limit: 10 → 0"]),
+        ((FEW, MANY), ["plan_cache_limit: 1 → 100"]),
+        ((OFF, FEW), ["plan_cache_limit: null → 1"]),
+    ],
+)
+def test_configs_that_differ_in_one_field_are_compared_with_the_default_or_the_first(
+    configs: tuple[CudnnConfig, ...], compared: list[str]
+) -> None:
+    assert [str(contrast) for contrast in contrasts_of(configs)] == compared

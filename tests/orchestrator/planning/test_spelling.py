@@ -61,10 +61,3 @@ def test_what_is_as_usual_is_left_out() -> None:
     assert words_of(AdviseOptions(workload="conv", precision="tf32", steps=7)) == [
         *("conv", "--steps", "7")
     ]
-
-
-@pytest.mark.parametrize("flag", ["--dry-run", "--new", "--json"])
-def test_a_flag_has_no_opposite(flag: str) -> None:
-    assert getattr(_typed([flag], LaunchOptions), flag.strip("-").replace("-", "_"))
-    with pytest.raises(AssertionError, match="No such option"):
-        _typed([f"--no-{flag.strip('-')}"], LaunchOptions)

@@ -33,7 +33,7 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.running.run_sweep import Planned, Ran, plan_of, plan_sweep, run_sweep
-from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, LOOKS, Replicates, SuiteSpec, UntilDecided
+from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, LOOKS, SuiteSpec, UntilDecided
 from cudnn_sweep.workloads.survey import Survey
 from tests.makers import Look
 
@@ -186,16 +186,10 @@ def test_shards_own_whole_cells_and_together_run_what_one_launch_does(
     assert len(store.snapshot("two").table(["cell_id"])) == recorded
 
 
-@pytest.mark.parametrize(
-    ("text", "replicates"),
-    [
-        ("8", 8),
-        ("decided", UntilDecided(until="decided")),
-        ("decided:50", UntilDecided(until="decided", at_most=50)),
-    ],
-)
-def test_replicates_are_read_as_they_are_typed(text: str, replicates: Replicates) -> None:
-    assert read_replicates(text) == replicates
+def test_replicates_are_read_as_they_are_typed() -> None:
+    assert read_replicates("8") == 8
+    assert read_replicates("decided") == UntilDecided(until="decided")
+    assert read_replicates("decided:50") == UntilDecided(until="decided", at_most=50)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "some", "decided:2", "decided:201", "decided:", ""])
