@@ -55,6 +55,7 @@ def shares(slots: Mapping[str, int | None], cores: tuple[Core, ...]) -> list[str
         pytest.param(gpus(1, 0, 1), sockets(4, 8), ["6-8", "1-3", "9-11"], id="sockets by turns"),
         pytest.param(gpus(0, 0), sockets(4), ["0-1", "2-3"], id="too few to leave any"),
         pytest.param(gpus(None, 1, 0), sockets(4, 5), ["7-8", "5-6", "3-4"], id="one unknown"),
+        pytest.param(gpus(0, 0, 1), sockets(1, 4), ["0", "0", "2-4"], id="fewer cores than slots"),
         pytest.param(gpus(0, 1), sockets(9), ["1-4", "5-8"], id="no core near one"),
     ],
 )
@@ -62,10 +63,6 @@ def test_near_cores_are_shared_out(
     slots: Mapping[str, int | None], cores: tuple[Core, ...], given: list[str]
 ) -> None:
     assert shares(slots, cores) == given
-
-
-def test_fewer_cores_than_slots_are_shared() -> None:
-    assert shares(gpus(0, 0, 0, 1), sockets(2, 4)) == ["0-1", "0-1", "0-1", "3-5"]
 
 
 @pytest.fixture

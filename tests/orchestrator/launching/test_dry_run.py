@@ -1,9 +1,10 @@
 """`sweep launch` before anything starts: mistakes are named, and a dry run shows the plan."""
 
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -12,6 +13,8 @@ from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from tests.orchestrator.typed import python
 
+Typed: TypeAlias = Callable[..., Result]
+"""What `sweep launch` with these words says."""
 MISTAKES = {
     "preload": (
         [],
@@ -35,12 +38,6 @@ MISTAKES = {
     "new and id": (["--new", "--sweep-id", "a"], "", "--new and --sweep-id cannot be combined"),
     "sweep id": (["--sweep-id", "a/b"], "", "'a/b' cannot name a file"),
 }
-
-
-class Typed(Protocol):
-    """What `sweep launch` with these words says."""
-
-    def __call__(self, *words: str) -> Result: ...
 
 
 @pytest.fixture

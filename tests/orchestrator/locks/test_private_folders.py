@@ -13,7 +13,6 @@ from cudnn_sweep.orchestrator.locks import sweep_lock as locks
 from cudnn_sweep.orchestrator.locks.private_folder import (
     our_temporary_folder,
     private_folder,
-    scratch_folder,
     temporary_path,
 )
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock, sweep_lock
@@ -75,10 +74,6 @@ def test_holder_is_written_through_no_link(shared: Path) -> None:
         holder = shared / ".plan.holder"
         assert not holder.is_symlink() and str(os.getpid()) in holder.read_text()
     assert victim.read_text() == "precious"
-
-
-def test_no_sweeps_name_reaches_the_locks(shared: Path) -> None:
-    assert scratch_folder("locks") != our_temporary_folder() / "locks"
 
 
 def test_one_measures_on_a_device_whatever_the_temporary_directory(

@@ -64,15 +64,6 @@ def test_a_last_good_that_is_not_there_is_told_at_once(here: Path, play: RunNigh
     assert play(measure=False, fake=None) == 3, "compares anywhere"
 
 
-def test_results_below_the_home_folder_keep_a_night_together(
-    here: Path, play: RunNight, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(here / "home"))
-    assert play(results="~/sweeps", measure=False) == 3
-    assert not (here / "~").exists()
-    assert (here / "home" / "sweeps" / "nightly" / "lab" / "reports").is_dir()
-
-
 @pytest.mark.parametrize("in_the_way", ["results", "results/.nightly-lab.lock/folder"])
 def test_results_that_cannot_be_written_cannot_tell(
     here: Path, play: RunNight, in_the_way: str

@@ -1,8 +1,8 @@
 """Blocks that were split over GPUs or launches run again whole; what was measured of them stays."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -25,9 +25,11 @@ from cudnn_sweep.orchestrator.showing.summary import split_lines
 from cudnn_sweep.workloads.hardware.environment import Environment
 from tests.makers import RecordOf
 
+Begin: TypeAlias = "Callable[..., Launch]"
+
 
 @pytest.fixture
-def launch(store: Store, plan: Plan, environment: Environment, record_of: RecordOf) -> "Begin":
+def launch(store: Store, plan: Plan, environment: Environment, record_of: RecordOf) -> Begin:
     def begin(chosen: Plan | None = None, **selection: Any) -> "Launch":
         choice = choose_sweep(store, plan, chosen or plan, environment, SweepSelection(**selection))
         return Launch(store, plan, choice, record_of)
@@ -51,10 +53,6 @@ class Launch:
 
     def repeats(self) -> Plan:
         return repeats_of(self._store, self._whole, self.choice)
-
-
-class Begin(Protocol):
-    def __call__(self, chosen: Plan | None = None, **selection: Any) -> Launch: ...
 
 
 def of_block(plan: Plan, block: int) -> tuple[Trial, ...]:

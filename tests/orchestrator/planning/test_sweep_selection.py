@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
-from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.plan import Plan, narrow
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
@@ -178,14 +177,3 @@ def test_shard_that_does_not_fit_its_sweep_is_refused(store: Store, plan: Plan, 
     with pytest.raises(SpecError, match="--sweep-id shared: it ran on other hardware"):
         elsewhere = replace(HERE, gpu_memory_bytes=1)
         choose_sweep(store, plan, plan, elsewhere, SweepSelection(sweep_id="shared"))
-
-
-def test_lock_names_its_holder_and_is_free_afterwards(tmp_path: Path) -> None:
-    with sweep_lock(str(tmp_path), "hash"):
-        busy = pytest.raises(SweepBusyError, match=r"process \d+ on ")
-        with busy, sweep_lock(str(tmp_path), "hash"):
-            pass
-        with sweep_lock(str(tmp_path), "other"):
-            pass
-    with sweep_lock(str(tmp_path), "hash"):
-        pass

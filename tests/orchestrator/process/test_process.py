@@ -35,11 +35,9 @@ FAULTS = {
     "raises": ("error", "ValueError: the user's step is wrong (faulty.py:"),
     "is_killed": ("killed", "SIGKILL"),
     "segfaults": ("crash", "SIGSEGV (Segmentation fault); its last output: last words"),
-    "gets_a_real_time_signal": ("crash", "signal 40 (Real-time signal 6)"),
     "exits": ("crash", "ended without a result, exit code 7"),
     "allocates_too_much": ("out_of_memory", "can't allocate memory"),
     "writes_to_its_reply": ("error", "its code wrote to the pipe of this process's replies"),
-    "writes_a_turn_to_its_reply": ("error", "replies: found b'hello'"),
     "hangs": ("timeout", "no result after 1 s"),
 }
 
