@@ -35,7 +35,6 @@ FAULTS = {
     "raises": ("error", "ValueError: the user's step is wrong (faulty.py:"),
     "is_killed": ("killed", "SIGKILL"),
     "segfaults": ("crash", "SIGSEGV (Segmentation fault); its last output: last words"),
-    "exits": ("crash", "ended without a result, exit code 7"),
     "allocates_too_much": ("out_of_memory", "can't allocate memory"),
     "writes_to_its_reply": ("error", "its code wrote to the pipe of this process's replies"),
     "hangs": ("timeout", "no result after 1 s"),
