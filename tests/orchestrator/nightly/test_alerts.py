@@ -72,7 +72,7 @@ def test_networks_without_their_package_are_left_out_and_are_no_change(
         for name in ("torchvision", "torchvision.models"):
             monkeypatch.setitem(sys.modules, name, package)
 
-    for day in range(1, 14):
+    for day in range(2, 13):
         install(None if day in (9, 10, 11) else models)
         assert play(day) == 0
         found = outcome(here, day)
@@ -229,8 +229,9 @@ def test_each_command_that_a_night_prints_works_when_pasted(here: Path, play: Ru
     where = WhereToLook(folder=here, program="sweep", results="mine", page="night.html")
     lines = [printed.getvalue(), *news_of(told, told.alerts, where).findings]
     commands = set(re.findall(r"(?:; |: |&& )(sweep [a-z].*)$", "\n".join(lines), re.MULTILINE))
-    assert {command.split()[1] for command in commands} == {"launch", "nightly", "compare"}
-    for command in sorted(commands):
+    of_each_kind = {command.split()[1]: command for command in sorted(commands)}
+    assert of_each_kind.keys() == {"launch", "nightly", "compare"}
+    for command in of_each_kind.values():
         ran = sweep(*shlex.split(command)[1:])
         assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
-    assert len(open_store("mine").sweep_ids()) == 11 + sum(" launch " in each for each in commands)
+    assert len(open_store("mine").sweep_ids()) == 12, "ten nights, a confirmation, the launch"

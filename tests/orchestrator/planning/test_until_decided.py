@@ -29,13 +29,12 @@ from cudnn_sweep.orchestrator.planning.options import (
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import RunSession
-from cudnn_sweep.orchestrator.running.run_sweep import Planned, Ran, plan_of, plan_sweep, run_sweep
-from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, LOOKS, SuiteSpec, UntilDecided
+from cudnn_sweep.orchestrator.running.run_sweep import Planned, Ran, plan_sweep, run_sweep
+from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, LOOKS, UntilDecided
 from cudnn_sweep.workloads.survey import Survey
-from tests.makers import Look
 
 AT_MOST = 12
 FILE = f"""
@@ -264,15 +263,6 @@ def test_configs_of_which_no_two_compare_have_a_fixed_number(unsaid: LaunchOptio
     )
     with pytest.raises(SpecError, match="nothing would be decided; give a number"):
         default(unsaid)
-
-
-def test_without_a_gpu_two_blocks_suffice(look: Look) -> None:
-    suite = SuiteSpec.model_validate({"cells": [{"workload": "noop"}]})
-    for asked in (suite, load_suite("quick")):
-        plan = plan_of("suite", asked, look(asked))
-        assert not plan.looks and blocks(plan) == {2}
-    said = suite.model_copy(update={"replicates": 3})
-    assert blocks(plan_of("suite", said, look(said))) == {3}
 
 
 def test_each_night_has_as_many_blocks(unsaid: LaunchOptions, tmp_path: Path) -> None:
