@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -194,7 +195,9 @@ def test_inputs_are_described_as_in_a_suite(here: Path) -> None:
     assert told.returncode == 0, told.stderr
     assert "2x4x9 → 6" in told.stdout
     (again,) = [x for x in (here / "Texts.yaml").read_text().splitlines() if "sweep trace" in x]
-    assert shlex.split(again.removeprefix("#"))[5:7] == ["--inputs", inputs]
+    words = shlex.split(again.removeprefix("#"))
+    assert words[2:6] == ["nets.py:Texts", "--input", "2x9", "--inputs"]
+    assert yaml.safe_load(words[6]) == yaml.safe_load(inputs)
 
 
 MISTAKES = {
