@@ -178,6 +178,18 @@ def test_refusal_is_not_tried_again_and_a_redirect_not_followed(
     assert receiver.paths == [f"/services/{SECRET}"]
 
 
+def test_patience_ends(receiver: Receiver) -> None:
+    receiver.answers = [Answer(after_s=0.5)] * 2
+    with pytest.raises(WebhookError, match="ReadTimeoutError$"):
+        tell(receiver.webhook(), NEWS, Patience(tries=2, pause_s=0.01, try_limit_s=0.1))
+    assert len(receiver.times) == 2
+    receiver.answers = [Answer(code=503, headers={"Retry-After": "3600"})]
+    before = time.monotonic()
+    with pytest.raises(WebhookError, match="answered 503 Service Unavailable$"):
+        tell(receiver.webhook(), NEWS, QUICK)
+    assert time.monotonic() - before < 5.0
+
+
 def test_the_environments_proxy_is_used(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -214,19 +214,6 @@ def test_trial_that_torch_alone_cannot_reproduce_is_refused(
         of_trial(row_of(**axes))
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("N001", "it compares torch 2.9.0 with 2.8.0"),
-        ("N049", "torch alone has no such network"),
-        ("N082", r"has inputs of other sizes \(fresh\)"),
-    ],
-)
-def test_case_that_torch_alone_cannot_run_is_refused(name: str, why: str) -> None:
-    with pytest.raises(ReproError, match=why):
-        of_case(find_field_case(name))
-
-
 def test_body_of_a_case_names_its_address_its_claim_and_what_was_assumed() -> None:
     text = issue(of_case(find_field_case("N004")), {"torch": "2.11", "GPU": None})
     assert "Reported: https://forums.developer.nvidia.com/" in text
