@@ -2,8 +2,6 @@
 
 import io
 import re
-from collections import Counter
-from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,28 +11,17 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from cudnn_sweep.analysis.answering.cell_names import cell_name
 from cudnn_sweep.analysis.nightly.history import History, read_history
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
-from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.accepting import pin_baseline
-from cudnn_sweep.orchestrator.planning.plan import make_plan
-from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.orchestrator.schedule.check import check
-from cudnn_sweep.workloads.cells.expand import expand_cells
-from cudnn_sweep.workloads.cells.suite import workload_names
-from cudnn_sweep.workloads.survey import workload_facts
-from tests.makers import RecordOf
 from tests.orchestrator.nightly.conftest import FILES, RunNight, options_of, outcome
 from tests.orchestrator.typed import sweep
-
-A_MODEL = "cudnn_sweep.workloads.nets.darknet:Darknet53"
 
 
 def history(day: int = 1) -> History:
@@ -161,28 +148,6 @@ def test_a_pinned_night_begins_what_is_compared_with(here: Path, play: RunNight)
     pin_baseline(options, None)
     play(3)
     assert outcome(here, 3).nights == 2
-
-
-@pytest.mark.parametrize("name", ["nightly", "regimes", "models", "states"])
-def test_no_two_cells_of_a_suite_share_a_name(
-    name: str, record_of: RecordOf, tmp_path: Path
-) -> None:
-    suite = load_suite(name).model_copy(update={"replicates": 1})
-    names = {each: A_MODEL if ":" in each else each for each in workload_names(suite)}
-    facts = workload_facts(sorted(set(names.values())))  # other models may not be installed
-    found = {each: facts[stand_in] for each, stand_in in names.items()}
-    plan = make_plan(name, suite, expand_cells(suite, found, device="cuda", gpu="NVIDIA H200"))
-    session = session_of(plan, "night", tmp_path)
-    firsts = {trial.cell.cell_id: trial for trial in plan.trials}.values()
-    named = Counter(cell_name(as_stored(record_of(session, trial))) for trial in firsts)
-    assert [each for each, count in named.items() if count > 1] == []
-
-
-def as_stored(record: RunRecord) -> dict[str, Any]:
-    row = asdict(record) | {"input_shape": "x".join(map(str, record.input_shape))}
-    return {
-        key: list(value.items()) if isinstance(value, dict) else value for key, value in row.items()
-    }
 
 
 def test_without_cuda_it_cannot_tell_and_says_so(
