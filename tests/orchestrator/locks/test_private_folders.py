@@ -97,12 +97,3 @@ def test_a_device_that_is_held_by_who_does_not_listen_says_how_to_find_it(shared
         told = rf"does not answer; `sudo ss -xap \| grep {locks.PREFIX}GPU-1` shows which"
         with pytest.raises(SweepBusyError, match=told), measuring_lock(["GPU-1"]):
             pass
-
-
-def test_giving_a_lock_back_hides_nothing_where_its_folder_is_gone(tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    with sweep_lock(str(results), "plan"):
-        for file in results.iterdir():
-            file.unlink()
-        results.rmdir()
-        results.write_text("a file by now")
