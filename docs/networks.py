@@ -196,7 +196,8 @@ def answer() -> str:
             "",
             wrapped(
                 "For your own network and job, `sweep advise my_nets.py:Net --input 8x3x128x128 --steps 50000` measures "
-                "both and answers ([how to install it](#start))."
+                "both and answers ([how to install it](#start)). `sweep freeze` keeps the kernels that a search chose as "
+                "a file: with it, benchmark off takes them without a search ([docs/freeze.md](docs/freeze.md))."
             ),
             "",
             "<picture>",

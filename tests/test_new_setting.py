@@ -12,7 +12,7 @@ FIELDS = """\
     \"\"\"A number.\"\"\"
     tag: str = "none"
     \"\"\"Text.\"\"\"
-    errata: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict, hash=False)
     \"\"\"A mapping.\"\"\"
 
     def apply(self) -> None:
@@ -21,21 +21,21 @@ READ_BACK = """\
         eager_loading=environment.get("CUDA_MODULE_LOADING") == "EAGER",
         workspace_share=float(environment.get("WORKSPACE_SHARE", 1)),
         tag=environment.get("TAG", "none"),
-        errata=json.loads(environment.get("ERRATA", "{}")),
+        notes=json.loads(environment.get("NOTES", "{}")),
     )
 """
 APPLY = """\
         _set_or_unset("CUDA_MODULE_LOADING", "EAGER" if self.eager_loading else None)
         _set_or_unset("WORKSPACE_SHARE", str(self.workspace_share))
         _set_or_unset("TAG", self.tag)
-        _set_or_unset("ERRATA", json.dumps(self.errata))
+        _set_or_unset("NOTES", json.dumps(self.notes))
         cudnn.enabled = self.enabled
 """
 COLUMNS = """\
     eager_loading: Annotated[bool, "loading", Setting(usual=False, since={new})]
     workspace_share: Annotated[float, "a number", Setting(usual=1.0, since={new})]
     tag: Annotated[str, "text", Setting(usual="none", since={new})]
-    errata: Annotated[dict[str, str], "a mapping", Setting(usual={{}}, since={new})]
+    notes: Annotated[dict[str, str], "a mapping", Setting(usual={{}}, since={new})]
 
     # outcome
 """
@@ -54,7 +54,6 @@ def test_settings_of_every_type_are_never_merged(package_copy: "PackageCopy") ->
     new = SCHEMA_VERSION + 1
     config, schema = "workloads/cells/config.py", "analysis/storing/schema.py"
     package_copy.edit(config, "import os\n", "import json\nimport os\n")
-    package_copy.edit(config, "import dataclass\n", "import dataclass, field\n")
     package_copy.edit(config, "\n    def apply(self) -> None:\n", FIELDS)
     package_copy.edit(config, "        cudnn.enabled = self.enabled\n", APPLY)
     package_copy.edit(

@@ -14,7 +14,6 @@ from cudnn_sweep.workloads.user_code import import_named
 
 @cache
 def regime_types() -> dict[str, type[ShapeRegime]]:
-    """Every rule in the folder, by name."""
     for module in iter_modules(regimes.__path__):
         import_module(f"{regimes.__name__}.{module.name}")
     rules = [*ShapeRegime.__subclasses__(), *SpatialRegime.__subclasses__()]

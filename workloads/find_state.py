@@ -12,7 +12,6 @@ from cudnn_sweep.workloads.workload import State
 
 @cache
 def state_types() -> dict[str, type[State]]:
-    """Every state in the folder, by name."""
     return {name: state_type(name) for name in _names()}
 
 

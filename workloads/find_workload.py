@@ -15,7 +15,6 @@ from cudnn_sweep.workloads.workload import Workload
 
 @cache
 def bundled_workloads() -> dict[str, Workload]:
-    """Every workload in `catalog/`, by name."""
     modules = [
         import_module(f"{catalog.__name__}.{module.name}")
         for module in iter_modules(catalog.__path__)

@@ -45,7 +45,7 @@ with told as (
     where
         ($sweep_id is null or sweep_id glob $sweep_id)
         and ($cell_id is null or cell_id = $cell_id)
-        and status = 'ok' and twin = 0 and kernels is not null
+        and status = 'ok' and twin = 0 and errata is null and kernels is not null
     qualify
         count(*) over (partition by sweep_id, block) = 2
         and count(distinct benchmark) over (partition by sweep_id, block) = 2

@@ -6,7 +6,7 @@ from itertools import permutations
 
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import Value
-from cudnn_sweep.analysis.asking.settings import ALWAYS_SAID, usual_texts
+from cudnn_sweep.analysis.asking.settings import ALWAYS_SAID, shortened, usual_texts
 from cudnn_sweep.analysis.storing.stored import Stored
 
 CONFIGS = """
@@ -27,7 +27,7 @@ class Contrast:
     candidate: str
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.baseline} → {self.candidate}"
+        return shortened(f"{self.field}: {self.baseline} → {self.candidate}")
 
     @property
     def is_twins(self) -> bool:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from cudnn_sweep.analysis.answering.answers import answer
 from cudnn_sweep.analysis.asking.queries import Value
+from cudnn_sweep.analysis.asking.settings import shortened
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.words import counted, given, two_digits
 
@@ -25,8 +26,6 @@ CellKey: TypeAlias = tuple[str, str, str, str | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OfCell:
-    """A row about one cell."""
-
     cell_id: str
     env_hash: str
     software_hash: str
@@ -39,8 +38,6 @@ class OfCell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OfContrast(OfCell):
-    """A row about one cell and contrast."""
-
     workload: str
     problem: str | None
     direction: str
@@ -230,7 +227,7 @@ def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) 
     parts = [f"{decided:,} of {counted(cells, 'cell')} decided"]
     parts[0] += f" ({', '.join(known)})" if known else ""
     parts += [text for count, text in others if count]
-    return f"{verdicts[0].contrast}: {', '.join(parts)}."
+    return f"{shortened(verdicts[0].contrast)}: {', '.join(parts)}."
 
 
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:

@@ -5,12 +5,17 @@ store's folder is not enough: a COPY inside a `with` is a SELECT to its parser, 
 """
 
 import atexit
+import fcntl
 import os
 import re
+import shutil
+import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from threading import Thread
 from time import monotonic
 from typing import Any
@@ -18,11 +23,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from cudnn_sweep.analysis.asking.prelude import RECORDS_VIEW, REPEATED_KEYS, macros_in
+from cudnn_sweep.analysis.asking.prelude import (
+    RECORDS_VIEW,
+    REPEATED_KEYS,
+    macros_in,
+    question_macros,
+)
 from cudnn_sweep.analysis.asking.queries import Value
-from cudnn_sweep.analysis.asking.question_macros import question_macros
 from cudnn_sweep.analysis.asking.settings_sql import with_config
-from cudnn_sweep.analysis.asking.spill_folder import spill_folder
 from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.snapshot import Snapshot
@@ -47,6 +55,8 @@ MANY_ROWS = (
 )
 INTERRUPT_S = 5.0  # in which a question ends that is asked to
 INTERRUPT_EVERY_S = 0.05  # for it may be between two statements
+SPILLS = "sweep-query-"  # a folder of this user alone, for a question that lacks memory
+ABANDONED_S = 60.0  # by then whoever made a folder has locked it
 # Questions with macros take long to plan and have few rows. DuckDB 2 plans what `sql` is given twice;
 # of what `execute` is given it copies the rows, and warns.
 warnings.filterwarnings(
@@ -264,3 +274,40 @@ def _memory_limit() -> str:
     """What lies in memory beyond it is spilled. A question that took all would take it from what measures."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{min(MOST_BYTES, physical // 2) // 10**6}MB"
+
+
+@contextmanager
+def spill_folder() -> Iterator[str]:
+    """Empty, so that nothing spills, where no folder can be made.
+
+    DuckDB may always write there, whatever else is locked, and so may a user's SQL: nothing else lies there.
+    """
+    _remove_abandoned(Path(tempfile.gettempdir()))
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=SPILLS, ignore_cleanup_errors=True)
+    except OSError:
+        yield ""
+        return
+    with folder as name, _locked(Path(name)):
+        yield name
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """What a question left that was killed."""
+    for folder in parent.glob(f"{SPILLS}*"):
+        with suppress(OSError):  # somebody's, or removed meanwhile
+            found = folder.lstat()
+            if found.st_uid == os.getuid() and time.time() - found.st_mtime > ABANDONED_S:
+                with _locked(folder):
+                    shutil.rmtree(folder)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Until the end of the block or of this process. Raises OSError where another holds it."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(opened)

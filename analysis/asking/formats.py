@@ -3,14 +3,15 @@
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Iterator
+from datetime import date, datetime
 from itertools import count
 from typing import Any
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.asking.json_value import json_value
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.printable import printable
 from cudnn_sweep.analysis.storing import parquet
@@ -120,3 +121,16 @@ def escaped(cell: str) -> str:
 
 def escaped_line(text: str) -> str:
     return escaped(" ".join(text.split()))
+
+
+def json_value(value: object) -> object:
+    """Times as ISO 8601; null for what is no finite number; text for what JSON has no form for."""
+    if isinstance(value, dict):
+        return {str(key): json_value(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(inner) for inner in value]
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)

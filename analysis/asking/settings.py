@@ -8,11 +8,14 @@ text, so that it is never ambiguous: what is no plain word stands in quotes. SQL
 import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
+from zlib import crc32
 
 from cudnn_sweep.analysis.storing.schema import SettingValue, settings
 
 PLAIN = r"[A-Za-z0-9_.:/+-]+"  # text that needs no quotes, alike in Python and in DuckDB
 PAIR = re.compile(r'(?P<name>\w+)=(?P<text>"(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)', re.DOTALL)
+LONG = re.compile(r'"(?:[^"\\]|\\.){48,}"', re.DOTALL)
+SHOWN = 24  # characters
 ALWAYS_SAID = "benchmark"  # in a config's name, whatever its value
 
 
@@ -63,6 +66,11 @@ def config_name(texts: Mapping[str, str]) -> str:
     """What a config is called: `benchmark=true`, and whatever else is not as PyTorch has it."""
     said = {ALWAYS_SAID: texts[ALWAYS_SAID]} | besides_usual(texts)
     return " ".join(f"{name}={text}" for name, text in said.items())
+
+
+def shortened(line: str) -> str:
+    """For the eye: of a long quoted text its beginning, and a hash that tells it from others."""
+    return LONG.sub(lambda long: f'"{long[0][1:SHOWN]}... #{crc32(long[0].encode()):08x}"', line)
 
 
 def _quoted(text: str) -> str:

@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.asking.settings import PLAIN
 from cudnn_sweep.analysis.asking.sql_text import literal
-from cudnn_sweep.analysis.asking.sql_types import sql_type
 from cudnn_sweep.analysis.storing.schema import arrow_schema, settings
 
 QUOTED_MACRO = f"""\
@@ -18,6 +17,13 @@ create or replace macro quoted(words) as if(
     '"' || replace(replace(words, '\\', '\\\\'), '"', '\\"') || '"'
 );
 """
+SQL_TYPES = {
+    pa.string(): "VARCHAR",
+    pa.bool_(): "BOOLEAN",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.timestamp("us", tz="UTC"): "TIMESTAMP WITH TIME ZONE",
+}
 
 
 def with_config(rows: str) -> str:
@@ -33,7 +39,6 @@ def with_config(rows: str) -> str:
 
 
 def settings_macros() -> str:
-    """The macros that name every setting."""
     texts = ",\n    ".join(
         f"'{name}': " + text_of(f"struct_extract(config, '{name}')", _type_of(name))
         for name in settings()
@@ -76,3 +81,14 @@ def text_of(value: str, kind: pa.DataType) -> str:
     if pa.types.is_string(kind):
         return f"quoted({value})"
     return f"{value}::text"
+
+
+def sql_type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"{sql_type(kind.value_type)}[]"
+    if pa.types.is_map(kind):
+        return f"MAP({sql_type(kind.key_type)}, {sql_type(kind.item_type)})"
+    if pa.types.is_struct(kind):
+        inner = ", ".join(f"{field.name} {sql_type(field.type)}" for field in kind)
+        return f"STRUCT({inner})"
+    return SQL_TYPES[kind]

@@ -4,15 +4,9 @@
 create or replace macro cell_labels() as table
 select
     cell_id,
-    any_value(workload) as workload,
-    any_value(problem) as problem,
-    any_value(direction) as direction,
+    any_value(columns(['workload', 'problem', 'direction'])),
     array_to_string(any_value(input_shape), 'x') as input_shape,
-    any_value(regime) as regime,
-    any_value(state) as state,
-    any_value(precision) as precision,
-    any_value(layout) as layout,
-    any_value(gpu) as gpu
+    any_value(columns(['regime', 'state', 'precision', 'layout', 'gpu']))
 from records
 group by cell_id;
 
@@ -37,11 +31,7 @@ group by cell_id;
 create or replace macro software_labels() as table
 select
     software_hash,
-    any_value(torch) as torch,
-    any_value(cuda) as cuda,
-    any_value(cudnn) as cudnn,
-    any_value(driver) as driver,
-    any_value(version) as version
+    min(columns(['torch', 'cuda', 'cudnn', 'driver', 'version']))
 from records
 group by software_hash;
 

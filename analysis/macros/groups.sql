@@ -54,16 +54,11 @@ tasks as (
 grouped as (
     select
         group_id,
-        any_value(cell_id) as cell_id,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash,
-        any_value(workload_hash) as workload_hash,
-        any_value(settings) as settings,
-        any_value(loop_kind) as loop_kind,
+        any_value(columns([
+            'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'settings', 'loop_kind'
+        ])),
         any_value(took_turns) as in_turns,
-        any_value(precision) as precision,
-        any_value(layout) as layout,
-        any_value(gpu) as gpu,
+        any_value(columns(['precision', 'layout', 'gpu'])),
         count(*) filter (where counts) as processes,
         count(*) filter (where not counts) as doubtful_processes,
         list(struct_pack(
@@ -78,9 +73,7 @@ grouped as (
         min(steady_device_source) as device_source,
         coalesce(min(steady_device_source) <> max(steady_device_source), false) as mixes_sources,
         max(greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)) as peak_reserved_bytes,
-        max(relative_l2_error) as relative_l2_error,
-        max(relative_max_error) as relative_max_error,
-        max(layout_conversions) as layout_conversions,
+        max(columns(['relative_l2_error', 'relative_max_error', 'layout_conversions'])),
         median(layout_conversion_ms) as layout_conversion_ms,
         median(roofline_share) as roofline_share,
         median(calibration_matmul_tflops) as matmul_tflops,
@@ -95,9 +88,11 @@ grouped as (
 
 select
     grouped.*,
-    tasks.task
+    tasks.task,
+    software.* exclude (software_hash) -- noqa: AM04
 from grouped
-inner join tasks on grouped.cell_id = tasks.cell_id;
+inner join tasks on grouped.cell_id = tasks.cell_id
+inner join software_labels() as software on grouped.software_hash = software.software_hash;
 
 -- The samples of each open loop: those of other trials, most of a store, are not read for it.
 create or replace macro open_loops() as table
@@ -149,8 +144,8 @@ processes as materialized (
         trials.side,
         trials.pool,
         trials.trial.choice,
-        if(trials.is_uneven, list_avg(loops.ms[:trials.steps]), trials.trial.wall_ms) as wall_ms,
-        if(trials.same_source, trials.trial.device_ms, null) as device_ms
+        if(trials.is_uneven, list_avg(loops.ms[:trials.steps]), trials.trial.wall_ms) as wall,
+        if(trials.same_source, trials.trial.device_ms, null) as device
     from trials
     left join open_loops() as loops on [trials.trial.sweep_id, trials.trial.trial_id] = loops.id
 ),
@@ -158,33 +153,19 @@ processes as materialized (
 walls as materialized (
     select
         cell,
-        exp(avg(log_of(wall_ms)) filter (where side = 'b')) as baseline_ms,
-        exp(avg(log_of(wall_ms)) filter (where side = 'c')) as candidate_ms,
-        exp(avg(log_of(device_ms)) filter (where side = 'b')) as baseline_device_ms,
-        exp(avg(log_of(device_ms)) filter (where side = 'c')) as candidate_device_ms
+        exp(avg(log_of(wall)) filter (where side = 'b')) as baseline_ms,
+        exp(avg(log_of(wall)) filter (where side = 'c')) as candidate_ms,
+        exp(avg(log_of(device)) filter (where side = 'b')) as baseline_device_ms,
+        exp(avg(log_of(device)) filter (where side = 'c')) as candidate_device_ms
     from processes
     group by cell
-),
-
-process_logs as (
-    select
-        *,
-        log_of(wall_ms) as wall,
-        log_of(device_ms) as device
-    from processes
-),
-
-logs as (
-    unpivot process_logs
-    on wall, device
-    into name clock value observed
 ),
 
 estimates as materialized (
     select
         *,
         true as family
-    from over_sides('logs', ln(1 + min_effect))
+    from over_sides('processes', 'b', 'c', ln(1 + min_effect))
 ),
 
 verdicts as materialized (

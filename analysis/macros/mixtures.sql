@@ -285,24 +285,28 @@ create or replace macro in_unseen(blocks, most_unseen, unseen_low, unseen_high) 
         )
 end;
 
--- Two sides that share no blocks. `logs` names a table as `over_choices` has it, without share, one
--- row a process; its `side` is b (baseline) or c. One row a cell and clock, for `judged`.
+-- Two sides that share no blocks. `processes` names a table with cell, side, pool, choice, and the
+-- times wall and device, one row a process. One row a cell and clock, for `judged`: c over b.
 --
 -- Where neither side's end of the interval is about choices, it is Welch's. Else the distances from
 -- each side's mean to its end are added in squares (Zou and Donner's method of variance estimates
 -- recovery). `b_choice` and `c_choice` say of each side what its processes chose: times over its
 -- usual one.
-create or replace macro over_sides(logs, small) as table
+create or replace macro over_sides(processes, b_side, c_side, small) as table
 with sided as (
     select -- noqa: ST06
         struct_pack(of := cell, side := side) as cell,
         clock,
-        observed,
+        ln(ms) as observed,
         choice,
         concat_ws('|', pool, side) as pool,
         1 as share -- noqa: RF04
-    from query_table(logs)
-    where observed is not null
+    from (
+        unpivot (from query_table(processes))
+        on wall, device
+        into name clock value ms
+    )
+    where ms > 0
 ),
 
 told as materialized (
@@ -345,8 +349,8 @@ joined as (
         on
             b.cell.of = c.cell.of
             and b.clock = c.clock
-            and b.cell.side = 'b'
-            and c.cell.side = 'c'
+            and b.cell.side = b_side
+            and c.cell.side = c_side
 )
 
 select

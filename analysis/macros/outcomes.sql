@@ -1,12 +1,17 @@
 -- What came of a cell's trials under two configs: failures, results that differ, time of a block.
 
 create or replace macro outcomes_of(flag, from_value, to_value, of_sweep) as table
-with outcomes as (
+with trials as (
     select
-        cell_id,
-        env_hash,
-        software_hash,
-        other_settings,
+        *,
+        concat_ws('|', cell_id, env_hash, software_hash, other_settings) as place
+    from configured(flag, of_sweep)
+),
+
+outcomes as (
+    select
+        place,
+        any_value(cell_id) as cell_id,
         count(*) filter (where setting = from_value and status = 'out_of_memory')
             as baseline_out_of_memory,
         count(*) filter (where setting = to_value and status = 'out_of_memory')
@@ -17,54 +22,40 @@ with outcomes as (
             as baseline_message,
         any_value(message) filter (where status <> 'ok' and setting = to_value)
             as candidate_message
-    from configured(flag, of_sweep)
+    from trials
     where flag = 'twin' or twin = 0
-    group by cell_id, env_hash, software_hash, other_settings
+    group by place
 ),
 
 tensors as (
     select
-        cell_id,
-        env_hash,
-        software_hash,
-        other_settings,
+        place,
         unnest(computed) as computed
-    from configured(flag, of_sweep)
+    from trials
     where setting = to_value and status = 'ok'
 ),
 
 by_tensor as (
     select
-        cell_id,
-        env_hash,
-        software_hash,
-        other_settings,
+        place,
         computed.tensor
     from tensors
-    group by cell_id, env_hash, software_hash, other_settings, computed.tensor
+    group by place, computed.tensor
     having count(distinct computed.fingerprint) > 1
 ),
 
 varying as (
     select
-        cell_id,
-        env_hash,
-        software_hash,
-        other_settings,
+        place,
         list_sort(list(tensor)) as candidate_varies_in
     from by_tensor
-    group by cell_id, env_hash, software_hash, other_settings
+    group by place
 )
 
 select
-    outcomes.*,
+    outcomes.* exclude (cell_id),
     paces.block_s,
     varying.candidate_varies_in
 from outcomes
-left join varying
-    on
-        outcomes.cell_id = varying.cell_id
-        and outcomes.env_hash = varying.env_hash
-        and outcomes.software_hash = varying.software_hash
-        and outcomes.other_settings = varying.other_settings
+left join varying on outcomes.place = varying.place
 left join block_paces(of_sweep) as paces on outcomes.cell_id = paces.cell_id;

@@ -58,6 +58,11 @@ with trials as (
         coalesce(list_contains(warnings, 'shared_gpu'), false) as shared,
         greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_reserved_bytes,
         greatest(cold_peak_allocated_bytes, steady_peak_allocated_bytes) as peak_allocated_bytes,
+        logged_workspace_bytes as workspace_bytes,
+        compute_cache_entries_added as cache_entries,
+        steady_iterations as steps,
+        steady_device_source as source,
+        1000 * one_time_s as one_time_ms,
         -- a trial without cuDNN does not tell what would have run in it
         flag <> 'enabled' or enabled as tells,
         case
@@ -79,11 +84,7 @@ with trials as (
 
 reasons as (
     select
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash,
-        other_settings,
+        concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
         no_effect_reason(
             flag,
             any_value(device),
@@ -94,7 +95,7 @@ reasons as (
             bool_or(searched) filter (where tells)
         ) as no_effect_reason
     from trials
-    group by cell_id, env_hash, software_hash, workload_hash, other_settings
+    group by place
 ),
 
 joined as (
@@ -103,11 +104,27 @@ joined as (
         block,
         cell_id,
         other_settings,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash,
-        any_value(workload_hash) as workload_hash,
-        any_value(ok) filter (where b) as b_ok,
-        any_value(ok) filter (where c) as c_ok,
+        any_value(columns(['env_hash', 'software_hash', 'workload_hash'])),
+        any_value(columns([
+            'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms',
+            'source', 'fingerprint', 'kernels_source'
+        ])) filter (where b) as 'b_\0', -- noqa: RF05
+        any_value(columns([
+            'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms',
+            'source', 'fingerprint', 'kernels_source'
+        ])) filter (where c) as 'c_\0', -- noqa: RF05
+        any_value(columns([
+            'settings', 'first_ms', 'second_ms', 'one_time_ms', 'cache_entries',
+            'peak_reserved_bytes', 'peak_allocated_bytes', 'workspace_bytes', 'kernels_hash'
+        ])) filter (where b) as 'baseline_\0', -- noqa: RF05
+        any_value(columns([
+            'settings', 'first_ms', 'second_ms', 'one_time_ms', 'cache_entries',
+            'peak_reserved_bytes', 'peak_allocated_bytes', 'workspace_bytes', 'kernels_hash'
+        ])) filter (where c) as 'candidate_\0', -- noqa: RF05
+        any_value(steady_peak_reserved_bytes) filter (where b) as baseline_steady_reserved_bytes,
+        any_value(steady_peak_reserved_bytes) filter (where c) as candidate_steady_reserved_bytes,
+        any_value(benchmark) filter (where b) as baseline_benchmark,
+        any_value(shape_names) filter (where b) as shape_names,
         if(flag = 'twin', null, any_value(looks)) as looks,
         min(launch_id) = max(launch_id)
         and min(slot) = max(slot)
@@ -119,50 +136,10 @@ joined as (
         bool_or(shared) as shared,
         coalesce(bool_or(throttled) filter (where b), false) as baseline_throttled,
         coalesce(bool_or(throttled) filter (where c), false) as candidate_throttled,
-        any_value(trial_id) filter (where b) as b_trial_id,
-        any_value(trial_id) filter (where c) as c_trial_id,
-        any_value(loop_kind) filter (where b) as b_loop_kind,
-        any_value(loop_kind) filter (where c) as c_loop_kind,
-        any_value(cache) filter (where b) as b_cache,
-        any_value(cache) filter (where c) as c_cache,
-        any_value(settings) filter (where b) as baseline_settings,
-        any_value(settings) filter (where c) as candidate_settings,
-        any_value(benchmark) filter (where b) as baseline_benchmark,
-        any_value(first_ms) filter (where b) as b_first_ms,
-        any_value(first_ms) filter (where c) as c_first_ms,
-        any_value(compute_cache_entries_added) filter (where b) as baseline_cache_entries,
-        any_value(compute_cache_entries_added) filter (where c) as candidate_cache_entries,
-        any_value(second_ms) filter (where b) as b_second_ms,
-        any_value(second_ms) filter (where c) as c_second_ms,
-        1000 * any_value(one_time_s) filter (where b) as b_one_time_ms,
-        1000 * any_value(one_time_s) filter (where c) as c_one_time_ms,
-        any_value(shape_names) filter (where b) as b_shape_names,
-        any_value(steady_iterations) filter (where b) as b_steps,
-        any_value(steady_iterations) filter (where c) as c_steps,
-        any_value(steady_wall_ms) filter (where b) as b_wall_ms,
-        any_value(steady_wall_ms) filter (where c) as c_wall_ms,
-        any_value(steady_device_ms) filter (where b) as b_device_ms,
-        any_value(steady_device_ms) filter (where c) as c_device_ms,
-        any_value(steady_device_source) filter (where b) as b_source,
-        any_value(steady_device_source) filter (where c) as c_source,
         count(launch_bound) as launch_bound_known,
         count(*) filter (where launch_bound) as launch_bound,
         max(distinct_shapes) as distinct_shapes,
-        any_value(peak_reserved_bytes) filter (where b) as baseline_peak_reserved_bytes,
-        any_value(peak_reserved_bytes) filter (where c) as candidate_peak_reserved_bytes,
-        any_value(peak_allocated_bytes) filter (where b) as baseline_peak_allocated_bytes,
-        any_value(peak_allocated_bytes) filter (where c) as candidate_peak_allocated_bytes,
-        any_value(steady_peak_reserved_bytes) filter (where b) as baseline_steady_reserved_bytes,
-        any_value(steady_peak_reserved_bytes) filter (where c) as candidate_steady_reserved_bytes,
-        flatten(list(warnings)) as warnings,
-        max(logged_workspace_bytes) filter (where b) as baseline_workspace_bytes,
-        max(logged_workspace_bytes) filter (where c) as candidate_workspace_bytes,
-        any_value(fingerprint) filter (where b)
-        = any_value(fingerprint) filter (where c) as same_bits,
-        any_value(kernels_source) filter (where b)
-        = any_value(kernels_source) filter (where c) as same_kernels_source,
-        any_value(kernels_hash) filter (where b) as baseline_kernels_hash,
-        any_value(kernels_hash) filter (where c) as candidate_kernels_hash
+        flatten(list(warnings)) as warnings
     from trials
     group by sweep_id, block, cell_id, other_settings, software
     having flag <> 'twin' or bool_or(twin = 1) -- few blocks have a twin
@@ -171,13 +148,16 @@ joined as (
 kinds as (
     select
         *,
+        concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
         if(b_loop_kind <> c_loop_kind, 'mixed', coalesce(b_loop_kind, c_loop_kind)) as own_kind,
-        least(len(b_first_ms), len(c_first_ms)) as shapes,
-        (b_source is not distinct from c_source) as same_source
+        least(len(baseline_first_ms), len(candidate_first_ms)) as shapes,
+        (b_source is not distinct from c_source) as same_source,
+        b_fingerprint = c_fingerprint as same_bits,
+        b_kernels_source = c_kernels_source as same_kernels_source
     from joined
 ),
 
-in_turns as (
+turns as (
     select * from logs_in_turns('kinds')
 ),
 
@@ -204,17 +184,13 @@ shortened as (
 
 paired as (
     select
-        kinds.sweep_id,
-        kinds.block,
-        kinds.cell_id,
-        kinds.other_settings,
-        kinds.baseline_settings,
-        kinds.candidate_settings,
-        kinds.baseline_benchmark,
-        kinds.env_hash,
-        kinds.software_hash,
-        kinds.workload_hash,
-        kinds.looks,
+        kinds.* exclude (
+            b_ok, b_trial_id, b_loop_kind, b_cache, b_steps, b_steady_wall_ms, b_steady_device_ms,
+            b_source, b_fingerprint, b_kernels_source, c_ok, c_trial_id, c_loop_kind, c_cache,
+            c_steps, c_steady_wall_ms, c_steady_device_ms, c_source, c_fingerprint,
+            c_kernels_source, place, own_kind, own_turns, same_place, same_source,
+            same_kernels_source, shared
+        ),
         case
             when kinds.b_ok is null then 'candidate'
             when kinds.c_ok is null then 'baseline'
@@ -233,8 +209,6 @@ paired as (
         end as pairing,
         coalesce(not kinds.b_ok, false) as baseline_failed,
         coalesce(not kinds.c_ok, false) as candidate_failed,
-        kinds.baseline_throttled,
-        kinds.candidate_throttled,
         reasons.no_effect_reason,
         coalesce(kinds.own_kind, max(kinds.own_kind) over cell) as loop_kind,
         case
@@ -246,7 +220,7 @@ paired as (
             kinds.own_kind <> 'mixed',
             coalesce(
                 b_short.wall_ms,
-                in_rounds(kinds.b_wall_ms, kinds.c_wall_ms, -in_turns.wall_log)
+                in_rounds(kinds.b_steady_wall_ms, kinds.c_steady_wall_ms, -turns.wall_log)
             ),
             null
         ) as baseline_ms,
@@ -254,50 +228,25 @@ paired as (
             kinds.own_kind <> 'mixed',
             coalesce(
                 c_short.wall_ms,
-                in_rounds(kinds.c_wall_ms, kinds.b_wall_ms, in_turns.wall_log)
+                in_rounds(kinds.c_steady_wall_ms, kinds.b_steady_wall_ms, turns.wall_log)
             ),
             null
         ) as candidate_ms,
         if(
             kinds.same_source,
-            in_rounds(kinds.b_device_ms, kinds.c_device_ms, -in_turns.device_log),
+            in_rounds(kinds.b_steady_device_ms, kinds.c_steady_device_ms, -turns.device_log),
             null
         ) as baseline_device_ms,
         if(
             kinds.same_source,
-            in_rounds(kinds.c_device_ms, kinds.b_device_ms, in_turns.device_log),
+            in_rounds(kinds.c_steady_device_ms, kinds.b_steady_device_ms, turns.device_log),
             null
         ) as candidate_device_ms,
         -- which kind its cell has otherwise, where this pair tells none
         coalesce(kinds.own_turns, bool_or(kinds.own_turns) over cell, false) as in_turns,
-        kinds.launch_bound,
-        kinds.launch_bound_known,
-        kinds.shapes,
-        kinds.distinct_shapes,
-        list_sum(kinds.b_first_ms[:kinds.shapes]) as baseline_cold_ms,
-        list_sum(kinds.c_first_ms[:kinds.shapes]) as candidate_cold_ms,
-        kinds.c_first_ms[1] - kinds.b_first_ms[1] as first_shape_extra_ms,
-        kinds.b_first_ms as baseline_first_ms,
-        kinds.c_first_ms as candidate_first_ms,
-        kinds.b_second_ms as baseline_second_ms,
-        kinds.c_second_ms as candidate_second_ms,
-        kinds.b_one_time_ms as baseline_one_time_ms,
-        kinds.c_one_time_ms as candidate_one_time_ms,
-        kinds.b_shape_names as shape_names,
-        kinds.baseline_cache_entries,
-        kinds.candidate_cache_entries,
-        kinds.baseline_peak_reserved_bytes,
-        kinds.candidate_peak_reserved_bytes,
-        kinds.baseline_peak_allocated_bytes,
-        kinds.candidate_peak_allocated_bytes,
-        kinds.baseline_steady_reserved_bytes,
-        kinds.candidate_steady_reserved_bytes,
-        kinds.baseline_workspace_bytes,
-        kinds.candidate_workspace_bytes,
-        kinds.same_bits,
-        kinds.warnings,
-        kinds.baseline_kernels_hash,
-        kinds.candidate_kernels_hash,
+        list_sum(kinds.baseline_first_ms[:kinds.shapes]) as baseline_cold_ms,
+        list_sum(kinds.candidate_first_ms[:kinds.shapes]) as candidate_cold_ms,
+        kinds.candidate_first_ms[1] - kinds.baseline_first_ms[1] as first_shape_extra_ms,
         if(
             kinds.same_kernels_source,
             kinds.baseline_kernels_hash <> kinds.candidate_kernels_hash,
@@ -307,36 +256,16 @@ paired as (
             kinds.same_kernels_source,
             kinds.baseline_kernels_hash || ' ' || kinds.candidate_kernels_hash,
             null
-        ) as choice
+        ) as choice,
+        concat_ws('|', kinds.place, loop_kind, in_turns) as judged_cell
     from kinds
-    inner join reasons
-        on
-            kinds.cell_id = reasons.cell_id
-            and kinds.env_hash = reasons.env_hash
-            and kinds.software_hash = reasons.software_hash
-            and kinds.workload_hash is not distinct from reasons.workload_hash
-            and kinds.other_settings = reasons.other_settings
-    left join in_turns
-        on kinds.sweep_id = in_turns.sweep_id and kinds.c_trial_id = in_turns.c_trial_id
+    inner join reasons on kinds.place = reasons.place
+    left join turns on kinds.sweep_id = turns.sweep_id and kinds.c_trial_id = turns.c_trial_id
     left join shortened as b_short
         on kinds.sweep_id = b_short.sweep_id and kinds.b_trial_id = b_short.trial_id
     left join shortened as c_short
         on kinds.sweep_id = c_short.sweep_id and kinds.c_trial_id = c_short.trial_id
-    window cell as (
-        partition by
-            kinds.cell_id, kinds.env_hash, kinds.software_hash, kinds.workload_hash,
-            kinds.other_settings
-    )
-),
-
-named as (
-    select
-        *,
-        concat_ws(
-            '|', cell_id, env_hash, software_hash, workload_hash, other_settings, loop_kind,
-            in_turns
-        ) as judged_cell
-    from paired
+    window cell as (partition by kinds.place)
 ),
 
 counted as (
@@ -351,7 +280,7 @@ counted as (
         count(*) filter (where present = 'both') over (
             partition by sweep_id, cell_id, other_settings order by block
         ) as number -- noqa: RF04
-    from named
+    from paired
 ),
 
 looked as (

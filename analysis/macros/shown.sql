@@ -10,7 +10,7 @@ create or replace macro no_effect_reason(
     when flag = 'twin' then null
     when device = 'cpu' then 'no_cuda'
     -- whatever is compiled at run time, or has a backward pass, in cuDNN or not
-    when flag in ('compute_cache_disabled', 'backward_in_caller') then null
+    when flag in ('compute_cache_disabled', 'backward_in_caller', 'environment') then null
     when flag = 'benchmark_limit' and not benchmark then 'flag_not_consulted'
     -- a search always asks heuristic A, and the fallback
     when flag = 'heuristic_mode_b' and benchmark then 'flag_not_consulted'
@@ -63,4 +63,56 @@ create or replace macro in_words(verdict, cell) as case
     when verdict = 'fails'
         then format('fails ({} of {})', cell.candidate_failed, cell.blocks + cell.unpaired_blocks)
     else verdict
+end;
+
+-- Why advice is what it is; `job` is its row of jobs_weighed, before that knows why.
+create or replace macro why_advised(job, difference) as case
+    when job.no_effect_reason = 'no_cuda' then 'there is no GPU'
+    when job.no_effect_reason = 'not_cudnn' then 'nothing in it runs in cuDNN'
+    when job.no_effect_reason is not null then 'what runs does not read this setting'
+    when job.both_over_limit then 'both need more memory than the limit'
+    when job.over_limit
+        then format(
+            '{} needs {:.2f} GiB at its first steps, {} {:.2f} GiB', job.to_candidate,
+            job.candidate_first_bytes / 1073741824, job.to_baseline,
+            job.baseline_first_bytes / 1073741824
+        )
+    when job.advice = 'does not fit' and job.baseline_out_of_memory > 0
+        then 'both run out of memory'
+    when job.advice = 'does not fit'
+        then format(
+            '{} runs out of memory in {} of {} blocks', job.to_candidate,
+            job.candidate_out_of_memory, job.planned
+        )
+    when job.advice = 'fails'
+        then format(
+            '{} fails in {} of {} blocks, {} in {}', job.to_candidate, job.candidate_failed,
+            job.planned, job.to_baseline, job.baseline_failed
+        )
+    when job.loop_kind = 'mixed' then 'one loop was open, the other closed'
+    when job.blocks < 1 then 'no block has both settings'
+    when job.start_blocks = 0 then format('no process started in this state: {}', job.start)
+    when job.own_low is null then 'too few starts tell no scatter'
+    when job.advice = 'no difference'
+        then format('the difference is below {:.3g}%', 100 * difference)
+    when job.advice = 'undecided' and job.lacking is null
+        then format('too few blocks, or too near {:.3g}%', 100 * difference)
+    when job.advice = 'undecided'
+        then format('about {} more block{} would decide', job.lacking, if(job.lacking = 1, '', 's'))
+    when
+        job.advice = job.to_baseline
+        and (
+            abs(job.step_log) < job.least
+            or job.step_log > 0
+            and job.extra_start_ms > job.others * job.baseline_ms * (exp(job.step_log) - 1)
+        )
+        then format('starting takes {:.2g} s longer', job.extra_start_ms / 1000)
+    when (job.advice = job.to_candidate) = (job.step_log < 0) and exp(job.step_log) >= 2
+        then format('steps take {:.3g} times as long', exp(job.step_log))
+    when (job.advice = job.to_candidate) = (job.step_log < 0)
+        then format(
+            'steps take {:.1f}% {}', 100 * abs(exp(job.step_log) - 1),
+            if(job.step_log < 0, 'less', 'more')
+        )
+    else format('{} steps do not pay for the longer start', job.job_steps)
 end;

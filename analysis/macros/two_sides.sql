@@ -42,6 +42,41 @@ where
         when 'date' then strftime(started_at, '%Y-%m-%d')
     end = of_name;
 
+-- `processes` names a table of processes with cell, side, block, and the times wall and device. One
+-- row a pair of one block: b, c, and their log ratios, round by round where they took turns.
+create or replace macro same_blocks(processes, b_side, c_side) as table
+with met as (
+    select
+        b, -- noqa: RF02
+        c, -- noqa: RF02
+        b.sweep_id,
+        b.trial_id as b_trial_id,
+        c.trial_id as c_trial_id,
+        log_ratio(c.wall, b.wall) as wall,
+        log_ratio(c.device, b.device) as device
+    from query_table(processes) as b
+    inner join query_table(processes) as c
+        on
+            b.cell = c.cell
+            and b.sweep_id = c.sweep_id
+            and b.block = c.block
+            and b.slot = c.slot
+            and b.launch_id = c.launch_id
+    where b.side = b_side and c.side = c_side
+)
+
+select
+    met.b,
+    met.c,
+    coalesce(in_turns.wall_log, met.wall) as wall,
+    if(met.device is null, null, coalesce(in_turns.device_log, met.device)) as device
+from met
+left join logs_in_turns('met') as in_turns
+    on
+        met.sweep_id = in_turns.sweep_id
+        and met.b_trial_id = in_turns.b_trial_id
+        and met.c_trial_id = in_turns.c_trial_id;
+
 -- One row a cell and config that both sides measured. Where the two have a hardware in common only
 -- trials on the same one compare, and likewise with software. `method` is pairs where they ran in
 -- blocks together, two or more (round by round where they took turns; trials that did and that did
@@ -166,14 +201,14 @@ processes as materialized (
         counted.launch_id,
         counted.block,
         counted.slot,
-        counted.settings,
+        counted.settings as pool,
         counted.kernels_source || counted.kernels_hash as choice,
         if(
             members.is_uneven,
             list_avg(loops.ms[:members.steps]),
             counted.steady_wall_ms
-        ) as wall_ms,
-        if(members.same_source, counted.steady_device_ms, null) as device_ms
+        ) as wall,
+        if(members.same_source, counted.steady_device_ms, null) as device
     from members
     inner join counted on members.group_id = counted.group_id
     left join open_loops() as loops on [counted.sweep_id, counted.trial_id] = loops.id
@@ -182,50 +217,25 @@ processes as materialized (
 sides as materialized (
     select
         cell,
-        side,
-        count(log_of(wall_ms)) as n,
-        exp(avg(log_of(wall_ms))) as ms,
-        exp(avg(log_of(device_ms))) as device_ms
+        count(log_of(wall)) filter (where side = 'a') as a_processes,
+        count(log_of(wall)) filter (where side = 'b') as b_processes,
+        exp(avg(log_of(wall)) filter (where side = 'a')) as a_ms,
+        exp(avg(log_of(wall)) filter (where side = 'b')) as b_ms,
+        exp(avg(log_of(device)) filter (where side = 'a')) as a_device_ms,
+        exp(avg(log_of(device)) filter (where side = 'b')) as b_device_ms
     from processes
-    group by cell, side
-),
-
-same_block as (
-    select
-        x.cell,
-        x.settings,
-        x.choice || ' ' || y.choice as choice,
-        x.sweep_id,
-        x.trial_id as b_trial_id,
-        y.trial_id as c_trial_id,
-        log_ratio(y.wall_ms, x.wall_ms) as wall,
-        log_ratio(y.device_ms, x.device_ms) as device
-    from processes as x
-    inner join processes as y
-        on
-            x.cell = y.cell
-            and x.sweep_id = y.sweep_id
-            and x.block = y.block
-            and x.slot = y.slot
-            and x.launch_id = y.launch_id
-    where x.side = 'a' and y.side = 'b'
+    group by cell
 ),
 
 block_logs as (
     select
-        same_block.cell,
-        same_block.settings as pool,
-        same_block.choice,
+        b.cell,
+        b.pool,
+        b.choice || ' ' || c.choice as choice,
         1 as share, -- noqa: RF04
-        coalesce(in_turns.wall_log, same_block.wall) as wall,
-        if(same_block.device is null, null, coalesce(in_turns.device_log, same_block.device))
-            as device
-    from same_block
-    left join logs_in_turns('same_block') as in_turns
-        on
-            same_block.sweep_id = in_turns.sweep_id
-            and same_block.b_trial_id = in_turns.b_trial_id
-            and same_block.c_trial_id = in_turns.c_trial_id
+        wall,
+        device
+    from same_blocks('processes', 'a', 'b')
 ),
 
 by_clock as (
@@ -240,23 +250,6 @@ in_blocks as materialized (
         in_choices(choices, blocks, most_alike, usual, others, ln(1 + min_effect)) as by_choice
     from over_choices('by_clock')
     where blocks >= 2
-),
-
-process_logs as (
-    select
-        cell,
-        if(side = 'a', 'b', 'c') as side, -- noqa: RF04
-        settings as pool,
-        choice,
-        log_of(wall_ms) as wall,
-        log_of(device_ms) as device
-    from processes
-),
-
-apart_logs as (
-    unpivot process_logs
-    on wall, device
-    into name clock value observed
 ),
 
 estimates as materialized (
@@ -274,7 +267,7 @@ estimates as materialized (
             nullif(concat_ws('; ', 'A ' || apart.b_choice, 'B ' || apart.c_choice), ''),
             in_blocks.by_choice
         ) as by_choice
-    from over_sides('apart_logs', ln(1 + min_effect)) as apart
+    from over_sides('processes', 'a', 'b', ln(1 + min_effect)) as apart
     left join in_blocks on apart.cell = in_blocks.cell and apart.clock = in_blocks.clock
 ),
 
@@ -289,16 +282,16 @@ select
     wall.ratio,
     wall.ratio_low,
     wall.ratio_high,
-    side_a.ms as a_ms,
-    side_b.ms as b_ms,
+    sides.a_ms,
+    sides.b_ms,
     device.verdict as device_verdict,
     device.ratio as device_ratio,
     device.ratio_low as device_ratio_low,
     device.ratio_high as device_ratio_high,
-    side_a.device_ms as a_device_ms,
-    side_b.device_ms as b_device_ms,
-    side_a.n as a_processes,
-    side_b.n as b_processes,
+    sides.a_device_ms,
+    sides.b_device_ms,
+    sides.a_processes,
+    sides.b_processes,
     if(in_blocks.cell is null, 'welch', 'pairs') as method,
     chosen.by_choice,
     columns(a_software.*) as 'a_\0', -- noqa: RF05
@@ -311,8 +304,7 @@ select
 from matched
 inner join software_labels() as a_software on matched.a.software_hash = a_software.software_hash
 inner join software_labels() as b_software on matched.b.software_hash = b_software.software_hash
-inner join sides as side_a on matched.cell = side_a.cell and side_a.side = 'a'
-inner join sides as side_b on matched.cell = side_b.cell and side_b.side = 'b'
+inner join sides on matched.cell = sides.cell
 left join in_blocks on matched.cell = in_blocks.cell and in_blocks.clock = 'wall'
 left join estimates as chosen on matched.cell = chosen.cell and chosen.clock = 'wall'
 left join verdicts as wall on matched.cell = wall.cell and wall.clock = 'wall'

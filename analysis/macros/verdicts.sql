@@ -81,15 +81,10 @@ verdicts as materialized (
 cells as (
     select
         cell,
-        any_value(cell_id) as cell_id,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash,
-        any_value(workload_hash) as workload_hash,
-        any_value(other_settings) as other_settings,
-        any_value(baseline_settings) as baseline_settings,
-        any_value(candidate_settings) as candidate_settings,
-        any_value(loop_kind) as loop_kind,
-        any_value(in_turns) as in_turns,
+        any_value(columns([
+            'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings',
+            'baseline_settings', 'candidate_settings', 'loop_kind', 'in_turns'
+        ])),
         max(distinct_shapes) as distinct_shapes,
         any_value(at_most) as at_most,
         any_value(share) as error_share,
@@ -128,14 +123,12 @@ cells as (
         count(*) filter (where counts and other_kernels) as blocks_with_other_kernels,
         count(same_bits) filter (where counts) as blocks_with_bits,
         count(*) filter (where counts and same_bits) as blocks_with_same_bits,
-        max(baseline_peak_reserved_bytes) as baseline_peak_reserved_bytes,
-        max(candidate_peak_reserved_bytes) as candidate_peak_reserved_bytes,
-        max(baseline_peak_allocated_bytes) as baseline_peak_allocated_bytes,
-        max(candidate_peak_allocated_bytes) as candidate_peak_allocated_bytes,
-        max(baseline_steady_reserved_bytes) as baseline_steady_reserved_bytes,
-        max(candidate_steady_reserved_bytes) as candidate_steady_reserved_bytes,
-        max(baseline_workspace_bytes) as baseline_workspace_bytes,
-        max(candidate_workspace_bytes) as candidate_workspace_bytes,
+        max(columns([
+            'baseline_peak_reserved_bytes', 'candidate_peak_reserved_bytes',
+            'baseline_peak_allocated_bytes', 'candidate_peak_allocated_bytes',
+            'baseline_steady_reserved_bytes', 'candidate_steady_reserved_bytes',
+            'baseline_workspace_bytes', 'candidate_workspace_bytes'
+        ])),
         any_value(no_effect_reason) as no_effect_reason
     from blocks
     group by cell

@@ -1,14 +1,5 @@
 -- What a job takes under each config, in starts and steps: see sql/advice.sql.
 
--- Half the width of an interval: of what was measured, and of parts of a known variance.
-create or replace macro half_width(measured_half, quantile, known_variance) as
-    sqrt(measured_half ** 2 + quantile ** 2 * known_variance);
-
--- The squared standard error of a mean of so many blocks: of the one that was measured, null where
--- one block is all, and as if by one more degree of freedom of what a block scatters by elsewhere.
-create or replace macro moderated(measured, blocks, elsewhere) as
-    (elsewhere / blocks + (blocks - 1) * coalesce(measured, 0) ** 2) / nullif(blocks, 0);
-
 -- Two rows a cell and set of other settings: a start with an empty compute cache, one with a warm
 -- one. `of_steps` or `of_hours` say how long the job is, `of_runs` of how many of them the mean is
 -- predicted, `limit_gib` what memory there is (null: the GPU's); a smaller difference than
@@ -54,14 +45,10 @@ timed as materialized (
 sides as (
     select
         cell,
-        any_value(cell_id) as cell_id,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash,
-        any_value(workload_hash) as workload_hash,
-        any_value(other_settings) as other_settings,
-        any_value(loop_kind) as loop_kind,
-        any_value(in_turns) as in_turns,
-        any_value(no_effect_reason) as no_effect_reason,
+        any_value(columns([
+            'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings', 'loop_kind',
+            'in_turns', 'no_effect_reason'
+        ])),
         count(distinct sweep_id) as sweeps,
         any_value(share) as own_share,
         max(looks_before) as looks_before,
@@ -204,13 +191,7 @@ started as (
 wholes as materialized (
     select
         cells.*,
-        started.start,
-        started.asked,
-        started.start_blocks,
-        started.b_start_ms,
-        started.c_start_ms,
-        started.extra_one_ms,
-        started.new_shape_ms,
+        started.* exclude (cell),
         concat_ws('|', cells.cell, started.start) as whole,
         started.b_start_ms + cells.others * cells.baseline_ms as whole_baseline_ms,
         started.c_start_ms + cells.others * cells.candidate_ms as whole_candidate_ms,
@@ -226,112 +207,29 @@ wholes as materialized (
 moved as (
     select
         wholes.whole as cell,
-        unnest(['whole', 'step']) as clock,
-        unnest([
-            wholes.c_share * ln(timed.c_ms) - wholes.b_share * ln(timed.b_ms),
-            ln(timed.c_ms / timed.b_ms)
-        ]) as observed,
         timed.choice,
-        timed.other_settings || (timed.no_effect_reason is null)::text || wholes.start as pool
+        timed.other_settings || (timed.no_effect_reason is null)::text || wholes.start as pool,
+        1 as share,
+        wholes.c_share * ln(timed.c_ms) - wholes.b_share * ln(timed.b_ms) as whole,
+        ln(timed.c_ms / timed.b_ms) as step
     from timed
     inner join wholes on timed.cell = wholes.cell
     where timed.counted and timed.b_ms > 0 and timed.c_ms > 0
 ),
 
+-- without those of which no process started in this state
 logs as materialized (
-    select
-        *,
-        1 as share
-    from moved
-    where observed is not null -- no process may have started in this state
+    unpivot moved
+    on whole, step
+    into name clock value observed
 ),
 
 seen as materialized (
     select * from over_choices('logs')
 ),
 
--- standard errors of the logarithm of the ratio, of each part of it: of its mean, and of a run of
--- each about it
-parts as (
-    select
-        wholes.whole,
-        wholes.blocks as step_df,
-        scattered.df::bigint as start_df,
-        wholes.c_share * wholes.b_share * wholes.pair_prior
-        + (wholes.c_share - wholes.b_share) ** 2 * wholes.process_prior as step_prior,
-        sqrt(moderated(seen.se_low, wholes.blocks, step_prior)) as steps_low,
-        sqrt(moderated(seen.se_high, wholes.blocks, step_prior)) as steps_high,
-        sqrt(
-            wholes.c_start_share ** 2 * scattered.c_scatter
-            + wholes.b_start_share ** 2 * scattered.b_scatter
-        ) as start_of_run,
-        start_of_run / sqrt(wholes.start_blocks) as start_of_mean,
-        sqrt(
-            wholes.c_share ** 2 * wholes.candidate_scatter
-            + wholes.b_share ** 2 * wholes.baseline_scatter
-        ) as steps_of_run,
-        abs(wholes.extra_one_ms) / wholes.whole_candidate_ms / sqrt(12) as searched,
-        if(
-            wholes.launch_bound,
-            wholes.c_share * abs(ln(wholes.candidate_ms / wholes.baseline_ms)) / sqrt(12),
-            0
-        ) as waited,
-        if(
-            wholes.power_capped,
-            wholes.c_share * abs(ln(wholes.candidate_ms / wholes.baseline_ms)) / 2 / sqrt(3),
-            0
-        ) as slowed
-    from wholes
-    inner join scattered on wholes.cell = scattered.cell
-    inner join seen on wholes.whole = seen.cell and seen.clock = 'whole'
-),
-
--- variances add up; degrees of freedom are Welch's, of what was measured, in whole ones. Uniform
--- parts stand apart: a known variance among them would narrow the interval of few blocks
-summed as (
-    select
-        *,
-        searched ** 2 + waited ** 2 + slowed ** 2 as uniform,
-        greatest(steps_low, steps_high) ** 2 as steps_2,
-        sqrt(steps_low ** 2 + start_of_mean ** 2) as measured_low,
-        sqrt(steps_high ** 2 + start_of_mean ** 2) as measured_high,
-        coalesce(
-            (steps_2 + start_of_mean ** 2) ** 2
-            / nullif(
-                steps_2 ** 2 / nullif(step_df, 0) + start_of_mean ** 4 / nullif(start_df, 0), 0
-            ),
-            least(step_df, start_df)
-        ) as mean_df,
-        (steps_of_run ** 2 + start_of_run ** 2) / of_runs as run_variance,
-        coalesce(
-            (steps_2 + start_of_mean ** 2 + run_variance) ** 2
-            / nullif(
-                steps_2 ** 2 / nullif(step_df, 0)
-                + (steps_of_run ** 2 / of_runs) ** 2 / nullif(step_df, 0)
-                + start_of_run ** 4 * (1 / of_runs + start_of_mean ** 2 / start_of_run ** 2) ** 2
-                / nullif(start_df, 0),
-                0
-            ),
-            least(step_df, start_df)
-        ) as run_df
-    from parts
-),
-
 spreads as (
-    select
-        whole,
-        uniform,
-        measured_low,
-        measured_high,
-        sqrt(measured_low ** 2 + uniform) as se_low,
-        sqrt(measured_high ** 2 + uniform) as se_high,
-        sqrt(measured_low ** 2 + run_variance) as run_low,
-        sqrt(measured_high ** 2 + run_variance) as run_high,
-        -- what rounding leaves just below a whole one is that one
-        least(greatest(floor(1e-9 + mean_df), 1), 1000)::bigint as df,
-        least(greatest(floor(1e-9 + run_df), 1), 1000)::bigint as run_df
-    from summed
-    where step_df > 0 and start_df > 0
+    select * from job_spreads('wholes', 'scattered', 'seen', of_runs)
 ),
 
 -- Student's quantiles, once each: DuckDB plans anew what a name stands for wherever the same select
@@ -420,7 +318,7 @@ saves as (
 judged_rows as (
     select
         weighed.*,
-        outcomes.* exclude (cell_id, env_hash, software_hash, other_settings), -- noqa: RF02
+        outcomes.* exclude (place), -- noqa: RF02
         replace(replace(to_value, 'true', 'on'), 'false', 'off') as to_candidate, -- noqa: RF02
         replace(replace(from_value, 'true', 'on'), 'false', 'off') as to_baseline, -- noqa: RF02
         coalesce(weighed.candidate_first_bytes > weighed.limit_bytes, false) as over_limit,
@@ -443,10 +341,10 @@ judged_rows as (
     from weighed
     left join outcomes_of(flag, from_value, to_value, of_sweep) as outcomes
         on
-            weighed.cell_id = outcomes.cell_id
-            and weighed.env_hash = outcomes.env_hash
-            and weighed.software_hash = outcomes.software_hash
-            and weighed.other_settings = outcomes.other_settings
+            concat_ws(
+                '|', weighed.cell_id, weighed.env_hash, weighed.software_hash,
+                weighed.other_settings
+            ) = outcomes.place
 ),
 
 advised as (
@@ -457,56 +355,7 @@ advised as (
             when advice = to_candidate then to_candidate
             else to_baseline
         end as setting,
-        case
-            when no_effect_reason = 'no_cuda' then 'there is no GPU'
-            when no_effect_reason = 'not_cudnn' then 'nothing in it runs in cuDNN'
-            when no_effect_reason is not null then 'what runs does not read this setting'
-            when both_over_limit then 'both need more memory than the limit'
-            when over_limit
-                then format(
-                    '{} needs {:.2f} GiB at its first steps, {} {:.2f} GiB', to_candidate,
-                    candidate_first_bytes / 1073741824, to_baseline,
-                    baseline_first_bytes / 1073741824
-                )
-            when advice = 'does not fit' and baseline_out_of_memory > 0
-                then 'both run out of memory'
-            when advice = 'does not fit'
-                then format(
-                    '{} runs out of memory in {} of {} blocks', to_candidate,
-                    candidate_out_of_memory, planned
-                )
-            when advice = 'fails'
-                then format(
-                    '{} fails in {} of {} blocks, {} in {}', to_candidate, candidate_failed,
-                    planned, to_baseline, baseline_failed
-                )
-            when loop_kind = 'mixed' then 'one loop was open, the other closed'
-            when blocks < 1 then 'no block has both settings'
-            when start_blocks = 0 then format('no process started in this state: {}', start)
-            when own_low is null then 'too few starts tell no scatter'
-            when advice = 'no difference'
-                then format('the difference is below {:.3g}%', 100 * difference)
-            when advice = 'undecided' and lacking is null
-                then format('too few blocks, or too near {:.3g}%', 100 * difference)
-            when advice = 'undecided'
-                then format('about {} more block{} would decide', lacking, if(lacking = 1, '', 's'))
-            when
-                advice = to_baseline
-                and (
-                    abs(step_log) < least
-                    or step_log > 0
-                    and extra_start_ms > others * baseline_ms * (exp(step_log) - 1)
-                )
-                then format('starting takes {:.2g} s longer', extra_start_ms / 1000)
-            when (advice = to_candidate) = (step_log < 0) and exp(step_log) >= 2
-                then format('steps take {:.3g} times as long', exp(step_log))
-            when (advice = to_candidate) = (step_log < 0)
-                then format(
-                    'steps take {:.1f}% {}', 100 * abs(exp(step_log) - 1),
-                    if(step_log < 0, 'less', 'more')
-                )
-            else format('{} steps do not pay for the longer start', job_steps)
-        end as why
+        why_advised(judged_rows, difference) as why
     from judged_rows
 ),
 

@@ -43,8 +43,6 @@ NOTHING_COMPARED = "No two configs that differ in one setting were measured in o
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparedWords:
-    """A contrast's answer in words."""
-
     name: str
     headline: str
     sentences: Sequence[str]

@@ -36,8 +36,6 @@ TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sheet:
-    """A table of plain values."""
-
     columns: Sequence[str]
     rows: Sequence[Sequence[Scalar]]
 

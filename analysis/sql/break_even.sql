@@ -72,14 +72,10 @@ cells as (
     select
         cell,
         $field || ': ' || $baseline || ' → ' || $candidate as contrast,
-        any_value(cell_id) as cell_id,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash,
-        any_value(workload_hash) as workload_hash,
-        any_value(other_settings) as other_settings,
-        any_value(loop_kind) as loop_kind,
-        any_value(in_turns) as in_turns,
-        any_value(no_effect_reason) as no_effect_reason,
+        any_value(columns([
+            'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings', 'loop_kind',
+            'in_turns', 'no_effect_reason'
+        ])),
         count(gain_ms) as gain_blocks,
         avg(gain_ms) as gain_ms,
         avg(baseline_ms) filter (where gain_ms is not null) as unit_ms
@@ -108,21 +104,13 @@ visited as (
     where $per = 'shape'
 ),
 
-seconds as (
-    select
-        cell,
-        shape_number,
-        avg(second_ms) as second_ms
-    from visited
-    group by cell, shape_number
-),
-
 weights as (
     select
         cell,
         shape_number,
-        coalesce(second_ms / avg(second_ms) over (partition by cell), 1) as weight
-    from seconds
+        coalesce(avg(second_ms) / avg(avg(second_ms)) over (partition by cell), 1) as weight
+    from visited
+    group by cell, shape_number
 ),
 
 costs as (
@@ -176,7 +164,7 @@ joined as (
     left join weights on tuned.cell = weights.cell and tuned.shape_number = weights.shape_number
 ),
 
-decided as (
+bounded as (
     select
         *,
         case
@@ -186,13 +174,7 @@ decided as (
             when gain_ms_low > 0 then if(tuning_ms > 0, 'after', 'at once')
             when gain_ms_high < 0 then if(tuning_ms < 0, 'until', 'never')
             else 'inconclusive'
-        end as outcome
-    from joined
-),
-
-bounded as (
-    select
-        *,
+        end as outcome,
         case outcome
             when 'after' then tuning_ms / gain_ms
             when 'at once' then 0
@@ -210,19 +192,11 @@ bounded as (
             when outcome in ('after', 'at once') then greatest(tuning_ms_high, 0) / gain_ms_low
             when outcome = 'until' then tuning_ms_low / gain_ms_high
         end as break_even_high
-    from decided
+    from joined
 )
 
 select
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
     bounded.contrast,
     bounded.other_settings,
     bounded.loop_kind,

@@ -37,15 +37,7 @@ numbers as (
 
 labelled as (
     select -- noqa: ST06
-        labels.workload,
-        labels.problem,
-        labels.direction,
-        labels.input_shape,
-        labels.regime,
-        labels.state,
-        labels.precision,
-        labels.layout,
-        labels.gpu,
+        labels.* exclude (cell_id), -- noqa: AM04, RF02
         found.*,
         numbers.regime_parameters,
         found.baseline_ms - found.candidate_ms as gain_ms

@@ -62,26 +62,18 @@ ranked as (
         row_number() over (
             partition by cell_id, env_hash, software_hash, workload_hash, settings, kernels_source
             order by processes desc, kernels_hash asc
-        ) = 1 as is_modal
+        ) = 1 as is_modal,
+        count(distinct kernels_hash) over (
+            partition by cell_id, env_hash, software_hash, workload_hash, kernels_source
+        ) as cell_choices
     from drawn
-),
-
-counted as (
-    select
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash,
-        kernels_source,
-        count(distinct kernels_hash) as cell_choices
-    from drawn
-    group by cell_id, env_hash, software_hash, workload_hash, kernels_source
 ),
 
 found as (
     select -- noqa: ST06
         any_value(config) as config,
         sum(processes)::bigint as processes,
+        any_value(cell_choices) as cell_choices,
         count(*) as distinct_choices,
         any_value(kernels_hash) filter (where is_modal) as choice,
         max(processes) / sum(processes) as choice_share,
@@ -120,18 +112,10 @@ told as (
 )
 
 select -- noqa: ST06
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
     unnest(found.config), -- noqa: AL03
     found.processes,
-    counted.cell_choices,
+    found.cell_choices,
     found.distinct_choices,
     found.choice,
     found.choice_share,
@@ -158,13 +142,6 @@ from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 left join told on found.trial = told.trial
 left join told as from_log on found.log_trial = from_log.trial
-inner join counted
-    on
-        found.cell_id = counted.cell_id
-        and found.env_hash = counted.env_hash
-        and found.software_hash = counted.software_hash
-        and found.workload_hash is not distinct from counted.workload_hash
-        and found.kernels_source = counted.kernels_source
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout, found.software_hash,

@@ -63,9 +63,7 @@ cells as (
     select
         cell,
         $field || ': ' || $baseline || ' → ' || $candidate as contrast,
-        any_value(other_settings) as other_settings,
-        any_value(loop_kind) as loop_kind,
-        any_value(compute_cache) as compute_cache,
+        any_value(columns(['other_settings', 'loop_kind', 'compute_cache'])),
         max(shapes) as shapes,
         count(*) as blocks,
         median(baseline_cold_ms) as baseline_cold_ms,
@@ -77,25 +75,15 @@ cells as (
         avg(extra_ms) / median(baseline_ms) as extra_iterations,
         median(baseline_cache_entries) as baseline_cache_entries,
         median(candidate_cache_entries) as candidate_cache_entries,
-        any_value(no_effect_reason) as no_effect_reason,
-        any_value(cell_id) as cell_id,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash,
-        any_value(workload_hash) as workload_hash
+        any_value(columns([
+            'no_effect_reason', 'cell_id', 'env_hash', 'software_hash', 'workload_hash'
+        ]))
     from blocks
     group by cell
 )
 
 select -- noqa: ST06
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
     cells.contrast,
     cells.other_settings,
     cells.loop_kind,

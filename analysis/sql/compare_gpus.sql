@@ -27,32 +27,8 @@
 -- driver: that of the candidate
 -- baseline_env_hash: hash of the baseline's hardware
 -- baseline_software_hash: hash of the baseline's software
-with measured as (
+with groups as materialized (
     select * from process_groups($sweep_id)
-),
-
-groups as materialized (
-    select
-        measured.*,
-        software.* exclude (software_hash) -- noqa: RF02
-    from measured
-    inner join software_labels() as software on measured.software_hash = software.software_hash
-),
-
-baselines as (
-    select
-        *,
-        $baseline is not null as is_named
-    from groups
-    where $baseline is null or $baseline in (gpu, env_hash)
-),
-
-candidates as (
-    select
-        *,
-        $candidate is not null as is_named
-    from groups
-    where $candidate is null or $candidate in (gpu, env_hash)
 ),
 
 pairs as ( -- noqa: ST03
@@ -60,8 +36,8 @@ pairs as ( -- noqa: ST03
         'gpu: ' || b.gpu || ' → ' || c.gpu as contrast,
         b, -- noqa: RF02
         c -- noqa: RF02
-    from baselines as b
-    inner join candidates as c
+    from groups as b
+    inner join groups as c
         on
             b.task = c.task
             and b.settings = c.settings
@@ -74,7 +50,13 @@ pairs as ( -- noqa: ST03
             and b.cuda is not distinct from c.cuda
             and b.cudnn is not distinct from c.cudnn
             and b.env_hash <> c.env_hash
-            and (b.is_named or c.is_named or (b.gpu, b.env_hash) < (c.gpu, c.env_hash))
+    where
+        ($baseline is null or $baseline in (b.gpu, b.env_hash)) -- noqa: RF02
+        and ($candidate is null or $candidate in (c.gpu, c.env_hash)) -- noqa: RF02
+        and (
+            coalesce($baseline, $candidate) is not null -- noqa: RF02
+            or (b.gpu, b.env_hash) < (c.gpu, c.env_hash)
+        )
 )
 
 select -- noqa: ST06

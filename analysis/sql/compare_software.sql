@@ -29,16 +29,8 @@
 -- baseline_driver: NVIDIA driver's version of the baseline
 -- driver: that of the candidate
 -- baseline_software_hash: hash of the baseline's software
-with measured as (
+with groups as materialized (
     select * from process_groups($sweep_id)
-),
-
-groups as materialized (
-    select
-        measured.*,
-        software.* exclude (software_hash) -- noqa: RF02
-    from measured
-    inner join software_labels() as software on measured.software_hash = software.software_hash
 ),
 
 softwares as (

@@ -53,15 +53,10 @@ paired as (
 )
 
 select
-    any_value(workload) as workload,
-    any_value(problem) as problem,
-    any_value(direction) as direction,
-    any_value(input_shape) as input_shape,
-    any_value(regime) as regime,
-    any_value(state) as state,
-    any_value(precision) as precision, -- noqa: RF04
-    any_value(layout) as layout,
-    any_value(gpu) as gpu,
+    any_value(columns([
+        'workload', 'problem', 'direction', 'input_shape', 'regime', 'state', 'precision', 'layout',
+        'gpu'
+    ])),
     unnest(config), -- noqa: AL03
     count(fingerprint) as processes,
     count(distinct fingerprint) as distinct_fingerprints,

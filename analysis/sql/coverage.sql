@@ -121,15 +121,7 @@ sweeps as (
 select -- noqa: ST06
     counted.sweep_id,
     counted.suite,
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
     cells.configs,
     grouped.blocks,
     grouped.repeated_blocks,

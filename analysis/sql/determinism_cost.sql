@@ -28,38 +28,29 @@
 -- blocks_with_bits: paired blocks where the bits of both are known
 -- blocks_with_same_bits: those where both gave the same
 with found as (
-    select * from contrast_verdicts(
+    select
+        *,
+        concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place
+    from contrast_verdicts(
         $field, $baseline, $candidate, $min_effect, 1000, 'warm', $sweep_id, 0
     )
 ),
 
 results as (
     select
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash,
-        settings,
         setting,
+        concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
         count(fingerprint) as processes,
         count(distinct fingerprint) as distinct_results,
         bool_and(bitwise_repeatable) as repeats,
         distinct_results = 1 and coalesce(repeats, true) as reproducible
     from configured($field, $sweep_id)
     where status = 'ok' and fingerprint is not null
-    group by cell_id, env_hash, software_hash, workload_hash, settings, setting
+    group by place, setting
 )
 
 select -- noqa: ST06
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
     found.contrast,
     found.other_settings,
     found.loop_kind,
@@ -98,22 +89,8 @@ select -- noqa: ST06
     found.workload_hash
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
-left join results as b
-    on
-        found.cell_id = b.cell_id
-        and found.env_hash = b.env_hash
-        and found.software_hash = b.software_hash
-        and found.workload_hash is not distinct from b.workload_hash
-        and found.baseline_settings = b.settings
-        and found.baseline_value = b.setting
-left join results as c
-    on
-        found.cell_id = c.cell_id
-        and found.env_hash = c.env_hash
-        and found.software_hash = c.software_hash
-        and found.workload_hash is not distinct from c.workload_hash
-        and found.candidate_settings = c.settings
-        and found.candidate_value = c.setting
+left join results as b on found.place = b.place and found.baseline_value = b.setting
+left join results as c on found.place = c.place and found.candidate_value = c.setting
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout,

@@ -96,10 +96,7 @@ of_interest as materialized (
         and twin = 0
         and coalesce(state, 'plain') = 'plain'
         and workload in (select wanted.workload from wanted)
-        and (
-            problem is null
-            or problem in (select wanted.problem from wanted where wanted.problem is not null)
-        )
+        and (problem is null or problem in (select wanted.problem from wanted))
 ),
 
 trials as materialized (
@@ -139,9 +136,7 @@ processes as materialized (
         -- of open loops only as many steps as every process made: later ones have other shapes
         coalesce(list_avg(loops.ms[:trials.steps]), trials.steady_wall_ms) as wall,
         trials.steady_device_ms as device,
-        greatest(
-            trials.cold_peak_reserved_bytes, trials.steady_peak_reserved_bytes
-        )::double as memory,
+        greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)::double as memory,
         trials.cold[1].first_ms as cold,
         trials.cold[1].first_ms / nullif(trials.cold[1].second_ms, 0) as first_over_second,
         trials.roofline_share as roofline
@@ -152,28 +147,24 @@ processes as materialized (
 
 sides as materialized (
     select
-        trials.cell,
-        trials.side,
-        any_value(trials.case_id) as case_id,
-        any_value(trials.gpu) as gpu,
-        any_value(trials.env_hash) as env_hash,
-        any_value(trials.software_hash) as software_hash,
+        cell,
+        side,
+        any_value(columns(['case_id', 'gpu', 'env_hash', 'software_hash'])),
         count(*) as trials,
-        count(*) filter (where trials.status <> 'ok') as failures,
-        any_value(trials.message) filter (where trials.status <> 'ok') as message,
-        count(*) filter (where trials.counts) as measured,
-        string_agg(distinct array_to_string(list_sort(trials.routes), ' '), ', ')
-            filter (where trials.counts) as routes,
-        avg((not contains(lower(array_to_string(trials.routes, ' ')), 'cudnn'))::int)
-            filter (where trials.counts) as outside_cudnn,
-        avg((not trials.bitwise_repeatable)::int) filter (where trials.counts) as unrepeatable,
-        avg((trials.status <> 'ok')::int) as failed,
-        count(distinct trials.kernels_hash) filter (where trials.counts)::double as choices,
-        mode(trials.kernels_hash order by trials.kernels_hash) filter (where trials.counts)
-            as kernels_hash,
-        median(trials.layout_conversion_ms) filter (where trials.counts) as conversion_ms
+        count(*) filter (where status <> 'ok') as failures,
+        any_value(message) filter (where status <> 'ok') as message,
+        count(*) filter (where counts) as measured,
+        string_agg(distinct array_to_string(list_sort(routes), ' '), ', ')
+            filter (where counts) as routes,
+        avg((not contains(lower(array_to_string(routes, ' ')), 'cudnn'))::int)
+            filter (where counts) as outside_cudnn,
+        avg((not bitwise_repeatable)::int) filter (where counts) as unrepeatable,
+        avg((status <> 'ok')::int) as failed,
+        count(distinct kernels_hash) filter (where counts)::double as choices,
+        mode(kernels_hash order by kernels_hash) filter (where counts) as kernels_hash,
+        median(layout_conversion_ms) filter (where counts) as conversion_ms
     from trials
-    group by trials.cell, trials.side
+    group by cell, side
 ),
 
 by_side as materialized (
@@ -208,30 +199,15 @@ by_side as materialized (
     )
 ),
 
-same_block as (
-    select -- noqa: ST06
+pairs as ( -- noqa: ST03
+    select
         b.cell,
-        b.sweep_id,
-        b.trial_id as b_trial_id,
-        c.trial_id as c_trial_id,
-        log_ratio(c.wall, b.wall) as wall,
-        if(
-            b.steady_device_source = c.steady_device_source,
-            log_ratio(c.device, b.device),
-            null
-        ) as device,
+        wall,
+        if(b.steady_device_source = c.steady_device_source, device, null) as device,
         log_ratio(c.memory, b.memory) as memory,
         log_ratio(c.cold, b.cold) as cold
-    from processes as b
-    inner join processes as c
-        on
-            b.cell = c.cell
-            and b.cell_id = c.cell_id
-            and b.sweep_id = c.sweep_id
-            and b.block = c.block
-            and b.slot = c.slot
-            and b.launch_id = c.launch_id
-    where b.side = 'baseline' and c.side = 'candidate'
+    from same_blocks('processes', 'baseline', 'candidate')
+    where b.cell_id = c.cell_id
 ),
 
 in_blocks as (
@@ -242,24 +218,7 @@ in_blocks as (
         avg(observed) as mean,
         standard_error(observed) as se
     from (
-        unpivot (
-            select
-                same_block.cell,
-                coalesce(in_turns.wall_log, same_block.wall) as wall,
-                if(
-                    same_block.device is null,
-                    null,
-                    coalesce(in_turns.device_log, same_block.device)
-                ) as device,
-                same_block.memory,
-                same_block.cold
-            from same_block
-            left join logs_in_turns('same_block') as in_turns
-                on
-                    same_block.sweep_id = in_turns.sweep_id
-                    and same_block.b_trial_id = in_turns.b_trial_id
-                    and same_block.c_trial_id = in_turns.c_trial_id
-        )
+        unpivot pairs
         on wall, device, memory, cold
         into name measure value observed
     )

@@ -80,15 +80,7 @@ with found as (
 )
 
 select
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
     found.contrast,
     found.other_settings,
     found.loop_kind,

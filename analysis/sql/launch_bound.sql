@@ -16,11 +16,7 @@
 -- launch_bound_share: share of the processes where it is
 -- device_source: graph (replays of a CUDA graph) or profiler (sum of kernel times)
 with found as (
-    select
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash,
+    select -- noqa: ST06
         settings,
         loop_kind,
         count(*) as processes,
@@ -29,40 +25,21 @@ with found as (
         median(steady_wall_ms / steady_device_ms) as wall_over_device,
         median(steady_wall_ms - steady_device_ms) as launch_gap_ms,
         median(1 - steady_device_ms / steady_wall_ms) as launch_gap_share,
-        count(*) filter (where launch_bound) / nullif(count(launch_bound), 0)
-            as launch_bound_share,
-        launch_bound_share > 0.5 as launch_bound,
-        min(steady_device_source) as device_source
+        avg(launch_bound::int) > 0.5 as launch_bound,
+        avg(launch_bound::int) as launch_bound_share,
+        min(steady_device_source) as device_source,
+        cell_id,
+        env_hash,
+        software_hash,
+        workload_hash
     from configured(null, $sweep_id)
     where status = 'ok' and steady_wall_ms > 0 and steady_device_ms > 0
     group by cell_id, env_hash, software_hash, workload_hash, settings, loop_kind
 )
 
 select
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
-    found.settings,
-    found.loop_kind,
-    found.processes,
-    found.wall_ms,
-    found.device_ms,
-    found.wall_over_device,
-    found.launch_gap_ms,
-    found.launch_gap_share,
-    found.launch_bound,
-    found.launch_bound_share,
-    found.device_source,
-    found.cell_id,
-    found.env_hash,
-    found.software_hash,
-    found.workload_hash
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
+    found.*
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 order by

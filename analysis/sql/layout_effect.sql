@@ -26,23 +26,13 @@ with groups as materialized (
     select * from process_groups($sweep_id)
 ),
 
-baselines as (
-    select * from groups
-    where layout = $baseline
-),
-
-candidates as (
-    select * from groups
-    where layout = $candidate
-),
-
 pairs as ( -- noqa: ST03
     select -- noqa: ST06
         'layout: ' || b.layout || ' → ' || c.layout as contrast,
         b, -- noqa: RF02
         c -- noqa: RF02
-    from baselines as b
-    inner join candidates as c
+    from groups as b
+    inner join groups as c
         on
             b.task = c.task
             and b.settings = c.settings
@@ -52,6 +42,7 @@ pairs as ( -- noqa: ST03
             and b.env_hash = c.env_hash
             and b.software_hash = c.software_hash
             and b.workload_hash is not distinct from c.workload_hash
+    where b.layout = $baseline and c.layout = $candidate -- noqa: RF02
 )
 
 select -- noqa: ST06

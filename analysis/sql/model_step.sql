@@ -37,11 +37,7 @@ cells as (
     select
         suite,
         cell_id,
-        any_value(problem) as problem,
-        any_value(occurrences) as occurrences,
-        any_value(direction) as direction,
-        any_value(regime) as regime,
-        any_value(state) as state,
+        any_value(columns(['problem', 'occurrences', 'direction', 'regime', 'state'])),
         any_value(precision) || ' ' || any_value(layout) || ' batch ' || any_value(input_shape)[1]
             as way
     from records

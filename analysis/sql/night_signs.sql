@@ -40,12 +40,9 @@ with logs as (
 nights as (
     select
         cell,
-        any_value(sweep_id) as sweep_id,
-        any_value(env_hash) as env_hash,
-        any_value(cell_id) as cell_id,
-        any_value(other_settings) as other_settings,
-        any_value(software_hash) as software_hash,
-        any_value(no_effect_reason) as no_effect_reason,
+        any_value(columns([
+            'sweep_id', 'env_hash', 'cell_id', 'other_settings', 'software_hash', 'no_effect_reason'
+        ])),
         count(observed) as blocks
     from logs
     group by cell

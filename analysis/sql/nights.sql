@@ -59,11 +59,9 @@ select -- noqa: ST06
     ) as reached,
     coalesce(bool_or(named.in_turns), false) as in_turns,
     min(named.started_at) as first_started_at,
-    any_value(named.gpu) as gpu,
-    any_value(named.gpu_memory_bytes) as gpu_memory_bytes,
-    any_value(named.mig_profile) as mig_profile,
-    any_value(named.max_sm_clock_mhz) as max_sm_clock_mhz,
-    any_value(named.power_limit_w) as power_limit_w,
+    any_value(columns([
+        'gpu', 'gpu_memory_bytes', 'mig_profile', 'max_sm_clock_mhz', 'power_limit_w'
+    ])),
     any_value(named.torch) as torch,
     any_value(named.cuda) as cuda,
     any_value(named.cudnn) as cudnn,

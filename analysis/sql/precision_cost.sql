@@ -29,23 +29,13 @@ with groups as materialized (
     select * from process_groups($sweep_id)
 ),
 
-baselines as (
-    select * from groups
-    where precision = $baseline
-),
-
-candidates as (
-    select * from groups
-    where $candidate is null or precision = $candidate
-),
-
 pairs as ( -- noqa: ST03
     select -- noqa: ST06
         'precision: ' || b.precision || ' → ' || c.precision as contrast,
         b, -- noqa: RF02
         c -- noqa: RF02
-    from baselines as b
-    inner join candidates as c
+    from groups as b
+    inner join groups as c
         on
             b.task = c.task
             and b.settings = c.settings
@@ -56,6 +46,7 @@ pairs as ( -- noqa: ST03
             and b.software_hash = c.software_hash
             and b.workload_hash is not distinct from c.workload_hash
             and b.precision <> c.precision
+    where b.precision = $baseline and ($candidate is null or c.precision = $candidate) -- noqa: RF02
 )
 
 select -- noqa: ST06

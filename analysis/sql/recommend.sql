@@ -43,29 +43,7 @@
 -- candidate_failed: blocks in which the candidate's did not
 -- extra_reserved_bytes: the candidate's peak of reserved memory less the baseline's, the largest
 -- extra_share_of_gpu: of the GPU's memory
-with blocks as materialized (
-    select
-        * exclude (judged_cell),
-        judged_cell as cell,
-        pairing = 'paired' as counts,
-        counts and loop_kind = 'closed' and compute_cache in ($compute_cache, 'none', 'disabled')
-            as weighs_cold
-    from block_pairs($field, $baseline, $candidate, $sweep_id)
-),
-
-logs as materialized ( -- noqa: ST03
-    select -- noqa: ST06
-        cell,
-        'wall' as clock,
-        log_ratio(candidate_ms, baseline_ms) as observed,
-        choice,
-        other_settings || (no_effect_reason is null)::text as pool,
-        1 as share -- noqa: RF04
-    from blocks
-    where counts and log_ratio(candidate_ms, baseline_ms) is not null
-),
-
-places as (
+with places as (
     select
         cell_id,
         any_value(hash(row(
@@ -84,50 +62,67 @@ places as (
     group by cell_id
 ),
 
+blocks as materialized (
+    select
+        pairs.* exclude (judged_cell), -- noqa: RF02
+        pairs.judged_cell as cell,
+        places.input_shape,
+        concat_ws(
+            '|', places.task, places.own, pairs.env_hash, pairs.software_hash, pairs.workload_hash,
+            pairs.other_settings, pairs.loop_kind, pairs.in_turns
+        ) as whole,
+        pairs.pairing = 'paired' as counts,
+        counts and pairs.loop_kind = 'closed'
+        and pairs.compute_cache in ($compute_cache, 'none', 'disabled') as weighs_cold -- noqa: RF02
+    from block_pairs($field, $baseline, $candidate, $sweep_id) as pairs -- noqa: RF02
+    inner join places on pairs.cell_id = places.cell_id
+),
+
+logs as materialized ( -- noqa: ST03
+    select -- noqa: ST06
+        cell,
+        'wall' as clock,
+        log_ratio(candidate_ms, baseline_ms) as observed,
+        choice,
+        other_settings || (no_effect_reason is null)::text as pool,
+        1 as share -- noqa: RF04
+    from blocks
+    where counts and log_ratio(candidate_ms, baseline_ms) is not null
+),
+
 cells as (
     select
-        blocks.cell,
-        any_value(concat_ws(
-            '|', places.task, places.own, blocks.env_hash, blocks.software_hash,
-            blocks.workload_hash, blocks.other_settings, blocks.loop_kind, blocks.in_turns
-        )) as whole,
-        any_value(blocks.cell_id) as cell_id,
-        any_value(places.input_shape) as input_shape,
-        any_value(blocks.env_hash) as env_hash,
-        any_value(blocks.software_hash) as software_hash,
-        any_value(blocks.workload_hash) as workload_hash,
-        any_value(blocks.other_settings) as other_settings,
-        any_value(blocks.loop_kind) as loop_kind,
-        any_value(blocks.in_turns) as in_turns,
-        any_value(blocks.no_effect_reason) as no_effect_reason,
+        cell,
+        any_value(columns([
+            'whole', 'cell_id', 'input_shape', 'env_hash', 'software_hash', 'workload_hash',
+            'other_settings', 'loop_kind', 'in_turns', 'no_effect_reason'
+        ])),
         count(*) as planned,
-        count(*) filter (where blocks.baseline_failed) as baseline_failed,
-        count(*) filter (where blocks.candidate_failed) as candidate_failed,
-        max(blocks.candidate_peak_reserved_bytes) - max(blocks.baseline_peak_reserved_bytes)
+        count(*) filter (where baseline_failed) as baseline_failed,
+        count(*) filter (where candidate_failed) as candidate_failed,
+        max(candidate_peak_reserved_bytes) - max(baseline_peak_reserved_bytes)
             as extra_reserved_bytes,
-        count(log_ratio(blocks.candidate_ms, blocks.baseline_ms)) filter (where blocks.counts)
-            as blocks,
-        exp(avg(log_of(blocks.baseline_ms)) filter (where blocks.counts)) as baseline_ms,
-        exp(avg(log_of(blocks.candidate_ms)) filter (where blocks.counts)) as candidate_ms,
+        count(log_ratio(candidate_ms, baseline_ms)) filter (where counts) as blocks,
+        exp(avg(log_of(baseline_ms)) filter (where counts)) as baseline_ms,
+        exp(avg(log_of(candidate_ms)) filter (where counts)) as candidate_ms,
         if(
-            any_value(blocks.loop_kind) = 'open',
+            any_value(loop_kind) = 'open',
             null,
-            count(blocks.candidate_cold_ms) filter (where blocks.weighs_cold)
+            count(candidate_cold_ms) filter (where weighs_cold)
         ) as cold_blocks,
         if(
-            any_value(blocks.loop_kind) = 'open',
+            any_value(loop_kind) = 'open',
             0,
-            avg(blocks.baseline_cold_ms) filter (where blocks.weighs_cold)
+            avg(baseline_cold_ms) filter (where weighs_cold)
         ) as baseline_cold_ms,
         if(
-            any_value(blocks.loop_kind) = 'open',
+            any_value(loop_kind) = 'open',
             0,
-            avg(blocks.candidate_cold_ms) filter (where blocks.weighs_cold)
+            avg(candidate_cold_ms) filter (where weighs_cold)
         ) as candidate_cold_ms
     from blocks
-    inner join places on blocks.cell_id = places.cell_id
-    group by blocks.cell
-    having bool_or(blocks.present <> 'candidate') and bool_or(blocks.present <> 'baseline')
+    group by cell
+    having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
 ),
 
 wholes as (
@@ -136,12 +131,9 @@ wholes as (
         min(cell_id) as cell_id,
         array_to_string(list_sort(list_distinct(list(input_shape))), ', ') as input_shape,
         count(distinct input_shape) as shapes,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash,
-        any_value(workload_hash) as workload_hash,
-        any_value(other_settings) as other_settings,
-        any_value(loop_kind) as loop_kind,
-        any_value(in_turns) as in_turns,
+        any_value(columns([
+            'env_hash', 'software_hash', 'workload_hash', 'other_settings', 'loop_kind', 'in_turns'
+        ])),
         if(count(no_effect_reason) = count(*), any_value(no_effect_reason), null)
             as no_effect_reason,
         sum(planned)::bigint as planned,

@@ -20,12 +20,8 @@
 -- matmul_tflops: what calibration reached, median
 -- achieved_gbps: 10^9 bytes a second that they must move, median
 -- copy_gbps: what calibration reached, median
-with measured as (
-    select
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash,
+with found as (
+    select -- noqa: ST06
         settings,
         loop_kind,
         count(*) as processes,
@@ -33,58 +29,31 @@ with measured as (
         median(roofline_ms) as roofline_ms,
         median(roofline_share) as roofline_share,
         median(coalesce(steady_device_ms, steady_wall_ms) - roofline_ms) as headroom_ms,
+        if(
+            max(convolution_flops) / (1e12 * median(calibration_matmul_tflops))
+            > max(convolution_bytes) / (1e9 * median(calibration_copy_gbps)),
+            'compute',
+            'memory'
+        ) as limited_by,
+        max(convolution_flops) / nullif(max(convolution_bytes), 0) as operations_per_byte,
+        max(convolution_flops) / (1e9 * timed_ms) as achieved_tflops,
+        median(calibration_matmul_tflops) as matmul_tflops,
+        max(convolution_bytes) / (1e6 * timed_ms) as achieved_gbps,
+        median(calibration_copy_gbps) as copy_gbps,
         max(convolution_flops) as convolution_flops,
         max(convolution_bytes) as convolution_bytes,
-        median(calibration_matmul_tflops) as matmul_tflops,
-        median(calibration_copy_gbps) as copy_gbps
+        cell_id,
+        env_hash,
+        software_hash,
+        workload_hash
     from configured(null, $sweep_id)
     where status = 'ok' and roofline_share is not null
     group by cell_id, env_hash, software_hash, workload_hash, settings, loop_kind
-),
-
-found as (
-    select
-        *,
-        convolution_flops / nullif(convolution_bytes, 0) as operations_per_byte,
-        convolution_flops / (1e9 * timed_ms) as achieved_tflops,
-        convolution_bytes / (1e6 * timed_ms) as achieved_gbps,
-        if(
-            convolution_flops / (1e12 * matmul_tflops) > convolution_bytes / (1e9 * copy_gbps),
-            'compute',
-            'memory'
-        ) as limited_by
-    from measured
 )
 
 select
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
-    found.settings,
-    found.loop_kind,
-    found.processes,
-    found.timed_ms,
-    found.roofline_ms,
-    found.roofline_share,
-    found.headroom_ms,
-    found.limited_by,
-    found.operations_per_byte,
-    found.achieved_tflops,
-    found.matmul_tflops,
-    found.achieved_gbps,
-    found.copy_gbps,
-    found.convolution_flops,
-    found.convolution_bytes,
-    found.cell_id,
-    found.env_hash,
-    found.software_hash,
-    found.workload_hash
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
+    found.*
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 order by

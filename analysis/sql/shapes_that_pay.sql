@@ -66,14 +66,10 @@ means as (
     select
         cell,
         $field || ': ' || $baseline || ' → ' || $candidate as contrast,
-        any_value(cell_id) as cell_id,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash,
-        any_value(workload_hash) as workload_hash,
-        any_value(other_settings) as other_settings,
-        any_value(loop_kind) as loop_kind,
-        any_value(in_turns) as in_turns,
-        any_value(no_effect_reason) as no_effect_reason,
+        any_value(columns([
+            'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings', 'loop_kind',
+            'in_turns', 'no_effect_reason'
+        ])),
         max(shapes) as shapes_met,
         count(gain_ms) as gain_blocks,
         avg(gain_ms) as gain,
@@ -89,7 +85,7 @@ means as (
     group by cell
 ),
 
-bounded as (
+decided as (
     select
         *,
         gain - gain_margin as gain_low,
@@ -100,13 +96,7 @@ bounded as (
         later_shape + later_margin as later_high,
         shapes_within($iterations * gain, first_shape, later_shape) as shapes,
         shapes_within($iterations * gain_low, first_high, later_high) as fewest,
-        if(has_later, shapes_within($iterations * gain_high, first_low, later_low), null) as most
-    from means
-),
-
-decided as (
-    select
-        *,
+        if(has_later, shapes_within($iterations * gain_high, first_low, later_low), null) as most,
         case
             when no_effect_reason is not null then 'no_effect'
             when loop_kind = 'open' then 'open loop'
@@ -119,19 +109,11 @@ decided as (
             when shapes is null then 'inconclusive'
             else 'up to'
         end as outcome
-    from bounded
+    from means
 )
 
 select -- noqa: ST06
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
     decided.contrast,
     decided.other_settings,
     decided.loop_kind,

@@ -34,7 +34,8 @@
 with blocks as materialized (
     select
         *,
-        concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as cell,
+        concat_ws('|', cell_id, env_hash, software_hash, workload_hash) as place,
+        concat_ws('|', place, other_settings) as cell,
         log_ratio(candidate_device_ms, baseline_device_ms) as log_ratio
     from block_pairs($field, $baseline, $candidate, $sweep_id)
     where pairing = 'paired' and other_kernels is not null
@@ -43,9 +44,7 @@ with blocks as materialized (
 cells as (
     select
         $field || ': ' || $baseline || ' → ' || $candidate as contrast,
-        any_value(other_settings) as other_settings,
-        any_value(baseline_settings) as baseline_settings,
-        any_value(candidate_settings) as candidate_settings,
+        any_value(columns(['other_settings', 'baseline_settings', 'candidate_settings'])),
         count(*) as blocks,
         count(*) filter (where other_kernels) as blocks_with_other_kernels,
         count(*) filter (where other_kernels) / count(*) as other_kernels_share,
@@ -55,11 +54,9 @@ cells as (
         mode(candidate_kernels_hash order by candidate_kernels_hash) as candidate_choice,
         list(baseline_kernels_hash) as baseline_hashes,
         list(candidate_kernels_hash) as candidate_hashes,
-        any_value(no_effect_reason) as no_effect_reason,
-        any_value(cell_id) as cell_id,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash,
-        any_value(workload_hash) as workload_hash
+        any_value(columns([
+            'no_effect_reason', 'place', 'cell_id', 'env_hash', 'software_hash', 'workload_hash'
+        ]))
     from blocks
     group by cell
 ),
@@ -77,12 +74,9 @@ found as (
 -- what the processes of one config that drew one choice have in common
 choices as (
     select
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash,
         settings,
         kernels_hash as choice,
+        concat_ws('|', cell_id, env_hash, software_hash, workload_hash) as place,
         min(struct_pack(sweep_id := sweep_id, trial_id := trial_id)) as trial,
         arg_min(struct_pack(sweep_id := sweep_id, trial_id := trial_id), started_at)
         filter (where logged_kernels_agree) as log_trial,
@@ -91,7 +85,7 @@ choices as (
             as layout_conversion_share
     from configured($field, $sweep_id)
     where status = 'ok' and kernels_hash is not null
-    group by cell_id, env_hash, software_hash, workload_hash, settings, kernels_hash
+    group by place, settings, kernels_hash
 ),
 
 asked as ( -- noqa: ST03
@@ -108,28 +102,17 @@ told as (
 
 unlimited as (
     select
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash,
         baseline_settings as limited_settings,
+        concat_ws('|', cell_id, env_hash, software_hash, workload_hash) as place,
         count(*) as blocks,
         exp(avg(log_ratio(candidate_device_ms, baseline_device_ms))) as device_ratio
     from block_pairs('benchmark_limit', '10', '0', $sweep_id)
     where pairing = 'paired' and baseline_benchmark
-    group by cell_id, env_hash, software_hash, workload_hash, baseline_settings
+    group by place, baseline_settings
 )
 
 select -- noqa: ST06
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id), -- noqa: AM04, RF02
     found.contrast,
     found.other_settings,
     found.blocks,
@@ -160,18 +143,12 @@ from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 inner join choices as b
     on
-        found.cell_id = b.cell_id
-        and found.env_hash = b.env_hash
-        and found.software_hash = b.software_hash
-        and found.workload_hash is not distinct from b.workload_hash
+        found.place = b.place
         and found.baseline_settings = b.settings
         and found.baseline_choice = b.choice
 inner join choices as c
     on
-        found.cell_id = c.cell_id
-        and found.env_hash = c.env_hash
-        and found.software_hash = c.software_hash
-        and found.workload_hash is not distinct from c.workload_hash
+        found.place = c.place
         and found.candidate_settings = c.settings
         and found.candidate_choice = c.choice
 left join told as b_kernels on b.trial = b_kernels.trial
@@ -179,12 +156,7 @@ left join told as c_kernels on c.trial = c_kernels.trial
 left join told as b_log on b.log_trial = b_log.trial
 left join told as c_log on c.log_trial = c_log.trial
 left join unlimited
-    on
-        found.cell_id = unlimited.cell_id
-        and found.env_hash = unlimited.env_hash
-        and found.software_hash = unlimited.software_hash
-        and found.workload_hash is not distinct from unlimited.workload_hash
-        and found.candidate_settings = unlimited.limited_settings
+    on found.place = unlimited.place and found.candidate_settings = unlimited.limited_settings
 order by
     labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
     labels.regime, labels.state, labels.precision, labels.layout,

@@ -12,8 +12,6 @@ MOST_REPEATS = 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredTrial:
-    """What the store says of one trial."""
-
     sweep_id: str
     trial_id: str
     attempt_id: str
@@ -110,7 +108,6 @@ def planned(trials: Iterable[StoredTrial]) -> list[StoredTrial]:
 
 
 def blocks_of(trials: Iterable[StoredTrial]) -> Blocks:
-    """How the blocks of one sweep came out."""
     blocks: dict[int, list[StoredTrial]] = {}
     repeats: dict[int, dict[int, list[StoredTrial]]] = {}
     for trial in trials:

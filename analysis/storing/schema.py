@@ -22,7 +22,7 @@ from typing import (
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
 Part: TypeAlias = Literal["hardware", "software"]
@@ -235,6 +235,16 @@ class RunRecord:
         "the backward pass ran in the loop's own thread: "
         "torch.autograd.set_multithreading_enabled(False), read back",
         Setting(usual=False, since=5),
+    ]
+    errata: Annotated[
+        str | None,
+        "rules by which plans were banned, read back from CUDNN_ERRATA_JSON_FILE; null: PyTorch's own alone",
+        Setting(usual=None, since=8),
+    ]
+    environment: Annotated[
+        dict[str, str],
+        "further environment variables in the process",
+        Setting(usual={}, since=8),
     ]
 
     # outcome

@@ -1,4 +1,4 @@
-"""`sweep advise` and `sweep try`."""
+"""`sweep advise`, `sweep freeze` and `sweep try`."""
 
 from typing import Annotated
 
@@ -6,7 +6,11 @@ import typer
 
 from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
-from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
+from cudnn_sweep.orchestrator.launching.step_options import (
+    AdviseOptions,
+    FreezeOptions,
+    StepOptions,
+)
 
 
 def advise(options: AdviseOptions) -> None:
@@ -28,6 +32,25 @@ def advise(options: AdviseOptions) -> None:
 
     console = console_here(stderr=options.format != "text")
     failing.leave(measure_and_tell(options, console, ThisMachine(), console_here()))
+
+
+def freeze(options: FreezeOptions) -> None:
+    """Keep the choice of a search as a file: with it benchmark off takes the plans that are fastest.
+
+    It searches in several processes, times the best plans again, finds rules that ban what stands in front of
+    them, and compares off, on and frozen in turns. What is frozen starts like off, does not search, and holds no
+    memory for a search. The file is for this GPU model, cuDNN and PyTorch.
+
+    Exit codes: 0 there is an answer, also that nothing is to gain; 3 with --check: other plans are taken than the
+    file was made for, or it is slower than off; 4 the model does not run; 2 a mistake in what was typed, or no GPU.
+    """
+    stand_by(lost=UNFINISHED)
+    from cudnn_sweep.orchestrator.freezing.freeze import freeze as find_and_tell
+    from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+    from cudnn_sweep.orchestrator.showing.say import console_here
+
+    console = console_here(stderr=options.format != "text")
+    failing.leave(find_and_tell(options, console, ThisMachine(), console_here()))
 
 
 def try_(options: StepOptions, json: Annotated[bool, "Print the answer as JSON."] = False) -> None:

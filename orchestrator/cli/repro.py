@@ -31,8 +31,8 @@ def repro(
     Without CUDA its times are CPU times. What is known of a case's versions and routes today comes
     from the stored results, if there are any.
     """
-    from cudnn_sweep.orchestrator.reproducing.issue import issue as issue_text
     from cudnn_sweep.orchestrator.reproducing.reproduced import reproduced
+    from cudnn_sweep.orchestrator.reproducing.script import issue as issue_text
     from cudnn_sweep.orchestrator.reproducing.script import script
     from cudnn_sweep.workloads.cells.field_case import find_field_case, load_field_cases
 

@@ -32,8 +32,6 @@ class DoctorOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probes:
-    """How the machine is tried."""
-
     survey: Callable[[], Survey]
     """Raises ServerError."""
     ray: Callable[[], float]

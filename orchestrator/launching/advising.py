@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -17,6 +18,8 @@ from cudnn_sweep.analysis.answering.advice import (
     kernel_changes,
     stored_cells,
 )
+from cudnn_sweep.analysis.answering.freezes import freezes
+from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.one_step import (
@@ -31,10 +34,12 @@ from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.running.place import Place
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines, advice_markdown
+from cudnn_sweep.orchestrator.showing.kept_text import Kept
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.cells.suite import UntilDecided, WithoutGpu
+from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGpu
 from cudnn_sweep.workloads.problem import parse_sizes
 from cudnn_sweep.workloads.survey import Survey
 
@@ -57,12 +62,7 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     """
     if options.from_store:
         return _from_store(options, out)
-    measure = MeasureSpec(
-        reference_replicates=0, logged_replicates=0, calibrate=False, device_budget_s=0.3
-    )
-    suite = suite_of(options, UntilDecided(until="decided", at_most=AT_MOST), measure)
-    if options.on_any_device:
-        suite = suite.model_copy(update={"without_gpu": WithoutGpu()})
+    suite = suite_to_compare(options, kept_rules(options.freeze))
     say(console, LOOKING.format(workload=options.workload))
     machine = place.look(suite)
     planned = plan_step(
@@ -75,11 +75,33 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
     ran = run_sweep(planned, place, console)
     left_s = options.minutes * 60 - (monotonic() - options.began) - START_AND_END_S
-    told = _answered(options, ran.store, ran.choice.sweep_id, None)
+    told = answered_of(options, ran.store, ran.choice.sweep_id, None)
     if machine.environment.device == "cuda" and left_s >= ELSE_S and told.times_ms:
         other = _measure_else(options, told.setting, machine, place, console)
-        told = _answered(options, ran.store, ran.choice.sweep_id, other)
-    return _tell(options, told, out)
+        told = answered_of(options, ran.store, ran.choice.sweep_id, other)
+    return tell(options, told, out)
+
+
+def suite_to_compare(options: AdviseOptions, errata: str | None) -> SuiteSpec:
+    """Benchmark off and on, and off with these errata where they are given."""
+    measure = MeasureSpec(
+        reference_replicates=0, logged_replicates=0, calibrate=False, device_budget_s=0.3
+    )
+    suite = suite_of(options, UntilDecided(until="decided", at_most=AT_MOST), measure)
+    if errata is not None:
+        configs = [*SuiteSpec(cells=suite.cells).configs, CudnnConfig(errata=errata)]
+        suite = suite.model_copy(update={"configs": configs})
+    if options.on_any_device:
+        suite = suite.model_copy(update={"without_gpu": WithoutGpu()})
+    return suite
+
+
+def kept_rules(file: str | None) -> str | None:
+    """A file's rules as a config has them. Raises SpecError."""
+    try:
+        return None if file is None else text_of(read_file(Path(file)))
+    except ValueError as error:
+        raise SpecError(str(error)) from None
 
 
 def _measure_else(
@@ -130,9 +152,9 @@ def _from_store(options: AdviseOptions, out: Console) -> int:
             "try` measured; without --from-store it is measured now"
         )
     if sweep_id is None:
-        return _tell(options, _answered_by(options), out)
+        return tell(options, _answered_by(options), out)
     other = _newest(store, (ELSE_SUITE,), options)
-    return _tell(options, _answered(options, store, sweep_id, other), out)
+    return tell(options, answered_of(options, store, sweep_id, other), out)
 
 
 def _newest(store: Store, suites: tuple[str, ...], options: StepOptions) -> str | None:
@@ -146,7 +168,7 @@ def _newest(store: Store, suites: tuple[str, ...], options: StepOptions) -> str 
     return next((each.sweep_id for each in cells if is_step(options, each)), None)
 
 
-def _tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
+def tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
     if options.format == "json":
         out.print(
             json.dumps(_rounded(as_json(answered)), indent=2), soft_wrap=True, highlight=False
@@ -158,7 +180,7 @@ def _tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
     return code_of(answered)
 
 
-def _answered(
+def answered_of(
     options: AdviseOptions, store: Store, sweep_id: str, else_sweep_id: str | None
 ) -> Answered:
     """`else_sweep_id`: the sweep of other layouts and precisions, where one was measured."""
@@ -170,6 +192,7 @@ def _answered(
     trials = store.snapshot(sweep_id).table(TIMED).to_pylist()
     return _answered_by(
         options,
+        kept=kept_choice(options, store, sweep_id, options.freeze, kept_rules(options.freeze)),
         sweep_id=sweep_id,
         advice=most,
         other=beside,
@@ -181,6 +204,21 @@ def _answered(
         times_ms=[row["steady_wall_ms"] for row in trials if row["steady_wall_ms"] is not None],
         messages=[row["message"] for row in trials if row["message"]],
     )
+
+
+def kept_choice(
+    options: AdviseOptions, store: Store, sweep_id: str, file: str | None, errata: str | None
+) -> Kept | None:
+    """What the store says of a kept choice; None where the sweep does not have it."""
+    if file is None or errata is None:
+        return None
+    contrast = {"field": "errata", "baseline": "null", "candidate": as_text(errata)}
+    rows = advices(store, sweep_id, **contrast, **options.job.values())
+    measured = [each for each in freezes(store, sweep_id) if each.errata == errata]
+    asked = max((row for row in rows if row.asked), key=lambda row: row.blocks, default=None)
+    if asked is None or not measured:
+        return None
+    return Kept(file=file, advice=asked, measured=measured[0])
 
 
 def _answered_by(options: AdviseOptions, **found: Any) -> Answered:
@@ -217,6 +255,7 @@ def as_json(answered: Answered) -> dict[str, object]:
         "lines": answered.lines,
         "asked": None if advice is None else asdict(advice),
         "other_start": None if other is None else asdict(other),
+        "frozen": None if answered.kept is None else asdict(answered.kept),
         "limit": None if answered.limit is None else asdict(answered.limit),
         "alternatives": [asdict(each) for each in answered.alternatives],
         "kernels": [asdict(each) for each in answered.kernels],

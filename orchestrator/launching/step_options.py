@@ -5,6 +5,7 @@ import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -137,6 +138,13 @@ class _Job(_Model):
 class AdviseOptions(StepOptions, _Job):
     """In the order of their help: the model, the job, the step, and what the answer is."""
 
+    freeze: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.json",
+            help="Compare a kept choice with off and on: a file of `sweep freeze`.",
+        ),
+    ] = None
     from_store: Annotated[bool, "Answer from what is stored; measure nothing."] = False
     format: Annotated[Literal["text", "json", "markdown"], "Format of the answer."] = "text"
     on_any_device: bool = False
@@ -155,8 +163,41 @@ class AdviseOptions(StepOptions, _Job):
         )
 
     def command(self) -> str:
-        words = words_of(self, without=("minutes", "from_store", "format"))
-        return shlex.join([self.program, "advise", *words])
+        return shlex.join([self.program, "advise", *self._words()])
+
+    def _words(self) -> list[str]:
+        return words_of(self, without=("minutes", "from_store", "format", "output", "check"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreezeOptions(AdviseOptions):
+    minutes: Annotated[float, typer.Option(min=0.1, help="Time to compare off, on and frozen.")] = (
+        5.0
+    )
+    # no options here
+    freeze: None = None
+    from_store: Literal[False] = False
+    output: Annotated[
+        str | None, typer.Option(metavar="FILE.json", help="What to write.  [default: MODEL.json]")
+    ] = None
+    check: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.json",
+            help="Say which plans of this file a step still takes, and how long it takes with them.",
+        ),
+    ] = None
+
+    @property
+    def file(self) -> Path:
+        return Path(self.output or f"{self.workload.rpartition(':')[2].rpartition('.')[2]}.json")
+
+    def command(self) -> str:
+        return shlex.join([self.program, "freeze", *self._words()])
+
+    def advise_command(self) -> str:
+        """What asks the store again."""
+        return shlex.join([self.program, "advise", *self._words(), "--freeze", str(self.file)])
 
 
 def read_arguments(texts: Sequence[str]) -> dict[str, "JsonValue"]:

@@ -11,13 +11,13 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.diary import Diary
-from cudnn_sweep.orchestrator.nightly.request import NightOptions
 from cudnn_sweep.orchestrator.planning.night_name import (
     NightName,
     is_night_of,
     launch_name,
     read_date,
 )
+from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 
 MOST_NAMED = 10  # of what could have been meant

@@ -17,7 +17,8 @@ from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.compare import compare, not_measured
 from cudnn_sweep.orchestrator.nightly.night_view import show
 from cudnn_sweep.orchestrator.nightly.notify import tell_news
-from cudnn_sweep.orchestrator.nightly.request import NightOptions, NightRequest, read_asked
+from cudnn_sweep.orchestrator.nightly.request import NightRequest, read_asked
+from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import without_missing

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Literal
 
 from rich.console import Console
 
@@ -22,35 +21,13 @@ from cudnn_sweep.orchestrator.nightly.fake.machine import read_fake_machine
 from cudnn_sweep.orchestrator.nightly.webhook import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.night_name import NightName, launch_name
-from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec
 
 NO_SUITE = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own suite cannot be read
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NightOptions:
-    """Those that are None leave it to the launch file."""
-
-    file: Path
-    suite: str | None = None
-    results: str | None = None
-    budget_minutes: float | None = None
-    night: date
-    """The date that the night goes by."""
-    reports: Path | None = None
-    """Folder for the reports; beside local results where none is named."""
-    format: Literal["text", "json"] = "text"
-    fake: Path | None = None
-    """Script of a fake machine, in place of this one."""
-    measure: bool = True
-    """Whether to measure; else what is recorded is compared, and nothing more."""
-    dry_run: bool = False
-    program: str = "sweep"
-    """What was typed to start us."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,7 +89,7 @@ def read_asked(
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
-    night = NightName(date=options.night, launch=launch_name(file))
+    night = NightName(date=options.night or date.today(), launch=launch_name(file))
     launch = LaunchOptions(
         file=options.file,
         suite=options.suite or keys.suite,

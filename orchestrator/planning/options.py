@@ -1,12 +1,13 @@
-"""What the command line wishes of a launch."""
+"""What the command line wishes of a launch, and of a night."""
 
 import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -134,6 +135,69 @@ class LaunchOptions:
         """What to type to run one trial of a sweep."""
         one = replace(self, resume=sweep_id, sweep_id=None, shard=None, only=())
         return f"{one.command()} --only trial_id={trial_id}"
+
+
+def _night(text: str) -> date:
+    from cudnn_sweep.orchestrator.planning.night_name import read_date
+
+    return read_date(text, "--night")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NightOptions:
+    """Those that are None leave it to the launch file."""
+
+    file: Annotated[Path, typer.Argument(help="Launch file.")] = Path("cluster.yaml")
+    suite: Annotated[str | None, "Overrides `nightly.suite` of the launch file."] = None
+    results: Annotated[str | None, "Folder or URL; overrides the launch file (./results)."] = None
+    budget_minutes: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Overrides `nightly.budget_minutes` of the launch file."),
+    ] = None
+    night: Annotated[
+        date | None,
+        typer.Option(
+            parser=_night, metavar="DATE", help="The night to run or compare. Default: today."
+        ),
+    ] = None
+    pin: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="From now on, compare with the month that starts on this night; run nothing.",
+        ),
+    ] = None
+    unpin: Annotated[bool, "Undo --pin; run nothing."] = False
+    accept: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SERIES|CELL",
+            help="Accept the last night's alerts of a series, a cell_id or a metric; run nothing.",
+        ),
+    ] = None
+    accept_from: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="DATE", help="With --accept: the first night of the change."
+        ),
+    ] = None
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="With --accept: why the change is accepted.")
+    ] = None
+    reports: Annotated[Path | None, "Folder for the reports. Default: a folder in the results."] = (
+        None
+    )
+    format: Annotated[Literal["text", "json"], "Format of the output."] = "text"
+    json: Annotated[bool, "Short for --format json."] = False
+    fake: Annotated[
+        Path | None,
+        typer.Option(metavar="SCRIPT", help="Measure nothing; a script makes up the numbers."),
+    ] = None
+    measure: Annotated[
+        bool, typer.Option(help="--no-measure only compares recorded nights and needs no GPU.")
+    ] = True
+    dry_run: Annotated[bool, "Print the plan and run nothing."] = False
+    program: str = field(default_factory=program)
 
 
 def _parted(text: str) -> tuple[str, str, str]:

@@ -130,10 +130,6 @@ class Plan:
         """The configs of its trials, in an order that does not depend on theirs."""
         return sorted({trial.config for trial in self.trials}, key=str)
 
-    def softwares(self) -> list[str]:
-        """Those of its trials, the launch's own (empty) first."""
-        return sorted({trial.software for trial in self.trials})
-
     def blocks(self) -> Iterator[tuple[int, list[Trial]]]:
         for block, trials in groupby(self.trials, key=lambda trial: trial.block):
             yield block, list(trials)

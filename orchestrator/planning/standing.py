@@ -51,7 +51,7 @@ class Standing:
 def standings(store: Store, session: Session) -> dict[str, Standing]:
     """By cell_id, as the records stand now; a cell is missing until both sides of a contrast are recorded."""
     if session.job is not None:
-        return _advised(store, session.sweep_id, session.job)
+        return _advised(store, session.sweep_id, session.contrasts, session.job)
     return _standings(
         store, session.sweep_id, session.contrasts, session.plan.configs(), session.of_cells
     )
@@ -85,18 +85,21 @@ def _standings(
         for state in contrast_states(store, sweep_id, **values):
             # of a cell's rows (in turns, and not) the first has most blocks
             found.setdefault((state.cell_id, state.contrast, state.other_settings), state)
-    cells: dict[str, list[ContrastState]] = {}
-    for (cell_id, _, _), state in found.items():
-        cells.setdefault(cell_id, []).append(state)
-    return {cell_id: Standing(states=states) for cell_id, states in cells.items()}
+    return _by_cell(found.values())
 
 
-def _advised(store: Store, sweep_id: str, job: Job) -> dict[str, Standing]:
+def _advised(
+    store: Store, sweep_id: str, contrasts: Iterable[Contrast], job: Job
+) -> dict[str, Standing]:
     """By cell_id: a cell is open while the advice about the job is undecided."""
-    found: dict[str, Standing] = {}
-    for row in advices(store, sweep_id, is_over=False, **job.values()):
-        if not row.asked:
-            continue
+    found: dict[tuple[str, str], ContrastState] = {}
+    rows = (
+        row
+        for contrast in contrasts
+        for row in advices(store, sweep_id, is_over=False, **contrast.values(), **job.values())
+        if row.asked
+    )
+    for row in rows:
         is_last = row.at_most is not None and row.recorded_blocks >= row.at_most
         undecided = HOPELESS if is_last else OPEN
         state = ContrastState(
@@ -109,12 +112,18 @@ def _advised(store: Store, sweep_id: str, job: Job) -> dict[str, Standing]:
             blocks_needed=row.blocks_needed,
             block_s=row.block_s,
         )
-        found.setdefault(row.cell_id, Standing(states=[state]))
-    return found
+        found.setdefault((row.cell_id, row.contrast), state)
+    return _by_cell(found.values())
+
+
+def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
+    cells: dict[str, list[ContrastState]] = {}
+    for state in states:
+        cells.setdefault(state.cell_id, []).append(state)
+    return {cell_id: Standing(states=of_cell) for cell_id, of_cell in cells.items()}
 
 
 def standings_text(standings: Mapping[str, Standing], of_cells: int) -> str:
-    """In words for the user."""
     decided = sum(each.is_decided for each in standings.values())
     hopeless = sum(each.is_out_of_reach for each in standings.values())
     text = f"{decided} of {of_cells} cells decided"

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from cudnn_sweep.analysis.storing.progress import StoredTrial, SweepState, planned, sweep_states
 from cudnn_sweep.analysis.storing.store import Store, check_id
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
+from cudnn_sweep.orchestrator.planning.contrasts import contrasts_in
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.shard import Shard
 from cudnn_sweep.orchestrator.planning.standing import is_over
@@ -20,8 +20,6 @@ Here: TypeAlias = Mapping[str, Environment]  # by software; the launch's own is 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepSelection:
-    """What the command line asks for."""
-
     resume: str | None = None
     new: bool = False
     sweep_id: str | None = None
@@ -231,7 +229,7 @@ def _which_part(selection: SweepSelection, plan: Plan, own: Plan) -> str:
 def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
     """A trial, or a whole run of a block that was split; where cells get blocks until they are decided, one."""
     if plan.looks and not state.finished:
-        return not is_over(store, state.sweep_id, plan, contrasts_of(plan.configs()))
+        return not is_over(store, state.sweep_id, plan, contrasts_in(plan))
     if plan.looks:
         return False
     return not state.finished or any(split.waits for split in state.blocks.split)

@@ -117,7 +117,7 @@ def _work(request: Request, told: int, reply_to: int, born: float) -> Reply:
                 PipeBaton(told, reply_to) if job.takes_turns else None,
             )
         elif isinstance(job, LogJob):
-            reply.log_pass = run_log_pass(job.trial)
+            reply.log_pass = run_log_pass(job.trial, job.shapes)
         elif isinstance(job, TraceJob):
             reply.trace = trace_model(job.trace)
         else:

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections import defaultdict, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -59,10 +59,12 @@ class ForkServer:
         survey_only: bool = False,
         preload: Sequence[str] = (),
         gpu_uuids: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         """`python`: another environment's, with a torch and a cudnn-sweep of its own. `survey_only`: leave
         out what only measuring needs, 1 s of imports. `preload`: modules that children find imported.
-        `gpu_uuids`: the GPUs that they see, where not those of this process.
+        `gpu_uuids`: the GPUs that they see, where not those of this process. `variables`: further ones of its
+        environment.
 
         Raises ServerError where it does not come up.
         """
@@ -83,7 +85,7 @@ class ForkServer:
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={**ours, **ONE_THREAD, **visible},
+                env={**ours, **ONE_THREAD, **visible, **(variables or {})},
                 cwd=folder,
             )
         except OSError as error:

@@ -50,6 +50,8 @@ class LogJob:
     """Say what cuDNN logs of a trial's first step, untimed."""
 
     trial: TrialRequest
+    shapes: int = 0
+    """Of the first step at each of the regime's first shapes, so many at most; 0: at the base shape."""
     kind: Literal["log"] = "log"
 
 

@@ -52,6 +52,7 @@ def make_record(
     `log`: what became of the untimed process that logs, where there was one.
     """
     measured = (outcome.reply and outcome.reply.measured) or Measurement()
+    status, message = _judged(outcome, log)
     return RunRecord(
         schema_version=SCHEMA_VERSION,
         sweep_id=session.sweep_id,
@@ -78,8 +79,8 @@ def make_record(
         alone_reason=alone_reason,
         turn_cpus=turn_cpus,
         overlapped_s=overlapped_s,
-        status=outcome.status,
-        message=outcome.message,
+        status=status,
+        message=message,
         **_as_measured(measured),
         **_as_logged(log, measured.choice.kernels_hash),
         exit_s=outcome.exit_s,
@@ -103,11 +104,17 @@ def _as_measured(measured: Measurement) -> dict[str, Any]:
     return values | {f"{phase}_s": measured.phases_s.get(phase) for phase in PHASES}
 
 
+def _judged(outcome: Outcome, log: Outcome | None) -> tuple[str, str | None]:
+    """A trial whose errata PyTorch did not keep to has measured something else."""
+    ran = log.reply.log_pass.banned_ran if log and log.reply and log.reply.log_pass else []
+    return ("error", f"errata: ran {'; '.join(ran)}") if ran else (outcome.status, outcome.message)
+
+
 def _as_logged(log: Outcome | None, timed_kernels: str | None) -> dict[str, Any]:
     found = (log and log.reply and log.reply.log_pass) or LogPass()
     kernels = found.kernels_hash
     return {
-        **_values(found, ("kernels_hash",)),
+        **_values(found, ("kernels_hash", "plans", "calls", "banned_ran")),
         "logged_kernels_agree": None if kernels is None else kernels == timed_kernels,
         "logged_error": None if log is None or log.status == "ok" else log.message,
         "log_s": None if log is None else log.process_s,

@@ -35,8 +35,6 @@ TRIES = 30  # in a row without a word before it is given up: the sweep itself go
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobReport:
-    """What a job that ended has said."""
-
     exit_code: int
     found: NodesFound | None
     progress: Progress

@@ -7,8 +7,6 @@ from cudnn_sweep.workloads.survey import Survey
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeReport:
-    """What a node says of itself."""
-
     machine: Survey
     free_bytes: int
     """Free space on the disk of its temporary files, where compute caches lie."""
@@ -17,8 +15,6 @@ class NodeReport:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
-    """A node that a sweep may use."""
-
     node_id: str
     address: str
     accelerators: int
@@ -31,7 +27,5 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unfit:
-    """A node that a sweep may not use, and why."""
-
     address: str
     reason: str

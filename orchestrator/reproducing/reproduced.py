@@ -5,10 +5,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from cudnn_sweep.analysis.asking.database import Database
+from cudnn_sweep.analysis.asking.settings import as_text, shortened
 from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.words import milliseconds
 from cudnn_sweep.orchestrator.errors import ReproError
 from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.errata import rules_of
 from cudnn_sweep.workloads.cells.field_case import FieldCase, Side, find_field_case, unusual
 from cudnn_sweep.workloads.problem import ConvProblem, sizes_text
 
@@ -90,9 +92,11 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
         precision=row["precision"],
         layout=row["layout"],
         regime=row["regime"],
-        config=CudnnConfig(**{each.name: row[each.name] for each in fields(CudnnConfig)}),
+        config=_config(trial, row),
     )
-    settings = " ".join(f"{key}={value}".lower() for key, value in unusual(side.config).items())
+    settings = shortened(
+        " ".join(f"{key}={as_text(value)}" for key, value in unusual(side.config).items())
+    )
     label = settings or "PyTorch's own settings"
     kernels = [each["name"] for each in row["kernels"] or () if each["kind"] != "other"]
     stored = {
@@ -111,6 +115,16 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
         sides=_checked(trial, {label: side}),
         stored={key: str(value) for key, value in stored.items() if value},
     )
+
+
+def _config(trial: str, row: Mapping[str, Any]) -> CudnnConfig:
+    values = {each.name: row[each.name] for each in fields(CudnnConfig)}
+    config = CudnnConfig(**values | {"environment": dict(row["environment"] or {})})
+    try:
+        rules_of(config.errata)
+    except ValueError as error:
+        raise ReproError(f"{trial} has errata that are no rules: {error}") from None
+    return config
 
 
 def _checked(what: str, sides: dict[str, Side]) -> dict[str, Side]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.printable import one_line
 from cudnn_sweep.orchestrator.reproducing.reproduced import Reproduced
 from cudnn_sweep.workloads.cells.config import (
@@ -12,13 +13,14 @@ from cudnn_sweep.workloads.cells.config import (
     PLAN_CACHE_LIMIT,
     CudnnConfig,
 )
+from cudnn_sweep.workloads.cells.errata import as_json, rules_of
 from cudnn_sweep.workloads.cells.field_case import Side
 from cudnn_sweep.workloads.precision import find_precision
 
 MOST_LINES = 40
 FLAGS = ("enabled", "benchmark", "benchmark_limit", "deterministic")
-WIDTH = 140
-OPTIONAL = ("bias", "output", "autocast", "environment", "backward_in_caller")
+WIDTH = 160
+OPTIONAL = ("bias", "output", "autocast", "environment", "errata", "backward_in_caller")
 GRADIENTS = {
     "backward_data": "[True, False, False]",
     "backward_filter": "[False, True, False]",
@@ -84,9 +86,11 @@ def _values(side: Side, flags: Sequence[str]) -> dict[str, Any]:
         "autocast": precision.autocast,
         "fp32": precision.conv_fp32,
         "layout": _layout(side),
-        "flags": {name: config[name] for name in flags},
-        "environment": {name: value for name, value in environment.items() if value is not None},
         "backward_in_caller": side.config.backward_in_caller,
+        "flags": {name: config[name] for name in flags},
+        "environment": {name: value for name, value in environment.items() if value is not None}
+        | config["environment"],
+        "errata": None if side.config.errata is None else as_json(rules_of(side.config.errata)),
     }
 
 
@@ -144,6 +148,8 @@ def _measure(first: Mapping[str, Any]) -> list[str]:
         read += "; os.environ.update(c['environment'])"
     if "backward_in_caller" in first:
         read += "; torch.autograd.set_multithreading_enabled(not c['backward_in_caller'])"
+    if "errata" in first:
+        read += f"; {ERRATA}"
     return ["def measure(name):", read, *MEASURE]
 
 
@@ -154,6 +160,10 @@ def step_of(c, device):
         return values.contiguous(memory_format=getattr(torch, c['layout'] if len(shape) > 3 else 'contiguous_format'))
     images, weight, bias = (random(c[key], c['dtype']) if c.get(key) else None for key in ('input', 'weight', 'bias'))
 """.splitlines()
+ERRATA = (
+    "c['errata'] and os.write(file := os.memfd_create('errata'), c['errata'].encode()) and "
+    "os.environ.update(CUDNN_ERRATA_JSON_FILE=f'/proc/self/fd/{file}')"
+)
 MEASURE = """\
     for flag, value in c['flags'].items(): setattr(torch.backends.cudnn, flag, value)
     torch.backends.cudnn.conv.fp32_precision = c['fp32']
@@ -176,3 +186,28 @@ for number, name in itertools.product(range(5), SETTINGS):  # each a fresh proce
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context('fork')) as fresh:
         print(name, number, *fresh.submit(measure, name).result(), sep='\\t', flush=True)
 """.splitlines()
+
+
+def issue(case: Reproduced, today: Mapping[str, str | None]) -> str:
+    """`today`: what the store or this machine says of versions, route and times; what is unknown is left
+    out. Ends in a line break.
+    """
+    facts = {key: value for key, value in {**today, **case.stored}.items() if value}
+    said = [f"Reported: {case.address}"] if case.address else []
+    said += [f"Claim: {case.claim}"] if case.claim else []
+    lines = [
+        f"### {escaped(case.title)}",
+        "",
+        *said,
+        *([""] if said else []),
+        "| | |",
+        "|---|---|",
+        *(f"| {key} | {escaped(value)} |" for key, value in facts.items()),
+        "",
+        "To reproduce it with torch alone (five fresh processes a setting, each time printed):",
+        "",
+        "```python",
+        script(case).rstrip(),
+        "```",
+    ]
+    return "\n".join(lines) + "\n"

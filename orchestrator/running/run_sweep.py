@@ -22,7 +22,7 @@ from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.asked_file import LAUNCH_FILE
-from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
+from cudnn_sweep.orchestrator.planning.contrasts import contrasts_in, contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import (
     Plan,
     first_blocks,
@@ -50,8 +50,6 @@ DONE, UNFINISHED, CELL_FAILED = 0, 1, 4  # exit codes; a night's 3 is its own
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Planned:
-    """All that a sweep needs to run, decided."""
-
     request: SweepRequest
     machine: Survey
     preload: tuple[str, ...]
@@ -184,7 +182,7 @@ def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
     configs = {each for cell in cells for each in own.get(cell.cell_id, suite.configs)}
     default = BY_DEFAULT if contrasts_of(configs) else FIXED_BLOCKS
     plan = make_plan(name, suite.with_blocks(default), cells, own)
-    if plan.looks and not contrasts_of(plan.configs()):
+    if plan.looks and not contrasts_in(plan):
         raise SpecError(
             f"suite {name}: replicates: until decided: found {len(plan.configs())} configs of which no two "
             "differ in one setting, so nothing would be decided; give a number"
@@ -213,7 +211,7 @@ def session_for(
         sweep_id=choice.sweep_id,
         launch_id=f"launch-{secrets.token_hex(4)}",
         plan=choice.todo,
-        contrasts=contrasts_of(whole.configs()),
+        contrasts=contrasts_in(whole),
         looks=choice.own.looks or (whole.looks if swept is whole else ()),
         begun=choice.begun(),
         of_cells=len(swept.cell_ids()),

@@ -1,5 +1,7 @@
 """Advice in words: for a terminal of 80 columns, and as Markdown."""
 
+import math
+import os
 import re
 import shlex
 import textwrap
@@ -10,6 +12,7 @@ from statistics import median
 
 from cudnn_sweep.analysis.answering.advice import (
     FAILS,
+    NO_DIFFERENCE,
     UNDECIDED,
     Advice,
     Alternative,
@@ -18,11 +21,13 @@ from cudnn_sweep.analysis.answering.advice import (
 from cudnn_sweep.analysis.answering.advice_words import advice_facts, advice_headline
 from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.words import interval, milliseconds, ratio
+from cudnn_sweep.orchestrator.showing.kept_text import Kept, aligned, kept_facts, three_ways
 
 WIDTH = 80
 LABEL = 12
 ON_THE_GPU = "measure on the GPU that your job will use: only a measurement can tell what benchmark does to it"
 WITH_LIMIT = "on with a limit"
+FROZEN = "frozen"
 NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "bad_alloc", "sigkill")
 CHANNELS = re.compile(r"to have (\d+) channels")  # as a convolution says what it takes
 
@@ -43,6 +48,8 @@ class Answered:
     limit: Advice | None = None
     """Of benchmark_limit, both with benchmark on: whether a lower one pays in the job. None: not measured."""
     kernels: Sequence[KernelChange] = ()
+    kept: Kept | None = None
+    """None: no kept choice was compared."""
     times_ms: Sequence[float] = ()
     """Of a step, each process."""
     messages: Sequence[str] = ()
@@ -61,6 +68,8 @@ class Answered:
     def said(self) -> str:
         if self.advice is None:
             return FAILS if self.fails else UNDECIDED
+        if self.keeps:
+            return FROZEN
         return WITH_LIMIT if self.has_limit else self.advice.advice
 
     @property
@@ -74,7 +83,19 @@ class Answered:
         )
 
     @property
+    def keeps(self) -> bool:
+        """Whether the kept choice is best: it saves time, and at least as much as on does."""
+        if self.kept is None or self.advice is None:
+            return False
+        frozen, on = self.kept.advice, self.advice
+        saves = frozen.advice == frozen.contrast.rpartition(" → ")[2]
+        on_ratio = 1.0 if on.advice in (UNDECIDED, NO_DIFFERENCE) else on.ratio
+        return saves and frozen.ratio is not None and frozen.ratio <= (on_ratio or math.inf)
+
+    @property
     def setting(self) -> str:
+        if self.keeps:
+            return FROZEN
         return "off" if self.advice is None else self.advice.setting
 
     @property
@@ -85,6 +106,8 @@ class Answered:
     @property
     def lines(self) -> list[str]:
         """What to paste into a program."""
+        if self.keeps and self.kept is not None:
+            return self.kept.lines
         if self.setting != "on":
             return []
         lines = ["torch.backends.cudnn.benchmark = True"]
@@ -98,6 +121,8 @@ def advice_lines(answered: Answered) -> list[str]:
     lines = [_headline(answered), ""]
     if answered.lines:
         lines += [*(f"    {line}" for line in answered.lines), ""]
+    if answered.kept is not None:
+        lines += [*aligned(three_ways(answered.kept, answered.advice)), ""]
     for label, text in _facts(answered):
         lines += textwrap.wrap(
             text,
@@ -111,7 +136,12 @@ def advice_lines(answered: Answered) -> list[str]:
 
 
 def advice_markdown(answered: Answered) -> str:
-    code = ["```python", *answered.lines, "```", ""] if answered.lines else []
+    language = "sh" if answered.keeps else "python"
+    code = [f"```{language}", *answered.lines, "```", ""] if answered.lines else []
+    if answered.kept is not None:
+        head, *others = three_ways(answered.kept, answered.advice)
+        shown = [f"| {' | '.join(row)} |" for row in others]
+        code += [f"| {' | '.join(head)} |", "|---|---|---|---|", *shown, ""]
     rows = [f"| {label} | {escaped(text)} |" for label, text in _facts(answered)]
     return "\n".join(
         [
@@ -135,6 +165,8 @@ def _headline(answered: Answered) -> str:
         return f"{answered.workload} does not run here."
     if advice is None:
         return "Undecided: this step was not measured on a GPU."
+    if answered.keeps and answered.kept is not None:
+        return f"Keep the choice: leave benchmark off, with {os.path.basename(answered.kept.file)}."
     if answered.has_limit:
         return "Turn benchmark on, with a limit on its searches."
     return advice_headline(advice)
@@ -154,6 +186,8 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
             yield "A step", f"{milliseconds(median(times))} {here}"
         yield "Then", ON_THE_GPU
         return
+    if answered.kept is not None:
+        yield from kept_facts(answered.kept)
     yield from advice_facts(advice, other, answered.kernels, answered.alternatives)
     if answered.limit is not None:
         yield "A limit", _limit(answered.limit)

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cudnn_sweep.analysis.answering.verdicts import Verdict
+from cudnn_sweep.analysis.asking.settings import shortened
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.planning.plan import Plan
@@ -146,7 +147,7 @@ def _latest(verdicts: list[Verdict], cells: Mapping[str, str]) -> Table:
         style = VERDICT_STYLES.get(verdict.wall_verdict, "")
         shown = Text(verdict.wall_in_words, style=style)
         label = verdict_label(verdict, cells)
-        table.add_row(label, verdict.contrast, ratio_text(verdict), shown)
+        table.add_row(label, shortened(verdict.contrast), ratio_text(verdict), shown)
     if len(verdicts) > VERDICTS_SHOWN:
         table.add_row(Text(f"and {len(verdicts) - VERDICTS_SHOWN} more", style="dim"))
     return table

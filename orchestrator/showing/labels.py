@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from cudnn_sweep.analysis.answering.cell_names import CellRow, names_apart
-from cudnn_sweep.analysis.asking.settings import config_name
+from cudnn_sweep.analysis.asking.settings import config_name, shortened
 from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.planning.contrasts import settings_of
 from cudnn_sweep.orchestrator.planning.plan import Trial
@@ -23,7 +23,7 @@ def as_row(cell: Cell) -> CellRow:
 
 
 def config_label(config: CudnnConfig) -> str:
-    return config_name(settings_of(config))
+    return shortened(config_name(settings_of(config)))
 
 
 def trial_label(trial: Trial, cells: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from cudnn_sweep.analysis.answering.cell_names import cell_words
 from cudnn_sweep.analysis.words import counted, two_digits
-from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
+from cudnn_sweep.orchestrator.planning.contrasts import contrasts_in
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.recording.progress import Progress
@@ -39,7 +39,7 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
             *(_listed(words, about) for about in PLAN_COLUMNS.values()), str(trials[cell_id])
         )
     console.print(table)
-    contrasts = "; ".join(map(str, contrasts_of(configs))) or "none"
+    contrasts = "; ".join(map(str, contrasts_in(plan))) or "none"
     blocks = sum(1 for _ in plan.blocks())
     twins = sum(trial.twin for trial in plan.trials)
     least, most = (each.estimated_s(slots, gpu=gpu) / 60 for each in (plan.first_look(), plan))

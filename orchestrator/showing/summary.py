@@ -25,7 +25,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
     time_shares,
     told_lines,
 )
-from cudnn_sweep.analysis.asking.json_value import json_value
+from cudnn_sweep.analysis.asking.formats import json_value
 from cudnn_sweep.analysis.storing.progress import StoredTrial, blocks_of, planned
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.words import counted, given, percent

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from cudnn_sweep.analysis.answering.short_texts import short_names
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
-from cudnn_sweep.analysis.asking.settings import unusual_in
+from cudnn_sweep.analysis.asking.settings import shortened, unusual_in
 from cudnn_sweep.analysis.words import interval, number, ratio, two_digits
 
 WIDE = 125
@@ -62,7 +62,7 @@ def verdict_table(
     A terminal of less than WIDE columns has no room for the intervals.
     """
     wide = width >= WIDE
-    contrasts = {verdict.contrast for verdict in verdicts}
+    contrasts = {shortened(verdict.contrast) for verdict in verdicts}
     both = len({verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}) > 1
     states = sorted({row.compute_cache for row in break_evens if row.outcome != "no_effect"})
     on_device = any(verdict.device_ratio is not None for verdict in verdicts)
@@ -72,7 +72,7 @@ def verdict_table(
         mine = {row.compute_cache: row for row in break_evens if row.identity == verdict.identity}
         rows.append(
             [
-                *([verdict.contrast] if len(contrasts) > 1 else []),
+                *([shortened(verdict.contrast)] if len(contrasts) > 1 else []),
                 number(verdict.baseline_ms),
                 number(verdict.candidate_ms),
                 ratio_text(verdict) if wide else ratio(verdict.ratio),

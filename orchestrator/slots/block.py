@@ -28,8 +28,6 @@ BeginTrial = Callable[[Trial], int | None]
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class Running:
-    """A trial and its process."""
-
     trial: Trial
     attempt: int
     process: Begun

@@ -34,8 +34,6 @@ class Asking(Protocol):
 
 
 class InOrder:
-    """All blocks of the plan."""
-
     def __init__(self, plan: Plan) -> None:
         self._blocks = deque(block for block, _ in plan.blocks())
 

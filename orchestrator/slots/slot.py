@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeAlias
 from uuid import uuid4
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
@@ -52,15 +52,23 @@ class Slot(Protocol):
     def close(self) -> None: ...
 
 
-class ForkedSlot:
-    """Each trial runs in a process that a fork server forks, one server a software."""
+Server: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
+OWN: Server = (OWN_SOFTWARE, ())
 
-    def __init__(self, session: Session, name: str, places: Mapping[str, Place]) -> None:
-        """`places`: one a software."""
+
+def server_of(trial: Trial) -> Server:
+    """Which of a slot's fork servers is its: that of its software, with what torch reads at its import."""
+    return trial.software, tuple(trial.config.at_import.items())
+
+
+class ForkedSlot:
+    """Each trial runs in a process that a fork server forks."""
+
+    def __init__(self, session: Session, name: str, places: Mapping[Server, Place]) -> None:
         self._session = session
         self.name = name
         self._places = places
-        self._ran_last = OWN_SOFTWARE
+        self._ran_last = OWN
 
     @classmethod
     def open(cls, session: Session, accelerator: str) -> Self:
@@ -70,13 +78,12 @@ class ForkedSlot:
         the plan is for.
         """
         with ExitStack() as opened:
-            own = _open(session, OWN_SOFTWARE)
+            own = _open(session, *OWN)
             opened.callback(own.server.close)
-            places = {OWN_SOFTWARE: own}
-            for software in session.plan.softwares():
-                if software != OWN_SOFTWARE:
-                    places[software] = _open(session, software, beside=own.environment)
-                    opened.callback(places[software].server.close)
+            places = {OWN: own}
+            for key in sorted({server_of(trial) for trial in session.plan.trials} - {OWN}):
+                places[key] = _open(session, *key, beside=own.environment)
+                opened.callback(places[key].server.close)
             opened.pop_all()
         name = own.environment.gpu_uuid or f"{own.environment.host}/{accelerator}"
         return cls(session, name, places)
@@ -97,13 +104,13 @@ class ForkedSlot:
         self, trial: Trial, attempt: int, *, takes_turns: bool, beside: bool = False
     ) -> Running:
         request = self._request(trial)
-        follows = not beside and trial.software == self._ran_last
-        self._ran_last = trial.software
+        follows = not beside and server_of(trial) == self._ran_last
+        self._ran_last = server_of(trial)
         job = TrialJob(trial=request, takes_turns=takes_turns)
         return Running(
             trial=trial,
             attempt=attempt,
-            process=self._places[trial.software].server.begin(self._limited(job)),
+            process=self._places[server_of(trial)].server.begin(self._limited(job)),
             follows=follows,
             new_cache=request.compute_cache is not None
             and not Path(request.compute_cache).exists(),
@@ -116,7 +123,7 @@ class ForkedSlot:
         assert outcome is not None
         if not running.follows:
             outcome = replace(outcome, gap_s=None)  # it would be since the server's own last trial
-        place = self._places[trial.software]
+        place = self._places[server_of(trial)]
         logs = self.logs(trial) and outcome.status == "ok"
         log = LogJob(trial=self._request(trial))
         return make_record(
@@ -137,7 +144,7 @@ class ForkedSlot:
     def turn_cpus(self) -> tuple[int, ...]:
         """Where a block takes its turns; empty: on all CPUs that the slot has."""
         wanted = self.measuring.turn_cpus
-        own = self._places[OWN_SOFTWARE]
+        own = self._places[OWN]
         if wanted is None or own.environment.device != "cuda":
             return ()
         return tuple(core.cpus[0] for core in read_cores(own.cpus)[-wanted:])
@@ -163,7 +170,7 @@ class ForkedSlot:
         return first and not trial.twin and self._on_gpu(trial)
 
     def _on_gpu(self, trial: Trial) -> bool:
-        return self._places[trial.software].environment.device == "cuda"
+        return self._places[server_of(trial)].environment.device == "cuda"
 
     def _limited(self, job: TrialJob | LogJob) -> Request:
         return Request(
@@ -188,12 +195,16 @@ class ForkedSlot:
 def _open(
     session: Session,
     software: str,
+    variables: Sequence[tuple[str, str]],
     *,
     beside: Environment | None = None,
 ) -> Place:
     """The software's fork server, and what it finds: the device that is found `beside` it, where given."""
     server = ForkServer(
-        python=_python(session, software), folder=session.folder, preload=session.preload
+        python=_python(session, software),
+        folder=session.folder,
+        preload=session.preload,
+        variables=dict(variables),
     )
     try:
         found = survey(server, []).environment

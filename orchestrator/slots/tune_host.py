@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Lock
 from time import monotonic
 from typing import Any
 
@@ -36,7 +37,6 @@ from cudnn_sweep.orchestrator.slots.lost import (
 )
 from cudnn_sweep.orchestrator.slots.next_block import Asking, asking_of
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
-from cudnn_sweep.orchestrator.slots.slot_gate import SlotGate
 
 # No log files of Tune's own (half of its time a trial), no box of its own around our display, and Ctrl-C
 # is the launch's to handle.
@@ -48,6 +48,7 @@ QUIET = {
 
 ANSWER_S = 10.0  # the recorder answers at once while it lives
 OWN_GONE_S = 10.0  # on one machine no cable brings a node back
+SLOTS_UP_S = 180.0  # a slot that does not come up must not hold the others for ever
 AGAIN = ", and with it what was not recorded yet: launch again to resume"
 
 SlotMaker = Callable[[Session, str], Slot]
@@ -335,3 +336,25 @@ class Host:
 def _own_node() -> str:
     node: str = ray.get_runtime_context().get_node_id()
     return node
+
+
+class SlotGate:
+    """Lets the first blocks begin once every slot is up: none is to be timed while others beside it
+    import torch.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._missing = slots
+        self._lock = Lock()
+        self._open = Event()
+
+    def enter(self) -> None:
+        with self._lock:
+            self._missing -= 1
+            if self._missing <= 0:
+                self._open.set()
+        self._open.wait(SLOTS_UP_S)
+        self._open.set()
+
+    def is_there(self) -> None:
+        """Whoever waits for it in vain is told by this."""

@@ -33,7 +33,7 @@ from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, Probes, exami
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
 from cudnn_sweep.orchestrator.nightly.night import run_night
-from cudnn_sweep.orchestrator.nightly.request import NightOptions
+from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.spec import load_suite, suite_names
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts

@@ -27,8 +27,6 @@ Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
 
 
 class ModelCalls:
-    """Calls of the models of one class."""
-
     def __init__(self, module: Module, unseen: Unseen | None) -> None:
         inner = _unwrapped(module)
         self.name: str = getattr(

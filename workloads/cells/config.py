@@ -1,17 +1,66 @@
 """CudnnConfig: one setting of cuDNN's flags, applied to the process that measures and read back."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo
 
+from cudnn_sweep.workloads.cells.errata import (
+    ERRATA_FILE,
+    errata_in_force,
+    read_errata,
+    use_errata,
+)
 from cudnn_sweep.workloads.errors import WorkloadError
 
 HEURISTIC_MODE_B = "TORCH_CUDNN_USE_HEURISTIC_MODE_B"
 PLAN_CACHE_LIMIT = "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT"
 COMPUTE_CACHE_DISABLED = "CUDA_CACHE_DISABLE"
+# Variables that are somebody else's: not for `environment`.
+OWNERS = {
+    HEURISTIC_MODE_B: "the setting heuristic_mode_b",
+    PLAN_CACHE_LIMIT: "the setting plan_cache_limit",
+    COMPUTE_CACHE_DISABLED: "the setting compute_cache_disabled",
+    ERRATA_FILE: "the setting errata",
+    **dict.fromkeys(("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"), "precision"),
+    **dict.fromkeys(
+        (
+            "CUDA_CACHE_PATH",
+            "CUDA_VISIBLE_DEVICES",
+            "CUDNN_FRONTEND_LOG_FILE",
+            "CUDNN_FRONTEND_LOG_INFO",
+            "OMP_NUM_THREADS",
+            "OPENBLAS_NUM_THREADS",
+            "MKL_NUM_THREADS",
+        ),
+        "cudnn-sweep itself",
+    ),
+    **dict.fromkeys(("LD_LIBRARY_PATH", "LD_PRELOAD"), "the process's start"),
+}
+# Torch reads these when it is imported.
+ALLOCATORS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
+
+
+def _errata(given: object, info: ValidationInfo) -> object:
+    return read_errata(given, Path(info.context["folder"]) if info.context else None)
+
+
+def _variables(given: dict[str, str]) -> dict[str, str]:
+    for name, value in given.items():
+        if name in OWNERS:
+            raise ValueError(f"found {name}, which belongs to {OWNERS[name]}")
+        if (
+            not name.isidentifier()
+            or name.startswith(("PYTHON", "RAY_", "SWEEP_"))
+            or "\0" in value
+        ):
+            raise ValueError(
+                f"found {name!r}, allowed: the name of a variable that is not Python's, Ray's or ours, and text"
+            )
+    return dict(sorted(given.items()))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +91,21 @@ class CudnnConfig:
     backward_in_caller: bool = False
     """torch.autograd.set_multithreading_enabled(False): the backward pass runs in the thread that asks for
     it, not in autograd's own."""
+    errata: Annotated[
+        str | None, BeforeValidator(_errata, json_schema_input_type=str | list[str] | None)
+    ] = None
+    """Plans that cuDNN must not take: a list of rules, such as `[ConvFwd:5, pin ConvBwdData:1]`, or a file that
+    `sweep freeze` made, relative to the YAML file that names it. null: PyTorch's own rules alone."""
+    environment: Annotated[dict[str, str], AfterValidator(_variables)] = field(
+        default_factory=dict, hash=False
+    )
+    """Further environment variables of the process, but those that belong to another setting. They are stored
+    with the results: no secrets."""
+
+    @property
+    def at_import(self) -> dict[str, str]:
+        """Variables that torch reads when it is imported."""
+        return {name: self.environment[name] for name in ALLOCATORS if name in self.environment}
 
     def apply(self) -> None:
         """Set variables (before the process's first CUDA call), then flags; autograd's for this thread.
@@ -55,6 +119,8 @@ class CudnnConfig:
         _set_or_unset(HEURISTIC_MODE_B, "1" if self.heuristic_mode_b else None)
         _set_or_unset(PLAN_CACHE_LIMIT, None if limit is None else str(limit))
         _set_or_unset(COMPUTE_CACHE_DISABLED, "1" if self.compute_cache_disabled else None)
+        use_errata(self.errata)
+        os.environ.update(self.environment)
         cudnn.enabled = self.enabled
         cudnn.benchmark = self.benchmark
         cudnn.benchmark_limit = self.benchmark_limit
@@ -62,8 +128,8 @@ class CudnnConfig:
         set_multithreading_enabled(not self.backward_in_caller)
 
 
-def read_back(environment: Mapping[str, str]) -> CudnnConfig:
-    """The config that is in force in this process, once it was applied."""
+def read_back(environment: Mapping[str, str], variables: Iterable[str] = ()) -> CudnnConfig:
+    """The config that is in force in this process, once it was applied. `variables`: the further ones."""
     import torch
     from torch.backends import cudnn
 
@@ -76,6 +142,8 @@ def read_back(environment: Mapping[str, str]) -> CudnnConfig:
         heuristic_mode_b=environment.get(HEURISTIC_MODE_B) == "1",
         plan_cache_limit=None if plan_cache_limit is None else int(plan_cache_limit),
         backward_in_caller=not torch._C._is_multithreading_enabled(),
+        errata=errata_in_force(),
+        environment={name: environment[name] for name in variables if name in environment},
         compute_cache_disabled=environment.get(COMPUTE_CACHE_DISABLED) == "1",
     )
 
@@ -87,7 +155,7 @@ def apply_config(config: CudnnConfig) -> CudnnConfig:
     measure something else.
     """
     config.apply()
-    found = read_back(os.environ)
+    found = read_back(os.environ, config.environment)
     if found != config:
         raise WorkloadError(f"cuDNN's flags did not take: asked for {config}, found {found}")
     return found

@@ -25,8 +25,6 @@ MOST_DRAWS = 10_000  # a timed group is a whole period
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListedShape:
-    """An input's shape, and how often it comes."""
-
     shape: Shape
     count: int
 

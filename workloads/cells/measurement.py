@@ -225,6 +225,14 @@ class LoggedChoice:
     timed_ms: float | None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimedPlan:
+    """A plan that was built for an operation, and the time that a search saw for it."""
+
+    engine: str
+    ms: float | None
+
+
 @dataclass(kw_only=True, slots=True)
 class LogPass:
     """What the untimed process yields."""
@@ -235,6 +243,12 @@ class LogPass:
     logged_largest_workspace_bytes: int | None = None
     logged_plans_dropped: int | None = None
     kernels_hash: str | None = None
+    plans: list[list[TimedPlan]] = field(default_factory=list)
+    """Of each operation of `logged_choices`, in the order in which PyTorch tries them."""
+    calls: list[int] = field(default_factory=list)
+    """How often a step calls each of these operations, all its shapes together; empty where that is unknown."""
+    banned_ran: list[str] = field(default_factory=list)
+    """Plans that ran though the config's errata ban them."""
 
 
 @dataclass(kw_only=True, slots=True)

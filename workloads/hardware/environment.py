@@ -86,7 +86,6 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
 
 
 def our_version() -> str:
-    """That of what is installed."""
     try:
         return version("cudnn-sweep")
     except PackageNotFoundError:

@@ -4,42 +4,57 @@ The log says which plans PyTorch built for each convolution, timed, and took. A 
 writing it takes time; what it draws may differ from what the timed process drew, so it says which kernels
 it launches.
 
+A plan that the config's errata ban and that ran all the same is a fault: PyTorch did not ask them there.
+
 Lines as torch 2.11 with cuDNN 9.19 writes them:
 
     Tag: ConvFwd_
     [cudnn_frontend] CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR : ConvFwd_eng1, numeric_notes:[...] behavior_notes:[...] workSpaceSize: 9216
+    [cudnn_frontend] Verifying ConvFwd_eng1. Blocking.
     [cudnn_frontend] Plan ConvFwd_eng62_k2=0_k13=1 took     0.2688
     [cudnn_frontend] Auto-tuning returns 10 plans.
 
 A tag begins an operation that meets a shape for the first time. A search takes the plan that it timed
-fastest; without one PyTorch builds plans until one runs, so that the last is the one taken.
+fastest; without one PyTorch builds plans until one runs, so that the last is the one taken. Where errata block
+all plans of cuDNN's heuristic, a second tag begins the list that it falls back to.
 """
 
 import os
 import re
 import tempfile
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import torch
 
+from cudnn_sweep.workloads.cells.errata import rules_of
 from cudnn_sweep.workloads.cells.measurement import (
     LoggedChoice,
     LogPass,
     Measurement,
+    TimedPlan,
     TrialRequest,
 )
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.choice import read_choice
 from cudnn_sweep.workloads.measuring.device import find_device
 from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
+from cudnn_sweep.workloads.measuring.step_watch import StepWatch
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.workload import TimedStep
 
 OPERATION = re.compile(r"^Tag: (?P<operation>\w+?)_\s*$")
 PLAN = re.compile(
     r"EXECUTION_PLAN_DESCRIPTOR : (?P<engine>[^,\s]+), numeric_notes:\[(?P<numeric>[^]]*)\] "
     r"behavior_notes:\[(?P<behavior>[^]]*)\] workSpaceSize: (?P<workspace>\d+)"
 )
+BLOCKED = re.compile(r"Verifying (?P<engine>\S+)\. Blocking\.")
 TIMED = re.compile(r"Plan (?P<engine>\S+) took\s+(?P<ms>[\d.e+-]+)")
+
+MOST_STEPS = 1000  # in which a regime's shapes are looked for
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,6 +72,12 @@ class _Operation:
     name: str
     plans: list[_Plan] = field(default_factory=list)
     timed_ms: dict[str, float] = field(default_factory=dict)
+    blocked: set[str] = field(default_factory=set)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether PyTorch, all of whose first list is banned, asks cuDNN for another one."""
+        return bool(self.plans) and not self.timed_ms and self.plans[-1].engine in self.blocked
 
     def choice(self) -> LoggedChoice | None:
         if not self.plans:
@@ -77,9 +98,17 @@ class _Operation:
             timed_ms=self.timed_ms.get(engine),
         )
 
+    def timed_plans(self) -> list[TimedPlan]:
+        """In the order in which PyTorch tries them."""
+        engines = dict.fromkeys(plan.engine for plan in self.plans)
+        return [TimedPlan(engine=each, ms=self.timed_ms.get(each)) for each in engines]
 
-def run_log_pass(request: TrialRequest) -> LogPass:
-    """Needs CUDA. Raises what the workload raises."""
+
+def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
+    """Needs CUDA. Raises what the workload raises.
+
+    `shapes`: how many of its regime are met, where plans are asked for, not kernels; 0: the base shape.
+    """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "cudnn-frontend.log")
         os.environ["CUDNN_FRONTEND_LOG_INFO"] = "1"  # before the first CUDA call
@@ -87,21 +116,47 @@ def run_log_pass(request: TrialRequest) -> LogPass:
         apply_request(request, Measurement())
         device = find_device()
         step = find_workload(request.cell.workload).step(setting_of(request.cell, device))
-        inputs = step.prepare(request.cell.input_shape)
         free_bytes, _ = torch.cuda.mem_get_info()
-        step.run(inputs)
+        base = request.cell.input_shape
+        stream = islice(request.cell.shapes().stream(base), MOST_STEPS) if shapes else [base]
+        met = list(islice(dict.fromkeys(stream), shapes or 1))
+        for shape in met:
+            step.run(step.prepare(shape))
         torch.cuda.synchronize()
         text = log.read_text() if log.exists() else ""
         choices, workspaces = read_engine_log(text), searched_workspaces(text)
-        choice, _ = read_choice(step, request.cell.input_shape, device)
+        calls = _calls(step, met, choices) if shapes else []
+        kernels = None if shapes else read_choice(step, base, device)[0].kernels_hash
     return LogPass(
         logged_choices=choices,
         logged_searches=sum(found.plans_timed > 0 for found in choices),
         logged_workspace_bytes=max((found.workspace_bytes for found in choices), default=None),
         logged_largest_workspace_bytes=max(workspaces, default=None),
         logged_plans_dropped=sum(workspace > free_bytes for workspace in workspaces),
-        kernels_hash=choice.kernels_hash,
+        kernels_hash=kernels,
+        plans=[operation.timed_plans() for operation in _operations(text) if operation.plans],
+        calls=calls,
+        banned_ran=_banned(choices, request.config.errata),
     )
+
+
+def _calls(step: TimedStep, shapes: Iterable[Shape], choices: list[LoggedChoice]) -> list[int]:
+    with StepWatch() as watch:
+        for shape in shapes:
+            step.run(step.prepare(shape))
+    counts = Counter(watch.cudnn_calls)
+    is_told = [name for name, _ in counts] == [choice.operation for choice in choices]
+    return list(counts.values()) if is_told else []
+
+
+def _banned(choices: Iterable[LoggedChoice], errata: str | None) -> list[str]:
+    rules, version = rules_of(errata), torch.backends.cudnn.version() or 0
+    return [
+        f"{choice.engine}, which {rule} bans"
+        for choice in choices
+        for rule in rules
+        if rule.bans(choice.engine, version)
+    ]
 
 
 def read_engine_log(text: str) -> list[LoggedChoice]:
@@ -123,7 +178,9 @@ def _operations(text: str) -> list[_Operation]:
     operations: list[_Operation] = []
     for line in text.splitlines():
         if found := OPERATION.match(line):
-            operations.append(_Operation(found["operation"]))
+            last = operations[-1] if operations else None
+            if last is None or not last.goes_on or last.name != found["operation"]:
+                operations.append(_Operation(found["operation"]))
         elif operations:
             _read_line(line, operations[-1])
     return operations
@@ -139,6 +196,8 @@ def _read_line(line: str, operation: _Operation) -> None:
                 workspace_bytes=int(found["workspace"]),
             )
         )
+    elif found := BLOCKED.search(line):
+        operation.blocked.add(found["engine"])
     elif found := TIMED.search(line):
         operation.timed_ms[found["engine"]] = float(found["ms"])
 

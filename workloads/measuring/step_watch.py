@@ -1,6 +1,6 @@
 """What a step does below the workload's code, by watching one untimed run of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 FORWARDS = (torch.ops.aten.convolution.default, torch.ops.aten._convolution.default)
 BACKWARD = torch.ops.aten.convolution_backward.default
 SIZES = 9
+# In cuDNN, by whether the convolution is transposed: gradients of the input and of the weight, in the order in
+# which PyTorch asks for them.
+BACKWARD_OPERATIONS = {
+    False: ("ConvBwdData", "ConvBwdFilter"),
+    True: ("ConvFwd", "ConvBwdFilter"),
+}
 UNNAMED = "???"  # torch's Python bindings leave out MkldnnTranspose alone
 
 # Under torch.inference_mode these arrive whole, as no autograd above has taken them apart.
@@ -48,6 +54,8 @@ class StepWatch(TorchDispatchMode):
         self.routes: list[str] = []
         self.backward_routes: list[str] = []
         self.work: list[ConvolutionWork] = []
+        self.cudnn_calls: list[tuple[str, Hashable]] = []
+        """Of convolutions in cuDNN: its operation, and what tells it from others of the same name, in order."""
         self.cudnn_operations: set[str] = set()
         self.launches: list[tuple[str, int]] = []
         """Operations in order, and how much had been launched when each was done."""
@@ -64,6 +72,9 @@ class StepWatch(TorchDispatchMode):
                 return func.decompose(*args, **(kwargs or {}))
         if func is BACKWARD:
             self.backward_routes.append(_route(args[1], args[2], None, *args[4:10]))
+            wanted = zip(BACKWARD_OPERATIONS[args[7]], args[10], strict=False)
+            names = [operation for operation, is_wanted in wanted if is_wanted]
+            self._note_calls(self.backward_routes[-1], names, args[1], args[2], args[4:10])
         result = func(*args, **(kwargs or {}))
         name = str(func.overloadpacket._qualified_op_name).removeprefix("aten::")
         if func in FORWARDS:
@@ -79,7 +90,20 @@ class StepWatch(TorchDispatchMode):
     def note_forward(self, sizes: Any, output: torch.Tensor) -> None:
         """`sizes`: what `aten.convolution` takes, in its order."""
         self.routes.append(_route(*sizes))
+        name = "ConvBwdData" if sizes[6] else "ConvFwd"
+        self._note_calls(self.routes[-1], [name], sizes[0], sizes[1], sizes[3:])
         self.work.append(_forward_work(sizes, output))
+
+    def _note_calls(self, route: str, names: list[str], *what: Any) -> None:
+        if route.startswith("Cudnn"):
+            self.cudnn_calls += [(name, _key(what)) for name in names]
+
+
+def _key(what: Any) -> Hashable:
+    """Equal where cuDNN's cache of plans in PyTorch finds the same."""
+    if isinstance(what, torch.Tensor):
+        return what.shape, what.stride(), what.dtype
+    return tuple(map(_key, what)) if isinstance(what, list | tuple) else what
 
 
 def _route(*convolution: Any) -> str:

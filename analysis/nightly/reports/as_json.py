@@ -11,7 +11,7 @@ from dataclasses import asdict, fields
 
 from pydantic import TypeAdapter
 
-from cudnn_sweep.analysis.asking.json_value import json_value
+from cudnn_sweep.analysis.asking.formats import json_value
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.nightly.outcome import (
     Acceptance,
@@ -38,7 +38,6 @@ def to_json(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
 
 
 def as_row(outcome: NightOutcome) -> dict[str, object]:
-    """What the JSON says, as plain values."""
     values: dict[str, object] = {
         "schema_version": SCHEMA_VERSION,
         "exit_code": outcome.exit_code,

@@ -45,8 +45,6 @@ AS_USUAL = 0.02  # of a calibration: less comes and goes with the night
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FindingText:
-    """A finding in words."""
-
     finding: Finding
     group: Group
     cell: str
@@ -166,7 +164,6 @@ def smallest_step(series: Series) -> str:
 
 
 def meaning(key: SeriesKey) -> str:
-    """What the series measures, in words."""
     metric = METRIC_OF.get(key.metric)
     if key.metric == SHARED:
         return "times"

@@ -12,6 +12,7 @@ from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.stored import Stored
+from cudnn_sweep.analysis.words import counted
 
 Row: TypeAlias = Mapping[str, Any]
 Rows: TypeAlias = list[dict[str, Any]]
@@ -38,8 +39,6 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """A paragraph."""
-
     name: str
     address: str | None
     said: str
@@ -75,8 +74,6 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shown:
-    """A page over one store."""
-
     page: Page
     location: str
     measured: Sequence[str]
@@ -93,14 +90,12 @@ class Shown:
         return [entry for entry in self.entries if entry.group == group]
 
     def headline(self) -> str:
-        count = len(self.entries)
-        total = f"{count} {self.page.noun}{'' if count == 1 else 's'}"
-        counted = ", ".join(f"{count} {group}" for group, count in self.counts().items() if count)
-        return f"{total}: {counted}." if counted else "No trial is stored here."
+        told = ", ".join(f"{count} {group}" for group, count in self.counts().items() if count)
+        total = counted(len(self.entries), self.page.noun)
+        return f"{total}: {told}." if told else "No trial is stored here."
 
 
 def pages() -> dict[str, Page]:
-    """Every page by its name."""
     from cudnn_sweep.analysis.report import pages as folder
 
     return {page.name: page for page in declared(folder, Page)}

@@ -5,20 +5,14 @@ select
     env_hash,
     software_hash,
     workload_hash,
-    any_value(workload) as workload,
-    any_value(problem) as problem,
-    any_value(model_arguments) as model_arguments,
-    any_value(loss) as loss,
-    any_value(optimiser) as optimiser,
-    any_value(optimiser_parameters) as optimiser_parameters,
-    any_value(direction) as direction,
+    any_value(columns([
+        'workload', 'problem', 'model_arguments', 'loss', 'optimiser', 'optimiser_parameters',
+        'direction'
+    ])),
     any_value(array_to_string(input_shape, 'x')) as input_shape,
-    any_value(regime) as regime,
-    any_value(regime_parameters) as regime_parameters,
-    any_value(state) as state,
-    any_value(state_parameters) as state_parameters,
-    any_value(precision) as precision, -- noqa: RF04
-    any_value(layout) as layout,
+    any_value(columns([
+        'regime', 'regime_parameters', 'state', 'state_parameters', 'precision', 'layout'
+    ])),
     max(gpu) as gpu,
     'torch ' || max(torch) as torch,
     max(cudnn) as cudnn,

@@ -63,8 +63,6 @@ COLD_TIMES = {"empty": 200.0, "warm": 20.0}  # first call to an iteration
 
 @dataclass(frozen=True, kw_only=True)
 class FakeTrial:
-    """One trial in one night of a script."""
-
     script: FakeScript
     trial: Trial
     night: date

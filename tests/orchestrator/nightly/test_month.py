@@ -20,8 +20,8 @@ from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.orchestrator.nightly import notify
 from cudnn_sweep.orchestrator.nightly.accepting import accept_change
 from cudnn_sweep.orchestrator.nightly.night import run_night
-from cudnn_sweep.orchestrator.nightly.request import NightOptions
 from cudnn_sweep.orchestrator.nightly.webhook import News
+from cudnn_sweep.orchestrator.planning.options import NightOptions
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for all nights
 

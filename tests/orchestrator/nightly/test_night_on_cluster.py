@@ -25,7 +25,7 @@ from cudnn_sweep.cluster.reach.known import SentJob
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.destinations import cluster_of
 from cudnn_sweep.orchestrator.nightly.night import run_night
-from cudnn_sweep.orchestrator.nightly.request import NightOptions
+from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite

@@ -21,9 +21,10 @@ from cudnn_sweep.orchestrator.launching import launch_here
 from cudnn_sweep.orchestrator.launching.launch import launch
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
-from cudnn_sweep.orchestrator.nightly.request import NightOptions, read_asked
+from cudnn_sweep.orchestrator.nightly.request import read_asked
 from cudnn_sweep.orchestrator.planning.options import (
     LaunchOptions,
+    NightOptions,
     read_replicates,
 )
 from cudnn_sweep.orchestrator.planning.plan import Plan

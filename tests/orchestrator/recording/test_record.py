@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,11 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.recording.record import NOT_COLUMNS, PARTS
+from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
+from cudnn_sweep.orchestrator.recording.record import NOT_COLUMNS, PARTS, make_record
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
+from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement, MeasureSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
 from tests.makers import MakePlan
 
@@ -28,6 +30,27 @@ def test_everything_measured_is_a_column() -> None:
     parts = [getattr(Measurement(), part) for part in PARTS]
     for source in (Measurement, Environment, CudnnConfig, *parts):
         assert {field.name for field in fields(source)} - set(NOT_COLUMNS) <= columns
+
+
+def test_a_trial_whose_banned_plan_ran_has_failed(
+    plan_of: MakePlan, environment: Environment, tmp_path: Path
+) -> None:
+    config = CudnnConfig(errata="ConvFwd:5")
+    session = session_of(plan_of("noop", configs=(config,)), "banned", tmp_path)
+    ran = LogPass(banned_ran=["ConvFwd_eng5, which ConvFwd:5 bans"])
+    log = Outcome.of_a_fake(datetime.now(UTC), 1.0, reply=Reply(log_pass=ran))
+    record = make_record(
+        session,
+        session.plan.trials[0],
+        Outcome.of_a_fake(datetime.now(UTC), 1.0),
+        environment,
+        log=log,
+        slot="s",
+        attempt=1,
+        attempt_id="a",
+    )
+    assert record.status == "error"
+    assert record.message == "errata: ran ConvFwd_eng5, which ConvFwd:5 bans"
 
 
 @pytest.fixture

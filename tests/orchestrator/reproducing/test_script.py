@@ -9,9 +9,8 @@ import pytest
 
 from cudnn_sweep.orchestrator.errors import ReproError
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.reproducing.issue import issue
 from cudnn_sweep.orchestrator.reproducing.reproduced import Reproduced, of_case, of_trial
-from cudnn_sweep.orchestrator.reproducing.script import MOST_LINES, script
+from cudnn_sweep.orchestrator.reproducing.script import MOST_LINES, issue, script
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.field_case import Side, find_field_case, load_field_cases
 from cudnn_sweep.workloads.precision import PRECISIONS
@@ -94,6 +93,8 @@ def test_longest_script_is_short_too() -> None:
         plan_cache_limit=5,
         compute_cache_disabled=True,
         backward_in_caller=True,
+        errata="ConvFwd:5, ConvBwdData:1:k2=3@91900",
+        environment={"CUDNN_LOGLEVEL_DBG": "0"},
     )
     long = side(
         input_shape=(100, 1000, 100, 100, 100),
@@ -105,7 +106,13 @@ def test_longest_script_is_short_too() -> None:
     )
     text = script(case(long))
     assert len(text.splitlines()) <= MOST_LINES
-    for word in ("TORCH_CUDNN_USE_HEURISTIC_MODE_B", "LRU_CACHE_LIMIT", "CUDA_CACHE_DISABLE"):
+    for word in (
+        "CUDNN_LOGLEVEL_DBG",
+        "CUDNN_ERRATA_JSON_FILE",
+        "TORCH_CUDNN_USE_HEURISTIC_MODE_B",
+        "LRU_CACHE_LIMIT",
+        "CUDA_CACHE_DISABLE",
+    ):
         assert word in text
     ast.parse(text)
 
@@ -119,7 +126,8 @@ def sides_of(kind: str) -> list[Side]:
 
 @pytest.mark.measuring
 def test_script_prints_each_time_of_five_processes_a_setting(tmp_path: Path) -> None:
-    sides = (side(), side(groups=1, config=CudnnConfig(benchmark=True)))
+    config = CudnnConfig(benchmark=True, errata="ConvFwd:5")
+    sides = (side(), side(groups=1, config=config))
     rows = measured(script(case(*sides)), tmp_path)
     assert [row[:2] for row in rows] == [
         [f"setting {setting}", str(number)] for number in range(PROCESSES) for setting in (0, 1)

@@ -36,3 +36,15 @@ def test_plan_that_did_not_run_is_followed_by_the_one_that_did() -> None:
 
 def test_log_of_nothing_holds_no_choice() -> None:
     assert read_engine_log("") == []
+
+
+def test_a_list_that_is_banned_whole_is_followed_by_the_one_fallen_back_to() -> None:
+    plan = "CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR : ConvFwd_eng{}, numeric_notes:[] "
+    plan += "behavior_notes:[] workSpaceSize: 0"
+    blocked, passed = "Verifying ConvFwd_eng{}. Blocking.", "Verifying ConvFwd_eng{}. Passed."
+    lines = ["Tag: ConvFwd_", plan.format(1), blocked.format(1), plan.format(2), blocked.format(2)]
+    lines += ["Tag: ConvFwd_", plan.format(3), passed.format(3)]
+    (choice,) = read_engine_log("\n".join(lines))
+    assert (choice.engine, choice.plans_built) == ("ConvFwd_eng3", 3)
+    again = [*lines, "Tag: ConvFwd_", plan.format(3), passed.format(3)]
+    assert len(read_engine_log("\n".join(again))) == 2, "what ran is followed by another operation"

@@ -1,0 +1,155 @@
+"""Finds the rules: searches in several processes, times the best plans once more, bans what stands in front of
+them, and sees what a process without a search then takes.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.freezing.bans import Choice, Operation, choose
+from cudnn_sweep.orchestrator.freezing.probe import Probe
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.errata import Rule, text_of
+from cudnn_sweep.workloads.cells.measurement import LoggedChoice, LogPass, TimedPlan
+
+SEARCHES = 3  # processes that time all plans of a search
+AGAIN = 3  # that time the best of them once more
+BEST = 1.1  # times the fastest: plans that are timed once more
+ROUNDS = 10  # processes without a search, until they take what is expected
+CONFLICTS = (
+    2  # operations that are brought to their fastest plan first, to see what that costs others
+)
+MATTERS = 0.005  # of the time of all operations
+TURNS = 3  # of whole steps, one process each
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Frozen:
+    """What was found: nothing to ban where `rules` is empty."""
+
+    rules: tuple[Rule, ...]
+    plans: tuple[str, ...]
+    """Of each operation, as a process without a search took them under the rules."""
+    operations: int
+    searched_ms: dict[str, float]
+    """Of all operations by the searches' times: off, frozen, and each with its fastest plan."""
+    cannot: tuple[str, ...]
+    """Operations whose fastest plan another one must not take, or the reverse."""
+
+    @property
+    def text(self) -> str:
+        return text_of(self.rules)
+
+
+def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen:
+    """`version`: of cuDNN, such as 91900. Raises SpecError where a process fails."""
+    on, off = CudnnConfig(benchmark=True), CudnnConfig(benchmark=False)
+    say(f"Searching in {SEARCHES} processes.")
+    operations = merged([probe.log(on) for _ in range(SEARCHES)])
+    slow = _slow(operations, version)
+    say(f"Timing the best plans of {len(operations)} operations again, in {AGAIN} processes.")
+    chosen_again = CudnnConfig(benchmark=True, errata=text_of(slow))
+    add(operations, [probe.log(chosen_again) for _ in range(AGAIN)])
+    see(operations, (), version, probe.log(off))
+    off_ms = sum(each.ms(each.taken((), version) or each.fastest) for each in operations)
+    choice, plans = settle(probe, operations, version)
+    total = choice.ms
+    conflicts = sorted(range(len(operations)), key=lambda each: -choice.lost_ms[each])
+    hard = [each for each in conflicts if choice.lost_ms[each] > MATTERS * total]
+    found = {choice.rules: (choice, plans)}
+    for number in hard[:CONFLICTS]:
+        first = [(number, operations[number].fastest)]
+        other, others_plans = settle(probe, operations, version, first)
+        found.setdefault(other.rules, (other, others_plans))
+    if len(found) > 1:
+        say(f"Timing whole steps under {len(found)} sets of rules, in turns.")
+        times: dict[tuple[Rule, ...], list[float]] = {rules: [] for rules in found}
+        for _ in range(TURNS):
+            for rules, ms in times.items():
+                ms.append(probe.step_ms(CudnnConfig(errata=text_of(rules))))
+        choice, plans = found[min(times, key=lambda rules: median(times[rules]))]
+    cannot = [
+        f"{operations[each].name} {each + 1}"
+        for each in conflicts
+        if choice.lost_ms[each] > MATTERS * total
+    ]
+    fastest_ms = sum(each.ms(each.fastest) for each in operations)
+    return Frozen(
+        searched_ms={"off": off_ms, "frozen": choice.ms, "fastest": fastest_ms},
+        rules=choice.rules,
+        plans=tuple(plans),
+        operations=len(operations),
+        cannot=tuple(cannot),
+    )
+
+
+def merged(logs: Sequence[LogPass]) -> list[Operation]:
+    calls = logs[0].calls or itertools.repeat(1)
+    operations = [
+        Operation(name=choice.operation, plans=[plan.engine for plan in plans], calls=count)
+        for (choice, plans), count in zip(_each(logs[0]), calls, strict=False)
+    ]
+    add(operations, logs)
+    return operations
+
+
+def add(operations: list[Operation], logs: Sequence[LogPass]) -> None:
+    """What further processes timed. Raises SpecError where they ran other operations."""
+    for log in logs:
+        names = [choice.operation for choice, _ in _each(log)]
+        if names != [each.name for each in operations]:
+            raise SpecError(
+                f"found {len(names)} convolution operations in one process and {len(operations)} in another: "
+                "the choice can be kept only where each process calls the same ones in the same order"
+            )
+        for operation, (_, plans) in zip(operations, _each(log), strict=True):
+            for plan in plans:
+                if plan.ms is not None:
+                    operation.timed_ms.setdefault(plan.engine, []).append(plan.ms)
+                if plan.engine not in operation.plans:
+                    operation.plans.append(plan.engine)
+
+
+def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
+    return list(zip(log.logged_choices or [], log.plans, strict=True))
+
+
+def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
+    """Bans of what is far from the best of its operation, and concerns no plan that is not."""
+    best = {
+        plan
+        for each in operations
+        for plan in each.timed_ms
+        if each.ms(plan) <= BEST * each.ms(each.fastest)
+    }
+    others = {plan for each in operations for plan in each.plans} - best
+    rules = {Rule.against(plan, version) for plan in others}
+    return {rule for rule in rules if not any(rule.bans(plan, version) for plan in best)}
+
+
+def settle(
+    probe: Probe,
+    operations: list[Operation],
+    version: int,
+    first: Sequence[tuple[int, str]] = (),
+) -> tuple[Choice, list[str]]:
+    """Rules, and the plans that a process takes under them."""
+    for _ in range(ROUNDS):
+        choice = choose(operations, version, first)
+        log = probe.log(CudnnConfig(errata=text_of(choice.rules)))
+        if not see(operations, choice.rules, version, log):
+            break
+    return choice, [each.engine for each in log.logged_choices or []]
+
+
+def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: LogPass) -> bool:
+    """Whether a process without a search took other plans than the operations' lists say; they then do."""
+    is_other = False
+    for operation, choice in zip(operations, log.logged_choices or [], strict=True):
+        expected = operation.taken(rules, version)
+        if choice.engine != expected:
+            operation.saw(choice.engine, expected)
+            is_other = True
+    return is_other

@@ -1,0 +1,201 @@
+"""`sweep freeze`: find which plans to ban, compare off, on and frozen in turns, and keep that as a file; or see
+what a kept file does now.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from time import monotonic
+from typing import Any
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.words import counted, milliseconds
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.freezing.find import Frozen, find_rules
+from cudnn_sweep.orchestrator.freezing.probe import Probe, forked_probe
+from cudnn_sweep.orchestrator.launching.advising import (
+    SUITE,
+    answered_of,
+    kept_choice,
+    kept_rules,
+    suite_to_compare,
+    tell,
+)
+from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step
+from cudnn_sweep.orchestrator.launching.step_options import FreezeOptions
+from cudnn_sweep.orchestrator.running.place import Place
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, Planned, run_sweep
+from cudnn_sweep.orchestrator.showing.kept_text import Kept
+from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.errata import as_json
+from cudnn_sweep.workloads.hardware.environment import Environment
+
+CHANGED = 3  # exit code of --check
+SLOWER = 1.01  # than off, a step
+CHECK_TURNS = 3  # processes each way
+OF_ENVIRONMENT = ("gpu", "torch", "cuda", "cudnn", "driver")
+OF_STEP = ("workload", "input", "direction", "precision", "layout", "regime", "shapes")
+OpenProbe = Callable[[Planned, Console], AbstractContextManager[Probe]]
+
+
+def freeze(
+    options: FreezeOptions,
+    console: Console,
+    place: Place,
+    out: Console,
+    opened: OpenProbe = forked_probe,
+) -> int:
+    """Print the answer on `out`, and return the exit code; `console` shows what goes on meanwhile."""
+    if options.check is not None:
+        return _check(options, options.check, console, place, out, opened)
+    if options.file.exists():
+        raise SpecError(
+            f"{options.file} is there already: see with --check what it does, or name another one by --output"
+        )
+    planned = _looked(options, None, console, place)
+    environment = planned.machine.environment
+    with opened(planned, console) as probe:
+        frozen = find_rules(probe, environment.cudnn or 0, lambda text: say(console, text))
+    if not frozen.rules:
+        count = counted(frozen.operations, "convolution operation")
+        return _nothing(options, out, f"without a search {count} take their fastest plans already")
+    say(console, f"Comparing off, on and frozen, for at most {options.minutes:g} minutes.")
+    compared = _planned(options, planned, frozen.text)
+    ran = run_sweep(compared, place, console)
+    sweep_id, file = ran.choice.sweep_id, str(options.file)
+    answered = answered_of(options, ran.store, sweep_id, None)
+    kept = kept_choice(options, ran.store, sweep_id, file, frozen.text)
+    if kept is None:
+        return tell(options, answered, out)
+    if kept.is_no_faster:
+        return _nothing(options, out, "a step with what a search found is no faster than off")
+    kept = replace(kept, cannot=frozen.cannot, operations=frozen.operations)
+    told = _provenance(options, environment, frozen, kept, sweep_id)
+    options.file.write_text(as_json(frozen.rules, indent=1, frozen=told))
+    say(console, f"\nWritten: {file}")
+    return tell(options, replace(answered, kept=kept, command=options.advise_command()), out)
+
+
+def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:
+    """Raises SpecError where there is no GPU."""
+    say(console, LOOKING.format(workload=options.workload))
+    suite = suite_to_compare(options, errata)
+    machine = place.look(suite)
+    if machine.environment.device != "cuda":
+        raise SpecError("sweep freeze needs a GPU: what a search chooses is seen only there")
+    return plan_step(options, suite, machine, suite_name=SUITE, minutes=_minutes(options))
+
+
+def _planned(options: FreezeOptions, looked: Planned, errata: str) -> Planned:
+    return plan_step(
+        options,
+        suite_to_compare(options, errata),
+        looked.machine,
+        suite_name=SUITE,
+        minutes=_minutes(options),
+        job=options.job,
+    )
+
+
+def _minutes(options: FreezeOptions) -> float:
+    """Of the command up to the end of a comparison that begins now."""
+    return options.minutes + (monotonic() - options.began) / 60
+
+
+def _nothing(options: FreezeOptions, out: Console, why: str) -> int:
+    told = f"Nothing to gain: {why}. No file is written."
+    if options.format == "json":
+        out.print(json.dumps({"frozen": None, "why": told}, indent=2), soft_wrap=True)
+    else:
+        say(out, f"\n{told}")
+    return DONE
+
+
+def _provenance(
+    options: FreezeOptions, environment: Environment, frozen: Frozen, kept: Kept, sweep_id: str
+) -> dict[str, Any]:
+    measured = kept.measured
+    return {
+        **{name: getattr(options, name) for name in OF_STEP},
+        **{name: getattr(environment, name) for name in OF_ENVIRONMENT},
+        "command": options.command(),
+        "sweep_id": sweep_id,
+        "date": datetime.now(UTC).date().isoformat(),
+        "off_ms": measured.off_ms,
+        "on_ms": measured.on_ms,
+        "frozen_ms": measured.frozen_ms,
+        "searched_ms": frozen.searched_ms,
+        "plans": list(frozen.plans),
+    }
+
+
+def _check(
+    options: FreezeOptions,
+    file: str,
+    console: Console,
+    place: Place,
+    out: Console,
+    opened: OpenProbe,
+) -> int:
+    """Whether a step takes the plans that the file was made for, and is not slower than with off."""
+    errata, then = kept_rules(file), _frozen_in(file)
+    planned = _looked(options, errata, console, place)
+    environment = planned.machine.environment
+    off, frozen = CudnnConfig(), CudnnConfig(errata=errata)
+    times: dict[str, list[float]] = {"off": [], "frozen": []}
+    with opened(planned, console) as probe:
+        taken = [each.engine for each in probe.log(frozen).logged_choices or []]
+        for _ in range(CHECK_TURNS):
+            times["off"].append(probe.step_ms(off))
+            times["frozen"].append(probe.step_ms(frozen))
+    plans = then["plans"]
+    same = sum(one == other for one, other in zip(plans, taken, strict=False))
+    off_ms, frozen_ms = median(times["off"]), median(times["frozen"])
+    holds = taken == plans and frozen_ms <= SLOWER * off_ms
+    changed = [
+        f"{name}: made with {then.get(name)}, here {now}"
+        for name in OF_ENVIRONMENT
+        if (now := getattr(environment, name)) != then.get(name)
+    ]
+    others = [
+        f"operation {number}: {one} then, {other} now"
+        for number, (one, other) in enumerate(zip(plans, taken, strict=False), 1)
+        if one != other
+    ]
+    answer = {
+        "holds": holds,
+        "operations": len(taken),
+        "same_plans": same,
+        "off_ms": off_ms,
+        "frozen_ms": frozen_ms,
+        "frozen_ms_then": then.get("frozen_ms"),
+        "changed": changed,
+        "other_plans": others,
+    }
+    if options.format == "json":
+        out.print(json.dumps(answer, indent=2), soft_wrap=True, highlight=False)
+        return DONE if holds else CHANGED
+    count = f"{same} of {counted(len(taken), 'operation')} take the plan of {file}"
+    step = f"a step takes {milliseconds(frozen_ms)} with it, {milliseconds(off_ms)} with off"
+    verdict = "The kept choice holds" if holds else "The kept choice does not hold here"
+    again = [] if holds else [f"Make it anew: {options.command()}"]
+    say(out, "\n".join([f"\n{verdict}: {count}; {step}.", *changed, *others, *again]))
+    return DONE if holds else CHANGED
+
+
+def _frozen_in(file: str) -> Mapping[str, Any]:
+    """What `sweep freeze` wrote beside the rules. Raises SpecError."""
+    try:
+        told: Any = json.loads(Path(file).read_text())["frozen"]
+        plans = told["plans"]
+    except (KeyError, TypeError):
+        plans = None
+    if not isinstance(plans, list):
+        raise SpecError(f"--check: {file} has rules alone, wanted a file that `sweep freeze` made")
+    return told  # type: ignore[no-any-return]

@@ -1,0 +1,94 @@
+"""Processes that tell which plans a step takes, and how long it takes with them; untold in the results."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+from rich.console import Console
+
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.planning.plan import Trial
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.protocol import LogJob, Reply, Request, TrialJob
+from cudnn_sweep.orchestrator.running.run_sweep import Planned
+from cudnn_sweep.orchestrator.running.this_machine import free_devices
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.measurement import LogPass, MeasureSpec, TrialRequest
+
+MEASURE = MeasureSpec(
+    cold_shapes=1,
+    warmup_s=0.2,
+    warmup_limit_s=0.5,
+    steady_budget_s=0.6,
+    device_budget_s=0,
+    calibrate=False,
+    telemetry="off",
+)
+MOST_SHAPES = 64
+
+
+class Probe(Protocol):
+    def log(self, config: CudnnConfig) -> LogPass:
+        """What a fresh process takes at its first step at each shape. Raises SpecError where it fails."""
+
+    def step_ms(self, config: CudnnConfig) -> float:
+        """Time per step of a fresh process."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForkedProbe:
+    server: ForkServer
+    trial: Trial
+    timeout_s: float
+    compute_cache: str
+
+    def log(self, config: CudnnConfig) -> LogPass:
+        job = LogJob(trial=self._request(config), shapes=MOST_SHAPES)
+        found = self._run(job, config).log_pass
+        assert found is not None
+        if found.banned_ran:
+            raise SpecError(f"this PyTorch does not keep to errata: ran {found.banned_ran[0]}")
+        return found
+
+    def step_ms(self, config: CudnnConfig) -> float:
+        measured = self._run(TrialJob(trial=self._request(config)), config).measured
+        assert measured is not None and measured.wall.steady_wall_ms is not None
+        return measured.wall.steady_wall_ms
+
+    def _request(self, config: CudnnConfig) -> TrialRequest:
+        return TrialRequest(
+            cell=self.trial.cell,
+            config=config,
+            measure=MEASURE,
+            seed=self.trial.seed,
+            compute_cache=self.compute_cache,
+        )
+
+    def _run(self, job: LogJob | TrialJob, config: CudnnConfig) -> Reply:
+        outcome = self.server.run(Request(job=job, timeout_s=self.timeout_s))
+        if outcome.status != "ok" or outcome.reply is None:
+            way = "on" if config.benchmark else "off"
+            raise SpecError(
+                f"{self.trial.cell.workload}: with benchmark {way} a process ended: {outcome.message}"
+            )
+        return outcome.reply
+
+
+@contextmanager
+def forked_probe(planned: Planned, console: Console) -> Iterator[Probe]:
+    """On the first GPU that was chosen, while nobody else measures on it."""
+    uuids = planned.machine.gpu_uuids
+    with (
+        free_devices(uuids, 0.0, console),
+        TemporaryDirectory(prefix="sweep-freeze-") as folder,
+        ForkServer(folder=Path.cwd(), gpu_uuids=uuids[:1], preload=planned.preload) as server,
+    ):
+        yield ForkedProbe(
+            server=server,
+            trial=planned.whole.trials[0],
+            timeout_s=planned.whole.measure.timeout_s,
+            compute_cache=str(Path(folder, "compute-cache")),
+        )

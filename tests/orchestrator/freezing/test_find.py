@@ -1,0 +1,133 @@
+"""Which rules are found, on made-up processes whose best choice is known."""
+
+import itertools
+import random
+
+import pytest
+
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.freezing.bans import Operation, choose
+from cudnn_sweep.orchestrator.freezing.find import Frozen, find_rules, merged
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.errata import Rule
+from tests.orchestrator.freezing.fake_probe import VERSION, FakeProbe
+
+
+def _found(probe: FakeProbe) -> Frozen:
+    return find_rules(probe, VERSION, lambda text: None)
+
+
+def _texts(frozen: Frozen) -> list[str]:
+    return [str(rule).removesuffix(f"@{VERSION}") for rule in frozen.rules]
+
+
+def test_what_stands_in_front_of_the_fastest_plan_is_banned() -> None:
+    probe = FakeProbe(
+        operations=[
+            {"ConvFwd_eng1": 3.0, "ConvFwd_eng2_k2=1": 2.0, "ConvFwd_eng3": 1.0},
+            {"ConvBwdData_eng1": 1.0, "ConvBwdData_eng2": 2.0},
+        ]
+    )
+    frozen = _found(probe)
+    assert _texts(frozen) == ["ConvFwd:1", "ConvFwd:2:k2=1"]
+    assert frozen.plans == ("ConvFwd_eng3", "ConvBwdData_eng1")
+    assert not frozen.cannot
+    assert all(rule.end == VERSION + 1 for rule in frozen.rules), "for this version alone"
+
+
+def test_nothing_is_banned_where_the_first_plans_are_the_fastest() -> None:
+    frozen = _found(FakeProbe(operations=[{"ConvFwd_eng1": 1.0, "ConvFwd_eng2": 1.0}] * 3))
+    assert frozen.rules == ()
+    assert frozen.operations == 3
+
+
+@pytest.mark.parametrize(("gain", "kept"), [(5.0, "ConvFwd_eng2"), (0.1, "ConvFwd_eng1")])
+def test_a_conflict_is_decided_by_what_all_operations_gain(gain: float, kept: str) -> None:
+    """The second operation is fastest with what the first one must not take."""
+    probe = FakeProbe(
+        operations=[
+            {"ConvFwd_eng1": 1.0 + gain, "ConvFwd_eng2": 1.0},
+            {"ConvFwd_eng1": 1.0, "ConvFwd_eng2": 2.0},
+        ]
+    )
+    frozen = _found(probe)
+    assert frozen.plans == (kept, kept)
+    assert frozen.cannot == (("ConvFwd 2",) if gain > 1 else ("ConvFwd 1",))
+
+
+def test_whole_steps_decide_where_searches_do_not_know_how_often_a_layer_comes() -> None:
+    """Each operation is in the log once, but a step may call it many times."""
+    operations = [
+        {"ConvFwd_eng1": 1.5, "ConvFwd_eng2": 1.0},
+        {"ConvFwd_eng1": 1.0, "ConvFwd_eng2": 1.4},
+    ]
+    probe = FakeProbe(operations=operations, repeats=[1, 10])
+    assert _found(probe).plans == ("ConvFwd_eng1", "ConvFwd_eng1")
+    assert len(probe.timed) >= 6, "sets of rules take turns"
+    again = FakeProbe(operations=operations, repeats=[10, 1])
+    assert _found(again).plans == ("ConvFwd_eng2", "ConvFwd_eng2")
+
+
+def test_a_knob_that_is_in_another_is_seen_as_a_conflict() -> None:
+    """`k2=1` also bans `k2=16`, as the frontend looks for the text."""
+    probe = FakeProbe(
+        operations=[{"ConvFwd_eng5_k2=1": 2.0, "ConvFwd_eng5_k2=16": 1.0, "ConvFwd_eng0": 3.0}]
+    )
+    frozen = _found(probe)
+    assert frozen.rules == ()
+    assert frozen.cannot == ("ConvFwd 1",)
+
+
+def test_a_process_that_takes_another_plan_than_the_search_lists_first_is_believed() -> None:
+    operations = [{"ConvFwd_eng1": 1.0, "ConvFwd_eng2": 5.0, "ConvFwd_eng3": 4.0}]
+    frozen = _found(FakeProbe(operations=operations, hidden={0: "ConvFwd_eng2"}))
+    assert frozen.plans == ("ConvFwd_eng1",)
+    assert _texts(frozen) == ["ConvFwd:2"]
+
+
+def test_the_best_plans_are_timed_again_alone() -> None:
+    probe = FakeProbe(operations=[{"ConvFwd_eng1": 9.0, "ConvFwd_eng2": 1.0, "ConvFwd_eng3": 1.05}])
+    _found(probe)
+    searches = [config for config in probe.logged if config.benchmark]
+    assert [config.errata for config in searches] == [None] * 3 + [f"ConvFwd:1@{VERSION}"] * 3
+
+
+def test_processes_that_call_different_operations_are_an_error() -> None:
+    one = FakeProbe(operations=[{"ConvFwd_eng1": 1.0}]).log(CudnnConfig())
+    two = FakeProbe(operations=[{"ConvBwdData_eng1": 1.0}]).log(CudnnConfig())
+    with pytest.raises(SpecError, match="same ones in the same order"):
+        merged([one, two])
+
+
+def test_greedy_is_near_the_best_of_all_sets_of_bans() -> None:
+    draw = random.Random(7)
+    shares = []
+    for _ in range(20):
+        operations = []
+        for _ in range(4):
+            plans = draw.sample([f"ConvFwd_eng{engine}" for engine in range(7)], 5)
+            times = {plan: [draw.uniform(0.5, 2)] for plan in plans}
+            operations.append(Operation(name="ConvFwd", plans=plans, timed_ms=times))
+        start = choose_none(operations)
+        best = min(
+            cost(operations, bans)
+            for count in range(8)
+            for bans in itertools.combinations(range(7), count)
+        )
+        found = choose(operations, VERSION).ms
+        shares.append((start - found) / (start - best) if start > best else 1.0)
+    assert sum(shares) / len(shares) > 0.9
+    assert max(shares) <= 1 + 1e-9
+
+
+def cost(operations: list[Operation], engines: tuple[int, ...]) -> float:
+    rules = [Rule(operation="ConvFwd", engine=engine) for engine in engines]
+    taken = [each.taken(rules, VERSION) for each in operations]
+    return sum(
+        each.ms(plan) if plan else float("inf")
+        for each, plan in zip(operations, taken, strict=True)
+    )
+
+
+def choose_none(operations: list[Operation]) -> float:
+    return cost(operations, ())

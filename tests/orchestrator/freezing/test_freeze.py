@@ -1,0 +1,157 @@
+"""`sweep freeze` on a made-up GPU and made-up processes: the file, the answer, and what asks it again."""
+
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.freezing.freeze import freeze
+from cudnn_sweep.orchestrator.launching.advising import advise
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, FreezeOptions
+from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
+from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
+from cudnn_sweep.orchestrator.running.run_sweep import Planned
+from cudnn_sweep.workloads.cells.errata import read_file, text_of
+from tests.orchestrator.freezing.fake_probe import VERSION, FakeProbe
+
+FASTER = [{"ConvFwd_eng1": 2.0, "ConvFwd_eng2": 1.0}, {"ConvFwd_eng3": 1.0}]
+RULES = f"ConvFwd:1@{VERSION}"
+DONE, CHANGED = 0, 3
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def _machine(frozen_time: float) -> FakeMachine:
+    """A step takes this share of its time with errata; on is a little slower, and its first calls take long."""
+    effects = [
+        FakeEffect(where={"errata": RULES.lower()}, time=frozen_time),
+        FakeEffect(where={"benchmark": "true"}, time=1.2 * frozen_time, cold=20.0),
+    ]
+    script = FakeScript(noise=FakeNoise(night=0.0, process=0.002), effects=effects, trial_s=2.0)
+    return FakeMachine(script=script, night=date(2026, 1, 1))
+
+
+def _options(**changes: Any) -> FreezeOptions:
+    usual: dict[str, Any] = {"workload": "batch_norm", "minutes": 1.0, "steps": 10**6}
+    return FreezeOptions(**usual | changes)
+
+
+def _said(
+    options: FreezeOptions, operations: list[dict[str, float]], frozen_time: float = 0.5
+) -> tuple[int, str, FakeProbe]:
+    probe = FakeProbe(operations=operations)
+
+    @contextmanager
+    def opened(planned: Planned, console: Console) -> Iterator[FakeProbe]:
+        yield probe
+
+    out = Console(file=io.StringIO(), width=80, markup=False)
+    quiet = Console(file=io.StringIO(), width=80)
+    code = freeze(options, quiet, _machine(frozen_time), out, opened)
+    assert isinstance(out.file, io.StringIO)
+    return code, out.file.getvalue(), probe
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder in which the choice was kept, and what was said."""
+    folder = tmp_path_factory.mktemp("kept")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        code, text, _ = _said(_options(), FASTER)
+    assert code == DONE
+    return folder, text
+
+
+@pytest.fixture
+def kept(once: tuple[Path, str], tmp_path: Path) -> str:
+    """The same here; what was said."""
+    folder, text = once
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return text.replace(str(folder), str(tmp_path))
+
+
+def test_the_file_has_the_rules_and_what_they_were_found_for(kept: str, tmp_path: Path) -> None:
+    text = kept
+    assert text.strip().startswith(
+        "Keep the choice: leave benchmark off, with batch_norm.json.\n\n"
+        f"    export CUDNN_ERRATA_JSON_FILE={tmp_path}/batch_norm.json\n"
+        "    torch.backends.cudnn.benchmark = False"
+    ), text
+    assert max(map(len, text.splitlines()[4:-2])) <= 80, text
+    assert text_of(read_file(tmp_path / "batch_norm.json")) == RULES
+    told = json.loads((tmp_path / "batch_norm.json").read_text())["frozen"]
+    assert told["plans"] == ["ConvFwd_eng2", "ConvFwd_eng3"]
+    assert told["frozen_ms"] == pytest.approx(0.5 * told["off_ms"], rel=0.05)
+
+
+@pytest.mark.usefixtures("kept")
+def test_advice_compares_a_kept_choice_and_the_store_says_it_again() -> None:
+    out = Console(file=io.StringIO(), width=80)
+    asked = AdviseOptions(
+        workload="batch_norm", steps=10**6, freeze="batch_norm.json", format="json", from_store=True
+    )
+    assert advise(asked, Console(file=io.StringIO()), _machine(0.5), out) == DONE
+    assert isinstance(out.file, io.StringIO)
+    told = json.loads(out.file.getvalue())
+    assert told["setting"] == told["advice"] == "frozen"
+    assert told["frozen"]["measured"]["errata"] == RULES
+    assert told["frozen"]["measured"]["frozen_ratio"] == pytest.approx(0.5, rel=0.05)
+
+
+def test_what_is_no_faster_leaves_no_file(tmp_path: Path) -> None:
+    code, text, _ = _said(_options(), FASTER, frozen_time=1.0)
+    assert code == DONE
+    assert "Nothing to gain: a step with what a search found is no faster than off" in text
+    assert not (tmp_path / "batch_norm.json").exists()
+
+
+def test_where_nothing_can_be_banned_nothing_is_compared(tmp_path: Path) -> None:
+    code, text, _ = _said(_options(), [{"ConvFwd_eng1": 1.0}])
+    assert (code, "Nothing to gain" in text) == (DONE, True)
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text("{}")
+    with pytest.raises(SpecError, match=r"mine\.json is there already"):
+        _said(_options(output="mine.json"), FASTER)
+    assert (tmp_path / "mine.json").read_text() == "{}"
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_check_says_whether_the_same_plans_are_taken() -> None:
+    check = _options(check="batch_norm.json")
+    code, text, probe = _said(check, FASTER)
+    assert code == DONE
+    assert "The kept choice holds: 2 of 2 operations" in " ".join(text.split())
+    assert {config.errata for config in probe.timed} == {None, RULES}
+    other = [{"ConvFwd_eng1": 2.0, "ConvFwd_eng4": 1.5, "ConvFwd_eng2": 1.0}, FASTER[1]]
+    code, text, _ = _said(check, other)
+    assert code == CHANGED
+    assert "operation 1: ConvFwd_eng2 then, ConvFwd_eng4 now" in " ".join(text.split())
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_check_sees_what_is_slower_than_off() -> None:
+    slower = [{"ConvFwd_eng1": 1.0, "ConvFwd_eng2": 1.1}, FASTER[1]]
+    code, text, _ = _said(_options(check="batch_norm.json", format="json"), slower)
+    told = json.loads(text)
+    assert (code, told["holds"], told["same_plans"]) == (CHANGED, False, 2)
+
+
+def test_a_check_wants_a_file_of_freeze(tmp_path: Path) -> None:
+    (tmp_path / "bare.json").write_text('{"version": 1, "rules": []}')
+    with pytest.raises(SpecError, match=r"--check: bare\.json has rules alone"):
+        _said(_options(check="bare.json"), FASTER)

@@ -1,0 +1,171 @@
+"""Rules that ban plans: their text, the frontend's file, and what they ban."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cudnn_sweep.cluster.errors import LaunchFileError
+from cudnn_sweep.cluster.strict.strict_yaml import read_strict_text
+from cudnn_sweep.workloads.cells import errata
+from cudnn_sweep.workloads.cells.config import CudnnConfig, apply_config
+from cudnn_sweep.workloads.cells.errata import Rule, as_json, read_file, rules_of, text_of
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
+from cudnn_sweep.workloads.errors import WorkloadError
+
+TAG = "ConvFwd_eng67_k2=16_k13=0"
+OWN = [{"rule_id": "torch 1", "operation": "ConvBwdData", "engine": 23, "knob": []}]
+
+
+@pytest.fixture
+def pytorchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errata, "pytorchs_own", lambda: OWN)
+
+
+@pytest.fixture
+def environment() -> Iterator[None]:
+    kept = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(kept)
+    apply_config(CudnnConfig())
+
+
+@pytest.mark.parametrize(
+    ("rule", "tag", "version", "bans"),
+    [
+        ("ConvFwd:67", TAG, 91900, True),
+        ("ConvFwd:6", TAG, 91900, False),
+        ("ConvBwdData:67", TAG, 91900, False),
+        ("ConvFwd:67:k2=16:k13=0", TAG, 91900, True),
+        ("ConvFwd:67:k2=1", TAG, 91900, True),  # as the frontend does: k2=1 is in k2=16
+        ("ConvFwd:67:k2=2", TAG, 91900, False),
+        ("ConvFwd:67@91900", TAG, 91900, True),
+        ("ConvFwd:67@91900", TAG, 91901, False),
+        ("ConvFwd:67@91900", TAG, 91800, False),
+        ("ConvFwd:67@91000-", TAG, 92000, True),
+        ("ConvFwd:67@91000-91900", TAG, 91900, False),
+        ("pin ConvFwd:67", TAG, 91900, False),
+        ("pin ConvFwd:5", TAG, 91900, True),
+        ("pin ConvBwdData:5", TAG, 91900, False),
+        ("ConvFwd:0", "ConvFwd_eng0", 91900, True),
+    ],
+)
+def test_a_rule_bans_what_the_frontend_bans(rule: str, tag: str, version: int, bans: bool) -> None:
+    parsed = Rule.of(rule)
+    assert str(parsed) == rule
+    assert parsed.bans(tag, version) is bans
+    assert any(map(_frontend_bans(tag, version), parsed.entries())) is bans
+
+
+def _frontend_bans(tag: str, version: int) -> Callable[[dict[str, Any]], bool]:
+    """`check_rule` of cudnn-frontend, line by line."""
+
+    def check(rule: dict[str, Any]) -> bool:
+        prefix = f"{rule['operation']}_eng{rule['engine']}_"
+        end = rule["cudnn_version_end"] if rule["cudnn_version_end"] != -1 else 2**64
+        blocked = (tag + "_").startswith(prefix) and rule["cudnn_version_start"] <= version < end
+        return blocked and all(knob in tag for knob in rule["knob"])
+
+    return check
+
+
+def test_a_plan_has_a_rule_of_its_own_for_one_version() -> None:
+    rule = Rule.against(TAG, 91900)
+    assert str(rule) == "ConvFwd:67:k2=16:k13=0@91900"
+    assert rule.bans(TAG, 91900)
+    assert not rule.bans("ConvFwd_eng67_k2=12_k13=0", 91900)
+
+
+@pytest.mark.usefixtures("pytorchs_own")
+def test_a_file_has_pytorchs_rules_and_is_read_without_them(tmp_path: Path) -> None:
+    text = "ConvFwd:5, pin ConvBwdData:1@91900"
+    (tmp_path / "a.json").write_text(as_json(rules_of(text), frozen={"gpu": "X"}))
+    written = json.loads((tmp_path / "a.json").read_text())
+    assert written["rules"][0] == OWN[0]
+    assert len(written["rules"]) == 1 + 1 + errata.ENGINES - 1
+    assert text_of(read_file(tmp_path / "a.json")) == text
+
+
+def test_a_file_of_somebody_else_is_read_rule_by_rule(tmp_path: Path) -> None:
+    file = tmp_path / "other.json"
+    rules = [
+        {"rule_id": "slow", "operation": "ConvFwd", "engine": 4, "knob": ["k2=1"]},
+        {"operation": "ConvBwdData", "engine": 2, "cudnn_version_start": 91900},
+    ]
+    file.write_text(json.dumps({"version": 1, "rules": rules}))
+    assert text_of(read_file(file)) == "ConvBwdData:2@91900-, ConvFwd:4:k2=1"
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("", "is no errata file"),
+        ("[]", "is no errata file"),
+        ('{"version": 1}', "missing 'rules'"),
+        ('{"rules": [{"engine": 1}]}', "missing 'operation'"),
+        ('{"rules": [{"operation": "Conv", "engine": 1}]}', "found 'Conv:1"),
+        ('{"rules": [3]}', "is no errata file"),
+        ("[" * 100_000, "is no errata file"),
+    ],
+)
+def test_what_is_no_errata_file_is_named(tmp_path: Path, content: str, named: str) -> None:
+    (tmp_path / "bad.json").write_text(content)
+    with pytest.raises(ValueError, match="bad.json") as caught:
+        read_file(tmp_path / "bad.json")
+    assert named in str(caught.value)
+
+
+def _config(text: str) -> CudnnConfig:
+    read = read_strict_text(f"cells: [{{workload: noop}}]\nconfigs: [{text}]", "a.yaml", SuiteSpec)
+    return read.configs[0]
+
+
+def test_a_suite_lists_rules_in_any_order() -> None:
+    config = _config("{errata: [ConvFwd:5, ConvBwdData:1]}")
+    assert config == _config("{errata: [ConvBwdData:1, ConvFwd:5, ConvFwd:5]}")
+    assert config.errata == "ConvBwdData:1, ConvFwd:5"
+    assert _config("{errata: []}").errata == ""
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ("{errata: [ConvFwd5]}", "found 'ConvFwd5'"),
+        ("{errata: [ConvFwd:256]}", "below 256"),
+        ("{errata: ['pin ConvFwd:5:k2=1']}", "found 'pin ConvFwd:5:k2=1'"),
+        ("{errata: missing.json}", "missing.json: No such file"),
+        ("{environment: {CUDA_CACHE_DISABLE: '1'}}", "the setting compute_cache_disabled"),
+        ("{environment: {NVIDIA_TF32_OVERRIDE: '0'}}", "which belongs to precision"),
+        ("{environment: {CUDNN_ERRATA_JSON_FILE: a}}", "the setting errata"),
+        ("{environment: {CUDA_VISIBLE_DEVICES: '1'}}", "cudnn-sweep itself"),
+        ("{environment: {PYTHONPATH: a}}", "found 'PYTHONPATH'"),
+        ("{environment: {'A B': a}}", "found 'A B'"),
+    ],
+)
+def test_what_no_config_takes_is_named(config: str, named: str) -> None:
+    with pytest.raises(LaunchFileError) as caught:
+        _config(config)
+    assert named in str(caught.value)
+
+
+@pytest.mark.usefixtures("environment", "pytorchs_own")
+def test_a_config_is_in_force_and_read_back() -> None:
+    config = CudnnConfig(errata="ConvFwd:5", environment={"CUDNN_LOGLEVEL_DBG": "0"})
+    assert apply_config(config) == config
+    listed = json.loads(Path(os.environ[errata.ERRATA_FILE]).read_text())["rules"]
+    assert [rule["rule_id"] for rule in listed] == ["torch 1", "ConvFwd:5"]
+    assert apply_config(CudnnConfig()) == CudnnConfig()
+    assert errata.ERRATA_FILE not in os.environ
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_file_that_does_not_say_what_was_asked_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cudnn_sweep.workloads.cells.config.errata_in_force", lambda: "ConvFwd:6")
+    with pytest.raises(WorkloadError, match="did not take"):
+        apply_config(CudnnConfig(errata="ConvFwd:5"))

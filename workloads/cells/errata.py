@@ -1,0 +1,198 @@
+"""Errata: rules by which cuDNN's frontend bans plans, as a config's text and as the frontend's JSON.
+
+A rule bans all plans of an engine, or those of them that have certain knobs: `ConvFwd:67:k2=16`. `pin ConvFwd:1`
+bans all other engines of that operation. Behind `@` may stand the cuDNN versions that it holds for: `@91900`, or
+from one up to, not including, another: `@91900-91901`. A plan's tag is what the frontend's log calls it, such as
+`ConvFwd_eng67_k2=16_k13=0`.
+
+PyTorch reads the file that CUDNN_ERRATA_JSON_FILE names once a process, in place of its own rules, which are
+therefore merged in here. They stand as text in its library (aten/src/ATen/native/cudnn/Conv_v8.cpp). The
+frontend matches as `Rule.bans` does (cudnn_frontend_EngineFallbackList.h and cudnn_frontend_utils.h).
+"""
+
+import json
+import mmap
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+ERRATA_FILE = "CUDNN_ERRATA_JSON_FILE"
+OPERATIONS = ("ConvFwd", "ConvBwdData", "ConvBwdFilter")
+ENGINES = 256  # more than any operation of cuDNN 9 has
+PYTORCHS = "torch "  # begins the id of a rule that PyTorch has by itself
+MOST_BYTES = 2**20
+RULE = re.compile(
+    rf"(?P<pin>pin )?(?P<operation>{'|'.join(OPERATIONS)}):(?P<engine>\d{{1,3}})(?P<knobs>(:\w+=-?\d+)*)"
+    r"(@(?P<start>\d+)(?P<range>-(?P<end>\d*))?)?"
+)
+ALLOWED = (
+    f"rules such as ConvFwd:5, ConvBwdData:67:k2=16 or pin ConvBwdFilter:1, with {', '.join(OPERATIONS)} and an "
+    f"engine's number below {ENGINES}, or a .json file of them"
+)
+TAG = re.compile(r"(?P<operation>\w+?)_eng(?P<engine>\d+)(?P<knobs>(_\w+?=-?\d+)*)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    operation: str
+    engine: int
+    knobs: tuple[str, ...] = ()
+    pin: bool = False
+    start: int = 0
+    """First version of cuDNN that it holds for, such as 91900."""
+    end: int | None = None
+    """First one that it no longer holds for; None: no such one is known."""
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Raises ValueError where that is no rule."""
+        found = RULE.fullmatch(text.strip())
+        if found is None or (found["pin"] and found["knobs"]) or int(found["engine"]) >= ENGINES:
+            raise ValueError(f"found {text.strip()[:60]!r}, allowed: {ALLOWED}")
+        start = int(found["start"] or 0)
+        end = found["end"] if found["range"] else found["start"] and str(start + 1)
+        return cls(
+            operation=found["operation"],
+            engine=int(found["engine"]),
+            knobs=tuple(found["knobs"].split(":")[1:]),
+            pin=bool(found["pin"]),
+            start=start,
+            end=int(end) if end else None,
+        )
+
+    @classmethod
+    def against(cls, tag: str, version: int) -> Self:
+        """The rule that bans this plan under this cuDNN, and as few others as a rule can."""
+        found = TAG.fullmatch(tag)
+        assert found is not None, tag
+        return cls(
+            operation=found["operation"],
+            engine=int(found["engine"]),
+            knobs=tuple(found["knobs"].split("_")[1:]),
+            start=version,
+            end=version + 1,
+        )
+
+    def bans(self, tag: str, version: int) -> bool:
+        found = TAG.match(tag)
+        if found is None or found["operation"] != self.operation or version < self.start:
+            return False
+        if self.end is not None and version >= self.end:
+            return False
+        if self.pin:
+            return int(found["engine"]) != self.engine
+        return int(found["engine"]) == self.engine and all(knob in tag for knob in self.knobs)
+
+    def __str__(self) -> str:
+        pin = "pin " if self.pin else ""
+        text = ":".join((f"{pin}{self.operation}:{self.engine}", *self.knobs))
+        if self.end is not None:
+            only = self.end == self.start + 1
+            return f"{text}@{self.start}" + ("" if only else f"-{self.end}")
+        return f"{text}@{self.start}-" if self.start else text
+
+    def entries(self) -> list[dict[str, Any]]:
+        """As the frontend's file has it: a pin is many rules there."""
+        engines = [each for each in range(ENGINES) if each != self.engine]
+        return [
+            {
+                "rule_id": str(self),
+                "operation": self.operation,
+                "engine": engine,
+                "knob": list(self.knobs),
+                "cudnn_version_start": self.start,
+                "cudnn_version_end": -1 if self.end is None else self.end,
+            }
+            for engine in (engines if self.pin else [self.engine])
+        ]
+
+
+def rules_of(text: str | None) -> tuple[Rule, ...]:
+    """Of a config's text. Raises ValueError."""
+    return tuple(map(Rule.of, text.split(","))) if text else ()
+
+
+def text_of(rules: Iterable[Rule]) -> str:
+    """The one spelling of a set of rules; "" bans nothing, but has PyTorch ask the file."""
+    return ", ".join(sorted({str(each) for each in rules}))
+
+
+def read_errata(given: object, folder: Path | None) -> object:
+    """What a suite says, as a config's text; what is neither text nor a list is returned as it is.
+
+    `folder`: of the file that says it; None where the text is a config's already. Raises ValueError.
+    """
+    if isinstance(given, str) and folder is not None and given.endswith(".json"):
+        return text_of(read_file(folder / given))
+    if isinstance(given, str):
+        return text_of(rules_of(given))
+    if isinstance(given, list | tuple) and all(isinstance(each, str) for each in given):
+        return text_of(map(Rule.of, given))
+    return given
+
+
+def read_file(file: Path) -> set[Rule]:
+    """The rules of the frontend's JSON, without PyTorch's own. Raises ValueError."""
+    try:
+        with file.open("rb") as opened:
+            rules = json.loads(opened.read(MOST_BYTES + 1))["rules"]
+        kept = [each for each in rules if not str(each.get("rule_id", "")).startswith(PYTORCHS)]
+        return {_of_json(each) for each in kept}
+    except OSError as error:
+        raise ValueError(f"{file}: {error.strerror}") from None
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        told = f"missing {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(
+            f"{file}: is no errata file of cuDNN's frontend (below 1 MiB, with a list `rules`): {told[:300]}"
+        ) from None
+
+
+def _of_json(rule: dict[str, Any]) -> Rule:
+    text = str(rule["rule_id"]) if "rule_id" in rule else ""
+    if RULE.fullmatch(text):
+        return Rule.of(text)
+    start, end = rule.get("cudnn_version_start", 0), rule.get("cudnn_version_end", -1)
+    told = ":".join((str(rule["operation"]), str(rule["engine"]), *map(str, rule.get("knob", []))))
+    return Rule.of(told + f"@{start}-" + (str(end) if end >= 0 else ""))
+
+
+def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) -> str:
+    """The frontend's JSON, PyTorch's own rules merged in. `beside`: what else to keep there."""
+    listed = [each for rule in rules for each in rule.entries()]
+    whole = {"version": 1, **beside, "rules": [*pytorchs_own(), *listed]}
+    return json.dumps(whole, indent=indent)
+
+
+@cache
+def pytorchs_own() -> list[dict[str, Any]]:
+    """The rules that this torch has without a file; none where it was built without CUDA."""
+    import torch
+
+    library = Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"
+    if not library.exists():
+        return []
+    with library.open("rb") as opened:
+        text = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        if (found := text.find(b'"rule_id"')) < 0:
+            return []
+        rules = json.loads(text[text.rfind(b"\0", 0, found) + 1 : text.find(b"\0", found)])["rules"]
+    return [{**each, "rule_id": PYTORCHS + str(each["rule_id"])} for each in rules]
+
+
+def use_errata(text: str | None) -> None:
+    """Have the frontend ask these rules, in a process that has built no plan yet; None: PyTorch's own."""
+    os.environ.pop(ERRATA_FILE, None)
+    if text is not None:
+        file = os.memfd_create("errata.json")  # it ends with the process
+        os.write(file, as_json(rules_of(text)).encode())
+        os.environ[ERRATA_FILE] = f"/proc/self/fd/{file}"
+
+
+def errata_in_force() -> str | None:
+    """The text of what `use_errata` set."""
+    named = os.environ.get(ERRATA_FILE)
+    return None if named is None else text_of(read_file(Path(named)))
