@@ -29,7 +29,6 @@ FOLDERS = {
 CONTRACTS = (
     "tests/analysis/nightly/reports/test_reports.py",
     "tests/analysis/report/test_report_page.py::test_every_chart_is_drawn_and_described",
-    "tests/analysis/asking/test_dictionary.py",
     "tests/analysis/asking/test_queries.py",
     "tests/orchestrator/cli/test_catalog.py",
     "tests/orchestrator/planning/test_plan.py",

@@ -1,17 +1,17 @@
 """What a script reproduces: the sides of a reported case, or one stored trial."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from cudnn_sweep.analysis.asking.database import Database
-from cudnn_sweep.analysis.asking.settings import as_text, shortened
+from cudnn_sweep.analysis.asking.settings import besides_usual, shortened, texts_of
 from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.words import milliseconds
 from cudnn_sweep.orchestrator.errors import ReproError
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import rules_of
-from cudnn_sweep.workloads.cells.field_case import FieldCase, Side, find_field_case, unusual
+from cudnn_sweep.workloads.cells.field_case import FieldCase, Side, find_field_case
 from cudnn_sweep.workloads.problem import ConvProblem, sizes_text
 
 
@@ -94,9 +94,8 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
         regime=row["regime"],
         config=_config(trial, row),
     )
-    settings = shortened(
-        " ".join(f"{key}={as_text(value)}" for key, value in unusual(side.config).items())
-    )
+    texts = besides_usual(texts_of(asdict(side.config)))
+    settings = shortened(" ".join(f"{name}={text}" for name, text in texts.items()))
     label = settings or "PyTorch's own settings"
     kernels = [each["name"] for each in row["kernels"] or () if each["kind"] != "other"]
     stored = {

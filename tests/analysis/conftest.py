@@ -63,6 +63,14 @@ CHOICE = LoggedChoice(
 
 USUAL_CONFIG: dict[str, Any] = {name: setting.usual for name, setting in settings().items()}
 
+_LACKING = """
+looks shard shards model_arguments model_inputs loss optimiser optimiser_parameters
+listed_shapes repeats_block software turn_cpus message workload_hash open_new_shapes loss_first
+loss_last accuracy own_times_ms checks_error steady_wall_rounds steady_device_note
+steady_device_rounds kernels_note reference_note logged_error mig_profile commit
+"""
+LACKING: dict[str, Any] = dict.fromkeys(_LACKING.split())  # what this trial has not
+
 RECORD = RunRecord(
     schema_version=SCHEMA_VERSION,
     sweep_id="night-1",
@@ -73,9 +81,6 @@ RECORD = RunRecord(
     retry=0,
     plan_hash="plan-a",
     plan_trials=4,
-    looks=None,
-    shard=None,
-    shards=None,
     suite="quick",
     cell_id="cell-a",
     workload="conv2d",
@@ -92,14 +97,8 @@ RECORD = RunRecord(
     transposed=False,
     output_padding=[0, 0],
     occurrences=2,
-    model_arguments=None,
-    model_inputs=None,
-    loss=None,
-    optimiser=None,
-    optimiser_parameters=None,
     regime="fixed",
     regime_parameters={"batch": 64.0},
-    listed_shapes=None,
     state="plain",
     state_parameters={},
     loop_kind="closed",
@@ -109,15 +108,11 @@ RECORD = RunRecord(
     twin=0,
     block=0,
     position=0,
-    repeats_block=None,
-    software=None,
     in_turns=False,
     alone_reason="as asked",
-    turn_cpus=None,
     **USUAL_CONFIG,
+    **LACKING,
     status="ok",
-    message=None,
-    workload_hash=None,
     conv_fp32_precision="tf32",
     threads=8,
     compute_cache="warm",
@@ -126,12 +121,6 @@ RECORD = RunRecord(
     cold=[COLD],
     distinct_shapes=1,
     regime_shapes=1,
-    open_new_shapes=None,
-    loss_first=None,
-    loss_last=None,
-    accuracy=None,
-    own_times_ms=None,
-    checks_error=None,
     cold_free_bytes=140_000_000_000,
     cold_allocated_bytes_before=500_000,
     cold_reserved_bytes_before=1_000_000,
@@ -149,7 +138,6 @@ RECORD = RunRecord(
     warmup_s=0.3,
     warmup_settled=True,
     steady_wall_samples_ms=[10.0, 10.0, 10.0],
-    steady_wall_rounds=None,
     steady_wall_ms=10.0,
     steady_wall_p10_ms=10.0,
     steady_wall_p90_ms=10.0,
@@ -157,9 +145,7 @@ RECORD = RunRecord(
     steady_iterations=30,
     steady_stop="precision",
     steady_device_source="graph",
-    steady_device_note=None,
     steady_device_samples_ms=[9.0, 9.0],
-    steady_device_rounds=None,
     steady_device_ms=9.0,
     steady_device_p10_ms=9.0,
     steady_device_p90_ms=9.0,
@@ -177,7 +163,6 @@ RECORD = RunRecord(
     roofline_ms=4.5,
     roofline_share=0.5,
     kernels_source="graph",
-    kernels_note=None,
     kernels=[CONVERSION, CONVOLUTION],
     kernels_hash="kernels-heuristic",
     layout_conversions=1,
@@ -195,7 +180,6 @@ RECORD = RunRecord(
     bitwise_repeatable=True,
     relative_l2_error=0.002,
     relative_max_error=0.004,
-    reference_note=None,
     telemetry="nvml",
     telemetry_samples=20,
     sm_clock_mhz=1980.0,
@@ -214,7 +198,6 @@ RECORD = RunRecord(
     logged_largest_workspace_bytes=9216,
     logged_plans_dropped=0,
     logged_kernels_agree=True,
-    logged_error=None,
     start_s=0.01,
     one_time_s=0.5,
     overlapped_s=0.0,
@@ -234,7 +217,6 @@ RECORD = RunRecord(
     gpu="NVIDIA H200",
     gpu_uuid="GPU-0",
     gpu_memory_bytes=150_000_000_000,
-    mig_profile=None,
     max_sm_clock_mhz=1980,
     power_limit_w=700.0,
     driver="570.1",
@@ -251,7 +233,6 @@ RECORD = RunRecord(
     pinned_cpus="1-15",
     numa_node=0,
     version="0.1.0",
-    commit=None,
     env_hash="env-a",
     software_hash="software-a",
 )
@@ -319,10 +300,8 @@ def answering_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         cell_id = "cell-usual" if name in ("updated", "set", "beside") else f"cell-{name}"
         for block in range(3):
             for record in make_pair(block, 10.0 + block / 100, 12.0 - block / 100, **changes):
-                trial_id = f"{name}-{record.trial_id}"
-                named = replace(record, cell_id=cell_id, trial_id=trial_id, attempt_id=trial_id)
-                later = timedelta(days=name == "updated")
-                store.write(replace(named, started_at=named.started_at + later))
+                later = record.started_at + timedelta(days=name == "updated")
+                store.write(in_cell(record, name, cell_id=cell_id, started_at=later))
     return _with_a_failure_and_a_cpu(store)
 
 
@@ -359,6 +338,13 @@ def make_pair(
         make_record(**_timed(block, False, baseline_ms, 30.0) | changes),
         make_record(**_timed(block, True, candidate_ms, 500.0) | changes),
     ]
+
+
+def in_cell(record: RunRecord, cell_id: str, /, **changes: Any) -> RunRecord:
+    """The trial as one of another cell, under ids of its own."""
+    trial_id = f"{cell_id}-{record.trial_id}"
+    own = {"cell_id": cell_id, "trial_id": trial_id, "attempt_id": trial_id}
+    return replace(record, **own | changes)
 
 
 def _timed(block: int, benchmark: bool, wall_ms: float, first_ms: float) -> dict[str, object]:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cudnn_sweep.analysis import words
+from cudnn_sweep.analysis.printable import part_text
 
 ROOT = Path(__file__).parents[2]
 DIGITS = re.compile(r":[+,]?\.(0%|[1-9][efg%])\}")
@@ -28,6 +29,13 @@ def test_no_other_module_writes_a_number_s_digits() -> None:
         (words.number, 999.9, "1,000"),
         (words.number, 12345, "12,345"),
         (words.number, None, ""),
+        (words.number, 0.0, "0"),
+        (words.number, 3.0, "3.00"),
+        (words.number, -3.14159, "-3.14"),
+        (words.number, -2.5e9, "-2,500,000,000"),
+        (words.duration, 5.0, "5.00 seconds"),
+        (words.duration, 90.0, "1.50 minutes"),
+        (words.duration, 7200, "2.00 hours"),
         (words.given, 0.47, "0.47"),
         (words.given, 3.0, "3"),
         (words.given, 3600.0, "3,600"),
@@ -68,3 +76,16 @@ def test_lists_and_counts() -> None:
     assert (words.counted(1, "cell"), words.counted(1200, "cell")) == ("1 cell", "1,200 cells")
     assert words.interval(1.0, 2.0) == " (1.000 to 2.000)"
     assert words.interval(None, 2.0) == ""
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "shown"),
+    [
+        ("cudnn", "91900", "9.19.0"),
+        ("cudnn", "8907", "8.9.7"),
+        ("cudnn", "none", "none"),
+        ("driver", "58015", "58015"),
+    ],
+)
+def test_cudnn_is_shown_as_its_version(part: str, value: str, shown: str) -> None:
+    assert part_text(part, value) == shown

@@ -133,42 +133,39 @@ def test_damaged_part_is_left_out_by_every_question_and_set_aside_by_a_launch(
     assert asked(results)[1] == ()
 
 
-def changed(column: str, kind: pa.DataType) -> Plant:
-    """A file in which a column has another type."""
+def rows_that(change: Callable[[pa.Table], pa.Table], name: str = "changed.parquet") -> Plant:
+    """A file of the rows, which are changed."""
+    return lambda folder, rows: pq.write_table(change(rows), folder / name)
 
-    def plant(folder: Path, rows: pa.Table) -> None:
-        at = rows.column_names.index(column)
-        nulls = pa.nulls(len(rows), kind)
-        values = pa.array(range(len(rows)), kind) if pa.types.is_integer(kind) else nulls
-        pq.write_table(rows.set_column(at, column, values), folder / "changed.parquet")
 
-    return plant
+def having(rows: pa.Table, column: str, values: pa.Array) -> pa.Table:
+    return rows.set_column(rows.column_names.index(column), column, values)
+
+
+def of_another_type(column: str, kind: pa.DataType) -> Plant:
+    def change(rows: pa.Table) -> pa.Table:
+        values = range(len(rows)) if pa.types.is_integer(kind) else [None] * len(rows)
+        return having(rows, column, pa.array(values, kind))
+
+    return rows_that(change)
 
 
 def without(column: str) -> Plant:
-    def plant(folder: Path, rows: pa.Table) -> None:
-        pq.write_table(rows.drop_columns([column]), folder / "without.parquet")
-
-    return plant
+    return rows_that(lambda rows: rows.drop_columns([column]))
 
 
 def nulls_in(column: str) -> Plant:
-    def plant(folder: Path, rows: pa.Table) -> None:
-        at = rows.column_names.index(column)
-        nulls = pa.nulls(len(rows), rows.schema.field(column).type)
-        pq.write_table(rows.set_column(at, column, nulls), folder / "nulls.parquet")
-
-    return plant
+    return rows_that(
+        lambda rows: having(rows, column, pa.nulls(len(rows), rows.schema.field(column).type))
+    )
 
 
 def in_the_year(year: int, column: str) -> Plant:
-    def plant(folder: Path, rows: pa.Table) -> None:
-        at, field = rows.column_names.index(column), rows.schema.field(column)
+    def change(rows: pa.Table) -> pa.Table:
         us = pa.array([round((year - 1970) * 365.2425 * 86_400e6)] * len(rows), pa.int64())
-        odd = rows.set_column(at, field, us.cast(field.type))
-        pq.write_table(odd, folder / "dates.parquet")
+        return having(rows, column, us.cast(rows.schema.field(column).type))
 
-    return plant
+    return rows_that(change)
 
 
 def with_a_damaged_footer(folder: Path, rows: pa.Table) -> None:
@@ -179,10 +176,16 @@ def with_a_damaged_footer(folder: Path, rows: pa.Table) -> None:
     (folder / "footer.parquet").write_bytes(content[:at] + b"\xff" + content[at + 1 :])
 
 
-def with_trials_that_are_a_link_to_itself(folder: Path, rows: pa.Table) -> None:
-    results = next(each for each in folder.parents if each.name == "results")
-    (results / "sweep=loop").mkdir()
-    (results / "sweep=loop" / "trials").symlink_to("trials")
+def named_in_latin_1(folder: Path, rows: pa.Table) -> None:
+    pq.write_table(rows, folder / "rows.parquet")
+    os.rename(folder / "rows.parquet", os.fsencode(folder) + b"/caf\xe9.parquet")
+
+
+def deeper(folder: Path, rows: pa.Table) -> None:
+    (folder / "a" / "b").mkdir(parents=True)
+    pq.write_table(
+        having(rows, "trial_id", pa.array(["odd"] * len(rows))), folder / "a" / "b" / "x.parquet"
+    )
 
 
 def bytes_of(content: bytes) -> Plant:
@@ -193,69 +196,19 @@ def link_to(target: str) -> Plant:
     return lambda folder, _: (folder / "link.parquet").symlink_to(target)
 
 
-def of_one_column(folder: Path, rows: pa.Table) -> None:
-    pq.write_table(pa.table({"note": ["x"]}), folder / "mine.parquet")
+def results_above(folder: Path) -> Path:
+    return next(each for each in folder.parents if each.name == "results")
 
 
-def with_a_name_twice(folder: Path, rows: pa.Table) -> None:
-    twice = rows.append_column("status", rows["status"])
-    pq.write_table(twice, folder / "twice.parquet")
-
-
-def of_a_dictionary(folder: Path, rows: pa.Table) -> None:
-    at = rows.column_names.index("gpu")
-    coded = rows["gpu"].dictionary_encode()
-    pq.write_table(rows.set_column(at, "gpu", coded), folder / "coded.parquet")
-
-
-def with_another_writers_name(folder: Path, rows: pa.Table) -> None:
-    """The name promises other bytes."""
-    pq.write_table(rows, folder / "part-0.crc-00000000.parquet")
-
-
-def copied(folder: Path, rows: pa.Table) -> None:
-    """The same rows once more count once."""
-    pq.write_table(rows, folder / "copied.parquet")
-
-
-def of_no_rows(folder: Path, rows: pa.Table) -> None:
-    pq.write_table(rows.slice(0, 0), folder / "empty.parquet")
-
-
-def named_in_latin_1(folder: Path, rows: pa.Table) -> None:
-    pq.write_table(rows, folder / "rows.parquet")
-    os.rename(folder / "rows.parquet", os.fsencode(folder) + b"/caf\xe9.parquet")
-
-
-def of_a_folder(folder: Path, rows: pa.Table) -> None:
-    (folder / "folder.parquet").mkdir()
-
-
-def of_a_pipe(folder: Path, rows: pa.Table) -> None:
-    os.mkfifo(folder / "pipe.parquet")
-
-
-def deeper(folder: Path, rows: pa.Table) -> None:
-    (folder / "a" / "b").mkdir(parents=True)
-    odd = rows.set_column(
-        rows.column_names.index("trial_id"), "trial_id", pa.array(["odd"] * len(rows))
-    )
-    pq.write_table(odd, folder / "a" / "b" / "x.parquet")
+def with_trials_that_are_a_link_to_itself(folder: Path, rows: pa.Table) -> None:
+    (results_above(folder) / "sweep=loop").mkdir()
+    (results_above(folder) / "sweep=loop" / "trials").symlink_to("trials")
 
 
 def a_sweep_called(name: str) -> Plant:
     def plant(folder: Path, rows: pa.Table) -> None:
-        results = next(each for each in folder.parents if each.name == "results")
-        (results / name / "trials").mkdir(parents=True)
-        pq.write_table(rows, results / name / "x.parquet")
-
-    return plant
-
-
-def a_file_called(name: str) -> Plant:
-    def plant(folder: Path, rows: pa.Table) -> None:
-        results = next(each for each in folder.parents if each.name == "results")
-        (results / name).write_text("no folder")
+        (results_above(folder) / name / "trials").mkdir(parents=True)
+        pq.write_table(rows, results_above(folder) / name / "x.parquet")
 
     return plant
 
@@ -279,20 +232,13 @@ OTHER_TYPES: dict[str, tuple[pa.DataType, ...]] = {
     "direction": (pa.binary(),),
     "torch": (pa.float64(),),
 }
-CONTENTS: tuple[bytes, ...] = (
-    b"",
-    b"x",
-    b"PAR1",
-    b"PAR1PAR1",
-    b"PARE",
-    b"PAR1" + bytes(5000) + b"PAR1",
-)
-CONTENTS += (b"PAR1" + b"\xff" * 4 + b"PAR1", b"#!/bin/sh\nrm -rf /\n", b"\x89PNG\r\n\x1a\n" * 99)
+CONTENTS = [b"", b"x", b"PAR1", b"PAR1PAR1", b"PARE", b"PAR1" + bytes(5000) + b"PAR1"]
+CONTENTS += [b"PAR1" + b"\xff" * 4 + b"PAR1", b"#!/bin/sh\nrm -rf /\n", b"\x89PNG\r\n\x1a\n" * 99]
 TARGETS = ("/etc/passwd", "/dev/zero", "/dev/null", "nowhere", "link.parquet", "/", "..")
 SWEEP_NAMES = ("sweep=night-1 (copy)", "sweep=.x", "sweep=é", "sweep=", "sweep=a b", "sweep=..")
 GARBAGE: dict[str, Plant] = {
     **{
-        f"{column} as {kind}": changed(column, kind)
+        f"{column} as {kind}": of_another_type(column, kind)
         for column, kinds in OTHER_TYPES.items()
         for kind in kinds
     },
@@ -306,24 +252,19 @@ GARBAGE: dict[str, Plant] = {
     **{f"{len(content)} bytes, {content[:9]!r}": bytes_of(content) for content in CONTENTS},
     **{f"a link to {target}": link_to(target) for target in TARGETS},
     **{f"a folder {name}": a_sweep_called(name) for name in SWEEP_NAMES},
-    "a file sweep=x": a_file_called("sweep=x"),
-    **{
-        plant.__name__.replace("_", " "): plant
-        for plant in (
-            of_one_column,
-            with_a_name_twice,
-            of_a_dictionary,
-            with_another_writers_name,
-            copied,
-            of_no_rows,
-            named_in_latin_1,
-            of_a_folder,
-            of_a_pipe,
-            deeper,
-            with_a_damaged_footer,
-            with_trials_that_are_a_link_to_itself,
-        )
-    },
+    "a file sweep=x": lambda folder, _: (results_above(folder) / "sweep=x").write_text("no folder"),
+    "one column": rows_that(lambda _: pa.table({"note": ["x"]})),
+    "a name twice": rows_that(lambda rows: rows.append_column("status", rows["status"])),
+    "a dictionary": rows_that(lambda rows: having(rows, "gpu", rows["gpu"].dictionary_encode())),
+    "a name that promises other bytes": rows_that(lambda rows: rows, "part-0.crc-00000000.parquet"),
+    "the same rows once more": rows_that(lambda rows: rows),
+    "no rows": rows_that(lambda rows: rows.slice(0, 0)),
+    "a folder": lambda folder, _: (folder / "folder.parquet").mkdir(),
+    "a pipe": lambda folder, _: os.mkfifo(folder / "pipe.parquet"),
+    "a damaged footer": with_a_damaged_footer,
+    "a name in Latin 1": named_in_latin_1,
+    "folders in the folder": deeper,
+    "trials that are a link to itself": with_trials_that_are_a_link_to_itself,
 }
 PLACES = ("trials", "")
 
@@ -347,7 +288,7 @@ def test_no_stray_thing_stops_the_rest_or_counts(
     done = 0
     for name, plant, place in cases(attempts, seed):
         here = results.with_name("attacked") / f"{done}" / "results"
-        copy(results, here)
+        shutil.copytree(results, here)
         plant(here / f"sweep={SWEEP}" / place, rows)
         told = f"{name} in {place or 'the sweep'}"
         with open_database(open_store(str(here))) as database:
@@ -363,7 +304,3 @@ def test_no_stray_thing_stops_the_rest_or_counts(
         assert not store.torn_files(), told
         done += 1
     print(f"{done} cases")
-
-
-def copy(results: Path, to: Path) -> None:
-    shutil.copytree(results, to)

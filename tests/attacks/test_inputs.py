@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from ruamel.yaml import YAML
 from typer.testing import CliRunner, Result
 
 from cudnn_sweep.analysis.errors import AnalysisError
@@ -55,39 +56,15 @@ metadata:
     budget_minutes: 10
     nightly: {suite: quick, budget_minutes: 30, webhook: {url_env: HOOK}}
 """
-VALUES = (
-    *("0", "-1", "1.5", "1e400", "0x10", "null", "~", "true", "no", "[]", "{}", "''", "[[[[]]]]"),
-    *(
-        ".nan",
-        ".inf",
-        "-.inf",
-        "99999999999999999999",
-        "2026-01-01",
-        "1:30",
-        "!!python/object:os.x",
-    ),
-    *(
-        "!!binary aGk=",
-        "*a",
-        "&a [*a]",
-        "<<",
-        '"\\ud800"',
-        '"\\0"',
-        '"\\e]0;pwned\\a"',
-        "'%s'",
-        "é",
-    ),
-    *(
-        "s3://k:secret@b/p",
-        "../..",
-        "~/x",
-        "a" * 3000,
-        "nowhere",
-        "{a: {b: {c: 1}}}",
-        "8x3x0x0",
-        "@",
-    ),
-)
+ODDITIES = YAML(typ="safe", pure=True).load((Path(__file__).parent / "inputs.yaml").read_text())
+VALUES = (*ODDITIES["values"], "a" * 3000)
+WORDS = (*ODDITIES["words"], "\udce9", "x" * 5000, "9" * 5000 + "x3")
+ODD = (*ODDITIES["odd"], "1x3x8x" + "9" * 400, "width=" + "[" * 5000)
+COMMANDS: list[list[str]] = [command.split() for command in ODDITIES["commands"]]
+OPTIONS: list[str] = ODDITIES["options"].split()
+NEWER: dict[str, list[str]] = {
+    command: options.split() for command, options in ODDITIES["newer"].items()
+}
 BOMBS = {
     "laughs": "a: &a [x,x,x,x,x,x,x,x]\n"
     + "".join(
@@ -229,174 +206,6 @@ def test_more_sizes_than_have_names_are_refused_with_their_line(tmp_path: Path) 
         expand_cells(chosen, facts, device="cuda", gpu="NVIDIA H200")
 
 
-OPTIONS: tuple[str, ...] = (
-    "--results",
-    "--sweep-id",
-    "--only",
-    "--shard",
-    "--resume",
-    "--suite",
-    "--format",
-    "--output",
-)
-OPTIONS += (
-    "--min-effect",
-    "--at",
-    "--night",
-    "--pin",
-    "--budget-minutes",
-    "--a",
-    "--limit",
-    "--input",
-    "--inputs",
-    "--argument",
-    "-x",
-    "--",
-)
-COMMANDS = (
-    ["query", "failures"], ["query"], ["compare"], ["report"], ["launch", "--dry-run"], ["status"],
-    ["nightly", "--dry-run"], ["schedule", "show"], ["launch", "--manifest"], ["suites"], ["pull"],
-    ["try", "nets.py:Net"], ["advise", "nets.py:Net"], ["audit"],
-)  # fmt: skip
-MODEL = (
-    *("--input", "--inputs", "--argument", "--loss", "--precision", "--layout", "--direction"),
-    *("--results", "--json", "--format"),
-)
-ANSWER = ("--results", "--format", "--json", "--sweep-id", "--min-effect")
-NEWER: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("try", "net.py:Net"): MODEL,
-    ("try", "net.py:Net", "--input", "1x3x8x8"): MODEL,
-    ("trace", "net.py:Net", "--input", "1x3x8x8"): (*MODEL, "--output", "--force", "--list-only"),
-    **{
-        ("advise", "net.py:Net", *more): (
-            *MODEL,
-            *(
-                "--steps",
-                "--hours",
-                "--regime",
-                "--shapes",
-                "--state",
-                "--minutes",
-                "--memory-limit",
-            ),
-            *("--runs", "--measure", "--from-store"),
-        )
-        for more in ((), ("--input", "1x3x8x8"), ("--input", "1x3x8x8", "--from-store"))
-    },
-    ("audit",): (
-        *("-m", "--seconds", "--steps", "--shapes", "--model", "--format", "--json", "--output"),
-    ),
-    ("compare", "torch=2.9", "torch=2.10"): (
-        *ANSWER,
-        *("--candidates", "--where", "--fail-on"),
-    ),
-    ("query", "advise"): (
-        *ANSWER,
-        "--output",
-        "--all-columns",
-        "--prelude",
-        "--list",
-    ),
-    ("report",): (
-        *ANSWER,
-        *("--against", "--field", "--baseline", "--candidate", "--output", "--charts", "--page"),
-        *("--steps", "--hours", "--state"),
-    ),
-    ("report", "--page", "advice"): ("--steps", "--hours", "--state", "--sweep-id"),
-    ("repro", "N004"): ("--results", "--issue"),
-    ("nightly",): (
-        *("--night", "--pin", "--unpin", "--accept", "--from", "--reason", "--reports", "--fake"),
-        *("--budget-minutes", "--suite", "--results", "--format", "--dry-run", "--no-measure"),
-    ),
-    ("schedule", "install", "--dry-run", "--cron"): ("--at",),
-}
-"""Of each of the newer commands the options; a flag of them may meet a word too."""
-ODD = (
-    *("1x3x8x8", "1x3x8x8x1x1x1", "8", "0x3x8x8", "-1x3x8x8", "1×3×8×8", "1x3x8x" + "9" * 400),
-    *(
-        "width=NaN",
-        "width=1e999",
-        "width=" + "[" * 5000,
-        "w=\u2028",
-        "=1",
-        "1=1",
-        'w={"a": 1, "a": 2}',
-    ),
-    *(
-        "{cycle: {sizes: 4}}",
-        "{cycle: {sizes: -4}}",
-        "fresh",
-        "{fresh: {sizes: 1e999}}",
-        "!!python/object:os.x",
-    ),
-    *(
-        "{x: {shape: [1, 3, 8, 8]}}",
-        "{x: {shape: [batch, 99999999999999999999]}}",
-        "[[[[",
-        "*a",
-        "&a [*a]",
-    ),
-    *(
-        "decided:0",
-        "torch=2.9",
-        "cell_id='",
-        "problem=%",
-        "2026-01-32",
-        "inf",
-        "-0.0",
-        "1_000",
-        "٣",
-    ),
-    *(
-        "shapes.csv",
-        "net.py",
-        ".",
-        "/dev/full",
-        "/dev/zero",
-        "\0",
-        "a.yaml",
-        "own",
-        "net.py:gone",
-        "advice",
-    ),
-    *(
-        "http://127.0.0.1:1",
-        "abfss://c@a.dfs.core.windows.net/p?sig=secret@",
-        "file:///x",
-        "\x1b]0;x\a",
-    ),
-)
-WORDS: tuple[str, ...] = (
-    "",
-    "0",
-    "-1",
-    "nan",
-    "1e999",
-    "é",
-    "\udce9",
-    "../../x",
-    "/proc",
-    "/dev/null",
-    "s3://k:x@b/p",
-)
-WORDS += (
-    "x" * 5000,
-    "25:99",
-    "0/0",
-    "2/1",
-    "2026-13-45",
-    "a=b",
-    "=",
-    "select 1",
-    "'",
-    "--",
-    "*.yaml",
-    "1x3x8x8x1x1x1",
-    "9" * 5000 + "x3",
-    "\0",
-)
-
-
 def test_no_option_ends_in_a_traceback(
     tmp_path: Path,
     measured: pa.Table,
@@ -447,8 +256,8 @@ def faults(done: Result, words: list[str]) -> Iterator[str]:
 
 def odd_line(dice: random.Random) -> list[str]:
     if dice.randrange(3):
-        words = list(dice.choice(list(NEWER)))
-        options, values = NEWER[*words], (*WORDS, *ODD, *ODD)
+        command = dice.choice(list(NEWER))
+        words, options, values = command.split(), NEWER[command], (*WORDS, *ODD, *ODD)
     else:
         words, options, values = list(dice.choice(COMMANDS)), OPTIONS, WORDS
     for _ in range(dice.randint(0, 3)):

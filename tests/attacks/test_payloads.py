@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pytest
 from markdown_it import MarkdownIt
 from rich.console import Console
+from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.nightly.reports.write import write_reports
@@ -30,31 +31,7 @@ from cudnn_sweep.orchestrator.nightly.webhook import slack_body
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
 
-PAYLOADS = (
-    "<script>pwned()</script>",
-    "</script><img src=x onerror=pwned()>",
-    '"><svg onload=pwned()>',
-    "javascript:pwned()",
-    "![x](http://evil/x.png) [y](javascript:pwned())",
-    "<b>bold</b> | a | b |\n# heading\n- item",
-    "=cmd|' /C calc'!A1",
-    "\r=1+1",
-    " @SUM(1)",
-    "\x1b]0;pwned\x07\x1b[31m",
-    "$(touch pwned) `touch pwned`; touch pwned",
-    "]]> <!-- --> <![CDATA[",
-    "__proto__",
-    "constructor",
-    "é\u202eevil\u2066",
-    "@everyone <!channel> <http://evil|click>",
-    "{{7*7}} ${7*7} %s %n",
-    *(
-        f"x{ends}import os; os.system('touch pwned') #"
-        for ends in ("\r", "\u2028", "\u2029", "\\\n")
-    ),
-    '\'\'\'"""\nimport os; os.system("touch pwned")\n"""\'\'\'',
-    "'; import os #\n```\n# heading\n<details open ontoggle=pwned()>",
-)
+PAYLOADS = YAML(typ="safe", pure=True).load((Path(__file__).parent / "payloads.yaml").read_text())
 OURS = ("sweep_id", "trial_id", "attempt_id", "status", "launch_id", "slot", "cell_id", "env_hash")
 Attempts = Callable[[int, int], int]
 SETTINGS = ("direction", "precision", "layout", "regime", "state")  # what a script goes by

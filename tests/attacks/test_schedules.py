@@ -9,23 +9,8 @@ from pathlib import Path
 from cudnn_sweep.orchestrator.errors import ScheduleError
 from cudnn_sweep.orchestrator.schedule.entry import Entry, parse_time, with_entry, without
 
-PARTS = (
-    *("a", " ", "%", "\\%", "\\", "'", '"', "$(touch pwned)", "`touch pwned`", "; touch pwned #"),
-    *(
-        "\n* * * * * touch pwned",
-        "\u202e",
-        "é",
-        "#",
-        "&",
-        "|",
-        "~",
-        "*",
-        "x" * 60,
-        "$HOME",
-        "!",
-        "\t",
-    ),
-)
+PARTS = ["$(touch pwned)", "`touch pwned`", "; touch pwned #", "\n* * * * * touch pwned", " ", "\t"]
+PARTS += [*"a%\\'\"\u202eé#&|~*!", "\\%", "$HOME", "x" * 60]
 BEFORE = (
     "",
     "MAILTO=me\n",

@@ -11,6 +11,7 @@ from threading import Thread
 
 import pytest
 from rich.console import Console
+from ruamel.yaml import YAML
 
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
@@ -20,42 +21,8 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.remote import launch_there
 
 HEAD = "start --head --dashboard-host=0.0.0.0"
-KEEP_THE_VARIABLES = (
-    f"ray {HEAD}",
-    f"ray  {HEAD}",
-    f"ray\t{HEAD}",
-    f"ray \\\n  {HEAD}",
-    f"ulimit -n 65536; ray {HEAD}",
-    f"./ray {HEAD}",
-    f"~/venv/bin/ray {HEAD}",
-    f"$HOME/venv/bin/ray {HEAD}",
-    f"${{HOME}}/venv/bin/ray {HEAD}",
-    f'"ray" {HEAD}',
-    f"'my venv/bin/ray' {HEAD}",
-    f"R=ray; $R {HEAD}",
-    f"ray --logging-level info {HEAD}",
-    f"./python -m ray.scripts.scripts {HEAD}",
-    f"echo RAY_AUTH_MODE=token; ray {HEAD}",
-    f"cd / && ray {HEAD}",
-    f"(ray {HEAD})",
-    f"nohup ray {HEAD}",
-    f"exec ray {HEAD}",
-    f"nice -n 1 ray {HEAD}",
-    f"timeout 60 ray {HEAD}",
-    f"bash -c 'ray {HEAD}'",
-    "./start_ray.sh",
-    f"RAY_AUTH_MODE=token_x ray {HEAD}",
-    f"unset RAY_AUTH_MODE; ray {HEAD}",
-    f"RAY_AUTH_MODE=disabled ray {HEAD}",
-    f"export RAY_AUTH_MODE=token; unset RAY_AUTH_MODE; ray {HEAD}",
-    f"export RAY_AUTH_MODE=token && env -u RAY_AUTH_MODE ray {HEAD}",
-    f"RAY_AUTH_MODE=token true ray start --help; export RAY_AUTH_MODE=disabled; ray {HEAD}",
-    f"echo '; RAY_AUTH_MODE=token ray start'; ray {HEAD}",
-)
-DROP_THE_VARIABLES = (
-    'env -i HOME="$HOME" PATH="$PATH" ./start_ray.sh',
-    "unset RAY_AUTH_MODE; ./start_ray.sh",
-)
+COMMANDS = (Path(__file__).parent / "start_commands.yaml").read_text().replace("HEAD", HEAD)
+KEEP_THE_VARIABLES, DROP_THE_VARIABLES = YAML(typ="safe", pure=True).load(COMMANDS).values()
 RAY = '#!/bin/sh\necho "$RAY_AUTH_MODE $RAY_AUTH_TOKEN_PATH" >> "$HOME/started"\n'
 LAUNCH_FILE = """\
 cluster_name: attacked

@@ -92,18 +92,15 @@ def content(text: str) -> Any:
     return YAML(typ="safe", pure=True).load(text)
 
 
-@pytest.mark.parametrize("file", LAUNCH_FILES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_schema_takes_every_launch_file_that_is_shipped(
-    file: Path, schemas: dict[str, Draft202012Validator]
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [*(("launch-file", file) for file in LAUNCH_FILES), *(("suite", file) for file in SUITES)],
+    ids=lambda value: str(value).removeprefix(f"{ROOT}/"),
+)
+def test_schema_takes_every_file_that_is_shipped(
+    name: str, file: Path, schemas: dict[str, Draft202012Validator]
 ) -> None:
-    schemas["launch-file"].validate(content(file.read_text()))
-
-
-@pytest.mark.parametrize("file", SUITES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_schema_takes_every_suite_that_is_shipped(
-    file: Path, schemas: dict[str, Draft202012Validator]
-) -> None:
-    schemas["suite"].validate(content(file.read_text()))
+    schemas[name].validate(content(file.read_text()))
 
 
 def test_example_of_the_page_has_cells() -> None:
@@ -112,26 +109,22 @@ def test_example_of_the_page_has_cells() -> None:
     assert name == "inline" and suite.cells
 
 
-@pytest.mark.parametrize("wrong", WRONG_LAUNCH_FILES)
-def test_launch_file_that_is_refused_is_against_the_schema(
-    wrong: str, schemas: dict[str, Draft202012Validator], tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param(name, text, id=why)
+        for name, wrong in (("launch-file", WRONG_LAUNCH_FILES), ("suite", WRONG_SUITES))
+        for why, text in wrong.items()
+    ],
+)
+def test_file_that_is_refused_is_against_the_schema(
+    name: str, text: str, schemas: dict[str, Draft202012Validator], tmp_path: Path
 ) -> None:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(WRONG_LAUNCH_FILES[wrong])
+    file = tmp_path / "wrong.yaml"
+    file.write_text(text)
     with pytest.raises(LaunchFileError):
-        read_launch_file(file, SweepSpec)
-    assert not schemas["launch-file"].is_valid(content(file.read_text()))
-
-
-@pytest.mark.parametrize("wrong", WRONG_SUITES)
-def test_suite_that_is_refused_is_against_the_schema(
-    wrong: str, schemas: dict[str, Draft202012Validator], tmp_path: Path
-) -> None:
-    file = tmp_path / "suite.yaml"
-    file.write_text(WRONG_SUITES[wrong])
-    with pytest.raises(LaunchFileError):
-        read_strict(file, SuiteSpec)
-    assert not schemas["suite"].is_valid(content(file.read_text()))
+        read_strict(file, SuiteSpec) if name == "suite" else read_launch_file(file, SweepSpec)
+    assert not schemas[name].is_valid(content(text))
 
 
 @pytest.mark.parametrize("wrong", WRONG_CELLS)

@@ -9,10 +9,7 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.measurement import (
-    Measurement,
-    TrialRequest,
-)
+from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
 from tests.workloads.made_up_cells import DEFAULT, QUICK, MeasureCell
 
 
@@ -25,7 +22,7 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def server() -> Iterator[ForkServer]:
     with ForkServer() as server:
         yield server

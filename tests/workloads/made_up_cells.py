@@ -1,6 +1,6 @@
 """Cells and settings of a small convolution, and others, made up for tests of states."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -10,10 +10,10 @@ from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.find_state import make_state
-from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.precision import find_precision
-from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.problem import ConvProblem, Shape
+from cudnn_sweep.workloads.survey import workload_facts
 from cudnn_sweep.workloads.workload import Setting
 
 QUICK = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False, timeout_s=100)
@@ -33,6 +33,26 @@ class MeasureCell(Protocol):
     ) -> Measurement: ...
 
 
+def plain_setting(
+    direction: str,
+    problem: ConvProblem | None = None,
+    *,
+    precision: str = "fp32",
+    layout: str = "contiguous",
+    device: Device | None = None,
+    **more: Any,
+) -> Setting:
+    """On a CPU, if no device is given."""
+    return Setting(
+        device=(device or CPU).torch,
+        precision=find_precision(precision),
+        layout=layout,
+        direction=direction,
+        problem=problem,
+        **more,
+    )
+
+
 def setting_of(
     state: str,
     *,
@@ -43,28 +63,20 @@ def setting_of(
     **parameters: float,
 ) -> Setting:
     """Of a small convolution, on a GPU where there is one."""
-    return Setting(
-        device=(device or find_device()).torch,
-        precision=find_precision(precision),
+    return plain_setting(
+        direction,
+        suite_of(workload="conv").problems["small"].problem("small"),
+        precision=precision,
         layout=layout,
-        direction=direction,
-        problem=suite_of(workload="conv").problems["small"].problem("small"),
+        device=device or find_device(),
         state=make_state(state, parameters),
     )
 
 
 def one_cell(workload: str, input_shape: Shape | None = None, **axes: object) -> Cell:
     """A cell as planning makes it; `input_shape` of a workload that is not bundled."""
-    if input_shape is None:
-        known = find_workload(workload)
-        facts = WorkloadFacts(
-            directions=known.directions,
-            varies=known.varies,
-            input_shape=known.input_shape,
-            recomputes=known.recomputes,
-            is_model=known.is_model,
-        )
-    else:
+    facts = workload_facts([workload])[workload]
+    if input_shape is not None:
         facts = WorkloadFacts(directions=("forward",), varies=(), input_shape=input_shape)
     needed = NEEDED.get(workload, {})
     suite = suite_of(workload=workload, **{"precision": "fp32"} | needed | axes)

@@ -4,7 +4,6 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from runpy import run_path
-from typing import Any
 
 import pytest
 import torch
@@ -14,9 +13,10 @@ from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.find_workload import bundled_workloads, find_workload
 from cudnn_sweep.workloads.hashes import content_hash
-from cudnn_sweep.workloads.precision import find_precision
+from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.problem import PROBLEMS, ConvProblem, Shape, load_problems
-from cudnn_sweep.workloads.workload import Setting
+from cudnn_sweep.workloads.survey import workload_facts
+from tests.workloads.made_up_cells import plain_setting
 
 SPACE = 32
 MODEL = WorkloadFacts(
@@ -55,14 +55,8 @@ def smaller(problem: ConvProblem) -> Shape:
 
 def examined(problem: ConvProblem, shape: Shape, device: str) -> dict[str, torch.Tensor]:
     """A step's output and gradients, which have the shapes that the problem says."""
-    setting = Setting(
-        device=torch.device(device),
-        precision=find_precision("fp32"),
-        layout="contiguous",
-        direction="forward_backward",
-        problem=problem,
-    )
-    step = find_workload("conv").step(setting)
+    on = Device(torch=torch.device(device))
+    step = find_workload("conv").step(plain_setting("forward_backward", problem, device=on))
     assert step.examine is not None
     found = step.examine(step.prepare(shape))
     assert found["output"].shape == problem.output_shape(shape)
@@ -73,18 +67,10 @@ def examined(problem: ConvProblem, shape: Shape, device: str) -> dict[str, torch
 
 def facts(suite: SuiteSpec) -> dict[str, WorkloadFacts]:
     """As planning finds them, without importing what may not be installed: those are models."""
-    bundled = bundled_workloads()
-    return {
-        name: WorkloadFacts(
-            directions=bundled[name].directions,
-            varies=bundled[name].varies,
-            input_shape=bundled[name].input_shape,
-            recomputes=bundled[name].recomputes,
-        )
-        if name in bundled
-        else MODEL
-        for name in workload_names(suite)
-    }
+    names = workload_names(suite)
+    return dict.fromkeys(names, MODEL) | workload_facts(
+        [n for n in names if n in bundled_workloads()]
+    )
 
 
 @pytest.mark.parametrize("name", suite_names())
@@ -101,21 +87,15 @@ def test_every_suite_has_cells_that_exist(name: str, device: str) -> None:
         assert all(len(shape) == len(cell.input_shape) and min(shape) > 0 for shape in again)
 
 
-def network_problems() -> Any:
-    return run_path(str(Path(__file__).parent / "data" / "write_network_problems.py"))
+OURS = ["unet", "wavenet", "dcgan"]
+OF_TORCHVISION = ["resnet50", "vgg16", "mobilenet_v2", "convnext_tiny", "r3d_18"]
 
 
-@pytest.mark.parametrize("name", ["unet", "wavenet", "dcgan"])
+@pytest.mark.parametrize(
+    "name", [*OURS, *(pytest.param(name, marks=pytest.mark.gpu) for name in OF_TORCHVISION)]
+)
 def test_problems_of_a_network_are_its_convolutions(name: str) -> None:
-    assert PROBLEMS.joinpath(f"{name}.csv").read_text().splitlines() == network_problems()[
-        "lines_of"
-    ](name)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", ["resnet50", "vgg16", "mobilenet_v2", "convnext_tiny", "r3d_18"])
-def test_problems_of_a_torchvision_network_are_its_convolutions(name: str) -> None:
-    pytest.importorskip("torchvision")
-    assert PROBLEMS.joinpath(f"{name}.csv").read_text().splitlines() == network_problems()[
-        "lines_of"
-    ](name)
+    if name in OF_TORCHVISION:
+        pytest.importorskip("torchvision")
+    script = run_path(str(Path(__file__).parent / "data" / "write_network_problems.py"))
+    assert PROBLEMS.joinpath(f"{name}.csv").read_text().splitlines() == script["lines_of"](name)

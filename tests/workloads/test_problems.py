@@ -14,24 +14,6 @@ def test_every_problem_file_names_its_source() -> None:
         assert file.read_text().startswith("# "), f"{file.name} says nothing of its source"
 
 
-def test_tutorial_problem_is_the_one_that_tutorials_time() -> None:
-    """Conv2d(3, 64, 3, stride=1, padding=1, bias=False) on 64x3x256x256."""
-    import torch
-
-    problem = find_problem("tutorials/rgb256")
-    assert problem.input_shape == (64, 3, 256, 256)
-    layer = torch.nn.Conv2d(3, 64, 3, stride=1, padding=1, bias=False)
-    assert layer.weight.shape == (problem.out_channels, 3, *problem.kernel_size)
-    assert (layer.stride, layer.padding) == (problem.stride, problem.padding)
-    assert not problem.bias
-
-
-@pytest.mark.parametrize("name", sorted(load_problems()))
-def test_problem_is_a_convolution_that_exists(name: str) -> None:
-    problem = load_problems()[name]
-    assert computed_shape(problem) == problem.output_shape(problem.input_shape)
-
-
 @pytest.mark.parametrize("added", [0, 1])
 def test_transposed_problem_has_the_output_that_torch_gives_it(added: int) -> None:
     problem = ConvProblem(

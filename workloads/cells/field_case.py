@@ -4,7 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -234,12 +234,6 @@ def _spec_of(problem: ConvProblem) -> ProblemSpec:
     }
     words = {name: sizes_text(each) for name, each in sizes.items()}
     return ProblemSpec.model_validate(words | others)
-
-
-def unusual(config: CudnnConfig) -> dict[str, object]:
-    """The settings that are not PyTorch's own."""
-    usual = asdict(CudnnConfig())
-    return {name: value for name, value in asdict(config).items() if value != usual[name]}
 
 
 def _config(settings: Mapping[str, str]) -> CudnnConfig:

@@ -1,11 +1,14 @@
-"""What each cell shows: the questions `worst_regressions`, `roofline` and `coverage`."""
+"""The questions `worst_regressions`, `roofline`, `coverage`, `model_step` and `time_shares`."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from cudnn_sweep.analysis.answering.verdicts import TimeShare, time_shares
 from cudnn_sweep.analysis.storing.schema import RunRecord
-from tests.analysis.conftest import Ask, make_pair, make_record
+from cudnn_sweep.analysis.storing.store import Store
+from tests.analysis.conftest import Ask, in_cell, make_pair, make_record
 
 
 def test_the_worst_of_all_is_what_fails(ask: Ask) -> None:
@@ -59,10 +62,79 @@ def test_coverage_counts_blocks_by_why_they_are_of_no_use(ask: Ask) -> None:
     assert (row["sweep_planned"], row["sweep_recorded"]) == (20, 12)
 
 
-def _cell(name: str, baseline_ms: float, candidate_ms: float, **changes: object) -> list[RunRecord]:
+def _cell(name: str, baseline_ms: float, candidate_ms: float, **changes: Any) -> list[RunRecord]:
     """Three blocks of a cell."""
     return [
-        replace(each, trial_id=f"{name}-{each.trial_id}", cell_id=f"cell-{name}")
+        in_cell(each, f"cell-{name}", **changes)
         for block in range(3)
-        for each in make_pair(block, baseline_ms, candidate_ms, **changes)
+        for each in make_pair(block, baseline_ms, candidate_ms)
     ]
+
+
+def pairs(cell_id: str, problem: str, times: int, off_ms: float, on_ms: float) -> list[RunRecord]:
+    own: dict[str, Any] = {
+        "problem": problem,
+        "occurrences": times,
+        "suite": "Net.yaml",
+        "steady_device_ms": None,
+    }
+    return _cell(cell_id, off_ms, on_ms, **own)
+
+
+def test_convolutions_add_up_by_how_often_a_step_runs_them(ask: Ask) -> None:
+    first = pairs("a", "conv1", 1, 10.0, 5.0)
+    often = pairs("b", "conv2", 4, 2.0, 3.0)
+    (row,) = ask("model_step", [*first, *often])
+    assert (row["suite"], row["network"], row["step"]) == ("Net.yaml", "Net.yaml", "all")
+    assert (row["convolutions"], row["missing"], row["runs"]) == (2, 0, 5)
+    assert row["baseline_ms"] == pytest.approx(10 + 4 * 2)
+    assert row["candidate_ms"] == pytest.approx(5 + 4 * 3)
+    assert row["ratio"] == pytest.approx(17 / 18)
+    assert row["ratio_low"] == row["ratio_high"] == row["ratio"], "the blocks are all alike"
+    assert (row["saved_ms"], row["timer"]) == (pytest.approx(1.0), "wall")
+
+
+def test_precisions_of_one_convolution_are_steps_of_their_own(ask: Ask) -> None:
+    usual = pairs("a", "conv1", 2, 10.0, 5.0)
+    exact = [replace(trial, precision="fp32") for trial in pairs("b", "conv1", 2, 20.0, 20.0)]
+    rows = ask("model_step", [*usual, *exact])
+    ratios = {row["step"]: row["ratio"] for row in rows}
+    ways = [f"{precision} contiguous batch 64" for precision in (usual[0].precision, "fp32")]
+    assert ratios == {ways[0]: pytest.approx(0.5), ways[1]: pytest.approx(1.0)}
+
+
+def test_a_set_of_problems_that_is_no_network_is_no_step(ask: Ask) -> None:
+    assert ask("model_step", pairs("a", "tutorials/rgb256", 1, 10.0, 5.0)) == []
+    (row,) = ask("model_step", pairs("b", "resnet50/conv2", 3, 10.0, 5.0))
+    assert row["network"] == "resnet50"
+
+
+PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks", "exit")
+
+
+def test_every_second_is_in_one_part(store: Store) -> None:
+    first = make_record(trial_id="a")
+    second = make_record(trial_id="b", log_s=None, steady_s=2.9, process_s=4.0, gap_s=None)
+    found = _shares(store, first, second)
+    assert set(found) == {*PHASES, "log", "gap", "other"}
+    assert sum(share.total_s for share in found.values()) == pytest.approx(2 + 1.5 + 0.01 + 4)
+    assert sum(share.share for share in found.values()) == pytest.approx(1)
+    steady = found["steady"]
+    assert steady.trials == 2
+    assert steady.median_s == pytest.approx(1.9)
+    assert steady.share == pytest.approx(3.8 / 7.51)
+    assert (found["log"].trials, found["log"].total_s, found["log"].median_s) == (1, 1.5, 1.5)
+    assert found["other"].total_s == pytest.approx(2 * (2 - 1.96))
+
+
+def test_a_trial_that_never_answered_counts_as_other(store: Store) -> None:
+    unknown = {f"{phase}_s": None for phase in PHASES}
+    hung = make_record(status="timeout", process_s=300.0, log_s=None, gap_s=None, **unknown)
+    found = _shares(store, hung)
+    assert (found["other"].total_s, found["other"].share) == (300.0, 1.0)
+    assert (found["steady"].trials, found["steady"].total_s, found["steady"].share) == (0, 0, 0)
+
+
+def _shares(store: Store, *records: RunRecord) -> dict[str, TimeShare]:
+    store.write(*records)
+    return {share.part: share for share in time_shares(store)}

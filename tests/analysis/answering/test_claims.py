@@ -1,10 +1,8 @@
 """What people say meets planted figures: each claim holds where they say so, and does not where they do not."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,24 +11,14 @@ from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import load_query, part_names
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
-
-if TYPE_CHECKING:
-    from tests.makers import Ask, MakeRecord
+from tests.analysis.conftest import COLD, Ask, make_record
 
 BLOCKS = 5
 CLAIMS = [name for name in part_names() if name.startswith("claims/")]
 NAMES = {int(name.removeprefix("claims/")[:2]): name for name in CLAIMS}
 VERDICTS = {"holds", "holds only when", "does not hold", "undecided", "not measured"}
 Columns = dict[str, Any]
-Contrast = Callable[..., list[RunRecord]]
-
-
-def answer(store: Store, name: str) -> tuple[list[Columns], list[tuple[str, str]]]:
-    """The rows, and the names and types of their columns."""
-    question = load_query(name)
-    with open_database(store) as database:
-        table = database.query(question.sql, question.values({}))
-    return table.to_pylist(), [(field.name, str(field.type)) for field in table.schema]
+Claim = Callable[[int, list[RunRecord]], list[Columns]]
 
 
 def test_there_are_twelve_claims_each_with_a_question_and_the_usual_parameters() -> None:
@@ -42,83 +30,86 @@ def test_there_are_twelve_claims_each_with_a_question_and_the_usual_parameters()
         assert defaults == {"min_effect": MIN_EFFECT, "sweep_id": None}, name
 
 
-@pytest.mark.parametrize("number", sorted(NAMES))
-def test_claim_of_an_empty_store_is_not_measured_and_says_what_measures_it(
-    store: Store, number: int
+def test_claims_have_the_same_columns_and_say_over_an_empty_store_what_measures_them(
+    store: Store, kept_store: Store
 ) -> None:
-    (row,), _ = answer(store, NAMES[number])
-    assert (row["claim"], row["verdict"]) == (number, "not measured")
-    assert row["said"].endswith(".") and row["measured_by"].startswith("sweep launch ")
-    assert row["value"] is None and row["gpu"] is None
+    columns = set()
+    with open_database(store) as empty, open_database(kept_store) as small:
+        for number, name in sorted(NAMES.items()):
+            question = load_query(name)
+            (row,) = empty.query(question.sql, question.values({})).to_pylist()
+            assert (row["claim"], row["verdict"]) == (number, "not measured")
+            assert row["said"].endswith(".") and row["measured_by"].startswith("sweep launch ")
+            assert row["value"] is None and row["gpu"] is None
+            table = small.query(question.sql, question.values({}))
+            columns.add(str(table.schema))
+            rows = table.to_pylist()
+            assert {row["verdict"] for row in rows} <= VERDICTS
+            places = {(row["gpu"], row["torch"], row["cudnn"]): row["verdict"] for row in rows}
+            told = {(*place, verdict) for place, verdict in places.items()}
+            assert told == {
+                (row["gpu"], row["torch"], row["cudnn"], row["verdict"]) for row in rows
+            }, f"{name}: one verdict a GPU and software"
+            assert all(row["gpu"] is None or row["measure"] for row in rows), name
+    assert len(columns) == 1
 
 
-def test_claims_over_a_small_store_have_the_same_columns(kept_store: Store) -> None:
-    found = {name: answer(kept_store, name) for name in CLAIMS}
-    assert len({tuple(columns) for _, columns in found.values()}) == 1
-    assert {row["verdict"] for rows, _ in found.values() for row in rows} <= VERDICTS
-    for name, (rows, _) in found.items():
-        places = [(row["gpu"], row["torch"], row["cudnn"]) for row in rows]
-        assert len({(*place, row["verdict"]) for place, row in zip(places, rows, strict=True)}) == (
-            len(set(places))
-        ), f"{name}: one verdict a GPU and software"
-        assert all(row["gpu"] is None or row["measure"] for row in rows), name
-
-
-@pytest.fixture
-def contrast(make_record: MakeRecord) -> Contrast:
+def contrast(
+    cell: str, field: str, before: Columns, after: Columns, **columns: Any
+) -> list[RunRecord]:
     """Blocks of a cell under two values of a setting, whose times scatter by a thousandth."""
+    return [
+        record
+        for block in range(BLOCKS)
+        for side, changes in (("before", before), ("after", after))
+        for record in [trial_of(cell, field, side, block, columns | changes)]
+    ]
 
-    def made(
-        cell: str, field: str, before: Columns, after: Columns, **columns: Any
-    ) -> list[RunRecord]:
-        return [
-            record
-            for block in range(BLOCKS)
-            for record in pair(cell, field, block, before, after, columns)
-        ]
 
-    def pair(
-        cell: str, field: str, block: int, before: Columns, after: Columns, columns: Columns
-    ) -> Iterator[RunRecord]:
-        for side, changes in (("before", before), ("after", after)):
-            told = columns | changes
-            ms = told.pop("ms", 10.0) * (1 + block / 1000)
-            cold_ms = told.pop("cold_ms", 30.0) * (1 + block / 1000)
-            value = told.pop("value", (side == "after") != (field == "enabled"))
-            prints = told.pop("fingerprints", ("same",))
-            key = f"{cell}-{field}-{side}-{block}"
-            record = make_record(
-                **{
-                    "trial_id": key,
-                    "attempt_id": key,
-                    "cell_id": cell,
-                    "block": block,
-                    "replicate": block,
-                    "steady_wall_ms": ms,
-                    "steady_device_ms": told.pop("device_ms", 0.9 * ms),
-                    "kernels_hash": f"kernels-{side}",
-                    "logged_searches": None,
-                    "logged_choices": None,
-                    "fingerprint": prints[block % len(prints)],
-                    field: value,
-                    **told,
-                }
-            )
-            assert record.cold
-            yield replace(record, cold=[replace(record.cold[0], first_ms=cold_ms)])
-
-    return made
+def trial_of(cell: str, field: str, side: str, block: int, told: Columns) -> RunRecord:
+    ms = told.pop("ms", 10.0) * (1 + block / 1000)
+    cold_ms = told.pop("cold_ms", 30.0) * (1 + block / 1000)
+    value = told.pop("value", (side == "after") != (field == "enabled"))
+    prints = told.pop("fingerprints", ("same",))
+    key = f"{cell}-{field}-{side}-{block}"
+    found: Columns = {
+        "trial_id": key,
+        "attempt_id": key,
+        "cell_id": cell,
+        "block": block,
+        "replicate": block,
+        "steady_wall_ms": ms,
+        "steady_device_ms": told.pop("device_ms", 0.9 * ms),
+        "kernels_hash": f"kernels-{side}",
+        "logged_searches": None,
+        "logged_choices": None,
+        "fingerprint": prints[block % len(prints)],
+        "cold": [replace(COLD, first_ms=cold_ms)],
+        field: value,
+    }
+    return make_record(**found | told)
 
 
 @pytest.fixture
-def claim(ask: Ask) -> Callable[[int, list[RunRecord]], list[Columns]]:
-    def asked(number: int, records: list[RunRecord]) -> list[Columns]:
-        return ask(NAMES[number], records)
-
-    return asked
+def claim(ask: Ask) -> Claim:
+    return lambda number, records: ask(NAMES[number], records)
 
 
-Claim = Callable[[int, list[RunRecord]], list[Columns]]
+def on_gpu(gpu: str, records: list[RunRecord]) -> list[RunRecord]:
+    """There, so that many cases are answered by asking once."""
+    return [
+        replace(
+            each,
+            gpu=gpu,
+            env_hash=f"env-{gpu}",
+            cell_id=f"{each.cell_id}-{gpu}",
+            trial_id=f"{each.trial_id}-{gpu}",
+            attempt_id=f"{each.attempt_id}-{gpu}",
+        )
+        for each in records
+    ]
+
+
 RGB256 = {
     "problem": "tutorials/rgb256",
     "input_shape": [64, 3, 256, 256],
@@ -130,63 +121,60 @@ ACROSS = "across processes, forward_backward"
 FRESH = {"regime": "fresh", "loop_kind": "open", "steady_iterations": 8}
 
 
-@pytest.mark.parametrize(
-    ("number", "field", "columns", "before", "after", "verdict"),
-    [
-        (1, "benchmark", RGB256, {"ms": 10}, {"ms": 7}, "holds"),
-        (1, "benchmark", RGB256, {"ms": 10}, {"ms": 10}, "does not hold"),
-        (1, "benchmark", RGB256, {"ms": 10}, {"ms": 13}, "does not hold"),
-        (1, "benchmark", RGB256 | {"deterministic": True}, {"ms": 10}, {"ms": 7}, "not measured"),
-        (1, "benchmark", RGB256 | {"device": "cpu"}, {"ms": 10}, {"ms": 7}, "not measured"),
-        (3, "benchmark", RESNET, {"ms": 10}, {"ms": 7}, "holds"),
-        (3, "benchmark", RESNET, {"ms": 10}, {"ms": 10}, "does not hold"),
-        (3, "benchmark", RESNET | {"direction": "inference"}, {}, {"ms": 7}, "not measured"),
-        (4, "benchmark", FRESH, {"ms": 10}, {"ms": 90}, "holds"),
-        (4, "benchmark", FRESH, {"ms": 10}, {"ms": 10}, "does not hold"),
-        (5, "benchmark", {}, {"cold_ms": 30}, {"cold_ms": 500}, "holds"),
-        (5, "benchmark", {}, {"cold_ms": 30}, {"cold_ms": 20}, "does not hold"),
-        (7, "deterministic", {}, {"fingerprints": "ab"}, {"ms": 14}, "holds"),
-        (7, "deterministic", {}, {}, {"fingerprints": "ab"}, "does not hold"),
-        (7, "deterministic", {}, {"fingerprints": "ab"}, {"ms": 10}, "holds only when"),
-        (8, "enabled", {}, {"ms": 10}, {"ms": 20}, "holds"),
-        (8, "enabled", {}, {"ms": 10}, {"ms": 5}, "does not hold"),
-        (8, "enabled", {"workload": "relu"}, {"ms": 10}, {"ms": 20}, "not measured"),
-        (9, "benchmark", {"deterministic": True}, {"ms": 10}, {"ms": 7}, "holds"),
-        (9, "benchmark", {"deterministic": True}, {"ms": 10}, {"ms": 10}, "does not hold"),
-        (9, "deterministic", {"benchmark": True}, {"ms": 10}, {"ms": 10}, "holds"),
-        (9, "deterministic", {"benchmark": True}, {"ms": 10}, {"ms": 20}, "does not hold"),
-        (10, "enabled", {"workload": "batch_norm"}, {"ms": 10}, {"ms": 20}, "holds"),
-        (10, "enabled", {"workload": "batch_norm"}, {"ms": 10}, {"ms": 10}, "does not hold"),
-        (10, "enabled", {}, {"ms": 10}, {"ms": 20}, "not measured"),
-    ],
-)
-def test_claim_meets_one_cell(
-    contrast: Contrast,
-    claim: Claim,
-    number: int,
-    field: str,
-    columns: Columns,
-    before: Columns,
-    after: Columns,
-    verdict: str,
-) -> None:
-    rows = claim(number, contrast("cell", field, before, after, **columns))
-    assert {row["verdict"] for row in rows} == {verdict}
-    if verdict != "not measured":
-        assert {row["gpu"] for row in rows} == {"NVIDIA H200"}
-        deciding = [row for row in rows if row["outcome"]]
-        assert all(row["trials"] == 2 * BLOCKS for row in deciding)
+# the number of a claim, the setting that differs, columns of all, before and after, and the verdict
+MEETINGS: list[tuple[int, str, Columns, Columns, Columns, str]] = [
+    (1, "benchmark", RGB256, {"ms": 10}, {"ms": 7}, "holds"),
+    (1, "benchmark", RGB256, {"ms": 10}, {"ms": 10}, "does not hold"),
+    (1, "benchmark", RGB256, {"ms": 10}, {"ms": 13}, "does not hold"),
+    (1, "benchmark", RGB256 | {"deterministic": True}, {"ms": 10}, {"ms": 7}, "not measured"),
+    (1, "benchmark", RGB256 | {"device": "cpu"}, {"ms": 10}, {"ms": 7}, "not measured"),
+    (3, "benchmark", RESNET, {"ms": 10}, {"ms": 7}, "holds"),
+    (3, "benchmark", RESNET, {"ms": 10}, {"ms": 10}, "does not hold"),
+    (3, "benchmark", RESNET | {"direction": "inference"}, {}, {"ms": 7}, "not measured"),
+    (4, "benchmark", FRESH, {"ms": 10}, {"ms": 90}, "holds"),
+    (4, "benchmark", FRESH, {"ms": 10}, {"ms": 10}, "does not hold"),
+    (5, "benchmark", {}, {"cold_ms": 30}, {"cold_ms": 500}, "holds"),
+    (5, "benchmark", {}, {"cold_ms": 30}, {"cold_ms": 20}, "does not hold"),
+    (7, "deterministic", {}, {"fingerprints": "ab"}, {"ms": 14}, "holds"),
+    (7, "deterministic", {}, {}, {"fingerprints": "ab"}, "does not hold"),
+    (7, "deterministic", {}, {"fingerprints": "ab"}, {"ms": 10}, "holds only when"),
+    (8, "enabled", {}, {"ms": 10}, {"ms": 20}, "holds"),
+    (8, "enabled", {}, {"ms": 10}, {"ms": 5}, "does not hold"),
+    (8, "enabled", {"workload": "relu"}, {"ms": 10}, {"ms": 20}, "not measured"),
+    (9, "benchmark", {"deterministic": True}, {"ms": 10}, {"ms": 7}, "holds"),
+    (9, "benchmark", {"deterministic": True}, {"ms": 10}, {"ms": 10}, "does not hold"),
+    (9, "deterministic", {"benchmark": True}, {"ms": 10}, {"ms": 10}, "holds"),
+    (9, "deterministic", {"benchmark": True}, {"ms": 10}, {"ms": 20}, "does not hold"),
+    (10, "enabled", {"workload": "batch_norm"}, {"ms": 10}, {"ms": 20}, "holds"),
+    (10, "enabled", {"workload": "batch_norm"}, {"ms": 10}, {"ms": 10}, "does not hold"),
+    (10, "enabled", {}, {"ms": 10}, {"ms": 20}, "not measured"),
+]
 
 
-def test_setting_that_makes_a_step_fail_does_not_cost_nothing(
-    contrast: Contrast, claim: Claim
-) -> None:
+@pytest.mark.parametrize("number", sorted({case[0] for case in MEETINGS}))
+def test_claim_meets_cells_each_on_a_gpu_of_its_own(claim: Claim, number: int) -> None:
+    cases = {f"GPU-{at}": case[1:] for at, case in enumerate(MEETINGS) if case[0] == number}
+    rows = claim(
+        number,
+        [
+            record
+            for gpu, (field, columns, before, after, _) in cases.items()
+            for record in on_gpu(gpu, contrast("cell", field, before, after, **columns))
+        ],
+    )
+    for gpu, (*_, verdict) in cases.items():
+        here = [row for row in rows if row["gpu"] == gpu]
+        assert {row["verdict"] for row in here} == {verdict} - {"not measured"}, gpu
+        assert all(row["trials"] == 2 * BLOCKS for row in here if row["outcome"])
+
+
+def test_setting_that_makes_a_step_fail_does_not_cost_nothing(claim: Claim) -> None:
     crashes = contrast("cell", "deterministic", {}, {"status": "crash"}, benchmark=True)
     assert {row["verdict"] for row in claim(9, crashes)} == {"does not hold"}
 
 
 def test_ratio_of_a_figure_and_the_times_of_its_processes_are_the_planted_ones(
-    contrast: Contrast, claim: Claim
+    claim: Claim,
 ) -> None:
     rows = claim(1, contrast("cell", "benchmark", {"ms": 10}, {"ms": 7}, **RGB256))
     wall, device = sorted(rows, key=lambda row: row["measure"], reverse=True)
@@ -197,9 +185,7 @@ def test_ratio_of_a_figure_and_the_times_of_its_processes_are_the_planted_ones(
     assert device["outcome"] is None, "wall time decides"
 
 
-def test_claim_that_holds_in_some_cells_counts_them_by_condition(
-    contrast: Contrast, claim: Claim
-) -> None:
+def test_claim_that_holds_in_some_cells_counts_them_by_condition(claim: Claim) -> None:
     helped = contrast("a", "benchmark", {"ms": 10}, {"ms": 7}, **RGB256)
     equal = contrast("b", "benchmark", {}, {}, **RGB256 | {"direction": "forward_backward"})
     rows = claim(1, helped + equal)
@@ -208,9 +194,7 @@ def test_claim_that_holds_in_some_cells_counts_them_by_condition(
     }
 
 
-def test_claim_most_of_whose_figures_are_undecided_is_undecided(
-    contrast: Contrast, claim: Claim
-) -> None:
+def test_claim_most_of_whose_figures_are_undecided_is_undecided(claim: Claim) -> None:
     decided = contrast("a", "benchmark", {"ms": 10}, {"ms": 7}, **RGB256)
     wide = [
         replace(record, steady_wall_ms=10.0 * (1.5 if record.block % 2 == record.benchmark else 1))
@@ -223,9 +207,7 @@ def test_claim_most_of_whose_figures_are_undecided_is_undecided(
     assert {row["holds_here"] for row in rows} == {"1 of 1, 2 undecided"}
 
 
-def test_sizes_that_stay_and_sizes_that_are_new_are_two_conditions(
-    contrast: Contrast, claim: Claim
-) -> None:
+def test_sizes_that_stay_and_sizes_that_are_new_are_two_conditions(claim: Claim) -> None:
     stays = contrast("a", "benchmark", {"ms": 10, "cold_ms": 30}, {"ms": 10, "cold_ms": 500})
     pays = contrast(
         "b", "benchmark", {"ms": 10, "cold_ms": 30}, {"ms": 5, "cold_ms": 530}, layout="other"
@@ -240,9 +222,7 @@ def test_sizes_that_stay_and_sizes_that_are_new_are_two_conditions(
     assert crossing[0]["outcome"] is None
 
 
-def test_shapes_of_a_cell_are_in_the_same_order_in_each_answer(
-    contrast: Contrast, claim: Claim
-) -> None:
+def test_shapes_of_a_cell_are_in_the_same_order_in_each_answer(claim: Claim) -> None:
     shapes = [[4, size] for size in (9, 3, 8, 1)]
     records = [
         replace(record, cold=[replace(record.cold[0], shape=shape) for shape in shapes])
@@ -254,28 +234,30 @@ def test_shapes_of_a_cell_are_in_the_same_order_in_each_answer(
     assert crossing == ["4x1", "4x3", "4x8", "4x9"]
 
 
-@pytest.mark.parametrize(
-    ("off", "on", "verdicts"),
-    [
-        ("a", "ab", {ACROSS: "holds", "within a process": "does not hold"}),
-        ("a", "a", {ACROSS: "does not hold", "within a process": "does not hold"}),
-        ("ab", "ab", {ACROSS: "does not hold", "within a process": "does not hold"}),
-    ],
-)
-def test_results_are_compared_across_processes_and_within_one(
-    contrast: Contrast, claim: Claim, off: str, on: str, verdicts: dict[str, str]
-) -> None:
-    rows = claim(6, contrast("cell", "benchmark", {"fingerprints": off}, {"fingerprints": on}))
-    assert {row["condition"]: row["outcome"] for row in rows} == verdicts
-    across = next(row for row in rows if row["condition"] == ACROSS)
-    assert (across["baseline_value"], across["value"]) == (len(off), len(on))
-    assert len(set(across["baseline_samples"])) == len(off)
-    assert len(set(across["candidate_samples"])) == len(on)
-    together = {*across["baseline_samples"], *across["candidate_samples"]}
-    assert together == set(map(float, range(1, len({*off, *on}) + 1)))
+def test_results_are_compared_across_processes_and_within_one(claim: Claim) -> None:
+    """What the processes gave with benchmark off and on, and whether they say that it changes results."""
+    cases = {("a", "ab"): "holds", ("a", "a"): "does not hold", ("ab", "ab"): "does not hold"}
+    records = [
+        record
+        for off, on in cases
+        for record in on_gpu(
+            f"{off}-{on}",
+            contrast("cell", "benchmark", {"fingerprints": off}, {"fingerprints": on}),
+        )
+    ]
+    rows = {(row["gpu"], row["condition"]): row for row in claim(6, records)}
+    for (off, on), outcome in cases.items():
+        across = rows[f"{off}-{on}", ACROSS]
+        assert across["outcome"] == outcome
+        assert rows[f"{off}-{on}", "within a process"]["outcome"] == "does not hold"
+        assert (across["baseline_value"], across["value"]) == (len(off), len(on))
+        assert len(set(across["baseline_samples"])) == len(off)
+        assert len(set(across["candidate_samples"])) == len(on)
+        together = {*across["baseline_samples"], *across["candidate_samples"]}
+        assert together == set(map(float, range(1, len({*off, *on}) + 1)))
 
 
-def test_process_that_does_not_repeat_its_bits_is_seen(contrast: Contrast, claim: Claim) -> None:
+def test_process_that_does_not_repeat_its_bits_is_seen(claim: Claim) -> None:
     after = {"bitwise_repeatable": False}
     before = {"bitwise_repeatable": True}
     rows = claim(6, contrast("cell", "benchmark", before, after))
@@ -283,122 +265,88 @@ def test_process_that_does_not_repeat_its_bits_is_seen(contrast: Contrast, claim
     assert within["outcome"] == "holds"
 
 
-@pytest.mark.parametrize(
-    ("late_ms", "early_ms", "outcome", "verdict"),
-    [
-        (10.0, 5.0, "holds", "holds"),
-        (5.0, 5.0, "does not hold", "does not hold"),
-        (10.0, 10.0, None, "undecided"),
-    ],
-)
-def test_flag_set_later_is_compared_with_the_flag_set_before(
-    contrast: Contrast,
-    claim: Claim,
-    late_ms: float,
-    early_ms: float,
-    outcome: str | None,
-    verdict: str,
-) -> None:
-    before = contrast("plain", "benchmark", {"ms": 10}, {"ms": early_ms})
-    later = contrast("late", "benchmark", {"ms": 10}, {"ms": late_ms}, state="benchmark_later")
-    rows = claim(11, before + later)
-    assert {row["verdict"] for row in rows} == {verdict}
-    wall = {row["condition"]: row for row in rows if row["measure"].startswith("wall")}
-    assert wall["after the first step"]["outcome"] == outcome
-    assert wall["set before the first step"]["value"] == pytest.approx(early_ms / 10)
+def test_flag_set_later_is_compared_with_the_flag_set_before(claim: Claim) -> None:
+    cases = {(10.0, 5.0): "holds", (5.0, 5.0): "does not hold", (10.0, 10.0): None}
+    records: list[RunRecord] = []
+    for late_ms, early_ms in cases:
+        before = contrast("plain", "benchmark", {}, {"ms": early_ms})
+        later = contrast("late", "benchmark", {}, {"ms": late_ms}, state="benchmark_later")
+        records += on_gpu(f"{late_ms}-{early_ms}", before + later)
+    rows = claim(11, records)
+    for (late_ms, early_ms), outcome in cases.items():
+        here = [row for row in rows if row["gpu"] == f"{late_ms}-{early_ms}"]
+        assert {row["verdict"] for row in here} == {outcome or "undecided"}
+        wall = {row["condition"]: row for row in here if row["measure"].startswith("wall")}
+        assert wall["after the first step"]["outcome"] == outcome
+        assert wall["set before the first step"]["value"] == pytest.approx(early_ms / 10)
 
 
-@pytest.fixture
-def scripts(make_record: MakeRecord) -> Callable[[float, float], list[RunRecord]]:
+def scripts(on_ms: float, off_ms: float) -> list[RunRecord]:
     """Processes that ran the tutorial's script, and what its clock said with benchmark on and off."""
-
-    def made(on_ms: float, off_ms: float) -> list[RunRecord]:
-        return [
-            make_record(
-                **RGB256
-                | {
-                    "workload": "tutorial_true_first",
-                    "problem": None,
-                    "cell_id": "script",
-                    "trial_id": f"script-{process}",
-                    "attempt_id": f"script-{process}",
-                    "own_times_ms": {
-                        "benchmark_true": on_ms * (1 + process / 1000),
-                        "benchmark_false": off_ms * (1 + process / 500),
-                    },
-                }
-            )
-            for process in range(BLOCKS)
-        ]
-
-    return made
+    cell = RGB256 | {"workload": "tutorial_true_first", "problem": None, "cell_id": "script"}
+    return [
+        make_record(
+            **cell,
+            trial_id=f"script-{process}",
+            attempt_id=f"script-{process}",
+            own_times_ms={
+                "benchmark_true": on_ms * (1 + process / 1000),
+                "benchmark_false": off_ms * (1 + process / 500),
+            },
+        )
+        for process in range(BLOCKS)
+    ]
 
 
-@pytest.mark.parametrize(
-    ("on_ms", "off_ms", "fresh_ms", "verdict"),
-    [
+def test_clock_of_the_script_is_held_against_fresh_processes(claim: Claim) -> None:
+    cases = [
         (700.0, 10.0, 10.0, "does not hold"),
         (5.0, 10.0, 10.0, "does not hold"),
         (5.0, 10.0, 5.0, "holds"),
         (10.0, 10.0, 10.0, "holds"),
         (5.0, 10.0, None, "undecided"),
-    ],
-)
-def test_clock_of_the_script_is_held_against_fresh_processes(
-    contrast: Contrast,
-    claim: Claim,
-    scripts: Callable[[float, float], list[RunRecord]],
-    on_ms: float,
-    off_ms: float,
-    fresh_ms: float | None,
-    verdict: str,
-) -> None:
-    fresh = [] if fresh_ms is None else contrast("f", "benchmark", {}, {"ms": fresh_ms}, **RGB256)
-    rows = claim(2, scripts(on_ms, off_ms) + fresh)
-    assert {row["verdict"] for row in rows} == {verdict}
-    clock = next(row for row in rows if row["measure"].startswith("clock"))
-    assert clock["value"] == pytest.approx(on_ms / off_ms, rel=0.01)
-    assert clock["value_low"] <= clock["value"] <= clock["value_high"]
-    assert clock["candidate_samples"][0] == on_ms and clock["trials"] == BLOCKS
+    ]
+    records: list[RunRecord] = []
+    for at, (on_ms, off_ms, fresh_ms, _) in enumerate(cases):
+        fresh = contrast("f", "benchmark", {}, {"ms": fresh_ms}, **RGB256) if fresh_ms else []
+        records += on_gpu(f"GPU-{at}", scripts(on_ms, off_ms) + fresh)
+    rows = claim(2, records)
+    for at, (on_ms, off_ms, _, verdict) in enumerate(cases):
+        here = [row for row in rows if row["gpu"] == f"GPU-{at}"]
+        assert {row["verdict"] for row in here} == {verdict}
+        (clock,) = [row for row in here if row["measure"].startswith("clock")]
+        assert clock["value"] == pytest.approx(on_ms / off_ms, rel=0.01)
+        assert clock["value_low"] <= clock["value"] <= clock["value_high"]
+        assert min(clock["candidate_samples"]) == on_ms and clock["trials"] == BLOCKS
 
 
-def test_what_is_seldom_told_has_a_condition_each(contrast: Contrast, claim: Claim) -> None:
+def test_what_is_seldom_told_has_a_condition_each(claim: Claim) -> None:
     peaks = (
         {"steady_peak_reserved_bytes": 10**9, "cold_peak_reserved_bytes": size}
         for size in (10**9, 3 * 10**9)
     )
-    records = contrast("memory", "benchmark", *peaks, launch_bound=False, problem="big")
-    records += contrast(
-        "launches",
-        "benchmark",
-        {"device_ms": 8.0},
-        {"device_ms": 4.0},
-        launch_bound=True,
-        problem="small",
-    )
-    records += contrast("tf32", "benchmark", {}, {"ms": 5}, problem="p", precision="tf32")
-    records += contrast("bf16", "benchmark", {}, {}, problem="p", precision="bf16")
-    records += contrast(
-        "cl", "benchmark", {}, {}, problem="p", precision="bf16", layout="channels_last"
-    )
-    records += contrast(
-        "limit",
-        "benchmark_limit",
-        {"value": 10},
-        {"value": 0, "ms": 5},
-        benchmark=True,
-        problem="all",
-    )
+    p, benchmark = {"problem": "p"}, "benchmark"
+    records = [
+        *contrast("memory", benchmark, *peaks, launch_bound=False, problem="big"),
+        *contrast("launches", benchmark, {"device_ms": 8.0}, {"device_ms": 4.0}, problem="small"),
+        *contrast("tf32", benchmark, {}, {"ms": 5}, **p, precision="tf32"),
+        *contrast("bf16", benchmark, {}, {}, **p, precision="bf16"),
+        *contrast("cl", benchmark, {}, {}, **p, precision="bf16", layout="channels_last"),
+        *contrast("limit", "benchmark_limit", {"value": 10}, {"value": 0, "ms": 5}, benchmark=True),
+    ]
     rows = claim(12, records)
     outcomes = {
         (row["condition"], row["problem"], row["cell_id"]): row["outcome"]
         for row in rows
         if row["outcome"]
     }
-    assert outcomes["memory", "big", "memory"] == "holds"
-    assert outcomes["memory", "p", "tf32"] == "does not hold"
-    assert outcomes["launches", "small", "launches"] == "holds"
-    assert outcomes["precision", "p", None] == "holds"
-    assert outcomes["layout", "p", None] == "does not hold"
-    assert outcomes["choices", "p", "tf32"] == "does not hold"
-    assert outcomes["limit", "all", "limit"] == "holds"
+    told = {
+        ("memory", "big", "memory"): "holds",
+        ("memory", "p", "tf32"): "does not hold",
+        ("launches", "small", "launches"): "holds",
+        ("precision", "p", None): "holds",
+        ("layout", "p", None): "does not hold",
+        ("choices", "p", "tf32"): "does not hold",
+        ("limit", "vgg_256_56", "limit"): "holds",
+    }
+    assert {place: outcomes[place] for place in told} == told

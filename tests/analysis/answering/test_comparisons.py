@@ -94,9 +94,8 @@ def test_doubtful_processes_and_twins_are_left_out(ask: Ask, cell: Cell) -> None
     assert (row["baseline_processes"], row["doubtful_processes"]) == (5, 1)
 
 
-@pytest.mark.parametrize(
-    "difference",
-    [
+def test_cells_that_differ_in_more_are_not_compared(ask: Ask, cell: Cell) -> None:
+    differences: list[dict[str, object]] = [
         {"problem": "another"},
         {"kernel_size": [5, 5]},
         {"regime": "cycle"},
@@ -106,13 +105,11 @@ def test_doubtful_processes_and_twins_are_left_out(ask: Ask, cell: Cell) -> None
         {"loop_kind": "open"},
         {"state": "flush"},
         {"model_arguments": {"width": "2"}},
-    ],
-)
-def test_cells_that_differ_in_more_are_not_compared(
-    ask: Ask, cell: Cell, difference: dict[str, object]
-) -> None:
-    slow = cell("a", SLOW, precision="fp32")
-    assert ask("precision_cost", [*slow, *cell("b", FAST, precision="bf16", **difference)]) == []
+    ]
+    trials = cell("a", SLOW, precision="fp32")
+    for number, difference in enumerate(differences):
+        trials += cell(f"{number}", FAST, precision="bf16", **difference)
+    assert ask("precision_cost", trials) == []
 
 
 def test_of_open_loops_only_the_steps_that_both_made_count(ask: Ask, cell: Cell) -> None:

@@ -75,10 +75,7 @@ def test_memory_is_not_asked_where_none_is_known(ask: Ask) -> None:
     ],
 )
 def test_determinism_costs_speed_and_may_gain_reproducibility(
-    ask: Ask,
-    without: list[str],
-    with_: list[str | None],
-    outcome: str | None,
+    ask: Ask, without: list[str], with_: list[str | None], outcome: str | None
 ) -> None:
     trials = []
     for block, bits in enumerate(zip(without, with_, strict=True)):

@@ -18,7 +18,8 @@ from cudnn_sweep.analysis.answering.verdicts import (
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import Store
-from tests.analysis.conftest import Ask, make_pair
+from tests.analysis.answering.test_verdicts import scattered
+from tests.analysis.conftest import Ask, in_cell, make_pair
 
 Judge = Callable[..., Verdict]
 UNTIL = [3, 5]
@@ -44,48 +45,6 @@ def test_a_minimum_effect_that_is_none_is_an_error(judge: Judge, min_effect: flo
         judge([make_pair(block, 10.0, 10.1) for block in range(2)], min_effect=min_effect)
 
 
-def test_no_difference_neither_helps_nor_hurts(store: Store) -> None:
-    noise = np.random.default_rng(2).normal(1, 0.02, (30, 6, 2)).tolist()
-    trials = [
-        _of(each, f"cell-{cell}")
-        for cell, blocks in enumerate(noise)
-        for block, (a, b) in enumerate(blocks)
-        for each in make_pair(block, 10 * a, 10 * b)
-    ]
-    store.write_part("night-1", to_table(trials))
-    found = [verdict.wall_verdict for verdict in verdicts(store)]
-    assert len(found) == 30
-    assert set(found) <= {"equivalent", "inconclusive"}
-
-
-def test_verdicts_follow_benjamini_and_hochberg(store: Store) -> None:
-    generator = np.random.default_rng(3)
-    effects = np.linspace(-0.15, 0.15, 31)
-    logs = generator.normal(effects[:, None], 0.03, (31, 5))
-    trials = [
-        _of(each, f"cell-{cell}")
-        for cell, row in enumerate(logs.tolist())
-        for block, log_ratio in enumerate(row)
-        for each in make_pair(block, 10.0, 10.0 * np.exp(log_ratio))
-    ]
-    store.write_part("night-1", to_table(trials))
-
-    mean, se, least = logs.mean(1), stats.sem(logs, axis=1), np.log(1.03)
-    p = stats.t.sf((abs(mean) - least) / se, 4) + stats.t.sf((abs(mean) + least) / se, 4)
-    effective = stats.false_discovery_control(p) <= 0.05
-    assert 0 < effective.sum() < 31
-    expected = np.where(effective, np.where(mean < 0, "helps", "hurts"), "neither")
-    found = {verdict.cell_id: verdict.wall_verdict for verdict in verdicts(store)}
-    for cell, verdict in enumerate(expected):
-        assert found[f"cell-{cell}"] == verdict or verdict == "neither"
-    assert sum(verdict in ("helps", "hurts") for verdict in found.values()) == effective.sum()
-
-
-def test_the_minimum_effect_is_a_parameter(judge: Judge) -> None:
-    blocks = [make_pair(block, 10.0, 12.0 + block / 100) for block in range(4)]
-    assert judge(blocks, min_effect=0.5).wall_verdict == "equivalent"
-
-
 def test_twins_are_a_contrast_of_their_own(judge: Judge) -> None:
     blocks = [make_pair(block, 10.0, 12.0, device="cpu") for block in range(4)]
     for number, pair in enumerate(blocks[1:]):
@@ -97,16 +56,6 @@ def test_twins_are_a_contrast_of_their_own(judge: Judge) -> None:
     assert verdict.no_effect_reason is None, "even without CUDA"
     assert (verdict.blocks, verdict.unpaired_blocks) == (2, 1), "one block has no twin"
     assert "benchmark=false" in verdict.other_settings
-
-
-def test_configs_are_paired_only_where_every_other_setting_agrees(store: Store) -> None:
-    for block in range(2):
-        _write(store, make_pair(block, 10.0, 12.0))
-        _write(store, make_pair(block, 10.0, 9.0, deterministic=True), "cell-a", "deterministic")
-    found = {verdict.other_settings: verdict.wall_verdict for verdict in verdicts(store)}
-    assert len(found) == 2
-    for settings, verdict in found.items():
-        assert verdict == ("helps" if "deterministic=true" in settings else "hurts")
 
 
 def test_sweeps_of_one_environment_are_pooled_and_others_kept_apart(store: Store) -> None:
@@ -183,12 +132,8 @@ def test_an_unknown_field_is_named_with_the_valid_ones(store: Store) -> None:
         verdicts(store, field="bench")
 
 
-def _write(store: Store, pair: list[RunRecord], cell_id: str = "cell-a", suffix: str = "") -> None:
-    store.write(*(_of(record, cell_id, suffix) for record in pair))
-
-
-def _of(record: RunRecord, cell_id: str, suffix: str = "") -> RunRecord:
-    return replace(record, cell_id=cell_id, trial_id=f"{cell_id}-{record.trial_id}{suffix}")
+def _write(store: Store, pair: list[RunRecord], cell_id: str = "cell-a") -> None:
+    store.write(*(in_cell(record, cell_id) for record in pair))
 
 
 def test_cells_that_cannot_have_an_effect_hide_none_of_the_others(store: Store) -> None:
@@ -204,17 +149,6 @@ def test_cells_that_cannot_have_an_effect_hide_none_of_the_others(store: Store) 
     found = {row.cell_id: row.wall_verdict for row in verdicts(store)}
     assert found.pop("cell-a") == "helps"
     assert set(found.values()) == {"no_effect"}
-
-
-def test_trials_of_edited_code_are_other_cells(store: Store) -> None:
-    for block in range(4):
-        ratio, code = (0.5, "before") if block < 2 else (2.0, "after")
-        for record in make_pair(block, 10.0, 10.0 * ratio, workload_hash=code):
-            store.write(record)
-    found = verdicts(store)
-    assert {row.workload_hash: row.blocks for row in found} == {"before": 2, "after": 2}
-    for row in found:
-        assert row.ratio == pytest.approx(0.5 if row.workload_hash == "before" else 2.0)
 
 
 def test_a_block_whose_code_was_edited_between_its_trials_is_split(store: Store) -> None:
@@ -239,20 +173,16 @@ def test_no_verdict_mixes_turns_with_processes_one_after_another(store: Store) -
     assert found[False].ratio == pytest.approx(1.2)
 
 
-def _scattered(logs: list[float]) -> list[list[RunRecord]]:
-    return [make_pair(n, 10.0, 10.0 * np.exp(log)) for n, log in enumerate(logs)]
-
-
 @pytest.mark.parametrize("mean", [-0.08, 0.08, 0.01])
 def test_as_many_blocks_as_are_needed_decide(store: Store, mean: float) -> None:
     """Where the scatter and the mean stay what they were."""
     logs = [mean - 0.06, mean + 0.02, mean, mean + 0.04]
-    store.write_part("night-1", to_table(list(chain(*_scattered(logs)))))
+    store.write_part("night-1", to_table(list(chain(*scattered(logs)))))
     (verdict,) = verdicts(store)
     assert verdict.wall_verdict == "inconclusive"
     assert verdict.blocks_needed is not None and 1 <= verdict.blocks_needed < 50
     rounds = 1 - (-verdict.blocks_needed // len(logs))
-    more = _scattered(logs * rounds)[len(logs) :]
+    more = scattered(logs * rounds)[len(logs) :]
     store.write_part("night-1", to_table(list(chain(*more))))
     (verdict,) = verdicts(store)
     assert verdict.wall_verdict in ("helps", "hurts", "equivalent")
@@ -260,7 +190,7 @@ def test_as_many_blocks_as_are_needed_decide(store: Store, mean: float) -> None:
 
 
 def test_a_verdict_tells_the_choices_apart(judge: Judge) -> None:
-    blocks = _scattered([-0.35, -0.36, -0.35, 0.05, -0.34, -0.36])
+    blocks = scattered([-0.35, -0.36, -0.35, 0.05, -0.34, -0.36])
     baseline, candidate = blocks[3]
     blocks[3] = [baseline, replace(candidate, kernels_hash="kernels-other")]
     verdict = judge(blocks)
@@ -276,14 +206,13 @@ def test_what_was_not_seen_asks_for_more_blocks(store: Store, of_strays: int) ->
     """Where cells of the same settings show that there is something to see."""
     logs = [0.002, -0.002, 0.001, -0.001, 0.0]
     for cell in range(of_strays + 1):
-        blocks = _scattered([log + 0.1 * (cell > 0 and n == 2) for n, log in enumerate(logs)])
+        blocks = scattered([log + 0.1 * (cell > 0 and n == 2) for n, log in enumerate(logs)])
         for n, (baseline, candidate) in enumerate(blocks):
             other = "kernels-other" if cell and n == 2 else candidate.kernels_hash
             _write(
                 store,
                 [baseline, replace(candidate, kernels_hash=other)],
                 f"cell-{cell}",
-                f"-{cell}",
             )
     alike = next(verdict for verdict in verdicts(store) if verdict.cell_id == "cell-0")
     if of_strays:
@@ -296,7 +225,7 @@ def test_what_was_not_seen_asks_for_more_blocks(store: Store, of_strays: int) ->
 
 
 def test_a_mean_at_the_minimum_effect_does_not_tell_how_many_would_decide(judge: Judge) -> None:
-    verdict = judge(_scattered([-0.02, 0.08, np.log(1.03) + 1e-4]))
+    verdict = judge(scattered([-0.02, 0.08, np.log(1.03) + 1e-4]))
     assert (verdict.wall_verdict, verdict.blocks_needed) == ("inconclusive", None)
 
 
@@ -311,11 +240,7 @@ def test_a_mean_at_the_minimum_effect_does_not_tell_how_many_would_decide(judge:
     ],
 )
 def test_before_the_first_look_a_cell_says_what_it_looks_like(
-    ask: Ask,
-    logs: list[float],
-    verdict: str,
-    words: str,
-    lacking: int | None,
+    ask: Ask, logs: list[float], verdict: str, words: str, lacking: int | None
 ) -> None:
     blocks = [
         make_pair(n, 10.0, 10.0 * np.exp(log), looks=[3, 5, 8, 12, 20])
@@ -331,15 +256,13 @@ def test_before_the_first_look_a_cell_says_what_it_looks_like(
 
 def test_a_setting_that_cannot_matter_is_decided_whatever_its_blocks_met(ask: Ask) -> None:
     changes: dict[str, object] = {"device": "cpu", "warnings": ["throttled"], "looks": [3, 5]}
-    blocks = [make_pair(block, 10.0, 10.0, **changes) for block in range(2)]
-    (row,) = ask("helps_or_hurts", chain(*blocks))
+    (row,) = ask("helps_or_hurts", chain(*(make_pair(n, 10.0, 10.0, **changes) for n in range(2))))
     assert row["wall_in_words"] == "no_effect (no_cuda)"
-    (state,) = ask("decided", [])
-    assert state["state"] == "no_effect"
+    assert [row["state"] for row in ask("decided", [])] == ["no_effect"]
 
 
 def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(judge: Judge) -> None:
-    helped = judge(_scattered([-2.0, -2.01, -2.02]))
+    helped = judge(scattered([-2.0, -2.01, -2.02]))
     open_ = replace(helped, blocks=2, wall_verdict="undecided", blocks_needed=1, block_s=90.0)
     cells = [
         helped,
@@ -361,7 +284,7 @@ def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(judge: J
 
 
 def test_what_would_decide_the_nearest_cell_is_said(judge: Judge) -> None:
-    verdict = judge(_scattered([0.02, 0.10, 0.08, 0.12]))
+    verdict = judge(scattered([0.02, 0.10, 0.08, 0.12]))
     (line,) = more_blocks([verdict, replace(verdict, blocks_needed=1)])
     assert line == "About 1 more block would decide one of 2 open cells."
     assert list(more_blocks([replace(verdict, blocks_needed=None)])) == []

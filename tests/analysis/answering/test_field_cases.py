@@ -12,44 +12,33 @@ from tests.analysis.conftest import Ask, make_record
 PROCESSES = 5
 
 
-@pytest.fixture
-def of_side() -> Any:
+def of_side(side: Side, *, ms: float, **columns: Any) -> list[RunRecord]:
     """The trials of a side of a case, whose times scatter by a percent around `ms`."""
-
-    def made(side: Side, *, ms: float, **columns: Any) -> list[RunRecord]:
-        settings = {name: getattr(side.config, name) for name in ("benchmark", "deterministic")}
-        name = side.problem.name.replace("/", "-") if side.problem else side.workload
-        cell = f"{name}-{side.precision}-{side.layout}"
-        asked = {
-            "workload": side.workload,
-            "problem": side.problem.name if side.problem else None,
-            "direction": side.direction,
-            "input_shape": list(side.input_shape),
-            "regime": side.regime,
-            "precision": side.precision,
-            "layout": side.layout,
-            "enabled": side.config.enabled,
-            "cell_id": cell,
-        }
-        return [
-            replace(
-                make_record(
-                    **(asked | settings | columns),
-                    block=block,
-                    trial_id=f"{cell}-{side.config.benchmark}-{block}",
-                    attempt_id=f"{cell}-{side.config.benchmark}-{block}",
-                    steady_wall_ms=ms * (1 + block / 500),
-                ),
-                steady_device_ms=columns.get("steady_device_ms", ms) * (1 + block / 500),
-            )
-            for block in range(PROCESSES)
-        ]
-
+    name = side.problem.name.replace("/", "-") if side.problem else side.workload
+    cell = f"{name}-{side.precision}-{side.layout}"
+    asked = {
+        **{name: getattr(side, name) for name in ("direction", "regime", "precision", "layout")},
+        **{name: getattr(side.config, name) for name in ("benchmark", "deterministic", "enabled")},
+        "workload": side.workload,
+        "problem": side.problem.name if side.problem else None,
+        "input_shape": list(side.input_shape),
+        "cell_id": cell,
+        "steady_device_ms": ms,
+        **columns,
+    }
+    made = []
+    for block in range(PROCESSES):
+        trial, scatter = f"{cell}-{side.config.benchmark}-{block}", 1 + block / 500
+        record = make_record(
+            **asked, block=block, trial_id=trial, attempt_id=trial, steady_wall_ms=ms * scatter
+        )
+        assert record.steady_device_ms is not None
+        made.append(replace(record, steady_device_ms=record.steady_device_ms * scatter))
     return made
 
 
 @pytest.fixture
-def become(ask: Ask, of_side: Any) -> Any:
+def become(ask: Ask) -> Any:
     """The answer about a case whose sides take these times."""
 
     def found(
@@ -61,8 +50,7 @@ def become(ask: Ask, of_side: Any) -> Any:
             for side, time, columns in zip(sides, ms, changes, strict=False)
             for record in of_side(side, ms=time, **columns)
         ]
-        rows = ask("field_cases", records)
-        (row,) = [row for row in rows if row["case_id"] == case]
+        (row,) = [row for row in ask("field_cases", records) if row["case_id"] == case]
         return row
 
     return found
@@ -92,7 +80,7 @@ def become(ask: Ask, of_side: Any) -> Any:
     ids=["still there", "gone", "reversed", "undecided"],
 )
 def test_claims_meet_what_was_measured(
-    ask: Ask, of_side: Any, cases: dict[str, tuple[tuple[float, ...], str]]
+    ask: Ask, cases: dict[str, tuple[tuple[float, ...], str]]
 ) -> None:
     records = [
         record
@@ -127,37 +115,33 @@ def test_case_about_another_version_is_not_to_be_run_here(ask: Ask) -> None:
     assert rows["N004"]["value"] is None
 
 
-def test_case_of_which_one_side_was_measured_is_not_measured_yet(become: Any) -> None:
-    assert become("N004", 1.0)["outcome"] == "not measured yet"
+FAILED = {"status": "out_of_memory", "message": "CUDA out of memory"}
 
 
-def test_case_whose_trials_all_fail_is_not_to_be_run_here(become: Any) -> None:
-    failed = {"status": "out_of_memory", "message": "CUDA out of memory"}
-    row = become("N004", 1.0, 1.0, changes=({}, failed))
-    assert (row["outcome"], row["because"]) == (
-        "not to be run here",
-        "it fails: CUDA out of memory",
-    )
-    assert row["candidate_failures"] == PROCESSES
-
-
-def test_case_whose_trials_are_all_doubtful_is_not_measured_yet(become: Any) -> None:
-    row = become("N004", 1.0, 4.0, changes=({}, {"warnings": ["throttled"]}))
-    assert row["outcome"] == "not measured yet"
-
-
-@pytest.mark.parametrize(("status", "outcome"), [("crash", "still there"), ("ok", "gone")])
-def test_claim_that_a_cell_fails_is_judged_by_its_failures(
-    become: Any, status: str, outcome: str
+@pytest.mark.parametrize(
+    ("case", "ms", "changes", "outcome", "because"),
+    [
+        ("N004", (1.0,), ({},), "not measured yet", None),
+        ("N004", (1.0, 1.0), ({}, FAILED), "not to be run here", "it fails: CUDA out of memory"),
+        ("N004", (1.0, 4.0), ({}, {"warnings": ["throttled"]}), "not measured yet", None),
+        ("N004", (1.0, 4.0), ({}, {"deterministic": True}), "not measured yet", None),
+        ("N013", (1.0,), ({"status": "crash", "message": "signal 6"},), "still there", None),
+        ("N013", (1.0,), ({"status": "ok", "message": None},), "gone", None),
+    ],
+    ids=["one side", "fails", "doubtful", "another setting", "fails as said", "no longer fails"],
+)
+def test_case_without_times_of_both_sides_is_told(
+    become: Any,
+    case: str,
+    ms: tuple[float, ...],
+    changes: tuple[dict[str, Any], ...],
+    outcome: str,
+    because: str | None,
 ) -> None:
-    message = None if status == "ok" else "signal 6"
-    row = become("N013", 1.0, changes=({"status": status, "message": message},))
+    row = become(case, *ms, changes=changes)
     assert row["outcome"] == outcome
-
-
-def test_other_settings_of_a_cell_are_not_its_case(become: Any) -> None:
-    row = become("N004", 1.0, 4.0, changes=({}, {"deterministic": True}))
-    assert row["outcome"] == "not measured yet"
+    if because:
+        assert (row["because"], row["candidate_failures"]) == (because, PROCESSES)
 
 
 HASHES = ({"kernels_hash": "one"}, {"kernels_hash": "other"})

@@ -1,13 +1,12 @@
 """GPU models are never mixed: what a question says of one is the same whatever else is in the sweep."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import load_query, query_names
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from tests.analysis.conftest import make_pair
+from tests.analysis.conftest import in_cell, make_pair
 
 ONE, OTHER = "NVIDIA H200", "NVIDIA H100 80GB HBM3"
 OF_THE_SWEEP = ("sweep_planned", "sweep_recorded")
@@ -45,12 +44,10 @@ def test_no_question_mixes_models(tmp_path: Path) -> None:
         for row in make_pair(block, 10.0 + block / 100, 7.0, gpu=ONE, roofline_share=0.5)
     ]
     other = [
-        replace(
+        in_cell(
             row,
-            trial_id=f"other-{row.trial_id}",
-            attempt_id=f"other-{row.attempt_id}",
+            "other",
             gpu=OTHER,
-            cell_id="cell-other",
             env_hash="env-other",
             slot="GPU-other",
             gpu_uuid="GPU-other",

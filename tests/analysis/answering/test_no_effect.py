@@ -82,9 +82,7 @@ CASES = {
         ran=ELSEWHERE, searches=1, reasons=dict.fromkeys({*VALUES} - {*SEARCH}, "not_cudnn")
     ),
     "a limit without benchmark": Case(
-        ran=CUDNN,
-        settings={"benchmark": False},
-        reasons={"benchmark_limit": "flag_not_consulted"},
+        ran=CUDNN, settings={"benchmark": False}, reasons={"benchmark_limit": "flag_not_consulted"}
     ),
     "heuristic mode b with benchmark": Case(
         ran=CUDNN,
@@ -124,51 +122,46 @@ def test_a_reason_follows_from_what_ran(found: dict[str, dict[str, str]], case: 
 def test_what_does_not_depend_on_cudnn_may_matter_without_it(
     store: Store, ran: Ran, setting: str
 ) -> None:
-    _all_written(store, [make_record(trial_id="off", **ran)])
-    _all_written(store, [make_record(trial_id="on", **{setting: True}, **ran)])
+    store.write(make_record(trial_id="off", **ran))
+    store.write(make_record(trial_id="on", **{setting: True}, **ran))
     contrast = {"field": setting, "baseline": "false", "candidate": "true"}
     assert verdicts(store, **contrast)[0].no_effect_reason is None
 
 
-def test_the_log_of_one_block_speaks_for_all(store: Store) -> None:
-    logged = make_pair(0, 10.0, 12.0, logged_searches=0)
-    unlogged = make_pair(1, 10.0, 12.0, logged_choices=None, logged_searches=None)
-    _all_written(store, [*logged, *unlogged])
-    with open_database(store) as database:
-        assert _reason(database, "benchmark") == "flag_not_consulted"
+(USUAL,) = make_record().logged_choices or []
+LOGGED = make_pair(0, 10.0, 12.0, logged_searches=0)
+UNLOGGED = make_pair(1, 10.0, 12.0, logged_choices=None, logged_searches=None)
+# perhaps another release words a search otherwise
+PLANS = [replace(each, logged_choices=[replace(USUAL, plans_built=30)]) for each in LOGGED]
 
 
-def test_a_log_that_says_nothing_is_no_reason(store: Store) -> None:
-    _all_written(store, make_pair(0, 10.0, 12.0, logged_choices=[], logged_searches=0))
+@pytest.mark.parametrize(
+    ("trials", "reason"),
+    [
+        ([*LOGGED, *UNLOGGED], "flag_not_consulted"),
+        ([replace(each, logged_choices=[]) for each in LOGGED], None),
+        (PLANS, None),
+    ],
+    ids=["the log of one block speaks for all", "nothing is logged", "many plans, and no search"],
+)
+def test_a_log_may_be_a_reason(store: Store, trials: list[RunRecord], reason: str | None) -> None:
+    store.write(*trials)
     with open_database(store) as database:
-        assert _reason(database, "benchmark") is None
+        assert _reason(database, "benchmark") == reason
 
 
 def test_a_failed_trial_does_not_tell_that_cudnn_would_have_run_nothing(store: Store) -> None:
     failed = make_record(trial_id="on", status="crash", **UNKNOWN)
-    _all_written(store, [failed, make_record(trial_id="off", enabled=False, **ELSEWHERE)])
+    store.write(failed, make_record(trial_id="off", enabled=False, **ELSEWHERE))
     with open_database(store) as database:
         assert _reason(database, "enabled") is None
 
 
-def test_log_of_many_plans_in_which_no_search_is_seen_says_nothing(store: Store) -> None:
-    """Perhaps another release words a search otherwise."""
-    (usual,) = make_record().logged_choices or []
-    built = [replace(usual, plans_built=30)]
-    _all_written(store, make_pair(0, 10.0, 12.0, logged_choices=built, logged_searches=0))
-    with open_database(store) as database:
-        assert _reason(database, "benchmark") is None
-
-
 def test_verdicts_and_break_evens_show_the_reason(store: Store) -> None:
-    _all_written(store, make_pair(0, 10.0, 12.0, **ELSEWHERE, logged_choices=None))
+    store.write(*make_pair(0, 10.0, 12.0, **ELSEWHERE, logged_choices=None))
     (verdict,), (row,) = verdicts(store), break_evens(store)
     assert verdict.no_effect_reason == row.no_effect_reason == "not_cudnn"
     assert verdict.wall_verdict == row.outcome == "no_effect"
-
-
-def _all_written(store: Store, records: list[RunRecord]) -> None:
-    store.write(*records)
 
 
 def _reason(database: Database, of: str) -> str | None:

@@ -3,7 +3,6 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy import stats
 
 from cudnn_sweep.analysis.asking.queries import load_query
 from tests.studies.parts.noise import NOT_PROMISED, PROMISED, Noise, log_times
@@ -78,15 +77,3 @@ def test_looks_beside_a_fixed_sweep_find_no_more_than_one_test_may(
     error = np.sqrt(0.05 * 0.95 / CELLS)
     assert found.mean() <= 0.05 + 3 * error
     assert uncorrected.mean() > 0.05 + 3 * error, "the shares are needed"
-
-
-def test_ratios_and_intervals_are_those_of_scipy(generator: np.random.Generator) -> None:
-    logs = log_times(NOISES["heavy_tails"], np.zeros(200), 5, generator)
-    ratios = np.diff(logs).squeeze()
-    low, high = stats.t.interval(0.95, 4, ratios.mean(1), stats.sem(ratios, axis=1))
-    question = load_query("helps_or_hurts")
-    with open_rows(made_rows(np.exp(logs), np.exp(logs))) as database:
-        sql = f"select ratio_low, ratio_high from ({question.sql}) order by cell_id::bigint"
-        answer = database.query(sql, question.values({}))
-    np.testing.assert_allclose(answer["ratio_low"], np.exp(low), rtol=1e-6)
-    np.testing.assert_allclose(answer["ratio_high"], np.exp(high), rtol=1e-6)

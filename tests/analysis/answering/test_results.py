@@ -19,18 +19,11 @@ def results(kept_store: Store) -> Results:
     return open_results(kept_store.location)
 
 
-@pytest.mark.parametrize("name", ["advice", "choice_stability", "sweeps"])
-def test_a_question_is_a_table_of_each_kind(results: Results, name: str) -> None:
-    answer = results.query(name)
-    table = answer.arrow()
-    assert table.num_rows == len(answer)
-    assert list(answer.pandas().columns) == answer.polars().columns == table.column_names
-    assert len(answer.pandas()) == answer.polars().height == len(answer)
-
-
 def test_every_column_of_records_becomes_pandas_and_polars(results: Results) -> None:
     answer = results.sql("select * from records")
     assert answer.pandas().shape == answer.polars().shape == answer.arrow().shape
+    assert list(answer.pandas().columns) == answer.polars().columns == answer.arrow().column_names
+    assert len(answer) == answer.arrow().num_rows
     assert polars.DataFrame(answer).equals(answer.polars(), null_equal=True)
 
 

@@ -162,7 +162,7 @@ def test_benjamini_and_hochberg_agree_with_statsmodels_and_scipy(cells: int) -> 
     generator = np.random.default_rng(cells)
     logs = generator.normal(np.linspace(-0.1, 0.1, cells)[:, None], 0.03, (cells, 5))
     logs[cells // 2 :] = logs[: cells - cells // 2]  # equal p values, too
-    found = np.array(_verdicts(logs))
+    found = np.array(_asked("wall_verdict", logs)["wall_verdict"].to_pylist())
     p = _p(logs)
     rejected, adjusted, _, _ = multipletests(p, 0.05, "fdr_bh")
     np.testing.assert_allclose(adjusted, stats.false_discovery_control(p))
@@ -191,23 +191,20 @@ def _p(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     return p
 
 
-def _verdicts(logs: NDArray[np.float64]) -> list[str]:
+def _asked(
+    columns: str, logs: NDArray[np.float64], other: NDArray[np.bool_] | None = None
+) -> pa.Table:
     """What `helps_or_hurts` says of these log ratios, a row a cell."""
     times_ms = np.exp(np.stack([np.zeros_like(logs), logs], axis=-1))
     question = load_query("helps_or_hurts")
-    with open_rows(made_rows(times_ms, times_ms)) as database:
-        sql = f"select wall_verdict from ({question.sql}) order by cell_id::bigint"
-        verdicts: list[str] = database.query(sql, question.values({}))["wall_verdict"].to_pylist()
-    return verdicts
+    with open_rows(made_rows(times_ms, times_ms, other)) as database:
+        sql = f"select {columns} from ({question.sql}) order by cell_id::bigint"
+        return database.query(sql, question.values({}))
 
 
 def _intervals(logs: NDArray[np.float64], other: NDArray[np.bool_]) -> NDArray[np.float64]:
     """The ends of the wall ratios' intervals, as logarithms, a row a cell."""
-    times_ms = np.exp(np.stack([np.zeros_like(logs), logs], axis=-1))
-    question = load_query("helps_or_hurts")
-    with open_rows(made_rows(times_ms, times_ms, other)) as database:
-        sql = f"select ratio_low, ratio_high from ({question.sql}) order by cell_id::bigint"
-        answer = database.query(sql, question.values({}))
+    answer = _asked("ratio_low, ratio_high", logs, other)
     ends: NDArray[np.float64] = np.log([answer[name].to_numpy() for name in answer.column_names]).T
     return ends
 

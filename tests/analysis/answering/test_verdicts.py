@@ -11,7 +11,7 @@ from scipy import stats
 from cudnn_sweep.analysis.answering.verdicts import Verdict, told_lines, verdicts
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import open_store
-from tests.analysis.conftest import COLD, make_pair
+from tests.analysis.conftest import COLD, in_cell, make_pair
 
 Blocks = list[list[RunRecord]]
 
@@ -49,10 +49,6 @@ def in_turns(pair: list[RunRecord], *times_ms: list[float]) -> list[RunRecord]:
         )
         for record, times in zip(pair, times_ms, strict=True)
     ]
-
-
-def of(record: RunRecord, cell_id: str, suffix: str = "") -> RunRecord:
-    return replace(record, cell_id=cell_id, trial_id=f"{cell_id}-{record.trial_id}{suffix}")
 
 
 def both_clocks() -> Blocks:
@@ -115,10 +111,7 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
         blocks(3, at={(0, 1): {**LOST, "loop_kind": None}}),
         {"blocks": 2, "unpaired_blocks": 1},
     ),
-    "fails under both": (
-        blocks(3, **FAILED),
-        {"ratio": None, "wall_verdict": "not_measured"},
-    ),
+    "fails under both": (blocks(3, **FAILED), {"ratio": None, "wall_verdict": "not_measured"}),
     "fails under both, on a CPU": (
         blocks(3, **FAILED, device="cpu"),
         {"ratio": None, "wall_verdict": "not_measured"},
@@ -319,7 +312,7 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
     """The verdict of each case, asked for together."""
     store = open_store(str(tmp_path_factory.mktemp("cases")))
-    trials = [of(each, case) for case, (made, _) in CASES.items() for each in chain(*made)]
+    trials = [in_cell(each, case) for case, (made, _) in CASES.items() for each in chain(*made)]
     store.write_part("night-1", to_table(trials))
     found = verdicts(store, iterations=1000)
     assert len(found) == len(CASES), "one each"

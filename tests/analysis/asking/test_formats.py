@@ -50,12 +50,3 @@ def test_markdown_escapes_what_would_end_a_cell() -> None:
 
 def test_parquet_keeps_the_types() -> None:
     assert pq.read_table(pa.BufferReader(formats.to_parquet(TABLE))).equals(TABLE)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(1.0, "1.00"), (11.98, "12.0"), (0.001234, "0.00123"), (98765.4, "98,800"), (0.0, "0")]
-    + [(1.2345e-7, "1.23e-07"), (-2.5e9, "-2,500,000,000"), (-3.14159, "-3.14"), (999.9, "1,000")],
-)
-def test_cells_for_people_have_three_significant_digits(value: float, text: str) -> None:
-    assert formats.readable(value) == text

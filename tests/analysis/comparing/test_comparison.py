@@ -222,57 +222,63 @@ def test_what_to_try_next_follows_from_what_got_slower(sides: Compare) -> None:
     assert with_others is not None and with_others.endswith("2.9.1, 2.9.2, 2.10.0, 2.10.1.")
 
 
+Part = dict[str, str]
 GOOD = {"torch": "2.9.0", "cudnn": "91000", "driver": "570.1"}
 BAD = {"torch": "2.12.0", "cudnn": "91900", "driver": "580.2"}
 
 
-def test_midpoint_is_of_versions_between_and_with_the_rest_alike() -> None:
-    bad = GOOD | {"torch": "2.12.0"}
-    known = [GOOD | {"torch": "2.11.0", "driver": "580.2"}, GOOD, bad]
-    line = next_to_try(GOOD, bad, known, ["2.9.1", "2.10.0", "2.10.1", "2.8.0", "2.12.1"])
-    assert line == (
-        "torch 2.9.0 → 2.12.0: try torch 2.10.0 next (not measured yet), the middle of "
-        "2.9.1, 2.10.0, 2.10.1."
-    )
+RELEASES = ["2.10.0.dev3", "2.10.0a1", "2.10.0b1", "2.10.0rc1", "2.10.0+cu130", "2.11"]
+MIDDLE = "the middle of 2.9.1, 2.10.0, 2.10.1."
+UNCHANGED = "driver 570.1 unchanged, to see which of them it is."
+NONE_BETWEEN = "no version between them is known"
 
 
-def test_without_a_version_between_it_says_so() -> None:
-    line = next_to_try(GOOD, GOOD | {"driver": "580.2"}, [GOOD], ["1.0"])
-    assert line is not None and "no version between them is known" in line
-
-
-def test_of_several_parts_some_stay_unchanged() -> None:
-    line = next_to_try(GOOD, BAD, [GOOD, BAD], [])
-    assert line == (
-        "torch, cudnn, driver differ. Try torch 2.12.0, cudnn 91900 with driver 570.1 unchanged, "
-        "to see which of them it is."
-    )
-
-
-def test_a_software_between_the_two_that_was_measured_is_named() -> None:
-    between = GOOD | {"driver": "580.2"}
-    line = next_to_try(GOOD, BAD, [GOOD, between, BAD], [])
-    assert line is not None and "records with torch 2.9.0, cudnn 91000, driver 580.2" in line
-
-
-def test_equal_softwares_leave_nothing_to_try() -> None:
-    assert next_to_try(GOOD, GOOD, [GOOD], ["2.10.0"]) is None
-
-
-def test_versions_are_ordered_as_their_releases_are() -> None:
-    versions = ["2.10.0.dev3", "2.10.0a1", "2.10.0b1", "2.10.0rc1", "2.10.0+cu130", "2.11"]
-    line = next_to_try(GOOD, GOOD | {"torch": "2.12.0"}, [], versions[::-1])
-    assert line is not None and line.endswith(f"the middle of {', '.join(versions)}.")
-    line = next_to_try(GOOD | {"torch": "2.11.0"}, GOOD | {"torch": "2.12.0"}, [], ["2.11"])
-    assert line is not None and "no version between them is known" in line
-
-
-def test_a_part_without_a_version_has_none_between() -> None:
-    line = next_to_try(GOOD | {"driver": "none"}, GOOD, [GOOD], ["400.1"])
-    assert line is not None and "no version between them is known" in line
+@pytest.mark.parametrize(
+    ("good", "bad", "known", "others", "told"),
+    [
+        (
+            GOOD,
+            GOOD | {"torch": "2.12.0"},
+            [GOOD | {"torch": "2.11.0", "driver": "580.2"}, GOOD, GOOD | {"torch": "2.12.0"}],
+            ["2.9.1", "2.10.0", "2.10.1", "2.8.0", "2.12.1"],
+            f"torch 2.9.0 → 2.12.0: try torch 2.10.0 next (not measured yet), {MIDDLE}",
+        ),
+        (
+            GOOD,
+            BAD,
+            [GOOD, BAD],
+            [],
+            f"torch, cudnn, driver differ. Try torch 2.12.0, cudnn 91900 with {UNCHANGED}",
+        ),
+        (
+            GOOD,
+            BAD,
+            [GOOD, GOOD | {"driver": "580.2"}, BAD],
+            [],
+            "records with torch 2.9.0, cudnn 91000, driver 580.2",
+        ),
+        (GOOD, GOOD | {"driver": "580.2"}, [GOOD], ["1.0"], NONE_BETWEEN),
+        (GOOD | {"driver": "none"}, GOOD, [GOOD], ["400.1"], NONE_BETWEEN),
+        (GOOD | {"torch": "2.11.0"}, GOOD | {"torch": "2.12.0"}, [], ["2.11"], NONE_BETWEEN),
+        (
+            GOOD,
+            GOOD | {"torch": "2.12.0"},
+            [],
+            RELEASES[::-1],
+            f"the middle of {', '.join(RELEASES)}.",
+        ),
+    ],
+)
+def test_next_to_try_is_between_the_two_with_the_rest_alike(
+    good: Part, bad: Part, known: list[Part], others: list[str], told: str
+) -> None:
+    line = next_to_try(good, bad, known, others)
+    assert line is not None
+    assert line == told if told.startswith("torch") else told in line
 
 
 def test_a_candidate_that_is_no_version_is_refused() -> None:
+    assert next_to_try(GOOD, GOOD, [GOOD], ["2.10.0"]) is None
     assert read_candidates(" 2.10.0, 2.11.0a1,") == ["2.10.0", "2.11.0a1"]
     with pytest.raises(QueryError, match="found 'newest', allowed are versions as 2.10.0"):
         read_candidates("2.10.0,newest")

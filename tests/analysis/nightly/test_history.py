@@ -42,10 +42,7 @@ def test_each_night_knows_which_code_of_a_users_own_it_ran(store: Store) -> None
     ],
 )
 def test_what_the_suite_has_no_more_is_followed_no_more(
-    store: Store,
-    planned: int,
-    followed: set[tuple[str, str]],
-    missing: list[str],
+    store: Store, planned: int, followed: set[tuple[str, str]], missing: list[str]
 ) -> None:
     """A night of which every trial is recorded tells; of one with lost trials they are missing."""
     before = [("kept", False), ("kept", True), ("gone", False)]

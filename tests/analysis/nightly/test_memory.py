@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from itertools import zip_longest
 
 import numpy as np
@@ -11,18 +11,10 @@ import pytest
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.judge import refuted, screen_all, settle
 from cudnn_sweep.analysis.nightly.memory import KNOWN, Known, Memory, in_tonights_way, remembered
-from cudnn_sweep.analysis.nightly.outcome import (
-    Acceptance,
-    Finding,
-    NightOutcome,
-)
-from tests.made_up_night import history_of, key_of
+from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
+from tests.made_up_night import history_of, key_of, made_up_night
 from tests.studies.parts.detection import ScreenedHistories, by_waiting
-from tests.studies.parts.realities import (
-    GROUP,
-    REALITIES,
-    real_histories,
-)
+from tests.studies.parts.realities import GROUP, REALITIES, real_histories
 
 FIRST = date(2026, 1, 1)
 GOOD, SLOW = 10.0, 11.0
@@ -75,24 +67,15 @@ class Followed:
         if not screened.candidates:
             found = [refuted(each, tonight, "again") for each in suspected]
         findings = tuple(each for each in found if each)
-        return NightOutcome(
+        return replace(
+            made_up_night()[0],
             night=tonight.tonight.sweep_id,
             date=tonight.tonight.date,
-            launch_file="cluster.yaml",
-            suite="nightly",
-            started_at=datetime(2026, 1, 1, tzinfo=UTC),
-            ended_at=datetime(2026, 1, 1, tzinfo=UTC),
-            planned_trials=10,
-            recorded_trials=10,
-            state="fine",
-            reasons=(),
             nights=len(self.values),
             fine_series=screened.fine,
             insufficient_series=screened.insufficient,
             blunt_series=screened.blunt,
             findings=findings,
-            changes=(),
-            new_baseline=None,
             left_out=memory.after(findings, screened.series),
             accepted=memory.accepted,
         )

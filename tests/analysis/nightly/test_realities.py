@@ -1,17 +1,71 @@
-"""Nights as they come: the targets are met. That alerts are the judge's is tested in test_memory.py."""
+"""Few of the made-up nights of tests/studies: changes are found, false alerts are rare, targets are met."""
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from cudnn_sweep.analysis.nightly.gate import NO_CANDIDATE
 from cudnn_sweep.analysis.nightly.memory import Known
-from tests.studies.parts.detection import ScreenedHistories, by_waiting
-from tests.studies.parts.realities import (
-    GROUP,
-    REALITIES,
-    findings_of,
-    real_histories,
-    try_reality,
+from tests.studies.parts.detection import (
+    ScreenedHistories,
+    all_knowing,
+    by_pairs,
+    by_waiting,
+    screened,
 )
+from tests.studies.parts.detection_figures import histories
+from tests.studies.parts.realities import GROUP, REALITIES, findings_of, real_histories, try_reality
+from tests.studies.parts.simulated_nights import HELD_TO_TARGETS, OTHERS
+
+SERIES, NIGHTS = 200, 60
+CHANCE = 1e-3  # of a failure where all is as promised
+NOISES = {noise.name: noise for noise in HELD_TO_TARGETS + OTHERS}
+
+
+@pytest.fixture
+def generator() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def tried(name: str, step: float) -> ScreenedHistories:
+    return screened(histories(NOISES[name], step, SERIES, NIGHTS, seed=1))
+
+
+@pytest.mark.parametrize("name", [*(noise.name for noise in HELD_TO_TARGETS), "other_choices_0.5%"])
+def test_changes_of_software_are_found_and_others_are_not(
+    name: str, generator: np.random.Generator
+) -> None:
+    false = by_pairs(tried(name, 0.0), generator)
+    assert false.raised.sum() <= stats.poisson.isf(CHANCE, 0.002 * SERIES)
+    stepped = tried(name, 0.05)
+    found = by_pairs(stepped, generator).found_within(3, stepped.histories.changed_at)
+    assert found >= stats.binom.ppf(CHANCE, SERIES, 0.9)
+
+
+def test_drifting_hardware_is_no_change_of_software(generator: np.random.Generator) -> None:
+    drifting = tried("drift", 0.0)
+    alerts = by_pairs(drifting, generator)
+    assert alerts.raised.sum() <= stats.poisson.isf(CHANCE, 0.002 * SERIES)
+    assert alerts.candidates > 2 * (tried("2%", 0.0).since != NO_CANDIDATE).sum()
+    waited = by_waiting(drifting)
+    assert waited.found_within(30, drifting.histories.changed_at) > SERIES / 2
+
+
+def test_waiting_finds_more_each_night_and_a_laxer_rule_more_and_more_that_is_nothing() -> None:
+    still, stepped = tried("2%_common", 0.0), tried("2%_common", 0.05)
+    found = {
+        z: [
+            by_waiting(stepped, z).found_within(n, stepped.histories.changed_at) for n in (3, 7, 14)
+        ]
+        for z in (3.0, 4.5)
+    }
+    assert found[3.0] > found[4.5]
+    assert all(found[z] == sorted(found[z]) for z in found)
+    assert found[4.5][-1] >= stats.binom.ppf(CHANCE, SERIES, 0.9)
+    assert by_waiting(still, 4.5).raised.sum() <= 4 < by_waiting(still, 3.0).raised.sum()
+    ideal = all_knowing(stepped, 3.5).found_within(3, stepped.histories.changed_at)
+    assert ideal > by_waiting(stepped, 3.0).found_within(3, stepped.histories.changed_at)
+
 
 NAMED = {each.name: each for each in REALITIES}
 

@@ -114,12 +114,7 @@ def test_older_alerts_neither_join_nor_speak_for_what_began_now() -> None:
     new = [replace(each, state="waiting", moved=()) for each in found_of(slow[2:])]
     told = share([*old, *new], slow, "", alerted={each.key.series_id for each in old})
     one, *others = told.findings
-    assert (one.state, one.since, one.cause, one.moved) == (
-        "waiting",
-        new[0].since,
-        "hardware",
-        (),
-    )
+    assert (one.state, one.since, one.cause, one.moved) == ("waiting", new[0].since, "hardware", ())
     assert one.now == "8 of 10 times"
     assert others == old
 

@@ -16,18 +16,8 @@ import pytest
 if TYPE_CHECKING:
     from tests.makers import Need
 
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-    "--remote-debugging-pipe",
-)
+FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+--disable-component-update --disable-sync --hide-scrollbars --remote-debugging-pipe"""
 DRAWN_S = 100  # on two slow cores, with other programs beside it
 Message = dict[str, object]
 CHROMIUM = next(
@@ -149,7 +139,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser | Non
     # The protocol speaks on descriptors 3 and 4: bash puts the pipes there.
     placed = f'exec "$@" 3<&{its_input} 4>&{its_output}'
     with subprocess.Popen(
-        ["bash", "-c", placed, "bash", CHROMIUM, *FLAGS, f"--user-data-dir={profile}"],
+        ["bash", "-c", placed, "bash", CHROMIUM, *FLAGS.split(), f"--user-data-dir={profile}"],
         pass_fds=(its_input, its_output),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

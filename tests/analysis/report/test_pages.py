@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cudnn_sweep.analysis.asking.queries import part_names, query_names
-from cudnn_sweep.analysis.errors import QueryError, ReportError
+from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.report.pages.dots import LABEL, RIGHT, WIDTH, dots
 from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
-from cudnn_sweep.analysis.report.pages.page import Entry, Shown, find_page, pages, show
+from cudnn_sweep.analysis.report.pages.page import Entry, Samples, Shown, find_page, pages, show
 from cudnn_sweep.analysis.storing.reference import REFERENCE
-from cudnn_sweep.analysis.storing.schema import Kernel
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.analysis.storing.stored import open_stored
-from tests.analysis.conftest import make_pair, make_record
+from tests.analysis.conftest import in_cell, make_pair, make_record
 
 if TYPE_CHECKING:
     from tests.analysis.report.conftest import Browser
@@ -68,11 +69,6 @@ def test_every_page_asks_a_question_that_exists() -> None:
     assert all(page.name == name for name, page in pages().items())
 
 
-def test_unknown_page_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ReportError, match="no page 'nope'; the pages: advice, claims, field_cases"):
-        find_page("nope")
-
-
 def test_page_is_one_file_without_scripts_whose_links_lead_somewhere(shown: Shown) -> None:
     page = Elements(as_html(shown))
     assert "script" not in page.opened
@@ -98,20 +94,6 @@ def test_nothing_from_a_store_becomes_markup(shown: Shown) -> None:
     assert "<script>" not in as_markdown(changed)
 
 
-def test_markdown_and_json_say_the_same(shown: Shown) -> None:
-    text = as_markdown(shown)
-    assert text.startswith("# What became of reported cases\n")
-    assert "[N042](https://github.com/pytorch/pytorch/pull/174989)" in text
-    for group, count in shown.counts().items():
-        assert (f"\n## {group.capitalize()}\n" in text) == bool(count)
-    told = json.loads(as_json(shown))
-    assert told["counts"] == shown.counts()
-    names = [entry.name for entry in shown.entries]
-    assert [row["case_id"] for row in told["rows"]] == names
-    assert [entry["name"] for entry in told["entries"]] == names
-    assert told["entries"][0]["facts"] == shown.entries[0].facts
-
-
 def test_page_over_an_empty_store_says_so(store: Store) -> None:
     Path(store.location).mkdir()
     empty = show(FIELD_CASES, open_stored([store.location]), ["results"], None)
@@ -126,46 +108,31 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     cell = {"problem": "tutorials/rgb256", "input_shape": [64, 3, 256, 256], "precision": "tf32"}
     for gpu, ratio in (("NVIDIA H200", 1.0), ("NVIDIA B200", 0.5)):
         for block in range(4):
-            for record in make_pair(
-                block, 10.0 + block / 100, ratio * (10.0 + block / 100), **cell
-            ):
-                name = f"{gpu[7:]}-{record.trial_id}"
-                named = replace(record, trial_id=name, attempt_id=name, cell_id=gpu[7:])
-                store.write(replace(named, gpu=gpu, env_hash=gpu))
+            ms = 10.0 + block / 100
+            for record in make_pair(block, ms, ratio * ms, **cell):
+                store.write(in_cell(record, gpu[7:], gpu=gpu, env_hash=gpu))
     return show(find_page("claims"), open_stored([store.location]), ["results"], None)
-
-
-def test_each_claim_has_a_paragraph_for_each_gpu_that_measured_it(claims: Shown) -> None:
-    first = [entry for entry in claims.entries if entry.name == "claim 1"]
-    assert {(entry.group, entry.facts["measured on"]) for entry in first} == {
-        ("do not hold", "NVIDIA H200, torch 2.11.0"),
-        ("hold", "NVIDIA B200, torch 2.11.0"),
-    }
-    assert {entry.command for entry in first} == {
-        "sweep query claims/01_fixed_shape --results results"
-    }
-    others = {entry.name: entry for entry in claims.entries if entry.name in ("claim 2", "claim 8")}
-    assert len({entry.name for entry in claims.entries}) == 12
-    assert {entry.group for entry in others.values()} == {"not measured here"}
-    assert all(entry.facts["measure it"].startswith("sweep launch") for entry in others.values())
 
 
 def test_claim_that_does_not_hold_shows_the_time_of_each_process(claims: Shown) -> None:
     against, agreeing = sorted(
         (entry for entry in claims.entries if entry.name == "claim 1"), key=lambda each: each.group
     )
+    assert (against.group, agreeing.group) == ("do not hold", "hold")
     (samples,) = against.samples
-    assert samples.rows == (
-        ("benchmark false", (10.0, 10.01, 10.02, 10.03)),
-        ("benchmark true", (10.0, 10.01, 10.02, 10.03)),
-    )
+    times = (10.0, 10.01, 10.02, 10.03)
+    assert samples.rows == (("benchmark false", times), ("benchmark true", times))
     assert not agreeing.samples
-    assert "benchmark true, ms: 10, 10.01, 10.02, 10.03" in as_markdown(claims)
-    assert "what is judged: The convolution is Conv2d(3, 64, 3, 1, 1, bias=False)" in as_markdown(
-        claims
-    )
-    page = as_html(claims)
-    assert page.count("<circle") == 8 * sum(len(entry.samples) for entry in claims.entries)
+    dots = 8 * sum(len(entry.samples) for entry in claims.entries)
+    assert as_html(claims).count("<circle") == dots
+
+
+def test_json_has_the_rows_and_paragraphs(shown: Shown) -> None:
+    told = json.loads(as_json(shown))
+    assert told["counts"] == shown.counts()
+    names = [entry.name for entry in shown.entries]
+    assert [row["case_id"] for row in told["rows"]] == names
+    assert [entry["name"] for entry in told["entries"]] == names
 
 
 @pytest.mark.parametrize(
@@ -187,15 +154,6 @@ def test_command_of_a_claim_asks_the_results_of_its_page(
     }
 
 
-def test_figures_of_a_claim_have_their_interval(claims: Shown) -> None:
-    (held,) = [each for each in claims.entries if (each.name, each.group) == ("claim 1", "hold")]
-    assert held.table is not None
-    wall = next(row for row in held.table.rows if row[2] == "wall time, ms")
-    found = dict(zip(held.table.header, wall, strict=True))
-    assert found["value (95%)"] == "0.500 (0.500 to 0.500)"
-    assert (found["trials"], found["says"]) == ("8", "holds")
-
-
 @pytest.mark.parametrize("dark", [False, True])
 def test_claims_page_reads_on_a_phone(
     browser: Browser, claims: Shown, tmp_path: Path, dark: bool
@@ -215,16 +173,7 @@ def test_claims_page_reads_on_a_phone(
 def _advised(store: Store, **values: int | str) -> Shown:
     for block in range(6):
         for record in make_pair(block, 10.0, 5.0 + 0.01 * block, compute_cache=CACHES[block % 2]):
-            name = "fast" if record.benchmark else "slow"
-            kernel = Kernel(
-                name=f"{name}_kernel",
-                operation="convolution",
-                kind="convolution",
-                grid=None,
-                block=None,
-                shared_bytes=None,
-            )
-            store.write(replace(record, in_turns=True, kernels=[kernel]))
+            store.write(replace(record, in_turns=True))
     return show(find_page("advice"), open_stored([store.location]), ["results"], None, values)
 
 
@@ -237,17 +186,34 @@ def test_the_advice_page_is_asked_about_another_job(store: Store) -> None:
         show(FIELD_CASES, open_stored([store.location]), ["results"], None, {"steps": 3})
 
 
-def test_two_versions_of_torch_have_an_answer_each(store: Store) -> None:
-    for number, (torch, ratio) in enumerate((("2.11.0", 0.5), ("2.13.0", 1.5))):
-        for block in range(6):
-            for record in make_pair(block, 10.0, 10.0 * ratio, compute_cache=CACHES[block % 2]):
-                own = {"torch": torch, "software_hash": torch, "sweep_id": f"sweep-{number}"}
-                store.write(replace(record, in_turns=True, **own))  # type: ignore[arg-type]
-    shown = show(find_page("advice"), store, ["results"], None)
-    assert sorted(entry.group for entry in shown.entries) == ["off", "on"]
-    assert ["torch 2.11.0, 2.13.0" in each for each in shown.measured] == [True]
+def places(*rows: tuple[float, ...], unit: str = "ms") -> list[float]:
+    """Of all dots, from 0 at the left end of the axis to 1 at its right."""
+    named = tuple((f"row {number}", row) for number, row in enumerate(rows))
+    drawn = dots(Samples(title="a cell", unit=unit, rows=named))
+    found = map(float, re.findall(r'<circle cx="([\d.]+)"', drawn))
+    return [(each - LABEL) / (WIDTH - LABEL - RIGHT) for each in found]
 
 
-def test_an_empty_store_has_no_advice(store: Store) -> None:
-    shown = show(find_page("advice"), store, ["results"], None)
-    assert (shown.entries, shown.headline()) == ([], "No trial is stored here.")
+def test_dots_fill_an_axis_of_values_that_differ() -> None:
+    assert places((10.0,), (15.0, 20.0)) == pytest.approx([0, 0.5, 1])
+
+
+def test_values_that_hardly_differ_stand_together() -> None:
+    first, last = places((10.0,), (10.1,))
+    assert 0.4 < first < last < 0.6
+    assert places((1.0, 1.0)) == pytest.approx([0.5, 0.5])
+
+
+def test_values_of_different_orders_have_a_logarithmic_axis() -> None:
+    assert places((1.0,), (10.0, 100.0)) == pytest.approx([0, 0.5, 1])
+    assert "logarithmic axis" in dots(Samples(title="t", unit="ms", rows=(("a", (1.0, 100.0)),)))
+
+
+def test_numbers_without_a_unit_are_not_spread() -> None:
+    assert places((1.0, 2.0, 3.0), unit="") == pytest.approx([0, 0.5, 1])
+
+
+def test_every_value_is_told_to_who_does_not_see_it_and_names_are_escaped() -> None:
+    drawn = dots(Samples(title="<b>", unit="ms", rows=(("<i>off", (1.5, 2.5)),)))
+    assert 'aria-label="&lt;i&gt;off: 1.5, 2.5"' in drawn
+    assert "<b>" not in drawn and "<i>" not in drawn

@@ -17,13 +17,11 @@ from cudnn_sweep.analysis.report.delivery import as_html, as_json, as_markdown
 from cudnn_sweep.analysis.report.figures.palette import LIGHT
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.pictures import drawn_rows, export, figures
-from cudnn_sweep.analysis.report.sheets import CHART_NAME, Sheet, plain
+from cudnn_sweep.analysis.report.sheets import Sheet, plain
 from cudnn_sweep.analysis.report.single_file import escaped_json
-from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.analysis.words import duration, number
 from cudnn_sweep.orchestrator.cli import app
-from tests.analysis.conftest import make_pair
+from tests.analysis.conftest import in_cell, make_pair
 
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
 HOSTILE = "</script><script>window.pwned=1</script>\"'&\u2028"
@@ -52,19 +50,13 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return _filled(store, _adding_to(store))
 
 
-@pytest.fixture(scope="module")
-def found(kept: Store) -> Payload:
-    """What its report says."""
-    return _payload(kept)
-
-
 def _adding_to(store: Store) -> AddCell:
     """Adds a cell of four blocks whose candidate takes `ratio` of 10 ms."""
 
     def add(cell: str, ratio: float, **changes: object) -> None:
         for block, noise in enumerate(NOISE):
             pair = make_pair(block, 10.0, 10.0 * ratio * noise, **changes)
-            store.write(*(_of(record, cell) for record in pair))
+            store.write(*(in_cell(record, cell) for record in pair))
 
     return add
 
@@ -75,19 +67,6 @@ def _filled(store: Store, add_cell: AddCell) -> Store:
     add_cell("loss", 1.2, regime="cycle")
     add_cell("same", 1.0, regime="last_partial_batch")
     return store
-
-
-def test_every_format_has_the_verdicts_and_what_they_rest_on(found: Payload) -> None:
-    assert _column(found, "verdicts", "verdict") == ["helps", "equivalent", "hurts"]
-    assert _column(found, "verdicts", "blocks") == [4, 4, 4]
-    assert _column(found, "verdicts", "warm_payback") == ["after 78", "?", "never"]
-    read = json.loads(as_json(found))
-    assert read["contrasts"][0]["headline"] == found.contrasts[0].headline
-    assert read["tables"]["verdicts"]["columns"] == list(found.tables["verdicts"].columns)
-    text = as_markdown(found)
-    assert "| vgg_256_56 fixed | 10.0 | 4.00 | 0.400 |" in text
-    assert "## Environment" in text
-    assert len(as_html(found).encode()) < 1_200_000
 
 
 def test_code_is_named_where_one_cell_ran_in_several_versions(
@@ -150,7 +129,7 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Payload:
         changes |= {} if blocks else {"warnings": ["throttled"]}
         for block in range(max(1, blocks)):
             for record in make_pair(block, 10.0, 10.0 * ratio * NOISE[block], **changes):
-                store.write(_of(record, f"cell-{place}"))
+                store.write(in_cell(record, f"cell-{place}"))
     return _payload(store)
 
 
@@ -186,14 +165,6 @@ def test_the_first_chart_of_a_cut_sweep_spreads_its_marks(cut: Payload, tmp_path
     assert len({round(place) for place in places}) >= 6
 
 
-def test_names_in_charts_are_short_and_keep_what_tells_them_apart(cut: Payload) -> None:
-    names = [str(name) for name in _column(cut, "verdicts", "short_label")]
-    assert len(set(names)) == len(names)
-    assert max(map(len, names)) <= CHART_NAME
-    wholes = [str(name) for name in _column(cut, "verdicts", "label")]
-    assert [name.split()[-1] for name in names] == [whole.split()[-1] for whole in wholes]
-
-
 def test_what_is_not_finite_is_null() -> None:
     assert [plain(math.inf), plain(math.nan), plain(1.23456789), plain(None)] == [
         None,
@@ -202,22 +173,6 @@ def test_what_is_not_finite_is_null() -> None:
         None,
     ]
     assert plain(["a", "b"]) == "a, b"
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.02712, "0.0271"), (13.883, "13.9"), (22342.3, "22,300"), (3.0, "3.00"), (2e-7, "2e-07")],
-)
-def test_numbers_have_three_digits(value: float, text: str) -> None:
-    assert number(value) == text
-
-
-def test_durations_are_in_their_unit() -> None:
-    assert [duration(5.0), duration(90.0), duration(7200)] == [
-        "5.00 seconds",
-        "1.50 minutes",
-        "2.00 hours",
-    ]
 
 
 def test_a_name_cannot_leave_its_block_of_data(store: Store, add_cell: AddCell) -> None:
@@ -249,12 +204,13 @@ def test_trials_beyond_the_cap_are_left_to_a_query(
     assert found.trials_query.startswith(
         "sweep query \"select * from records where cell_id = 'CELL'\" --results "
     )
+    assert len(as_html(found).encode()) < 1_200_000
 
 
 def test_the_command_compares_every_stored_contrast_twins_only_alone(filled: Store) -> None:
     off, on = make_pair(0, 10.0, 10.0)
-    filled.write(_of(replace(off, trial_id="twin", twin=1), "gain"))
-    filled.write(_of(replace(on, trial_id="exact", deterministic=True), "gain"))
+    filled.write(in_cell(replace(off, trial_id="twin", twin=1), "gain"))
+    filled.write(in_cell(replace(on, trial_id="exact", deterministic=True), "gain"))
     read = json.loads(_report(filled, "--format", "json").stdout)
     assert [each["name"] for each in read["contrasts"]] == [
         "benchmark: false → true",
@@ -303,11 +259,6 @@ def test_no_effect_is_told_with_its_reason(store: Store, add_cell: AddCell) -> N
     assert contrast.sentences[-1] == "No effect is possible in 1 cell: there is no GPU."
 
 
-def _of(record: RunRecord, cell: str) -> RunRecord:
-    trial_id = f"{cell}-{record.trial_id}"
-    return replace(record, cell_id=cell, trial_id=trial_id, attempt_id=trial_id)
-
-
 def _payload(store: Store) -> Payload:
     return payload(gather(store, store.location, None, [BENCHMARK], 0.03))
 
@@ -319,3 +270,53 @@ def _column(found: Payload, table: str, name: str) -> list[object]:
 
 def _report(store: Store, *options: str) -> Result:
     return CliRunner().invoke(app, ["report", "--results", store.location, *options])
+
+
+@pytest.fixture
+def two(store: Store) -> str:
+    """With benchmark on, tuesday takes 20% longer, with another torch."""
+    for sweep_id, ms, torch in (("monday", 5.0, "2.10.0"), ("tuesday", 6.0, "2.11.0")):
+        for block in range(3):
+            changes = {"sweep_id": sweep_id, "torch": torch, "software_hash": torch}
+            store.write(*make_pair(block, 10.0, ms, **changes))
+    return store.location
+
+
+def test_each_cell_and_config_of_two_sweeps_is_a_row_of_one_chart(two: str) -> None:
+    options = ["--against", "monday", "--sweep-id", "tuesday", "--json", "--results", two]
+    told = json.loads(CliRunner().invoke(app, ["report", *options]).stdout)
+    (contrast,) = told["contrasts"]
+    assert contrast["name"] == "sweep: monday → tuesday"
+    assert told["common"][0] == "sweep: monday → tuesday (torch: 2.10.0 → 2.11.0)"
+    assert (contrast["counts"]["hurts"], contrast["counts"]["equivalent"]) == (1, 1)
+    columns = told["tables"]["verdicts"]["columns"]
+    rows = [dict(zip(columns, row, strict=True)) for row in told["tables"]["verdicts"]["rows"]]
+    assert {row["label"].split()[-1]: round(row["ratio"], 3) for row in rows} == {
+        "benchmark=false": 1.0,
+        "benchmark=true": 1.2,
+    }
+    assert told["charts"] == ["effect"]
+
+
+def test_the_page_of_two_sweeps_has_that_chart_alone(two: str, tmp_path: object) -> None:
+    page = f"{tmp_path}/two.html"
+    asked = ["report", "--against", "monday", "--results", two, "--output", page]
+    found = CliRunner().invoke(app, asked)
+    assert "sweep: monday → tuesday: 2 of 2 cells decided (hurts in 1" in found.stdout
+    with open(page) as file:
+        text = file.read()
+    assert '"name":"effect"' in text and '"name":"heat_map"' not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--sweep-id", "friday"], "sweep=friday: nothing is stored of it; there are sweep=monday"),
+        (["--sweep-id", "monday"], "both mean sweep=monday: nothing to compare"),
+        (["--field", "benchmark"], "not with --field or --page"),
+    ],
+)
+def test_what_does_not_go_with_against_is_told(two: str, options: list[str], told: str) -> None:
+    found = CliRunner().invoke(app, ["report", "--against", "monday", "--results", two, *options])
+    assert found.exit_code == 2
+    assert told in found.stderr

@@ -15,7 +15,7 @@ from cudnn_sweep.analysis.report.figures.palette import PAGE
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.pictures import drawn_rows, figures
 from cudnn_sweep.analysis.storing.store import open_store
-from tests.analysis.conftest import make_pair
+from tests.analysis.conftest import in_cell, make_pair
 from tests.analysis.report.conftest import Browser
 
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
@@ -40,8 +40,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Payload:
             off, on = make_pair(block, 10.0, 10.0 * ratio + block / 1000, **changes)
             twin = replace(off, trial_id=f"twin-{block}", twin=1)
             for record in (off, on, twin) if cell == "gain" else (off, on):
-                trial_id = f"{cell}-{record.trial_id}"
-                store.write(replace(record, cell_id=cell, trial_id=trial_id, attempt_id=trial_id))
+                store.write(in_cell(record, cell))
     return payload(gather(store, store.location, None, [BENCHMARK, TWINS], 0.03))
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyarrow import fs
 
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.errors import StoreError
@@ -83,8 +82,7 @@ def test_many_small_parts_become_one_and_a_large_one_stays(
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.LARGE_PART", 4)
     parts = []
     for number in range(8):
-        store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
-        store.compact("night-1")
+        _add_part(store, number)
         parts.append(len(store.files()))
     assert parts == [1, 2, 3, 1, 2, 3, 4, 2]
     assert len(store.stored_trials("night-1")) == 8
@@ -142,8 +140,7 @@ def test_killed_while_parts_were_merged_nothing_is_lost_or_counted_twice(
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 2)
     sweep = tmp_path / "results/sweep=night-1"
     for number in range(2):
-        store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
-        store.compact("night-1")
+        _add_part(store, number)
     shutil.copytree(sweep, tmp_path / "before")
     store.compact("night-1")
     shutil.copytree(tmp_path / "before", sweep, dirs_exist_ok=True)
@@ -163,8 +160,7 @@ def test_a_question_is_answered_though_its_parts_are_merged_meanwhile(
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 2)
     sql = "select sum(steady_wall_ms) as total_ms from records"
     for number in range(2):
-        store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
-        store.compact("night-1")
+        _add_part(store, number)
     with open_database(open_store(store.location)) as database:
         assert database.query(sql).to_pylist() == [{"total_ms": 20.0}]
         store.compact("night-1")
@@ -295,22 +291,6 @@ def test_an_id_that_would_leave_the_folder_is_refused(store: Store, sweep_id: st
         store.write(make_record(sweep_id=sweep_id))
 
 
-def test_an_object_store_keeps_the_same_layout(tmp_path: Path) -> None:
-    bucket = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    bucket.create_dir("bucket/results/sweep=night-1/trials")  # object stores need no folders
-    store = Store(Folder("s3://key:secret@bucket/results?region=x", bucket, "bucket/results"))
-    store.check_writable()
-    for record in make_pair(0, 10.0, 12.0):
-        store.write(record)
-    bucket.open_output_stream("bucket/results/sweep=night-1/trials/torn.parquet").close()
-    assert store.set_aside_torn() == [
-        "s3://bucket/results/sweep=night-1/trials/torn.parquet.torn"
-    ], "the URL's credentials are not shown"
-    store.compact("night-1")
-    assert len(store.files()) == 1
-    assert store.sweeps()[0].recorded == 2
-
-
 def test_a_reader_misses_no_trial_while_another_process_compacts(store: Store) -> None:
     reader, seen = open_store(store.location), 0
     with ThreadPoolExecutor() as pool:
@@ -323,8 +303,17 @@ def test_a_reader_misses_no_trial_while_another_process_compacts(store: Store) -
     assert len(reader.stored_trials("night-1")) == 60
 
 
+def _add(store: Store, number: int) -> None:
+    store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
+
+
+def _add_part(store: Store, number: int) -> None:
+    _add(store, number)
+    store.compact("night-1")
+
+
 def _write_and_compact(store: Store) -> None:
     for number in range(60):
-        store.write(make_record(trial_id=f"trial-{number}", attempt_id=f"attempt-{number}"))
+        _add(store, number)
         if number % 5 == 4:
             store.compact("night-1")

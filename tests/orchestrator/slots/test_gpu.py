@@ -1,5 +1,6 @@
 """What only a GPU can show."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
@@ -15,6 +17,7 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.errata import Rule, as_json, pytorchs_own, rules_of
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from tests.makers import MakePlan, RunTrial
 
@@ -133,6 +136,32 @@ def test_fresh_process_searches_and_its_log_says_so(plan_of: MakePlan, measure: 
         assert record.logged_choices is not None
         assert [choice.operation for choice in record.logged_choices] == ["ConvFwd"]
     assert records[False].logged_kernels_agree, "the heuristic's choice is the same each time"
+
+
+def test_a_banned_plan_is_not_taken_and_a_rule_of_another_cudnn_does_nothing(
+    plan_of: MakePlan, measure: Measure
+) -> None:
+    def taken(*configs: CudnnConfig) -> dict[str | None, str]:
+        plan = plan_of("conv", direction="forward", precision="bf16", configs=configs, **RGB)
+        records = [record for record in measure(plan) if not record.twin]
+        return {
+            each.errata: each.logged_choices[0].engine for each in records if each.logged_choices
+        }
+
+    version = torch.backends.cudnn.version()
+    assert version is not None
+    usual = taken(CudnnConfig())[None]
+    rule, other = str(Rule.against(usual, version)), str(Rule.against(usual, version + 1))
+    found = taken(*(CudnnConfig(errata=text) for text in ("", other, rule)))
+    assert (found[""], found[other]) == (usual, usual)
+    assert found[rule] != usual
+
+
+def test_pytorchs_own_rules_are_in_the_file() -> None:
+    told = {(rule["operation"], rule["engine"]) for rule in pytorchs_own()}
+    assert ("ConvBwdData", 23) in told
+    listed = json.loads(as_json(rules_of("ConvFwd:5")))["rules"]
+    assert listed[:-1] == pytorchs_own()
 
 
 def test_step_that_waits_for_the_device_is_timed_by_the_profiler(

@@ -3,8 +3,8 @@
 import torch
 
 from cudnn_sweep.workloads.catalog.mnist import MnistNet, load_digits, mnist, split_digits
-from cudnn_sweep.workloads.precision import PRECISIONS
-from cudnn_sweep.workloads.workload import Setting, TimedStep
+from cudnn_sweep.workloads.workload import TimedStep
+from tests.workloads.made_up_cells import plain_setting
 
 
 def test_digits_are_the_1797_of_the_uci_set() -> None:
@@ -54,12 +54,4 @@ def test_accuracy_is_the_share_of_the_held_back_digits_that_training_gets_right(
 
 
 def build(precision: str = "fp32") -> TimedStep:
-    return mnist.step(
-        Setting(
-            device=torch.device("cpu"),
-            precision=PRECISIONS[precision],
-            layout="contiguous",
-            direction="training",
-            problem=None,
-        )
-    )
+    return mnist.step(plain_setting("training", precision=precision))

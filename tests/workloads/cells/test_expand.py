@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from ruamel.yaml import YAML
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, configs_of_cells, expand_cells
-from cudnn_sweep.workloads.cells.suite import ALL_REGIMES, CellAxes, ProblemSpec, SuiteSpec
+from cudnn_sweep.workloads.cells.suite import CellAxes, ProblemSpec, SuiteSpec
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_regime import regime_types
 from cudnn_sweep.workloads.problem import load_problems
@@ -94,65 +95,31 @@ def test_what_is_named_must_suit_though_all_stands_beside_it() -> None:
         )
 
 
-def test_no_regime_has_the_name_that_stands_for_all() -> None:
-    assert ALL_REGIMES not in regime_types()
-
-
-MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
-    "no problem": ({"workload": "conv"}, "needs a problem"),
-    "unknown problem": (
-        {"workload": "conv", "problem": "resnet50/stem"},
-        "unknown problem 'resnet50/stem'; allowed: resnet50/",
+# a cell as a suite has it, and what is said of it
+MISTAKES = {
+    "workload: conv": "needs a problem",
+    "workload: conv, problem: resnet50/stem": "unknown problem 'resnet50/stem'; allowed: resnet50/",
+    "workload: conv, problem: resnet51": "unknown problem 'resnet51'; allowed: ",
+    "workload: mnist, problem: tutorials/rgb224": "mnist takes no problem, found 'tutorials/rgb224'",
+    "workload: mnist, input: 8x1x28x28": "takes no input (a model does), found '8x1x28x28'",
+    "workload: 'my.nets:Net'": "model my.nets:Net needs an input",
+    "workload: mnist, model: {loss: cross_entropy}": "workload mnist is no model",
+    "workload: 'my.nets:Net', input: 8x3x32x32, model: {loss: entropy}": "unknown loss 'entropy'; allowed: ",
+    "workload: mnist, regime: cycle": "regime cycle varies space; workload mnist may vary batch",
+    "workload: conv, problem: networks/wavenet, regime: {lengths: {shortest: 0.01, median: 0.05}}": (
+        "too small for problem networks/wavenet"
     ),
-    "unknown file": (
-        {"workload": "conv", "problem": "resnet51"},
-        "unknown problem 'resnet51'; allowed: ",
+    "workload: mnist, regime: {fixed: {}, cycle: {}}": (
+        "a regime is one name with its parameters, found fixed, cycle"
     ),
-    "problem of another": (
-        {"workload": "mnist", "problem": "tutorials/rgb224"},
-        "workload mnist takes no problem, found 'tutorials/rgb224'",
-    ),
-    "input of no model": (
-        {"workload": "mnist", "input": "8x1x28x28"},
-        "workload mnist takes no input (a model does), found '8x1x28x28'",
-    ),
-    "no input": ({"workload": "my.nets:Net"}, "model my.nets:Net needs an input"),
-    "no model": (
-        {"workload": "mnist", "model": {"loss": "cross_entropy"}},
-        "workload mnist is no model",
-    ),
-    "loss": (
-        {"workload": "my.nets:Net", "input": "8x3x32x32", "model": {"loss": "entropy"}},
-        "unknown loss 'entropy'; allowed: ",
-    ),
-    "regime": (
-        {"workload": "mnist", "regime": "cycle"},
-        "regime cycle varies space; workload mnist may vary batch",
-    ),
-    "regime too small": (
-        {
-            "workload": "conv",
-            "problem": "networks/wavenet",
-            "regime": {"lengths": {"shortest": 0.01, "median": 0.05}},
-        },
-        "too small for problem networks/wavenet",
-    ),
-    "two regimes in one": (
-        {"workload": "mnist", "regime": {"fixed": {}, "cycle": {}}},
-        "a regime is one name with its parameters, found fixed, cycle",
-    ),
-    "state": (
-        {"workload": "mnist", "state": "misplaced"},
-        "unknown state 'misplaced'; allowed: ",
-    ),
+    "workload: mnist, state: misplaced": "unknown state 'misplaced'; allowed: ",
 }
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistake_is_named(name: str) -> None:
-    axes, message = MISTAKES[name]
+@pytest.mark.parametrize(("cell", "message"), MISTAKES.items())
+def test_mistake_is_named(cell: str, message: str) -> None:
     with pytest.raises(WorkloadError) as error:
-        cells(axes)
+        cells(YAML(typ="safe", pure=True).load(f"{{{cell}}}"))
     assert message in str(error.value)
 
 

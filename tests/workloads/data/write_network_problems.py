@@ -4,7 +4,7 @@ python tests/workloads/data/write_network_problems.py [NAME ...]; those of torch
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cudnn_sweep.workloads.measuring.model_trace import trace_model
 from cudnn_sweep.workloads.measuring.tracing import TraceRequest
@@ -16,54 +16,33 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Network:
     source: str
     model: str
     input_shape: Shape
-    arguments: dict[str, int] = field(default_factory=dict)
 
 
+IMAGES = (32, 3, 224, 224)
+NETS, VISION = "cudnn_sweep.workloads.nets", "torchvision.models"
 NETWORKS = {
-    "resnet50": Network(
-        source="ResNet-50. He et al. 2015",
-        model="torchvision.models:resnet50",
-        input_shape=(32, 3, 224, 224),
-    ),
-    "vgg16": Network(
-        source="VGG-16. Simonyan and Zisserman 2014",
-        model="torchvision.models:vgg16",
-        input_shape=(32, 3, 224, 224),
-    ),
-    "mobilenet_v2": Network(
-        source="MobileNetV2. Sandler et al. 2018",
-        model="torchvision.models:mobilenet_v2",
-        input_shape=(32, 3, 224, 224),
-    ),
-    "convnext_tiny": Network(
-        source="ConvNeXt-T. Liu et al. 2022",
-        model="torchvision.models:convnext_tiny",
-        input_shape=(32, 3, 224, 224),
-    ),
+    "resnet50": Network("ResNet-50. He et al. 2015", f"{VISION}:resnet50", IMAGES),
+    "vgg16": Network("VGG-16. Simonyan and Zisserman 2014", f"{VISION}:vgg16", IMAGES),
+    "mobilenet_v2": Network("MobileNetV2. Sandler et al. 2018", f"{VISION}:mobilenet_v2", IMAGES),
+    "convnext_tiny": Network("ConvNeXt-T. Liu et al. 2022", f"{VISION}:convnext_tiny", IMAGES),
     "r3d_18": Network(
-        source="3D ResNet-18 on clips of 16 frames. Tran et al. 2018",
-        model="torchvision.models.video:r3d_18",
-        input_shape=(8, 3, 16, 112, 112),
+        "3D ResNet-18 on clips of 16 frames. Tran et al. 2018",
+        f"{VISION}.video:r3d_18",
+        (8, 3, 16, 112, 112),
     ),
     "unet": Network(
-        source="U-Net, with padding. Ronneberger et al. 2015",
-        model="cudnn_sweep.workloads.nets.unet:UNet",
-        input_shape=(4, 1, 512, 512),
+        "U-Net, with padding. Ronneberger et al. 2015", f"{NETS}.unet:UNet", (4, 1, 512, 512)
     ),
     "wavenet": Network(
-        source="WaveNet-like stack. Van den Oord et al. 2016",
-        model="cudnn_sweep.workloads.nets.wavenet:WaveNet",
-        input_shape=(4, 256, 16000),
+        "WaveNet-like stack. Van den Oord et al. 2016", f"{NETS}.wavenet:WaveNet", (4, 256, 16000)
     ),
     "dcgan": Network(
-        source="DCGAN's generator. Radford et al. 2015",
-        model="cudnn_sweep.workloads.nets.dcgan:Generator",
-        input_shape=(128, 100, 1, 1),
+        "DCGAN's generator. Radford et al. 2015", f"{NETS}.dcgan:Generator", (128, 100, 1, 1)
     ),
 }
 
@@ -76,7 +55,7 @@ def lines_of(name: str) -> list[str]:
         model=network.model,
         input=(1, *network.input_shape[1:]),
         inputs=None,
-        arguments=dict(network.arguments),
+        arguments={},
         precision="fp32",
         layout="contiguous",
         direction="inference",

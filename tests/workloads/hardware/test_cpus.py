@@ -30,11 +30,7 @@ from cudnn_sweep.workloads.hardware.cpus import usable_cpus
     ],
 )
 def test_cpus_are_those_of_the_affinity_and_of_the_control_group(
-    groups: str,
-    files: dict[str, str],
-    usable: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    groups: str, files: dict[str, str], usable: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
     ours = tmp_path / "cgroup"

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pynvml
 import pytest
@@ -22,82 +23,54 @@ OURS, THEIRS = 11, 99
 Show = Callable[..., None]
 
 
-class FakeNvml:
-    """Two sliced cards and a whole one; a handle is a UUID. Of a slice it tells its card's clocks and
-    power, as a driver might.
-    """
+def not_found(*_: object) -> Any:
+    raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
 
-    def nvmlInit(self) -> None: ...
 
-    def nvmlDeviceGetCount(self) -> int:
-        return len(CARDS)
+def of_uuid(uuid: str) -> str:
+    known = {*CARDS, *(each for slices in CARDS.values() for each in slices)}
+    return uuid if uuid in known else not_found()
 
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
-        return list(CARDS)[index]
 
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
-        if uuid in CARDS or any(uuid in slices for slices in CARDS.values()):
-            return uuid
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+def mig_mode(handle: str) -> list[int]:
+    return [int(bool(CARDS[handle]))] * 2 if handle in CARDS else not_found()
 
-    def nvmlDeviceGetUUID(self, handle: str) -> str:
-        return handle
 
-    def nvmlDeviceGetName(self, handle: str) -> str:
-        return A100 if handle in CARDS else SLICE
+def slice_at(card: str, index: int) -> str:
+    there = index % 2 and index // 2 < len(CARDS[card])  # numbers have gaps
+    return CARDS[card][index // 2] if there else not_found()
 
-    def nvmlDeviceGetPciInfo(self, card: str) -> SimpleNamespace:
-        return SimpleNamespace(busId=f"00000000:{card[-2:].upper()}:00.0")
 
-    def nvmlDeviceGetMigMode(self, handle: str) -> list[int]:
-        if handle not in CARDS:
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-        return [int(bool(CARDS[handle]))] * 2
-
-    def nvmlDeviceGetMaxMigDeviceCount(self, card: str) -> int:
-        return 7
-
-    def nvmlDeviceGetMigDeviceHandleByIndex(self, card: str, index: int) -> str:
-        if index % 2 == 0 or index // 2 >= len(CARDS[card]):  # numbers have gaps
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
-        return CARDS[card][index // 2]
-
-    def nvmlDeviceGetGpuInstanceId(self, handle: str) -> int:
-        return int(handle[-1])
-
-    def nvmlDeviceGetComputeInstanceId(self, handle: str) -> int:
-        return 0
-
-    def nvmlDeviceGetClockInfo(self, handle: str, kind: int) -> int:
-        return CLOCKS_MHZ.get(handle, 1000)
-
-    def nvmlDeviceGetMaxClockInfo(self, handle: str, kind: int) -> int:
-        return 1410
-
-    def nvmlDeviceGetEnforcedPowerLimit(self, handle: str) -> int:
-        return 400_000
-
-    def nvmlDeviceGetTemperature(self, handle: str, kind: int) -> int:
-        return 40
-
-    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: str) -> int:
-        return 0x4
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> int:
-        return 7
-
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:
-        return [SimpleNamespace(pid=pid) for pid in (OURS, THEIRS)]
-
-    def nvmlSystemGetDriverVersion(self) -> str:
-        return "580.1"
+# Two sliced cards and a whole one; a handle is a UUID. Of a slice it tells its card's clocks and power, as a
+# driver might.
+NVML: dict[str, Callable[..., Any]] = {
+    "Init": lambda: None,
+    "SystemGetDriverVersion": lambda: "580.1",
+    "DeviceGetCount": lambda: len(CARDS),
+    "DeviceGetHandleByIndex": lambda index: list(CARDS)[index],
+    "DeviceGetHandleByUUID": of_uuid,
+    "DeviceGetUUID": lambda handle: handle,
+    "DeviceGetName": lambda handle: A100 if handle in CARDS else SLICE,
+    "DeviceGetPciInfo": lambda card: SimpleNamespace(busId=f"00000000:{card[-2:].upper()}:00.0"),
+    "DeviceGetMigMode": mig_mode,
+    "DeviceGetMaxMigDeviceCount": lambda card: 7,
+    "DeviceGetMigDeviceHandleByIndex": slice_at,
+    "DeviceGetGpuInstanceId": lambda handle: int(handle[-1]),
+    "DeviceGetComputeInstanceId": lambda handle: 0,
+    "DeviceGetClockInfo": lambda handle, kind: CLOCKS_MHZ.get(handle, 1000),
+    "DeviceGetMaxClockInfo": lambda handle, kind: 1410,
+    "DeviceGetEnforcedPowerLimit": lambda handle: 400_000,
+    "DeviceGetTemperature": lambda handle, kind: 40,
+    "DeviceGetCurrentClocksEventReasons": lambda handle: 0x4,
+    "DeviceGetTotalEnergyConsumption": lambda handle: 7,
+    "DeviceGetComputeRunningProcesses": lambda _: [SimpleNamespace(pid=n) for n in (OURS, THEIRS)],
+}
 
 
 @pytest.fixture(autouse=True)
 def _nvml(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = FakeNvml()
-    for name in (name for name in vars(FakeNvml) if name.startswith("nvml")):
-        monkeypatch.setattr(pynvml, name, getattr(fake, name))
+    for name, answer in NVML.items():
+        monkeypatch.setattr(pynvml, f"nvml{name}", answer)
 
 
 @pytest.fixture

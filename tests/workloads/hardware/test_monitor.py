@@ -115,22 +115,18 @@ def test_readings_are_summed_up() -> None:
 def test_what_is_not_said_stays_unknown() -> None:
     found = watched(Scripted(*[GpuReading()] * 4))
     assert found == GpuTelemetry(telemetry="nvml", telemetry_samples=4, warnings=[])
-
-
-def test_without_a_monitor_there_is_no_warning() -> None:
     assert watched(None) == GpuTelemetry(warnings=[])
 
 
-def test_clocks_that_somebody_chose_are_no_throttling() -> None:
-    chosen = replace(CALM, throttle_reasons=tuple(CHOSEN_CLOCKS))
-    found = watched(Scripted(chosen))
-    assert (found.throttle_reasons, found.warnings) == (sorted(CHOSEN_CLOCKS), [])
-
-
-def test_a_power_cap_that_leaves_the_clock_alone_is_no_warning() -> None:
-    capped = replace(CALM, sm_clock_mhz=1965, throttle_reasons=("sw_power_cap",))
-    found = watched(Scripted(*[capped] * 4))
-    assert (found.throttle_reasons, found.warnings) == (["sw_power_cap"], [])
+@pytest.mark.parametrize(
+    ("clock_mhz", "reasons"), [(1980, sorted(CHOSEN_CLOCKS)), (1965, ["sw_power_cap"])]
+)
+def test_clocks_that_somebody_chose_or_a_cap_hardly_lowers_are_no_throttling(
+    clock_mhz: int, reasons: list[str]
+) -> None:
+    reading = replace(CALM, sm_clock_mhz=clock_mhz, throttle_reasons=tuple(reasons))
+    found = watched(Scripted(*[reading] * 4))
+    assert (found.throttle_reasons, found.warnings) == (reasons, [])
 
 
 def test_readings_keep_their_interval() -> None:

@@ -12,6 +12,7 @@ from cudnn_sweep.workloads.measuring.computed import _hash_on_device, compute, f
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape, find_problem
 from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, workload
+from tests.workloads.made_up_cells import plain_setting
 
 PROBLEM = find_problem("tutorials/rgb224")
 SMALL = (2, 3, 12, 12)
@@ -52,13 +53,8 @@ def small(name: str) -> Shape:
 
 
 def setting_of(workload: Workload, direction: str, precision: str) -> Setting:
-    return Setting(
-        device=torch.device("cpu"),
-        precision=PRECISIONS[precision],
-        layout="contiguous",
-        direction=direction,
-        problem=None if workload.input_shape else PROBLEM,
-    )
+    problem = None if workload.input_shape else PROBLEM
+    return plain_setting(direction, problem, precision=precision)
 
 
 def computed(workload: Workload, direction: str, precision: str, *, seed: int = 1) -> Computed:
@@ -101,13 +97,7 @@ def test_gradients_have_names_and_all_of_them_are_compared() -> None:
 
 def test_reference_that_would_take_too_long_is_left_out_with_a_reason() -> None:
     conv = bundled_workloads()["conv"]
-    setting = Setting(
-        device=torch.device("cpu"),
-        precision=PRECISIONS["fp32"],
-        layout="contiguous",
-        direction="forward",
-        problem=PROBLEM,
-    )
+    setting = plain_setting("forward", PROBLEM)
     found = compute(conv, setting, SMALL, 1, reference=True, flops=10**15)
     assert found.fingerprint is not None
     assert found.relative_l2_error is None
@@ -127,13 +117,7 @@ def test_gradient_that_is_zero_but_for_rounding_is_held_against_the_others() -> 
 
         return TimedStep(prepare=setting.random, run=examine, examine=examine)
 
-    setting = Setting(
-        device=torch.device("cpu"),
-        precision=PRECISIONS["fp32"],
-        layout="contiguous",
-        direction="training",
-        problem=None,
-    )
+    setting = plain_setting("training")
     found = compute(bias_before_normalisation, setting, (2, 3), 1, reference=True, flops=0)
     assert found.relative_l2_error == pytest.approx(1e-6)
     assert found.relative_max_error == pytest.approx(1e-6)

@@ -30,7 +30,8 @@ from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import find_problem
-from cudnn_sweep.workloads.workload import Setting, TimedStep
+from cudnn_sweep.workloads.workload import TimedStep
+from tests.workloads.made_up_cells import plain_setting
 
 pytestmark = pytest.mark.gpu
 
@@ -44,13 +45,8 @@ def gpu() -> Device:
 
 
 def conv_step(device: Device, problem: str, precision: str = "bf16") -> TimedStep:
-    setting = Setting(
-        device=device.torch,
-        precision=find_precision(precision),
-        layout="contiguous",
-        direction="forward_backward",
-        problem=find_problem(problem),
-    )
+    wanted = find_problem(problem)
+    setting = plain_setting("forward_backward", wanted, precision=precision, device=device)
     return find_workload("conv").build(setting)
 
 

@@ -108,52 +108,44 @@ def layer(name: str, *shape: int, **options: Any) -> TracedConvolution:
     return found
 
 
-def test_groups_and_bias() -> None:
-    found = layer("grouped", 2, 6, 10, 10)
-    assert (found.input_shape, found.weight_shape) == ((2, 6, 10, 10), (8, 3, 3, 3))
-    assert (found.groups, found.bias, found.stride, found.padding) == (2, True, (1, 1), (1, 1))
-    assert found.flops == 2 * (2 * 8 * 10 * 10) * (3 * 3 * 3)
-    assert (found.dtype, found.precision, found.layout) == ("float32", "tf32", "contiguous")
-    assert found.times == 1
-    assert found.route
-
-
-def test_depthwise() -> None:
-    found = layer("depthwise", 1, 6, 8, 8)
-    assert (found.groups, found.out_channels, found.bias) == (6, 12, False)
-    assert found.flops == 2 * (12 * 6 * 6) * 9
-
-
-def test_stride_and_dilation() -> None:
-    found = layer("dilated", 1, 6, 9, 9)
-    assert (found.kernel_size, found.stride, found.padding) == ((1, 3), (2, 2), (0, 2))
-    assert found.dilation == (2, 2)
-    assert found.flops == 2 * (4 * 5 * 5) * (6 * 3)
-
-
-def test_transposed() -> None:
-    found = layer("transposed", 1, 6, 5, 5)
-    assert (found.transposed, found.weight_shape, found.out_channels) == (True, (6, 2, 3, 3), 4)
-    assert found.output_padding == (1, 1)
-    assert found.flops == 2 * (6 * 5 * 5) * (2 * 9)
-
-
-def test_one_and_three_dimensions() -> None:
-    assert layer("line", 2, 6, 20).flops == 2 * (2 * 4 * 16) * (6 * 5)
-    assert layer("line", 2, 6, 20).kernel_size == (5,)
-    assert layer("transposed line", 2, 6, 20).flops == 2 * (2 * 6 * 20) * (4 * 3)
-    assert layer("volume", 1, 6, 4, 5, 6).flops == 2 * (4 * 4 * 3 * 4) * (6 * 9)
-
-
-def test_every_route_has_a_name() -> None:
-    routes = {layer("transposed line", 2, 6, 20).route, layer("transposed", 1, 6, 5, 5).route}
-    assert not any("?" in route for route in routes)
+GROUPED = {
+    "weight_shape": (8, 3, 3, 3),
+    "groups": 2,
+    "bias": True,
+    "stride": (1, 1),
+    "padding": (1, 1),
+}
+GROUPED |= {"dtype": "float32", "precision": "tf32", "layout": "contiguous", "times": 1}
+DILATED = {"kernel_size": (1, 3), "stride": (2, 2), "padding": (0, 2), "dilation": (2, 2)}
+TRANSPOSED = {"transposed": True, "weight_shape": (6, 2, 3, 3), "out_channels": 4}
+LINE = {"flops": 2 * (2 * 4 * 16) * (6 * 5), "kernel_size": (5,)}
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
-def test_asymmetric_padding_leaves_the_convolution_that_follows_it() -> None:
-    found = layer("even", 1, 6, 8, 8)
-    assert (found.input_shape, found.padding) == ((1, 6, 9, 9), (0, 0))
+@pytest.mark.parametrize(
+    ("name", "shape", "told"),
+    [
+        ("grouped", (2, 6, 10, 10), GROUPED | {"flops": 2 * (2 * 8 * 10 * 10) * (3 * 3 * 3)}),
+        ("depthwise", (1, 6, 8, 8), {"groups": 6, "bias": False, "flops": 2 * (12 * 6 * 6) * 9}),
+        ("dilated", (1, 6, 9, 9), DILATED | {"flops": 2 * (4 * 5 * 5) * (6 * 3)}),
+        ("transposed", (1, 6, 5, 5), TRANSPOSED | {"flops": 2 * (6 * 5 * 5) * (2 * 9)}),
+        ("transposed", (1, 6, 5, 5), {"output_padding": (1, 1)}),
+        ("line", (2, 6, 20), LINE),
+        ("transposed line", (2, 6, 20), {"flops": 2 * (2 * 6 * 20) * (4 * 3)}),
+        ("volume", (1, 6, 4, 5, 6), {"flops": 2 * (4 * 4 * 3 * 4) * (6 * 9)}),
+        # padding that is not the same on both sides leaves the convolution, which follows it
+        ("even", (1, 6, 8, 8), {"input_shape": (1, 6, 9, 9), "padding": (0, 0)}),
+        ("float64", (1, 6, 8, 8), {"dtype": "float64", "precision": None}),
+        ("inference", (1, 6, 8, 8), {"padding": (1, 1)}),
+    ],
+)
+def test_a_convolution_is_listed_as_its_layer_says(
+    name: str, shape: Shape, told: dict[str, object]
+) -> None:
+    found = layer(name, *shape)
+    assert {key: getattr(found, key) for key in told} == told
+    assert found.route and "?" not in found.route
+    assert name == "even" or found.input_shape == shape
 
 
 def test_repeated_convolutions_are_counted_in_order() -> None:
@@ -194,11 +186,6 @@ def test_precision_is_that_at_the_operation(
     assert (found.dtype, found.precision) == (dtype, of_the_convolution)
 
 
-def test_float64_is_no_precision_of_ours() -> None:
-    found = layer("float64", 1, 6, 8, 8)
-    assert (found.dtype, found.precision) == ("float64", None)
-
-
 @pytest.mark.parametrize("shape", [(2, 6, 8, 8), (1, 6, 4, 8, 8)])
 def test_channels_last_is_seen(shape: Shape) -> None:
     name = "square" if len(shape) == 4 else "volume"
@@ -211,11 +198,8 @@ def test_layout_where_strides_are_a_tie_is_torchs_own_choice() -> None:
     assert layer("point", 2, 6, 8, 8).layout == "contiguous"
     assert layer("point", 2, 6, 1, 1, layout="channels_last").layout == "contiguous"
     assert layer("line", 2, 6, 8, layout="channels_last").layout == "contiguous"
-
-
-def test_one_channel_and_its_filters_lie_as_contiguous_ones() -> None:
-    options: dict[str, Any] = {"in_channels": 1, "out_channels": 4, "kernel_size": 3}
-    found = trace("torch.nn:Conv2d", (2, 1, 8, 8), layout="channels_last", **options)
+    one_channel: dict[str, Any] = {"in_channels": 1, "out_channels": 4, "kernel_size": 3}
+    found = trace("torch.nn:Conv2d", (2, 1, 8, 8), layout="channels_last", **one_channel)
     assert found.convolutions[0].layout == "contiguous"
 
 
@@ -223,10 +207,6 @@ def test_inference_needs_no_batch_to_normalise_over() -> None:
     assert trace("Layers", (1, 6, 1, 1), names=["normalised"], training=False).count == 1
     with pytest.raises(WorkloadError, match="Expected more than 1 value per channel"):
         trace("Layers", (1, 6, 1, 1), names=["normalised"])
-
-
-def test_convolutions_under_inference_mode_are_seen() -> None:
-    assert layer("inference", 1, 6, 8, 8).padding == (1, 1)
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.trace")

@@ -60,46 +60,35 @@ def hash_of(folder: Path, files: dict[str, str], name: str, loss: str | None = N
     return found
 
 
-def test_a_file_is_known_by_what_it_says_wherever_it_lies(tmp_path: Path) -> None:
-    name = "{folder}/net.py:Net"
-    code = "import torch\nNet = torch.nn.Conv2d\n"
-    first = hash_of(tmp_path / "a", {"net.py": code}, name)
-    assert first is not None
-    assert hash_of(tmp_path / "b", {"net.py": code}, name) == first
-    assert hash_of(tmp_path / "c", {"net.py": f"{code}# edited\n"}, name) != first
+Files = dict[str, str]
+FILE: Files = {"net.py": "import torch\nNet = torch.nn.Conv2d\n"}
+BESIDE: Files = {"net.py": NET.format(blocks="inner"), "inner.py": INNER}
+PACKAGE: Files = {"mine/nets/wide.py": NET.format(blocks="mine.inner"), "mine/inner.py": INNER}
+LOSS: Files = {"inner.py": INNER}
+TWO: Files = {"a/net.py": "Net = object\n", "b/net.py": INNER}
 
 
-def test_what_a_file_imports_beside_it_counts_and_nothing_else_there(tmp_path: Path) -> None:
-    name, net = "{folder}/net.py:Net", NET.format(blocks="inner")
-    files = {"net.py": net, "inner.py": INNER}
-    first = hash_of(tmp_path / "a", files, name)
-    assert hash_of(tmp_path / "b", files | {"other.py": "WIDTH = 9"}, name) == first
-    assert hash_of(tmp_path / "c", files | {"inner.py": f"{INNER}# edited\n"}, name) != first
-
-
-def test_a_package_counts_as_far_as_the_name_needs_it(tmp_path: Path) -> None:
-    name, net = "mine.nets.wide:Net", NET.format(blocks="mine.inner")
-    files = {"mine/nets/wide.py": net, "mine/inner.py": INNER, "mine/other.py": "WIDTH = 8"}
-    first = hash_of(tmp_path / "a", files, name)
-    assert first is not None
-    assert hash_of(tmp_path / "b", files | {"mine/other.py": "WIDTH = 9"}, name) == first
-    edited = files | {"mine/inner.py": f"{INNER}# edited\n"}
-    assert hash_of(tmp_path / "c", edited, name) != first
-
-
-def test_a_loss_of_ones_own_counts(tmp_path: Path) -> None:
-    asked = ("torch.nn:Conv2d", "{folder}/inner.py:loss")
-    first = hash_of(tmp_path / "a", {"inner.py": INNER}, *asked)
-    assert first is not None
-    assert hash_of(tmp_path / "b", {"inner.py": f"{INNER}# edited\n"}, *asked) != first
-
-
-def test_two_files_of_one_name_both_count(tmp_path: Path) -> None:
-    asked = ("{folder}/a/net.py:Net", "{folder}/b/net.py:loss")
-    files = {"a/net.py": "Net = object\n", "b/net.py": INNER}
+@pytest.mark.parametrize(
+    ("asked", "files", "more"),
+    [
+        (["{folder}/net.py:Net"], FILE, {}),
+        (["{folder}/net.py:Net"], BESIDE, {"other.py": "WIDTH = 9"}),
+        (["mine.nets.wide:Net"], PACKAGE, {"mine/other.py": "WIDTH = 9"}),
+        (["torch.nn:Conv2d", "{folder}/inner.py:loss"], LOSS, {}),
+        (["{folder}/a/net.py:Net", "{folder}/b/net.py:loss"], TWO, {}),
+    ],
+    ids=["a file", "one beside it", "a package", "a loss", "two files of one name"],
+)
+def test_code_is_known_by_what_it_says_wherever_it_lies(
+    tmp_path: Path, asked: list[str], files: Files, more: Files
+) -> None:
+    """Each file that the names need counts, and no other."""
     first = hash_of(tmp_path / "1", files, *asked)
+    assert first is not None
+    assert hash_of(tmp_path / "2", files | more, *asked) == first
     for path, code in files.items():
-        assert hash_of(tmp_path / path, files | {path: f"{code}# edited\n"}, *asked) != first
+        edited = files | {path: f"{code}# edited\n"}
+        assert hash_of(tmp_path / "edited" / path, edited, *asked) != first
 
 
 def test_a_module_that_the_user_blocks_is_none_of_hers(tmp_path: Path) -> None:

@@ -78,8 +78,7 @@ def test_our_networks_train_and_infer(
 
 
 @pytest.mark.parametrize(
-    ("make", "weights"),
-    [(UNet, 31_030_658), (Darknet53, 40_584_928), (Generator, 12_658_435)],
+    ("make", "weights"), [(UNet, 31_030_658), (Darknet53, 40_584_928), (Generator, 12_658_435)]
 )
 def test_our_networks_are_as_large_as_those_published(
     make: Callable[[], nn.Module], weights: int

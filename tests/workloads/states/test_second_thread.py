@@ -9,9 +9,7 @@ import pytest
 import torch
 
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.measurement import (
-    SteadyDevice,
-)
+from cudnn_sweep.workloads.cells.measurement import SteadyDevice
 from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring import choice, steady
