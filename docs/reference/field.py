@@ -1,8 +1,10 @@
 """The table of the reported cases that SQL reads, from the lines of workloads/field."""
 
 import json
+from dataclasses import asdict
 
-from cudnn_sweep.workloads.cells.field_case import FieldCase, Side, load_field_cases, unusual
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.field_case import FieldCase, Side, load_field_cases
 from cudnn_sweep.workloads.problem import sizes_text
 
 
@@ -54,7 +56,9 @@ def _side(name: str, side: Side | None) -> dict[str, str | float | None]:
         side.precision,
         side.layout,
         ", ".join(
-            f"{key}={str(value).lower()}" for key, value in sorted(unusual(side.config).items())
+            f"{key}={str(value).lower()}"
+            for key, value in sorted(asdict(side.config).items())
+            if value != getattr(CudnnConfig(), key)
         ),
     )
     return {
