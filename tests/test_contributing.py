@@ -48,7 +48,6 @@ LONG = (
     "test_plain_duckdb_gives_the_same_answer",
     "test_sql_goes_on",
     "test_states",
-    "test_suite_plans_the_same_trials_twice",
     "test_the_prelude",
     "test_what_is_shared",
 )

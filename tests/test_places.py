@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -112,3 +113,9 @@ def test_tested_versions_leave_torch_to_the_driver(tmp_path: Path) -> None:
     kept = (tmp_path / "tested.txt").read_text().splitlines()
     assert not [line for line in kept if line.startswith("torch")]
     assert any(line.startswith("ray==") for line in kept)
+
+
+def test_github_takes_the_workflow_to_copy() -> None:
+    check = ["-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
+    workflow = str(ROOT / "docs/examples/github-nightly.yaml")
+    subprocess.run([sys.executable, *check, workflow], check=True, capture_output=True)

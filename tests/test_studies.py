@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.errors import SpecError
 from tests.conftest import ROOT
-from tests.studies import controllers, in_turns, verdicts
+from tests.studies import advice, in_turns, verdicts
 from tests.studies.nights import nights
 from tests.studies.parts import detection_figures, night_choices, realities, replaying, simulation
 from tests.studies.parts.generated import write_generated
@@ -27,29 +25,25 @@ from tests.studies.replay import replay
 from tests.studies.scale import measure_rivals, stored_bytes
 
 STORED = [str(ROOT / "docs/results/h200-2026-11-21/quick")]
-BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 Capture = pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("name", [file.stem for file in (ROOT / "tests/studies").glob("*.py")])
-def test_make_study_finds_it(name: str) -> None:
+def test_study_can_be_imported_and_says_what_it_is(name: str) -> None:
     assert import_module(f"tests.studies.{name}").__doc__
-    made = subprocess.run(
-        ["make", "--dry-run", "study", name, "ARGS=--few 2"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert f"-m tests.studies.{name} --few 2" in made.stdout
 
 
-def test_make_study_without_a_name_tells_the_names() -> None:
-    made = subprocess.run(
-        ["make", "study", "nigths"], check=False, cwd=ROOT, capture_output=True, text=True
-    )
-    assert made.returncode == 2
-    assert "found 'nigths'; NAME is one of: " in made.stderr and " nights " in made.stderr
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nights", "-m tests.studies.nights --few 2"),
+        ("nigths", "found 'nigths'; NAME is one of: advice "),
+    ],
+)
+def test_make_study_runs_it_or_tells_the_names(name: str, said: str) -> None:
+    command = ["make", "--dry-run", "study", name, "ARGS=--few 2"]
+    made = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
+    assert said in made.stdout + made.stderr
 
 
 def test_nights_are_told_and_a_missed_target_is_marked_and_named(
@@ -155,27 +149,6 @@ def test_scale_is_over_a_made_up_store_in_which_pandas_finds_the_same_ratios(
     assert 0 < stored_bytes(tmp_path) < 5000 * 2000
 
 
-def trial(slot: str, began_s: float, ended_s: float) -> controllers.Row:
-    began, ended = (BEGAN + timedelta(seconds=seconds) for seconds in (began_s, ended_s))
-    return {"slot": slot, "started_at": began, "ended_at": ended}
-
-
-def test_controllers_are_busy_from_all_slots_up_until_the_last_trial_begins() -> None:
-    rows = [
-        trial("a", 0, 1),
-        trial("a", 1, 2),
-        trial("a", 2, 3),
-        trial("b", 1, 2),
-        trial("b", 3, 4),
-    ]
-    busy = controllers.busy_of(rows, 2)
-    assert (busy.trials, busy.slots, busy.window_s) == (5, 2, 2.0)
-    assert busy.share == pytest.approx(3 / 4), "a all the time, b half of it"
-    assert (busy.trials_per_s, busy.quarters) == (1.5, [4.0, 0.0, 2.0, 0.0])
-    with pytest.raises(SpecError, match="100 trials on 64 slots in 1 shards"):
-        controllers.measure_controllers("unused", trials=100, slots=64, sleep_s=1.0, shards=1)
-
-
 def test_what_an_audit_costs_is_told() -> None:
     small = "audit_cost.ROUNDS, audit_cost.CALLS, audit_cost.BAR_US = 1, 40, 1e9"
     code = f"from tests.studies import audit_cost; {small}; raise SystemExit(audit_cost.main())"
@@ -184,6 +157,31 @@ def test_what_an_audit_costs_is_told() -> None:
     )
     assert told.returncode == 0, told.stderr
     assert "\nthe audit, at a shape's first call: " in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("side", "break_even", "chosen"),
+    [
+        ("below", 2000.0, (1092, "below")),
+        ("below", 500.0, (1092, "above")),  # a run below it would be shorter than 10 s
+        ("above", 800.0, (1360, "above")),
+        ("above", 1500.0, (1092, "near")),
+        ("above", None, (1092, "none")),
+    ],
+)
+def test_steps_of_a_run_of_ten_to_twenty_seconds_are_on_its_side_of_the_break_even_point(
+    side: str, break_even: float | None, chosen: tuple[int, str]
+) -> None:
+    told = {"baseline_ms": 10.0, "candidate_ms": 8.0, "baseline_s": 15.5, "job_steps": 1500}
+    case = next(case for case in advice.cases(tiny=False) if case.side == side)
+    assert advice.steps_of(case, told | {"break_even_steps": break_even}, tiny=False) == chosen
+
+
+def test_an_advice_is_right_by_its_sign_where_that_matters() -> None:
+    right = [("on", 0.9), ("off", 1.1), ("no difference", 1.005), ("no difference", 1.02)]
+    assert all(advice.is_right(*each) for each in right)
+    wrong = [("no difference", 0.9), ("on", 1.1), ("on", 0.995)]
+    assert not any(advice.is_right(*each) for each in wrong)
 
 
 def test_parts_in_turns_are_there_and_end_when_they_are_decided() -> None:

@@ -96,6 +96,13 @@ def plan_of(look: Look) -> MakePlan:
 
 
 @pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A test's own folder is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def plan(plan_of: MakePlan) -> Plan:
     """Of one cell, in three blocks: seven trials."""
     return plan_of("noop", replicates=3)

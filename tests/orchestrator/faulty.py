@@ -92,24 +92,15 @@ def answers_for_its_server(numbers: torch.Tensor) -> None:
     raise ValueError("wrote all over")
 
 
-def _write_to_pipes(data: bytes) -> None:
+@failing
+def writes_to_its_reply(numbers: torch.Tensor) -> None:
     for number in range(3, 64):
         try:
             if os.readlink(f"/proc/self/fd/{number}").startswith("pipe:"):
-                os.write(number, data)
+                os.write(number, b"hello\n")
         except OSError:
             continue
     time.sleep(30)  # as long as it goes on, it is ended for that
-
-
-@failing
-def writes_to_its_reply(numbers: torch.Tensor) -> None:
-    _write_to_pipes(b"hello\n")
-
-
-@failing
-def writes_a_turn_to_its_reply(numbers: torch.Tensor) -> None:
-    _write_to_pipes(b"=hello\n")
 
 
 @failing
@@ -131,16 +122,6 @@ def is_killed(numbers: torch.Tensor) -> None:
 def segfaults(numbers: torch.Tensor) -> None:
     print("last words", flush=True)
     ctypes.string_at(0)
-
-
-@failing
-def gets_a_real_time_signal(numbers: torch.Tensor) -> None:
-    os.kill(os.getpid(), 40)
-
-
-@failing
-def exits(numbers: torch.Tensor) -> None:
-    os._exit(7)
 
 
 @failing

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
 from cudnn_sweep.cluster.reach.secured import EXPORT, REMOTE_MARK, REMOTE_TOKEN, make_token, secure
 
 TOKEN = Path("/home/me/.local/state/cudnn-sweep/mine/ray_token")
@@ -23,11 +25,6 @@ ON_PREMISES: dict[str, Any] = {
     ],
     "worker_start_ray_commands": ["ray start --address=$RAY_HEAD_IP:6379"],
     "file_mounts": {"~/data": "/data"},
-}
-AWS: dict[str, Any] = {
-    "cluster_name": "cloud",
-    "provider": {"type": "aws", "region": "us-west-2"},
-    "auth": {"ssh_user": "ubuntu"},
 }
 
 
@@ -52,23 +49,6 @@ def test_every_start_gets_the_token_and_nothing_else_changes() -> None:
     assert yaml.safe_load(secured.text()) == secured.config
 
 
-def test_rays_own_commands_are_secured_and_their_dashboard_kept_to_the_head() -> None:
-    config = secure(AWS, TOKEN).config
-    (start,) = [line for line in config["head_start_ray_commands"] if "ray start" in line]
-    assert start.startswith(EXPORT)
-    assert "--dashboard-host=127.0.0.1" in start
-    (start,) = [line for line in config["worker_start_ray_commands"] if "ray start" in line]
-    assert start.startswith(EXPORT)
-
-
-def test_difference_names_each_change() -> None:
-    added = [
-        line for line in secure(ON_PREMISES, TOKEN).difference.splitlines() if line.startswith("+")
-    ]
-    assert len(added) == 8  # the copy's name, two chmods, three commands, two files
-    assert all(".cudnn-sweep-" in line for line in added[1:])
-
-
 @pytest.mark.parametrize("umask", [0o000, 0o022])
 def test_token_is_its_owners_alone_and_stays(tmp_path: Path, umask: int) -> None:
     path = tmp_path / "clusters" / "mine" / "ray_token"
@@ -82,3 +62,14 @@ def test_token_is_its_owners_alone_and_stays(tmp_path: Path, umask: int) -> None
     assert len(token) == 64
     make_token(path)
     assert path.read_text() == token
+
+
+@pytest.mark.parametrize("address", ["10.0.0.7:6379", "[fd00::7]:6379", "head.example:6379"])
+def test_open_ray_elsewhere_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asks = "ray._private.authentication.authentication_utils.is_token_auth_enabled"
+    monkeypatch.setattr(asks, lambda: False)
+    with pytest.raises(ClusterError, match="takes jobs from anybody who reaches it"):
+        refuse_open_ray(address)
+    refuse_open_ray("127.0.0.1:6379")
+    monkeypatch.setattr(asks, lambda: True)
+    refuse_open_ray(address)

@@ -10,7 +10,6 @@ from threading import Thread
 
 import pytest
 
-from cudnn_sweep.orchestrator.errors import SpecError
 from tests.orchestrator.auditing.audited import audit, findings_of
 from tests.orchestrator.typed import python
 
@@ -166,8 +165,3 @@ def test_an_end_without_goodbye_is_reported_too() -> None:
     assert [each.name for each in findings_of(audited).writes] == ["benchmark"]
     killed = audit("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
     assert (killed.ended, killed.exit_code, killed.findings) == ("signal", 137, None)
-
-
-def test_a_script_that_is_not_there_is_named() -> None:
-    with pytest.raises(SpecError, match=r"gone.py: no such file; allowed: a script of Python"):
-        audit(script="gone.py")

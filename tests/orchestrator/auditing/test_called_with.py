@@ -28,10 +28,6 @@ IMAGE: Given = ("x", None, "float32", (8, 3, 64, 32))
 LATER: Given = ("x", None, "float32", (4, 3, 32, 32))
 
 
-def test_one_tensor_of_floats_needs_no_description() -> None:
-    assert described([(0, None, "bfloat16", (8, 3, 64, 32))]) == (None, [])
-
-
 def test_sizes_are_those_of_the_first_tensor_if_they_follow_it_in_each_call() -> None:
     first: list[Given] = [
         IMAGE,

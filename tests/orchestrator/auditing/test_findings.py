@@ -76,19 +76,6 @@ def test_each_kind_of_write_is_found_with_its_line(here: Path) -> None:
     assert found.flags_at_end["use_deterministic_algorithms"] is False
 
 
-def test_a_library_is_named_with_the_line_that_called_it(here: Path) -> None:
-    (here / "kit.py").write_text(
-        "import torch\ndef prepare():\n    for _ in range(3):\n"
-        "        torch.backends.cudnn.benchmark = True\n"
-    )
-    found = findings_of(audit("import kit\n\nkit.prepare()\n"))
-    first, again = found.writes
-    assert (first.before, first.times, again.before, again.times) == (False, 1, True, 2)
-    assert [(each.at.line, each.at.function) for each in found.writes] == [(4, "prepare")] * 2
-    assert first.called_from is not None
-    assert (Path(first.called_from.file).name, first.called_from.line) == ("script.py", 3)
-
-
 CONVOLUTIONS = """
     import json, sys
     from collections import Counter

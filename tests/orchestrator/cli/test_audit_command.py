@@ -24,12 +24,6 @@ def audit(*words: str) -> Done:
     return sweep("audit", *words)
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def line_of(file: str, words: str) -> int:
     lines = (EXAMPLE / file).read_text().splitlines()
     (number,) = [number for number, line in enumerate(lines, start=1) if words in line]

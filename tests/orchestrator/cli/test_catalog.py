@@ -1,7 +1,8 @@
-"""`sweep suites` and `sweep workloads`: everything that there is, a line each."""
+"""`sweep suites` and `sweep workloads`: everything that there is, a line each; and what Tab completes."""
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from cudnn_sweep.orchestrator.cli import app
@@ -51,3 +52,23 @@ def test_programs_read_the_same_as_json() -> None:
         assert names <= rows(command).keys()
     assert {each["name"] for each in found["regimes"]} == set(regime_types())
     assert found["precisions"] == list(PRECISIONS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("sweep query helps", "helps_or_hurts"),
+        ("sweep query failures --format ma", "markdown"),
+        ("sweep schema sui", "suite"),
+        ("sweep schedule rem", "remove"),
+    ],
+)
+def test_tab_completes(typed: str, completed: str) -> None:
+    asked = {
+        "_SWEEP_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(typed.count(" ")),
+    }
+    told = CliRunner().invoke(app, [], prog_name="sweep", env=asked)
+    assert told.exit_code == 0, told.output
+    assert told.stdout.split() == [completed]

@@ -8,14 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from cudnn_sweep.analysis.answering.marked import MarkedColumn, marked_columns
+from cudnn_sweep.analysis.answering.marked import marked_columns
 from cudnn_sweep.analysis.asking.database import Database, open_database
-from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_names
+from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked
-from tests.orchestrator.typed import python
 
 ROOT = Path(__file__).parents[3]
 ONE_RECORD = ROOT / "tests" / "analysis" / "data" / "schema-1.parquet"
@@ -45,20 +44,6 @@ def test_a_named_question_is_a_table_in_sql() -> None:
     assert rows and [tuple(row.values()) for row in found] == rows
 
 
-def test_a_sql_file_is_answered_with_its_own_parameters(results: Path, tmp_path: Path) -> None:
-    file = tmp_path / "mine.sql"
-    file.write_text("-- Which?\n-- $least_ms DOUBLE = 0: anything\nselect $least_ms as ms\n")
-    assert _query(str(file), results, "--least-ms", "2.5", "--format", "csv").stdout == "ms\n2.5\n"
-    assert _query(str(file), results, "--format", "csv").stdout == "ms\n0.0\n"
-
-
-@pytest.mark.parametrize("name", [name for name in part_names() if name.startswith("claims/")])
-def test_a_claim_that_no_trial_is_about_is_not_measured(results: Path, name: str) -> None:
-    found = _query(name, results)
-    assert (found.exit_code, found.exception) == (0, None)
-    assert found.stdout.splitlines()[1:] == ["not measured"]
-
-
 def test_an_empty_store_is_answered_and_said_so(tmp_path: Path) -> None:
     found = _query("helps_or_hurts", tmp_path, "--format", "json")
     assert (found.exit_code, json.loads(found.stdout)) == (0, [])
@@ -79,19 +64,6 @@ def test_no_rows_say_why(results: Path, question: str, options: tuple[str, ...],
     assert f"note: no rows: {why}" in found.stderr
 
 
-@pytest.mark.parametrize("command", [["query", "sweeps"], ["report", "--format", "markdown"]])
-def test_a_folder_without_results_is_named_with_those_below_it(
-    results: Path, tmp_path: Path, command: list[str]
-) -> None:
-    gone, above = tmp_path / "gone", tmp_path
-    found = CliRunner().invoke(app, [*command, "--results", str(gone)])
-    assert (found.exit_code, found.stdout) == (2, "")
-    assert f"there is no folder {gone}" in found.stderr
-    found = CliRunner().invoke(app, [*command, "--results", str(above)])
-    assert found.exit_code == 2
-    assert f"folders below it do: --results {results}" in found.stderr
-
-
 def test_several_results_are_read_together(results: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(results, other)
@@ -102,29 +74,22 @@ def test_several_results_are_read_together(results: Path, tmp_path: Path) -> Non
     assert str(results) in prelude and str(other) in prelude
 
 
-@pytest.mark.parametrize("width", [80, 120, 160])
-def test_what_a_terminal_shows_is_no_wider_than_it(width: int) -> None:
-    name = MarkedColumn(
-        name="cell", texts=["tutorials/a forward 1x3x8x8 fixed tf32"], is_number=False, intervals=[]
-    )
-    ratio = MarkedColumn(
-        name="device_ratio", texts=["0.344"], is_number=True, intervals=[" (0.342–0.346)"]
-    )
-    drawn = draw_marked([name, *[ratio] * 5], width).splitlines()
-    assert max(map(len, drawn)) <= width
-    assert ("0.342" in drawn[-1]) == (width == 160)
-    assert len(drawn) <= 4
+def test_a_folder_without_results_is_named_with_those_below_it(
+    results: Path, tmp_path: Path
+) -> None:
+    found = _query("sweeps", tmp_path)
+    assert found.exit_code == 2
+    assert f"folders below it do: --results {results}" in found.stderr
 
 
-@pytest.mark.parametrize("name", query_names())
+@pytest.mark.parametrize("name", ["helps_or_hurts", "cold_cost", "choice_stability"])
 def test_a_question_over_stored_rows_has_a_line_a_row_and_names_that_differ(
     stored_rows: Database, name: str
 ) -> None:
     asked = load_query(name)
     answer = stored_rows.query(asked.sql, asked.values({}))
     columns = marked_columns(stored_rows, asked, answer)
-    if not answer.num_rows:
-        pytest.skip("these rows do not answer it")
+    assert answer.num_rows
     for width in (80, 100, 120):
         lines = draw_marked(columns, width).splitlines()
         heads = len(lines) - answer.num_rows
@@ -162,9 +127,11 @@ def test_a_users_own_file_is_listed_and_asked_by_its_name(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "queries").mkdir()
     text = "-- Which is slowest?\n-- $least_ms DOUBLE = 0: anything\nselect $least_ms as ms\n"
-    (tmp_path / "queries" / "my_slowest.sql").write_text(text)
-    found = _query("my_slowest", results, "--least-ms", "2.5", "--format", "csv")
-    assert found.stdout == "ms\n2.5\n"
+    file = tmp_path / "queries" / "my_slowest.sql"
+    file.write_text(text)
+    for name in ("my_slowest", str(file)):
+        found = _query(name, results, "--least-ms", "2.5", "--format", "csv")
+        assert found.stdout == "ms\n2.5\n"
     listed = CliRunner().invoke(app, ["query", "--list"])
     assert "my_slowest (queries/my_slowest.sql): Which is slowest?" in listed.stdout
     assert "    --least-ms DOUBLE (default 0.0): anything" in listed.stdout
@@ -186,14 +153,10 @@ def test_damaged_files_are_named(results: Path) -> None:
     [
         ([], "the question is missing or not first"),
         (["--min-effect", "0.1", "helps_or_hurts"], "not first: found --min-effect"),
-        (["slowst_gpus"], "'slowst_gpus' (did you mean slow_gpus?); the questions: "),
         (["failures", "--sweep-id"], "option --sweep-id needs a value"),
         (["failures", "stray"], "found 'stray' after the question"),
-        (["drop view records"], "found DROP; allowed is one SELECT"),
         (["select nothing from records"], "the query failed"),
         (["select 1", "--format", "parquet"], "format parquet needs --output FILE"),
-        (["select 1", "--output", "/no/such/folder/x"], "cannot write /no/such/folder/x"),
-        (["sweeps", "--results", "nowhere://x"], "'nowhere://x' cannot be opened"),
     ],
 )
 def test_a_mistake_is_a_message_and_exit_code_2(
@@ -205,15 +168,6 @@ def test_a_mistake_is_a_message_and_exit_code_2(
     assert found.exit_code == 2
     assert message in found.stderr
     assert "Traceback" not in found.stderr
-
-
-def test_a_query_imports_neither_torch_nor_ray(results: Path) -> None:
-    script = (
-        "import sys; from cudnn_sweep.orchestrator.cli import app; "
-        f"app(['query', 'sweeps', '--results', {str(results)!r}], standalone_mode=False); "
-        "sys.exit(bool({'torch', 'ray'} & set(sys.modules)))"
-    )
-    assert python("-c", script).returncode == 0
 
 
 def test_rows_wider_than_the_terminal_become_blocks() -> None:

@@ -23,13 +23,6 @@ def trial(plan_of: MakePlan, record_of: RecordOf, tmp_path: Path) -> str:
     return record.trial_id
 
 
-def test_body_of_an_issue_names_the_versions_here() -> None:
-    import torch
-
-    found = CliRunner().invoke(app, ["repro", "N012", "--issue"])
-    assert f"| torch | {torch.__version__} |" in found.stdout
-
-
 def test_trial_is_found_in_the_results(trial: str, tmp_path: Path) -> None:
     results = ["--results", str(tmp_path / "results")]
     found = CliRunner().invoke(app, ["repro", trial, *results])
@@ -41,22 +34,6 @@ def test_trial_is_found_in_the_results(trial: str, tmp_path: Path) -> None:
     lost = CliRunner().invoke(app, ["repro", "0123", *results])
     assert lost.exit_code == 2
     assert "'0123': neither a reported case nor a trial of these results" in lost.stderr
-
-
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("N001", "cannot be reproduced here: it compares torch 2.9.0 with 2.8.0"),
-        ("N049", "is about torchvision.models:resnet50: torch alone has no such network"),
-        ("N082", "has inputs of other sizes (fresh): a script has one"),
-    ],
-)
-def test_what_torch_alone_cannot_run_is_refused_in_one_line(name: str, why: str) -> None:
-    found = CliRunner().invoke(app, ["repro", name])
-    assert found.exit_code == 2
-    assert why in found.stderr
-    assert found.stdout == ""
-    assert len(found.stderr.splitlines()) == 1
 
 
 def test_page_is_written_or_printed(trial: str, tmp_path: Path) -> None:

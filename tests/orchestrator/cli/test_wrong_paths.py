@@ -105,22 +105,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("parameter", PARAMETERS, ids=lambda each: f"{each.command} {each.name}")
-def test_a_path_below_a_file_is_a_mistake_in_one_line(here: Path, parameter: PathParameter) -> None:
-    _fails_in_words(parameter, "file/below")
-
-
-@pytest.mark.parametrize(
-    "parameter",
-    [each for each in PARAMETERS if each.name not in FOLDERS],
-    ids=lambda each: f"{each.command} {each.name}",
-)
-def test_a_folder_in_place_of_a_file_is_a_mistake_in_one_line(
-    here: Path, parameter: PathParameter
+@pytest.mark.parametrize("path", ["file/below", "folder"])
+def test_a_path_that_is_none_is_a_mistake_in_one_line(
+    here: Path, parameter: PathParameter, path: str
 ) -> None:
-    _fails_in_words(parameter, "folder")
-
-
-def _fails_in_words(parameter: PathParameter, path: str) -> None:
+    if path == "folder" and parameter.name in FOLDERS:
+        return
     path += SUFFIXES.get(parameter.name, ".yaml")
     command = parameter.command
     others = [*command.split(), *OPTIONS.get(command, "").split()]

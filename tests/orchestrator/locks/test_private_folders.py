@@ -13,7 +13,6 @@ from cudnn_sweep.orchestrator.locks import sweep_lock as locks
 from cudnn_sweep.orchestrator.locks.private_folder import (
     our_temporary_folder,
     private_folder,
-    scratch_folder,
     temporary_path,
 )
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock, sweep_lock
@@ -77,10 +76,6 @@ def test_holder_is_written_through_no_link(shared: Path) -> None:
     assert victim.read_text() == "precious"
 
 
-def test_no_sweeps_name_reaches_the_locks(shared: Path) -> None:
-    assert scratch_folder("locks") != our_temporary_folder() / "locks"
-
-
 def test_one_measures_on_a_device_whatever_the_temporary_directory(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,12 +97,3 @@ def test_a_device_that_is_held_by_who_does_not_listen_says_how_to_find_it(shared
         told = rf"does not answer; `sudo ss -xap \| grep {locks.PREFIX}GPU-1` shows which"
         with pytest.raises(SweepBusyError, match=told), measuring_lock(["GPU-1"]):
             pass
-
-
-def test_giving_a_lock_back_hides_nothing_where_its_folder_is_gone(tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    with sweep_lock(str(results), "plan"):
-        for file in results.iterdir():
-            file.unlink()
-        results.rmdir()
-        results.write_text("a file by now")

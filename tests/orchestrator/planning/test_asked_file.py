@@ -13,20 +13,6 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 SUITE = "cells: [{workload: noop}]\n"
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def test_without_a_launch_file_it_is_this_machine_and_said_so(here: Path) -> None:
-    asked = asked_file(None, None, None)
-    assert (asked.file, asked.suite) == (None, None)
-    assert asked.note is not None and "this machine" in asked.note and "./results" in asked.note
-    elsewhere = asked_file(None, None, "s3://bucket/sweeps")
-    assert elsewhere.note is not None and elsewhere.note.endswith("s3://bucket/sweeps.")
-
-
 def test_a_suite_may_stand_in_the_launch_files_place(here: Path) -> None:
     suite = Path("mine.yaml")
     suite.write_text(SUITE)

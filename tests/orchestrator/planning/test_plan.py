@@ -1,46 +1,32 @@
-"""The plan is a value: the same for the same content, in blocks, with A/A pairs."""
+"""The plan is a value: the same for the same content, in blocks, with A/A pairs; its shards are parts that clusters agree on."""
 
-import json
 from collections import Counter
-from dataclasses import asdict, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.queries import load_query
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan, narrow
-from cudnn_sweep.orchestrator.planning.spec import load_suite, suite_names
-from cudnn_sweep.orchestrator.running.run_sweep import plan_of as plan_of_suite
+from cudnn_sweep.orchestrator.planning.session import session_of
+from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
+from cudnn_sweep.orchestrator.planning.spec import load_suite
+from cudnn_sweep.orchestrator.recording.recorder import Recorder
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.expand import WorkloadFacts, configs_of_cells, expand_cells
-from cudnn_sweep.workloads.cells.field_case import load_field_cases
-from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec, workload_names
-from cudnn_sweep.workloads.hashes import text_hash
-from tests.makers import Look, MakePlan
+from cudnn_sweep.workloads.cells.expand import expand_cells
+from tests.makers import Look, MakePlan, RecordOf
 
 
-def planned(name: str, look: Look, device: str = "cpu") -> Plan:
+def planned(name: str, look: Look) -> Plan:
     suite = load_suite(name)
-    cells = expand_cells(suite, look(suite).workloads, device=device, gpu="some model")  # type: ignore[arg-type]
+    cells = expand_cells(suite, look(suite).workloads, device="cpu", gpu="some model")
     return make_plan(name, suite, cells)
-
-
-OF_OURS = [
-    name
-    for name in suite_names()
-    if not any(":" in workload for workload in workload_names(load_suite(name)))
-]  # models may not be installed
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-@pytest.mark.parametrize("name", OF_OURS)
-def test_suite_plans_the_same_trials_twice(name: str, device: str, look: Look) -> None:
-    first, second = planned(name, look, device), planned(name, look, device)
-    assert first == second
-    assert first.plan_hash == second.plan_hash
-    ids = [trial.trial_id for trial in first.trials]
-    assert len(set(ids)) == len(ids) > 0
 
 
 def test_suite_of_regimes_has_them_all(look: Look) -> None:
@@ -63,6 +49,7 @@ def test_block_holds_each_config_of_one_cell_once(look: Look) -> None:
 
 def test_one_block_in_twenty_carries_an_aa_pair(look: Look) -> None:
     plan = planned("quick", look)
+    assert len({trial.trial_id for trial in plan.trials}) == len(plan.trials)
     blocks = list(plan.blocks())
     with_twin = [trials for _, trials in blocks if any(trial.twin for trial in trials)]
     assert len(with_twin) == -(-len(blocks) // 20)
@@ -71,17 +58,6 @@ def test_one_block_in_twenty_carries_an_aa_pair(look: Look) -> None:
         other = next(t for t in trials if t.config == twin.config and not t.twin)
         assert other.trial_id != twin.trial_id
         assert other.seed == twin.seed
-
-
-def test_ids_stay_what_they_were_before_a_setting_came(look: Look) -> None:
-    (trial, *_) = planned("quick", look).trials
-    settings, it = asdict(trial.config), asdict(trial.cell)
-    del settings["backward_in_caller"], it["listed_shapes"]
-    cell, config = (json.dumps(each, sort_keys=True) for each in (it, settings))
-    before = f"[{cell}, {config}, {trial.replicate}, {trial.twin}]"
-    assert trial.trial_id == text_hash(before)
-    caller = replace(trial, config=replace(trial.config, backward_in_caller=True))
-    assert caller.trial_id != trial.trial_id
 
 
 def _orders(plan: Plan) -> dict[str, list[list[tuple[CudnnConfig, int]]]]:
@@ -142,12 +118,9 @@ def test_only_narrows_by_field_and_value(plan_of: MakePlan) -> None:
     narrowed = narrow(plan, [("benchmark", "True"), ("replicate", "2")])
     assert [(t.config, t.replicate) for t in narrowed.trials] == [(CudnnConfig(benchmark=True), 2)]
     assert narrowed.plan_hash != plan.plan_hash
-
-
-def test_only_finds_a_class_whose_name_has_capitals(plan_of: MakePlan) -> None:
     model = "cudnn_sweep.workloads.nets.unet:UNet"
-    plan = plan_of(model, input="1x1x32x32")
-    assert narrow(plan, [("workload", model)]).trials == plan.trials
+    capitals = plan_of(model, input="1x1x32x32")
+    assert narrow(capitals, [("workload", model)]).trials == capitals.trials
 
 
 def test_only_names_what_is_wrong(plan_of: MakePlan) -> None:
@@ -166,75 +139,77 @@ def test_an_estimate_of_blocks_until_decided_begins_with_the_first_look(plan_of:
     assert first.estimated_s(1, gpu=True) < fixed.estimated_s(1, gpu=True)
 
 
-def test_cell_with_configs_of_its_own_is_planned_with_these(look: Look) -> None:
-    exact = CudnnConfig(deterministic=True)
-    cells = [CellAxes(workload="noop", batch=2, configs=[exact]), CellAxes(workload="noop")]
-    suite = SuiteSpec(cells=cells, replicates=3)
-    plan = plan_of_suite("own", suite, look(suite))
-    ids = plan.cell_ids()
-    assert len(ids) == 2
-    for cell_id in ids:
-        of_cell = [t for t in plan.trials if t.cell.cell_id == cell_id and not t.twin]
-        configs = {trial.config for trial in of_cell}
-        batch = of_cell[0].cell.input_shape[0]
-        assert configs == ({exact} if batch == 2 else set(suite.configs))
-        assert len(of_cell) == 3 * len(configs)
-
-
 OFF, ON = CudnnConfig(), CudnnConfig(benchmark=True)
+ALL_PLANS = CudnnConfig(benchmark=True, benchmark_limit=0)
+FEW, MANY = CudnnConfig(plan_cache_limit=1), CudnnConfig(plan_cache_limit=100)
 
 
-def test_baseline_has_the_default() -> None:
-    for order in ((OFF, ON), (ON, OFF)):
-        assert [str(contrast) for contrast in contrasts_of(order)] == ["benchmark: false → true"]
-
-
-def test_only_pairs_that_differ_in_one_field_are_compared() -> None:
-    all_plans = CudnnConfig(benchmark=True, benchmark_limit=0)
-    found = [str(contrast) for contrast in contrasts_of((OFF, ON, all_plans))]
-    assert found == ["benchmark: false → true", "benchmark_limit: 10 → 0"]
-
-
-def test_of_two_values_that_are_no_default_the_first_is_the_baseline() -> None:
-    few, many = (CudnnConfig(plan_cache_limit=limit) for limit in (1, 100))
-    assert [str(contrast) for contrast in contrasts_of((few, many))] == [
-        "plan_cache_limit: 1 → 100"
-    ]
-    assert [str(contrast) for contrast in contrasts_of((OFF, few))] == [
-        "plan_cache_limit: null → 1"
-    ]
-
-
-NETWORK = WorkloadFacts(
-    directions=("training", "inference"), varies=("batch", "space"), input_shape=None, is_model=True
+@pytest.mark.parametrize(
+    ("configs", "compared"),
+    [
+        ((OFF, ON), ["benchmark: false → true"]),
+        ((ON, OFF), ["benchmark: false → true"]),
+        ((OFF, ON, ALL_PLANS), ["benchmark: false → true", "benchmark_limit: 10 → 0"]),
+        ((FEW, MANY), ["plan_cache_limit: 1 → 100"]),
+        ((OFF, FEW), ["plan_cache_limit: null → 1"]),
+    ],
 )
+def test_configs_that_differ_in_one_field_are_compared_with_the_default_or_the_first(
+    configs: tuple[CudnnConfig, ...], compared: list[str]
+) -> None:
+    assert [str(contrast) for contrast in contrasts_of(configs)] == compared
 
 
-def test_suite_times_every_side_of_every_case_that_can_be_tested(look: Look) -> None:
-    suite = load_suite("field")
-    conv = suite.model_copy(update={"cells": [c for c in suite.cells if c.workload == "conv"]})
-    facts = look(conv).workloads | {"torchvision.models:resnet50": NETWORK}
-    cells = expand_cells(suite, facts, device="cuda", gpu="any")
-    own = configs_of_cells(suite, facts, device="cuda", gpu="any")
-    timed = {
-        (
-            cell.problem,
-            cell.input_shape,
-            cell.direction,
-            cell.regime,
-            cell.precision,
-            cell.layout,
-        ): (set(own[cell.cell_id]))
-        for cell in cells
-    }
-    assert len(timed) == len(cells) >= 40
-    asked = set()
-    for case in load_field_cases().values():
-        for side in case.sides() if case.is_tested else ():
-            key = (
-                side.problem, side.input_shape, side.direction, side.regime, side.precision,
-                side.layout,
-            )  # fmt: skip
-            assert side.config in timed[key], case.id
-            asked.add((key, side.config))
-    assert len(asked) == sum(map(len, timed.values()))
+def shards(plan: Plan, count: int) -> list[Plan]:
+    return [Shard(number=number, of=count).part(plan) for number in range(1, count + 1)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_every_block_is_in_one_shard_whole_and_in_its_order(plan_of: MakePlan, count: int) -> None:
+    plan = plan_of("noop", replicates=100)
+    parts = shards(plan, count)
+    blocks = dict(plan.blocks())
+    dealt = [block for part in parts for block in part.blocks()]
+    assert dict(dealt) == blocks and len(dealt) == len(blocks)
+    sizes = [len(list(part.blocks())) for part in parts]
+    assert max(sizes) - min(sizes) <= 1
+    for part in parts:
+        positions = [trial.position for trial in part.trials]
+        assert positions == sorted(positions)
+    assert shards(plan_of("noop", replicates=100), count) == parts, "two clusters agree"
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "2", "1/0", "a/b", "-1/2", "1/2/3", ""])
+def test_shard_that_is_none_is_named(text: str) -> None:
+    with pytest.raises(SpecError, match=f"found '{text}', allowed: I/N with I from 1 to N"):
+        read_shard(text)
+
+
+def test_more_shards_than_blocks_are_refused(plan_of: MakePlan) -> None:
+    with pytest.raises(SpecError, match="--shard 5/5: the plan has 4 blocks, none for this one"):
+        read_shard("5/5").part(plan_of("noop", replicates=4))
+
+
+def test_recorders_of_two_shards_share_a_sweep_and_compact_it_at_once(
+    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each makes parts of whatever lies there, the other's records too."""
+    monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 3)
+    monkeypatch.setattr("cudnn_sweep.analysis.storing.collector.COMPACT_EVERY", 3)
+    plan = plan_of("noop", replicates=14)
+    session = session_of(plan, "shared", tmp_path)
+
+    def run(shard: Shard) -> None:
+        recorder, own = Recorder(str(tmp_path)), replace(session, shard=shard)
+        for trial in shard.part(plan).trials:
+            assert recorder.record(record_of(own, trial))
+        recorder.finish("shared", [])
+
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(run, read_shard(text)) for text in ("1/2", "2/2")]:
+            done.result()
+    with open_database(open_store(str(tmp_path))) as database:
+        rows = database.query("select trial_id, shards from records").to_pylist()
+        (sweep,) = database.query(load_query("sweeps").sql).to_pylist()
+    assert sorted(row["trial_id"] for row in rows) == sorted(t.trial_id for t in plan.trials)
+    assert (sweep["finished"], sweep["shards"]) == (True, "1/2, 2/2")

@@ -1,25 +1,29 @@
-"""Which sweep a launch goes on with, and why."""
+"""Which sweep a launch goes on with, and why; blocks that were split over GPUs or launches run again whole."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
-from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.answering.verdicts import verdicts
+from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
-from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
-from cudnn_sweep.orchestrator.planning.plan import Plan, narrow
-from cudnn_sweep.orchestrator.planning.session import session_of
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
+from cudnn_sweep.orchestrator.planning.repeats import repeats_of
+from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.planning.sweep_selection import (
     SweepChoice,
     SweepSelection,
     choose_sweep,
 )
-from cudnn_sweep.orchestrator.running.run_sweep import session_for
+from cudnn_sweep.orchestrator.process.protocol import Status
+from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.running.run_sweep import run_rounds, session_for
+from cudnn_sweep.orchestrator.showing.summary import split_lines
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from tests.makers import MakePlan, RecordOf
 
@@ -181,17 +185,159 @@ def test_shard_that_does_not_fit_its_sweep_is_refused(store: Store, plan: Plan, 
         choose_sweep(store, plan, plan, elsewhere, SweepSelection(sweep_id="shared"))
 
 
-def test_an_id_that_cannot_name_a_file_is_refused() -> None:
-    with pytest.raises(StoreError, match="'../mine' cannot name a file"):
-        SweepSelection(sweep_id="../mine")
+Begin: TypeAlias = "Callable[..., Launch]"
 
 
-def test_lock_names_its_holder_and_is_free_afterwards(tmp_path: Path) -> None:
-    with sweep_lock(str(tmp_path), "hash"):
-        busy = pytest.raises(SweepBusyError, match=r"process \d+ on ")
-        with busy, sweep_lock(str(tmp_path), "hash"):
-            pass
-        with sweep_lock(str(tmp_path), "other"):
-            pass
-    with sweep_lock(str(tmp_path), "hash"):
-        pass
+@pytest.fixture
+def launch(store: Store, plan: Plan, environment: Environment, record_of: RecordOf) -> Begin:
+    def begin(chosen: Plan | None = None, **selection: Any) -> "Launch":
+        choice = choose_sweep(store, plan, chosen or plan, environment, SweepSelection(**selection))
+        return Launch(store, plan, choice, record_of)
+
+    return begin
+
+
+class Launch:
+    """Trials are stored as if they had run, on the slot that is said."""
+
+    def __init__(self, store: Store, whole: Plan, choice: SweepChoice, record_of: RecordOf) -> None:
+        self.choice = choice
+        self.session = session_for(choice, whole, whole, ())
+        self._store = store
+        self._whole = whole
+        self._record_of = record_of
+
+    def ran(self, trials: Iterable[Trial], slot: str = "GPU-0", status: Status = "ok") -> None:
+        for trial in trials:
+            self._store.write(self._record_of(self.session, trial, slot=slot, status=status))
+
+    def repeats(self) -> Plan:
+        return repeats_of(self._store, self._whole, self.choice)
+
+
+def of_block(plan: Plan, block: int) -> tuple[Trial, ...]:
+    return tuple(trial for trial in plan.trials if trial.block == block)
+
+
+def split(launch: Launch, plan: Plan, block: int) -> None:
+    """All of the plan has run; of one block a trial on another GPU."""
+    first, *rest = of_block(plan, block)
+    launch.ran([first], "GPU-1")
+    launch.ran(rest)
+    launch.ran(trial for trial in plan.trials if trial.block != block)
+
+
+def test_repeat_is_the_block_again_under_ids_of_its_own(plan: Plan, launch: Begin) -> None:
+    ours = launch()
+    split(ours, plan, 0)
+    repeats = ours.repeats().trials
+    original = of_block(plan, 0)
+    assert [(t.cell, t.config, t.twin) for t in repeats] == [
+        (t.cell, t.config, t.twin) for t in original
+    ]
+    (block,) = {trial.block for trial in repeats}
+    assert {trial.repeats_block for trial in repeats} == {0}
+    assert block not in {trial.block for trial in plan.trials}
+    assert not {t.trial_id for t in repeats} & {t.trial_id for t in plan.trials}
+    assert not {t.position for t in repeats} & {t.position for t in plan.trials}
+    begins_a_cache = [t.cache_generation == t.replicate for t in original]
+    assert [t.cache_generation == t.replicate for t in repeats] == begins_a_cache == [True] * 3
+    assert launch(resume=ours.choice.sweep_id).repeats().trials == repeats, "whoever goes on"
+
+
+def test_repeated_block_pairs_once_and_nothing_is_lost(
+    store: Store, plan: Plan, launch: Begin
+) -> None:
+    ours = launch()
+    split(ours, plan, 1)
+    assert list(split_lines(store.stored_trials(ours.choice.sweep_id).values())) == [
+        "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them were repeated as a whole."
+    ]
+    ours.ran(ours.repeats().trials)
+    stored = store.stored_trials(ours.choice.sweep_id)
+    assert {trial.trial_id for trial in plan.trials} <= stored.keys()
+    (verdict,) = verdicts(store)
+    assert (verdict.blocks, verdict.split_blocks) == (3, 1)
+    assert not ours.repeats().trials
+    (state,) = store.sweeps()
+    assert (state.recorded, state.finished) == (len(plan.trials), True)
+    assert "1 of 3 blocks (33.3%); 1 of them were repeated" in next(split_lines(stored.values()))
+    assert "is complete" in launch().choice.reason
+
+
+def test_launch_after_an_interrupt_goes_on_with_the_repeats(plan: Plan, launch: Begin) -> None:
+    """A repeat that was cut short is split itself: the next one is whole, and there is a last one."""
+    ours = launch()
+    split(ours, plan, 2)
+    seen = []
+    for _ in range(MOST_REPEATS):
+        later = launch()
+        assert later.choice.sweep_id == ours.choice.sweep_id and not later.choice.todo.trials
+        repeats = later.repeats().trials
+        seen.append({trial.block for trial in repeats})
+        later.ran(repeats[:1])
+    assert not seen[0] & seen[1]
+    assert not later.repeats().trials
+    assert not launch().choice.resumed
+
+
+def test_block_that_a_launch_finished_for_another_is_repeated(plan: Plan, launch: Begin) -> None:
+    launch().ran(plan.trials[:4])
+    resumed = launch()
+    assert not resumed.repeats().trials, "a block that lacks a trial waits for it"
+    resumed.ran(resumed.choice.todo.trials)
+    (block,) = {trial.repeats_block for trial in resumed.repeats().trials}
+    assert block == plan.trials[4].block
+
+
+def test_trials_that_failed_split_no_block(store: Store, plan: Plan, launch: Begin) -> None:
+    ours = launch()
+    first, second, *rest = plan.trials
+    ours.ran([first], "GPU-1", status="crash")
+    ours.ran([second, *rest])
+    (twin,) = {trial.block for trial in plan.trials if trial.twin}
+    assert blocks_of(store.stored_trials(ours.choice.sweep_id).values()).split == ()
+    assert twin == first.block, "two of its three trials are ok, on one GPU"
+
+
+def test_part_of_a_block_is_never_repeated_alone(plan: Plan, launch: Begin) -> None:
+    ours = launch()
+    ours.ran(plan.trials[:-1])
+    ours.ran(plan.trials[-1:], status="crash")
+    one = narrow(plan, [("trial_id", plan.trials[-1].trial_id)])
+    retry = launch(one, resume=ours.choice.sweep_id, retry_failed=True)
+    retry.ran(retry.choice.todo.trials)
+    assert not retry.repeats().trials
+    whole = launch(resume=ours.choice.sweep_id)
+    assert {trial.repeats_block for trial in whole.repeats().trials} == {plan.trials[-1].block}
+
+
+def test_shard_repeats_its_own_blocks(plan: Plan, launch: Begin) -> None:
+    mine, other = (launch(sweep_id="shared", shard=read_shard(text)) for text in ("1/2", "2/2"))
+    split(mine, plan, mine.choice.own.trials[0].block)
+    assert mine.repeats().trials
+    assert not other.repeats().trials
+
+
+def test_rounds_end_when_nothing_is_split_or_the_time_is_up(plan: Plan, launch: Begin) -> None:
+    ours = launch()
+    ran: list[Plan] = []
+
+    def run(each: Session, left_s: float | None) -> Progress:
+        ran.append(each.plan)
+        if each.plan == plan:
+            split(ours, plan, 0)
+        else:
+            ours.ran(each.plan.trials)
+        return Progress(statuses={"ok": len(each.plan.trials)}, lost=1)
+
+    progress = run_rounds(ours.session, ours.repeats, run, print, None)
+    assert [len(each.trials) for each in ran] == [7, 3]
+    assert (progress.recorded, progress.lost) == (10, 2)
+    assert run_rounds(ours.session, lambda: plan, run, print, -1.0).recorded == 0
+
+    def stop(each: Session, left_s: float | None) -> Progress:
+        return Progress(stopped="the disk is full")
+
+    stopped = run_rounds(replace(ours.session, plan=plan), lambda: plan, stop, print, 60.0)
+    assert stopped.stopped == "the disk is full"

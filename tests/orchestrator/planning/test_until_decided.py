@@ -1,13 +1,14 @@
-"""Blocks until decided, on the fake machine: who gets how many, over budgets, launches and shards."""
+"""Blocks until decided, on the fake machine: who gets how many, over budgets, launches and shards, and by default."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -20,17 +21,20 @@ from cudnn_sweep.orchestrator.launching import launch_here
 from cudnn_sweep.orchestrator.launching.launch import launch
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
+from cudnn_sweep.orchestrator.nightly.request import read_asked
 from cudnn_sweep.orchestrator.planning.options import (
     LaunchOptions,
+    NightOptions,
     read_replicates,
 )
+from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.running.run_sweep import Planned, Ran, plan_sweep, run_sweep
-from cudnn_sweep.workloads.cells.suite import LOOKS, Replicates, UntilDecided
+from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, LOOKS, UntilDecided
 from cudnn_sweep.workloads.survey import Survey
 
 AT_MOST = 12
@@ -182,16 +186,10 @@ def test_shards_own_whole_cells_and_together_run_what_one_launch_does(
     assert len(store.snapshot("two").table(["cell_id"])) == recorded
 
 
-@pytest.mark.parametrize(
-    ("text", "replicates"),
-    [
-        ("8", 8),
-        ("decided", UntilDecided(until="decided")),
-        ("decided:50", UntilDecided(until="decided", at_most=50)),
-    ],
-)
-def test_replicates_are_read_as_they_are_typed(text: str, replicates: Replicates) -> None:
-    assert read_replicates(text) == replicates
+def test_replicates_are_read_as_they_are_typed() -> None:
+    assert read_replicates("8") == 8
+    assert read_replicates("decided") == UntilDecided(until="decided")
+    assert read_replicates("decided:50") == UntilDecided(until="decided", at_most=50)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "some", "decided:2", "decided:201", "decided:", ""])
@@ -203,3 +201,79 @@ def test_replicates_that_are_none_are_named(text: str) -> None:
 def test_looks_end_with_the_most_blocks() -> None:
     assert UntilDecided(until="decided", at_most=10).looks == (3, 5, 8, 10)
     assert UntilDecided(until="decided", at_most=3).looks == (3,)
+
+
+UNSAID = """
+metadata:
+  sweep:
+    cells: [{workload: conv, problem: [tutorials/rgb224, tutorials/rgb256]}]
+"""
+UNTOUCHED = FakeMachine(script=FakeScript(), night=date(2026, 1, 1))
+
+
+@pytest.fixture
+def unsaid(options: LaunchOptions) -> LaunchOptions:
+    """Nobody says how many blocks a cell has."""
+    assert options.file is not None
+    options.file.write_text(UNSAID)
+    return options
+
+
+def default(options: LaunchOptions, **change: Any) -> Plan:
+    """What a launch runs on a GPU."""
+    return planned(replace(options, **change), UNTOUCHED).chosen
+
+
+def blocks(plan: Plan) -> set[int]:
+    """How many each cell has."""
+    found = {(trial.cell.cell_id, trial.replicate) for trial in plan.trials}
+    return set(Counter(cell_id for cell_id, _ in found).values())
+
+
+def test_a_launch_goes_on_until_each_cell_is_decided(unsaid: LaunchOptions) -> None:
+    plan = default(unsaid)
+    assert plan.looks == BY_DEFAULT.looks and blocks(plan) == {BY_DEFAULT.at_most}
+    assert default(unsaid, suite="quick").looks == BY_DEFAULT.looks, "nor does the default suite"
+    fixed = default(unsaid, replicates="4")
+    assert not fixed.looks and blocks(fixed) == {4}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"only": ("benchmark=true",)}, {5}),
+        ({"only": ("benchmark=true", "replicate=7")}, {1}),
+        ({"only": ("problem=tutorials/rgb224",)}, {BY_DEFAULT.at_most}),
+    ],
+)
+def test_a_part_of_a_cell_has_a_fixed_number(
+    unsaid: LaunchOptions, change: Mapping[str, Any], expected: set[int]
+) -> None:
+    plan = default(unsaid, **change)
+    assert blocks(plan) == expected
+    assert bool(plan.looks) == (expected == {BY_DEFAULT.at_most})
+
+
+def test_configs_of_which_no_two_compare_have_a_fixed_number(unsaid: LaunchOptions) -> None:
+    assert unsaid.file is not None
+    unsaid.file.write_text(UNSAID + "    configs: [{benchmark: true}]\n")
+    plan = default(unsaid)
+    assert not plan.looks and blocks(plan) == {5}
+    unsaid.file.write_text(
+        UNSAID + "    configs: [{benchmark: true}]\n    replicates: {until: decided}\n"
+    )
+    with pytest.raises(SpecError, match="nothing would be decided; give a number"):
+        default(unsaid)
+
+
+def test_each_night_has_as_many_blocks(unsaid: LaunchOptions, tmp_path: Path) -> None:
+    assert unsaid.file is not None
+    script = tmp_path / "script.yaml"
+    script.write_text("seed: 1\n")
+    night = NightOptions(file=unsaid.file, night=date(2026, 1, 1), fake=script)
+    own = tmp_path / "own.yaml"
+    for said, expected in (("", {5}), ("replicates: 3\n", {3})):
+        own.write_text(f"cells: [{{workload: noop}}]\n{said}")
+        request = read_asked(replace(night, suite=str(own)), {}, Console(quiet=True)).request
+        plan = plan_sweep(request, UNTOUCHED).chosen
+        assert not plan.looks and blocks(plan) == expected

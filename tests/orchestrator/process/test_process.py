@@ -35,11 +35,8 @@ FAULTS = {
     "raises": ("error", "ValueError: the user's step is wrong (faulty.py:"),
     "is_killed": ("killed", "SIGKILL"),
     "segfaults": ("crash", "SIGSEGV (Segmentation fault); its last output: last words"),
-    "gets_a_real_time_signal": ("crash", "signal 40 (Real-time signal 6)"),
-    "exits": ("crash", "ended without a result, exit code 7"),
     "allocates_too_much": ("out_of_memory", "can't allocate memory"),
     "writes_to_its_reply": ("error", "its code wrote to the pipe of this process's replies"),
-    "writes_a_turn_to_its_reply": ("error", "replies: found b'hello'"),
     "hangs": ("timeout", "no result after 1 s"),
 }
 
@@ -219,11 +216,10 @@ def test_a_workload_that_makes_other_shapes_is_told(run_trial: RunTrial, tmp_pat
         assert measured_well(run_trial(f"{file}:{name}")).telemetry.warnings == warnings
 
 
-@pytest.mark.parametrize("precision", ["tf32", "amp_fp16"])
-def test_the_training_step_of_the_document_runs(run_trial: RunTrial, precision: str) -> None:
+def test_the_training_step_of_the_document_runs(run_trial: RunTrial) -> None:
     file = Path(__file__).parents[3] / "docs" / "examples" / "segmenter" / "my_training.py"
     regime: dict[str, dict[str, float]] = {"cycle": {"sizes": 2, "step": 16, "multiple": 8}}
-    outcome = run_trial(f"{file}:train", precision=precision, regime=regime)
+    outcome = run_trial(f"{file}:train", precision="amp_fp16", regime=regime)
     found = measured_well(outcome)
     assert found.loss_first is not None and found.distinct_shapes == 2
     assert found.telemetry.warnings == []
@@ -244,11 +240,8 @@ def test_code_that_fails_is_known(run_trial: RunTrial, faulty: str) -> None:
 @pytest.mark.parametrize(
     "axes",
     [
-        {"workload": "noop"},
-        {"workload": "mnist"},
         {"workload": "mnist", "precision": "amp_bf16", "layout": "channels_last"},
         {"workload": "conv", "problem": "tutorials/rgb224", "precision": "bf16"},
-        {"workload": "conv", "problem": "tutorials/rgb224", "direction": "forward"},
         {"workload": "conv", "problem": "tutorials/rgb224", "regime": "fresh"},
     ],
     ids=lambda axes: "-".join(axes.values()).replace("/", "-"),
@@ -261,16 +254,6 @@ def test_bundled_workload_imports_nothing_after_the_fork(
     assert outcome.status == "ok", outcome.message
     assert outcome.reply is not None
     assert outcome.reply.imported == []
-
-
-def test_training_on_digits_brings_the_loss_down(run_trial: RunTrial) -> None:
-    # A round of the loop is as many steps, however long they take, and all of them are timed.
-    a_round = {"last_partial_batch": {"full_batches": 30, "last": 0.9}}
-    found = measured(run_trial("mnist", measure=UNHURRIED, regime=a_round))
-    first, last = found.loss_first, found.loss_last
-    assert first is not None and last is not None
-    assert first > 2, "guessing among ten digits costs 2.3"
-    assert last < first / 2
 
 
 def test_flags_precision_and_threads_are_applied_and_read_back(run_trial: RunTrial) -> None:

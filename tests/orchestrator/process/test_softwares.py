@@ -1,18 +1,13 @@
 """Two softwares side by side: another environment's Python, with a version of ours of its own."""
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.asking.queries import load_query
-from cudnn_sweep.analysis.nightly.confirmation import LOOKS, Confirmation, confirm
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.storing.progress import blocks_of
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import ServerError, SpecError
 from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, Suspect, confirmation_plan
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
@@ -21,9 +16,7 @@ from cudnn_sweep.orchestrator.process import client
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import REQUEST, Request, SurveyJob
 from cudnn_sweep.orchestrator.process.survey import survey
-from cudnn_sweep.orchestrator.slots import slot
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
 from tests.makers import MakePlan, RecordOf
@@ -31,11 +24,8 @@ from tests.makers import MakePlan, RecordOf
 pytestmark = pytest.mark.measuring
 
 PACES = str(Path(__file__).parents[1] / "paces.py")
-BLOCKS = 24  # at most: a calm machine needs 6
-SHORT = MeasureSpec(
-    warmup_s=0.0, steady_budget_s=0.15, calibrate=False, reference_replicates=0, timeout_s=100
-)
-SUITE = SuiteSpec(cells=[CellAxes(workload=f"{PACES}:as_before")], measure=SHORT)
+BLOCKS = 24
+SUITE = SuiteSpec(cells=[CellAxes(workload=f"{PACES}:as_before")])
 
 
 @pytest.fixture(scope="module")
@@ -53,72 +43,7 @@ def session(
     return replace(whole, pythons={LAST_GOOD: last_good})
 
 
-@pytest.fixture(scope="module")
-def store(
-    session: Session, server: ForkServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Store]:
-    """Rounds of the plan, until the slower workload's pairs settle it."""
-    store = open_store(str(tmp_path_factory.mktemp("softwares")))
-    lent = SimpleNamespace(run=server.run, begin=server.begin, close=lambda: None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            slot, "ForkServer", lambda **how: ForkServer(**how) if how["python"] else lent
-        )
-        place = slot.ForkedSlot.open(session, "0")
-    for trial in session.plan.trials:
-        looks = trial.replicate in LOOKS and trial.position % 4 == 0
-        if looks and _confirmed(store, "slower_since").state != "undecided":
-            break
-        store.write(place.run(trial, 1))
-    yield store
-    place.close()
-
-
-def _confirmed(store: Store, workload: str) -> Confirmation:
-    question = load_query("software_pairs")
-    with open_database(store) as database:
-        rows = database.query(question.sql, question.values({})).to_pylist()
-        cells = database.query("select * from cell_labels()").to_pylist()
-    (cell_id,) = [each["cell_id"] for each in cells if each["workload"].endswith(workload)]
-    chosen = [row for row in rows if (row["cell_id"], row["metric"]) == (cell_id, "steady_wall")]
-    return confirm([row["log_ratio"] for row in chosen], 0.03)
-
-
-@pytest.fixture(scope="module")
-def records(store: Store) -> list[dict[str, Any]]:
-    with open_database(store) as database:
-        rows: list[dict[str, Any]] = database.query("select * from records").to_pylist()
-    return rows
-
-
-def test_only_the_workload_that_became_slower_is_confirmed(store: Store) -> None:
-    slower = _confirmed(store, "slower_since")
-    assert slower.state == "confirmed"
-    assert slower.low is not None and slower.high is not None
-    assert slower.low < 1.2 < slower.high or slower.ratio == pytest.approx(1.2, abs=0.05)
-    assert _confirmed(store, "as_before").state != "confirmed"
-
-
-def test_each_record_says_with_which_software_it_was_measured(
-    records: list[dict[str, Any]], environment: Environment
-) -> None:
-    assert {record["status"] for record in records} == {"ok"}
-    softwares = {(each["software"], each["version"], each["software_hash"]) for each in records}
-    there = replace(environment, version="0.0.1")
-    assert softwares == {
-        (None, environment.version, environment.software_hash),
-        (LAST_GOOD, "0.0.1", there.software_hash),
-    }
-    assert len({(record["env_hash"], record["slot"]) for record in records}) == 1
-
-
-def test_a_block_is_not_split_by_its_softwares(store: Store) -> None:
-    (state,) = store.sweeps()
-    assert state.blocks.begun >= 2 * min(LOOKS)
-    assert state.blocks.split == ()
-
-
-def test_a_sweep_of_two_softwares_is_gone_on_with_by_the_same_two(
+def test_a_sweep_of_two_softwares_is_gone_on_with_by_the_same_two_and_splits_no_block(
     session: Session, record_of: RecordOf, environment: Environment, tmp_path: Path
 ) -> None:
     half = open_store(str(tmp_path))
@@ -128,10 +53,12 @@ def test_a_sweep_of_two_softwares_is_gone_on_with_by_the_same_two(
         SweepSelection(sweep_id="half"),
     )
     whole = replace(session, sweep_id="half")
-    (first, *_) = (trial for trial in plan.trials if trial.software == LAST_GOOD)
-    half.write(record_of(whole, first, where=there))
+    for trial in plan.trials[:2]:
+        where = there if trial.software == LAST_GOOD else environment
+        half.write(record_of(whole, trial, where=where))
+    assert blocks_of(half.stored_trials("half").values()).split == ()
     choice = choose_sweep(half, plan, plan, environment, selection, {LAST_GOOD: there})
-    assert (choice.resumed, len(choice.todo.trials)) == (True, len(plan.trials) - 1)
+    assert (choice.resumed, len(choice.todo.trials)) == (True, len(plan.trials) - 2)
     another = {LAST_GOOD: replace(there, torch="2.0.0")}
     with pytest.raises(SpecError, match="it ran with other software as last_good"):
         choose_sweep(half, plan, plan, environment, selection, another)

@@ -1,11 +1,6 @@
 """Processes of a launch that do not run any more."""
 
 import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -96,33 +91,9 @@ def test_a_trial_has_its_own_limit_and_counts_once_it_was_killed(proc: FakeProc)
     assert _found(proc, StuckBelow(ROOT)) == [TRIAL]
 
 
-@pytest.fixture
-def worker() -> Iterator["subprocess.Popen[bytes]"]:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
-        yield process
-        process.kill()
-
-
 def _watch(worker: int) -> standing_by._Watch:
     below = StuckBelow(worker)
     return standing_by._Watch(worker=worker, said=-1, lost=1, below=below)
-
-
-def test_a_stopped_worker_is_ended(
-    worker: "subprocess.Popen[bytes]",
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(stuck, "NO_ANSWER_S", 0.2)
-    os.kill(worker.pid, signal.SIGSTOP)
-    watch, ends = _watch(worker.pid), time.monotonic() + 10
-    while worker.poll() is None and time.monotonic() < ends:
-        watch._look()
-        time.sleep(0.05)
-    assert worker.poll() == -signal.SIGKILL
-    told = capfd.readouterr().err
-    assert f"(process {worker.pid} on " in told
-    assert told.endswith("for 0.2 s, stopped by a signal: ended it\n")
 
 
 def test_what_cannot_be_ended_ends_the_launch(

@@ -146,28 +146,3 @@ def test_the_end_waits_for_the_write_under_way(disk: Disk, records: list[RunReco
 
     asyncio.run(run())
     assert rows_of_files(disk.location) == [5], "compacted after the last was written"
-
-
-def test_a_reader_misses_none_though_records_come_while_others_are_compacted(
-    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 3)
-    monkeypatch.setattr("cudnn_sweep.analysis.storing.collector.COMPACT_EVERY", 4)
-    plan = plan_of("noop", replicates=30)
-    session, reader = session_of(plan, SWEEP_ID, tmp_path), open_store(str(tmp_path))
-    waiting = [record_of(session, trial) for trial in plan.trials]
-
-    async def slot(recorder: GroupRecorder) -> None:
-        while waiting:
-            record = waiting.pop()
-            assert await recorder.record(record)
-            assert record.trial_id in reader.stored_trials(SWEEP_ID)
-
-    async def run() -> None:
-        recorder = GroupRecorder(str(tmp_path))
-        await asyncio.gather(*(slot(recorder) for _ in range(8)))
-        await recorder.finish(SWEEP_ID, [])
-
-    asyncio.run(run())
-    assert reader.stored_trials(SWEEP_ID).keys() == {trial.trial_id for trial in plan.trials}
-    assert sum(rows_of_files(str(tmp_path))) == len(plan.trials), "each once"

@@ -4,9 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import fields
 from datetime import UTC, datetime
-from math import comb
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -98,44 +96,3 @@ def test_search_at_every_new_shape_hurts_an_open_loop(
     assert verdict.loop_kind == "open"
     assert verdict.wall_statistical_verdict == "hurts"
     assert verdict.ratio == pytest.approx(2.0, rel=0.2), "neither 1.5 nor 2.5 times"
-
-
-def test_search_before_a_closed_loop_does_not_count_in_its_steady_time(
-    plan_of: MakePlan, shown: Callable[[Plan], list[Verdict]], faulty: str
-) -> None:
-    measure = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False)
-    workload = f"{faulty}:searches_for_new_shapes"
-    (verdict,) = shown(plan_of(workload, replicates=3, measure=measure))
-    assert verdict.loop_kind == "closed"
-    assert verdict.baseline_ms is not None and verdict.baseline_ms < 25, "a search costs 50 ms"
-
-
-def test_what_cannot_differ_is_rarely_said_to(
-    plan_of: MakePlan, shown: Callable[[Plan], list[Verdict]]
-) -> None:
-    """An A/A test of the pipeline: on a CPU the flags change nothing, so whatever the statistics
-    alone say of them is chance. Of verdicts at a rate of 5% no more may be wrong than chance exceeds in
-    one run of 10,000.
-    """
-    measure = MeasureSpec(
-        warmup_s=0.01,
-        warmup_limit_s=0.01,
-        steady_budget_s=0.03,
-        calibrate=False,
-        reference_replicates=0,
-    )
-    shapes: dict[str, Any] = {
-        "batch": list(range(1, 7)),
-        "direction": ["forward_backward", "forward"],
-    }
-    axes = {"problem": "mobilenet_v2/conv16_1x1_64", **shapes}
-    found = shown(plan_of("conv", replicates=3, measure=measure, **axes))
-    wrong = [verdict for verdict in found if verdict.wall_statistical_verdict in ("helps", "hurts")]
-    assert len(found) == 12
-    assert len(wrong) <= binomial_bound(len(found), 0.05, 0.9999)
-
-
-def binomial_bound(trials: int, rate: float, level: float) -> int:
-    """The fewest successes that so many trials exceed with probability 1 - level at most."""
-    chance = [comb(trials, k) * rate**k * (1 - rate) ** (trials - k) for k in range(trials + 1)]
-    return next(k for k in range(trials) if sum(chance[: k + 1]) >= level)

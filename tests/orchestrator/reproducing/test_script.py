@@ -136,14 +136,6 @@ def test_script_prints_each_time_of_five_processes_a_setting(tmp_path: Path) -> 
     assert {row[3] for row in rows} == {CPU}
 
 
-@pytest.mark.measuring
-def test_script_of_a_backward_operation_in_half_precision_runs(tmp_path: Path) -> None:
-    backward = side(direction="backward_filter", precision="bf16", layout="channels_last")
-    rows = measured(script(case(backward)), tmp_path)
-    assert len(rows) == PROCESSES
-    assert all(float(row[2]) > 0 for row in rows)
-
-
 STEPS = [
     *(side(precision=precision) for precision in PRECISIONS),
     *sides_of("forward"),

@@ -26,8 +26,6 @@ from cudnn_sweep.orchestrator.schedule.entry import (
     absolute,
     key_of,
     parse_time,
-    with_entry,
-    without,
 )
 from cudnn_sweep.orchestrator.schedule.schedule import CRON, Scheduled, next_time_of
 
@@ -70,24 +68,6 @@ def test_file_has_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path / "real")
     ways = ("nightly.yaml", "../real/nightly.yaml", "../link/nightly.yaml")
     assert {absolute(Path(way)) for way in ways} == {tmp_path / "real" / "nightly.yaml"}
-
-
-def test_path_that_no_line_can_hold_is_refused() -> None:
-    with pytest.raises(
-        ScheduleError, match=r"'/srv/two\\nlines/cluster.yaml': a schedule takes no"
-    ):
-        entry_of(Path("/srv/two\nlines/cluster.yaml"))
-
-
-def test_crontab_of_others_stays_as_it_was() -> None:
-    one, two = entry_of(Path("/srv/one.yaml")), entry_of(Path("/srv/two.yaml"))
-    both = with_entry(with_entry(OTHERS, one), two)
-    assert both == f"{OTHERS}\n{one.line}\n{two.line}\n"
-    later = entry_of(one.launch_file, "23:05")
-    assert with_entry(both, later) == f"{OTHERS}\n{later.line}\n{two.line}\n"
-    assert without(both, one.launch_file) == f"{OTHERS}\n{two.line}\n"
-    assert without(OTHERS, one.launch_file) == OTHERS
-    assert with_entry("", one) == f"{one.line}\n"
 
 
 def test_next_time_is_the_coming_one() -> None:
@@ -173,9 +153,7 @@ def test_dry_run_prints_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.M
     ("nightly", "said"),
     [
         ("{suite: nihgtly}", ":1: metadata.sweep.nightly: unknown suite 'nihgtly'"),
-        ("{suite: other.yaml}", ":1: metadata.sweep.nightly: no file other.yaml"),
         ("{webhook: {url_file: gone}}", "webhook.url_file: gone cannot be read"),
-        ("{suit: quick}", "metadata.sweep.nightly.suit: unknown key"),
         ("{suite: wrong.yaml}", "wrong.yaml:1: cells[0]: unknown problem 'tutorials/rgb'"),
     ],
 )

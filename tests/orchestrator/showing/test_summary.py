@@ -1,4 +1,4 @@
-"""What a launch says at its end, gathered from a store before anything is printed."""
+"""What a launch says at its end, gathered from a store before anything is printed: counts, verdicts, GPUs that are off."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,8 +7,10 @@ from typing import Any, get_args
 import pytest
 from rich.console import Console
 
+from cudnn_sweep.analysis.answering.cell_names import stored_names
+from cudnn_sweep.analysis.answering.verdicts import break_evens, verdicts
 from cudnn_sweep.analysis.report.payload import WARNINGS
-from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
@@ -22,10 +24,11 @@ from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.hopeless import Hopeless, cause, configs_to_fail
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, UNFINISHED, end_of
-from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
+from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary, slow_gpu_lines
+from cudnn_sweep.orchestrator.showing.verdict_table import ratio_text, verdict_table
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
-from tests.makers import RecordOf
+from tests.makers import MakePlan, RecordOf
 
 
 class Night:
@@ -138,3 +141,69 @@ def test_where_nothing_was_measured_only_its_failures_are_to_be_asked_for(
     assert ("sweep query failures" in following) == (status != "ok")
     for offered in ("query helps_or_hurts", "query break_even", "sweep report"):
         assert (offered in following) == (status == "ok")
+
+
+def slow_lines(folder: Path, plan: Plan, record_of: RecordOf, gbps: list[float]) -> list[str]:
+    """Of a sweep on as many GPUs of one model, four trials each, with these speeds of the copy."""
+    store, session = open_store(str(folder)), session_of(plan, "night", folder)
+    for number, trial in enumerate(plan.trials):
+        gpu = number % len(gbps)
+        there = replace(
+            record_of(session, trial, slot=f"GPU-{gpu}"),
+            device="cuda",
+            gpu="NVIDIA H200",
+            gpu_uuid=f"GPU-{gpu}",
+            host=f"node-{gpu}",
+            calibration_copy_gbps=gbps[gpu],
+            calibration_matmul_tflops=gbps[gpu] / 8,
+        )
+        store.write(there)
+    return list(slow_gpu_lines(store, "night"))
+
+
+def test_slow_gpu_is_named_with_what_to_do(
+    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf
+) -> None:
+    (line,) = slow_lines(tmp_path, plan_of("noop", replicates=7), record_of, [4000, 4000, 3600])
+    assert line.startswith(
+        "GPU-2 on node-2: copy 10.0% slower, matmul tf32 10.0% slower than its 2 peers (NVIDIA H200): "
+    )
+    assert "nvidia-smi -q -i UUID" in line and "CUDA_VISIBLE_DEVICES" in line
+
+
+def test_two_gpus_that_differ_are_both_named_and_none_is_blamed(
+    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf
+) -> None:
+    copy, product = slow_lines(tmp_path, plan_of("noop", replicates=7), record_of, [3600, 4000])
+    assert copy.startswith(
+        "The 2 NVIDIA H200 differ by 10.0% in copy, from 3,600 GB/s (GPU-0 on node-0) to 4,000 GB/s "
+        "(GPU-1 on node-1); with so few GPUs it is unclear which one is at fault: "
+    )
+    assert "differ by 10.0% in matmul tf32, from 450 TFLOP/s" in product
+
+
+REFERENCE = Path(__file__).parents[3] / "analysis/reference"
+
+
+@pytest.mark.parametrize("sweep_id", ["networks-cycle", "networks-lengths"])
+def test_a_cell_of_a_network_takes_two_lines_and_its_name_is_its_alone(sweep_id: str) -> None:
+    store = open_store(str(REFERENCE))
+    found, paid = verdicts(store, sweep_id), break_evens(store, sweep_id)
+    for width in (80, 100, 120, 160):
+        table = verdict_table(found, paid, *stored_names(store, sweep_id), width)
+        names = list(table.columns[0].cells)
+        assert len(set(names)) == len(found)
+        console = Console(width=width)
+        with console.capture() as drawn:
+            console.print(table)
+        lines = drawn.get().splitlines()
+        heads = next(index for index, line in enumerate(lines) if line.startswith("cell")) + 1
+        assert len(lines) - heads <= 2 * len(found)
+        assert max(map(len, lines)) <= width
+
+
+def test_an_interval_that_says_nothing_is_told_in_words() -> None:
+    verdict = replace(verdicts(open_store(str(REFERENCE)), "networks-lengths")[0], ratio=7.019)
+    assert ratio_text(replace(verdict, ratio_low=6.5, ratio_high=7.6)) == "7.019 (6.500–7.600)"
+    vast = replace(verdict, ratio_low=0.0, ratio_high=1.9e19)
+    assert ratio_text(vast).endswith(" (too few blocks)")

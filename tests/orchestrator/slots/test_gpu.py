@@ -112,68 +112,19 @@ def test_route_is_cudnn_only_where_it_is_enabled(run_trial: RunTrial) -> None:
         assert (outcome.reply.measured.choice.routes == ["Cudnn"]) is enabled
 
 
-def test_memory_and_environment_are_recorded(plan_of: MakePlan, measure: Measure) -> None:
-    record = measure(plan_of("conv", configs=(BENCHMARK,), **RGB))[0]
-    smallest = 4 * 64 * 224 * 224  # bytes of the output alone
-    for peak in (record.cold_peak_allocated_bytes, record.steady_peak_allocated_bytes):
-        assert peak is not None and peak >= smallest
-    assert record.device == "cuda"
-    assert record.gpu_uuid is not None and record.gpu_uuid.startswith("GPU-")
-    assert record.slot == record.gpu_uuid
-    assert None not in (record.cudnn, record.cuda, record.gpu_memory_bytes)
-
-
-def test_trial_runs_on_cores_that_are_its_gpus(plan_of: MakePlan, measure: Measure) -> None:
+def test_trial_records_its_gpu_and_runs_on_cores_that_are_its(
+    plan_of: MakePlan, measure: Measure
+) -> None:
     record = measure(plan_of("conv", configs=(CudnnConfig(),), **RGB))[0]
+    smallest = 4 * 64 * 224 * 224  # bytes of the output alone
+    assert (record.cold_peak_allocated_bytes or 0) >= smallest
+    assert (record.steady_peak_allocated_bytes or 0) >= smallest
+    assert record.gpu_uuid is not None and record.slot == record.gpu_uuid
+    assert None not in (record.cudnn, record.cuda, record.gpu_memory_bytes)
     pinning = pinning_of(record.gpu_uuid)
     assert pinning is not None and pinning.cpus <= os.sched_getaffinity(0)
     assert record.pinned_cpus == str(pinning)
     assert record.cpu_cores == record.threads == len(pinning.cpus)
-
-
-def test_search_is_paid_by_the_first_call_of_a_shape(plan_of: MakePlan, measure: Measure) -> None:
-    plan = plan_of("conv", replicates=2, regime={"cycle": {"sizes": 3, "step": 16}}, **RGB)
-    last = {record.benchmark: record for record in measure(plan) if record.replicate == 1}
-    for record in last.values():
-        assert record.cold is not None and len(record.cold) == 3
-    assert cold_ms(last[True]) > 3 * cold_ms(last[False])
-    assert all(
-        shape.second_ms is not None and shape.second_ms < shape.first_ms / 3
-        for shape in last[True].cold or ()
-    )
-
-
-SEARCHES = """
-import os, sys, threading
-os.environ["CUDNN_FRONTEND_LOG_INFO"], os.environ["CUDNN_FRONTEND_LOG_FILE"] = "1", sys.argv[1]
-import torch
-
-def searches():
-    torch.cuda.synchronize()
-    return open(sys.argv[1]).read().count("Auto-tuning returns")
-
-images = torch.randn(4, 16, 28, 28, device="cuda")
-weight = torch.randn(32, 16, 3, 3, device="cuda")
-step = lambda: torch.nn.functional.conv2d(images, weight)
-torch.backends.cudnn.benchmark = False
-step()
-before = searches()
-torch.backends.cudnn.benchmark = True
-step()
-same_thread = searches()
-thread = threading.Thread(target=step)
-thread.start()
-thread.join()
-print(before, same_thread, searches())
-"""
-
-
-def test_flag_flipped_in_a_process_starts_no_search_at_a_shape_it_knows(tmp_path: Path) -> None:
-    """The plan cache is asked before the flag; it is one thread's own. So a trial is a process."""
-    log = str(tmp_path / "log")
-    command = [sys.executable, "-c", SEARCHES, log]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert found == ["0", "0", "1"], "before, flipped in the same thread, in a new thread"
 
 
 def test_fresh_process_searches_and_its_log_says_so(plan_of: MakePlan, measure: Measure) -> None:
@@ -211,20 +162,6 @@ def test_pytorchs_own_rules_are_in_the_file() -> None:
     assert ("ConvBwdData", 23) in told
     listed = json.loads(as_json(rules_of("ConvFwd:5")))["rules"]
     assert listed[:-1] == pytorchs_own()
-
-
-def test_device_time_is_repeatable_where_wall_time_is_launch_bound(
-    plan_of: MakePlan, measure: Measure
-) -> None:
-    spec = MeasureSpec(warmup_s=0.1, steady_budget_s=0.3, device_budget_s=0.3, timeout_s=60)
-    config = (CudnnConfig(deterministic=True),)
-    plan = plan_of("mnist", replicates=4, configs=config, measure=spec, precision="tf32")
-    records = measure(plan)
-    times = [record.steady_device_ms for record in records if record.steady_device_ms]
-    assert len(times) == len(records)
-    assert max(times) < 1.05 * min(times)
-    assert all(record.launch_bound for record in records)
-    assert {record.steady_device_source for record in records} == {"graph"}
 
 
 def test_step_that_waits_for_the_device_is_timed_by_the_profiler(

@@ -169,7 +169,7 @@ def test_blocks_stay_on_their_gpu(four_slots: tuple[Plan, list[Row]]) -> None:
 def test_trial_lost_with_its_worker_runs_again_and_one_that_always_takes_it_along_is_given_up(
     ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
 ) -> None:
-    """The block of the one that runs again is split: tests/orchestrator/planning/test_repeats.py goes on from there."""
+    """The block of the one that runs again is split: tests/orchestrator/planning/test_sweep_selection.py goes on."""
     plan = plan_of("noop", replicates=2)
     deadly, lost = (plan.trials[at].trial_id for at in (0, -1))
     deaths = {deadly: MAX_LOST + 1, lost: 1}
