@@ -18,9 +18,7 @@ SEARCHES = 3  # processes that time all plans of a search
 AGAIN = 3  # that time the best of them once more
 BEST = 1.1  # times the fastest: plans that are timed once more
 ROUNDS = 10  # processes without a search, until they take what is expected
-CONFLICTS = (
-    2  # operations that are brought to their fastest plan first, to see what that costs others
-)
+CONFLICTS = 2  # operations that come first once, to see what that costs the others
 MATTERS = 0.005  # of the time of all operations
 TURNS = 3  # of whole steps, one process each
 

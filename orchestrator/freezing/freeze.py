@@ -3,6 +3,7 @@ what a kept file does now.
 """
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -17,7 +18,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.words import counted, milliseconds
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.find import Frozen, find_rules
-from cudnn_sweep.orchestrator.freezing.probe import Probe, forked_probe
+from cudnn_sweep.orchestrator.freezing.probe import Probe, ProcessFailed, forked_probe
 from cudnn_sweep.orchestrator.launching.advising import (
     SUITE,
     answered_of,
@@ -29,7 +30,7 @@ from cudnn_sweep.orchestrator.launching.advising import (
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step
 from cudnn_sweep.orchestrator.launching.step_options import FreezeOptions
 from cudnn_sweep.orchestrator.running.place import Place
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, Planned, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, Planned, run_sweep
 from cudnn_sweep.orchestrator.showing.kept_text import Kept
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -52,12 +53,24 @@ def freeze(
     opened: OpenProbe = forked_probe,
 ) -> int:
     """Print the answer on `out`, and return the exit code; `console` shows what goes on meanwhile."""
-    if options.check is not None:
-        return _check(options, options.check, console, place, out, opened)
+    try:
+        if options.check is not None:
+            return _check(options, options.check, console, place, out, opened)
+        return _freeze(options, console, place, out, opened)
+    except ProcessFailed as error:
+        say(console, str(error))
+        return CELL_FAILED
+
+
+def _freeze(
+    options: FreezeOptions, console: Console, place: Place, out: Console, opened: OpenProbe
+) -> int:
     if options.file.exists():
         raise SpecError(
             f"{options.file} is there already: see with --check what it does, or name another one by --output"
         )
+    if not os.access(options.file.parent, os.W_OK):
+        raise SpecError(f"--output: {options.file.parent} is no folder that can be written to")
     planned = _looked(options, None, console, place)
     environment = planned.machine.environment
     with opened(planned, console) as probe:

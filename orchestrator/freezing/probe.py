@@ -30,9 +30,15 @@ MEASURE = MeasureSpec(
 MOST_SHAPES = 64
 
 
+class ProcessFailed(SpecError):
+    """A step does not run."""
+
+
 class Probe(Protocol):
+    """Its processes may raise ProcessFailed."""
+
     def log(self, config: CudnnConfig) -> LogPass:
-        """What a fresh process takes at its first step at each shape. Raises SpecError where it fails."""
+        """What a fresh process takes at its first step at each shape."""
 
     def step_ms(self, config: CudnnConfig) -> float:
         """Time per step of a fresh process."""
@@ -71,7 +77,7 @@ class ForkedProbe:
         outcome = self.server.run(Request(job=job, timeout_s=self.timeout_s))
         if outcome.status != "ok" or outcome.reply is None:
             way = "on" if config.benchmark else "off"
-            raise SpecError(
+            raise ProcessFailed(
                 f"{self.trial.cell.workload}: with benchmark {way} a process ended: {outcome.message}"
             )
         return outcome.reply

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.freeze import freeze
+from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed
 from cudnn_sweep.orchestrator.launching.advising import advise
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, FreezeOptions
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
@@ -24,7 +25,7 @@ from tests.orchestrator.freezing.fake_probe import VERSION, FakeProbe
 
 FASTER = [{"ConvFwd_eng1": 2.0, "ConvFwd_eng2": 1.0}, {"ConvFwd_eng3": 1.0}]
 RULES = f"ConvFwd:1@{VERSION}"
-DONE, CHANGED = 0, 3
+DONE, CHANGED, FAILED = 0, 3, 4
 
 
 @pytest.fixture(autouse=True)
@@ -155,3 +156,19 @@ def test_a_check_wants_a_file_of_freeze(tmp_path: Path) -> None:
     (tmp_path / "bare.json").write_text('{"version": 1, "rules": []}')
     with pytest.raises(SpecError, match=r"--check: bare\.json has rules alone"):
         _said(_options(check="bare.json"), FASTER)
+
+
+def test_a_step_that_does_not_run_has_its_own_exit_code(tmp_path: Path) -> None:
+    @contextmanager
+    def opened(planned: Planned, console: Console) -> Iterator[FakeProbe]:
+        raise ProcessFailed("nets.py:Net: with benchmark on a process ended: no memory")
+        yield
+
+    said, out = io.StringIO(), io.StringIO()
+    code = freeze(
+        _options(), Console(file=said, width=80), _machine(0.5), Console(file=out), opened
+    )
+    assert code == FAILED
+    assert "a process ended: no memory" in said.getvalue()
+    with pytest.raises(SpecError, match="--output: missing is no folder"):
+        _said(_options(output="missing/a.json"), FASTER)
