@@ -17,7 +17,10 @@ from tests.conftest import ROOT
 from tests.studies import advice, in_turns, verdicts
 from tests.studies.nights import nights
 from tests.studies.parts import detection_figures, night_choices, realities, replaying, simulation
+from tests.studies.parts.advice_cases import cases
+from tests.studies.parts.advice_table import is_right
 from tests.studies.parts.generated import write_generated
+from tests.studies.parts.made_rows import made_rows, open_rows
 from tests.studies.parts.noise import PROMISED, times_and_choices
 from tests.studies.parts.question_timing import ask_alone
 from tests.studies.parts.simulated_nights import HELD_TO_TARGETS, OTHERS
@@ -114,12 +117,12 @@ def test_looks_at_a_replayed_order_are_those_of_a_launch() -> None:
     noise = next(each for each in PROMISED if each.name == "other_choices")
     effects = np.resize(np.log([1.0, 1.0, 1.05, 0.92, 1.5]), cells)
     logs, other = times_and_choices(noise, effects, blocks, dice)
-    rows = simulation.made_rows(np.exp(logs), np.full(logs.shape, 30.0), other)
+    rows = made_rows(np.exp(logs), np.full(logs.shape, 30.0), other)
     rows = rows.append_column("looks", pa.repeat(pa.scalar(looks, pa.list_(pa.int64())), len(rows)))
     cell, block = np.divmod(rows["block"].to_numpy(), blocks)
     order = [dice.permutation(blocks) for _ in range(cells)]
     contrast = Contrast(field="benchmark", baseline="false", candidate="true")
-    with simulation.open_rows(rows) as database:
+    with open_rows(rows) as database:
         stored = replaying.stored_cells(database, contrast)
         stored.sort(key=lambda each: int(each.cell_id))
         states, taken = replaying.in_orders(database, stored, [order], looks)
@@ -128,7 +131,7 @@ def test_looks_at_a_replayed_order_are_those_of_a_launch() -> None:
     launch, is_open = np.zeros(cells, int), np.ones(cells, bool)
     for look in looks:
         launch[is_open] = look
-        with simulation.open_rows(rows.filter(when < launch[cell])) as database:
+        with open_rows(rows.filter(when < launch[cell])) as database:
             found = database.query(question.sql, question.values({})).to_pylist()
         state = {int(row["cell_id"]): row["state"] for row in found}
         is_open = np.array([state[each] == "open" for each in range(cells)])
@@ -173,15 +176,15 @@ def test_steps_of_a_run_of_ten_to_twenty_seconds_are_on_its_side_of_the_break_ev
     side: str, break_even: float | None, chosen: tuple[int, str]
 ) -> None:
     told = {"baseline_ms": 10.0, "candidate_ms": 8.0, "baseline_s": 15.5, "job_steps": 1500}
-    case = next(case for case in advice.cases(tiny=False) if case.side == side)
+    case = next(case for case in cases(tiny=False) if case.side == side)
     assert advice.steps_of(case, told | {"break_even_steps": break_even}, tiny=False) == chosen
 
 
 def test_an_advice_is_right_by_its_sign_where_that_matters() -> None:
     right = [("on", 0.9), ("off", 1.1), ("no difference", 1.005), ("no difference", 1.02)]
-    assert all(advice.is_right(*each) for each in right)
+    assert all(is_right(*each) for each in right)
     wrong = [("no difference", 0.9), ("on", 1.1), ("on", 0.995)]
-    assert not any(advice.is_right(*each) for each in wrong)
+    assert not any(is_right(*each) for each in wrong)
 
 
 def test_parts_in_turns_are_there_and_end_when_they_are_decided() -> None:

@@ -21,36 +21,41 @@ import io
 import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
-import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib import import_module
 from itertools import cycle, islice
 from pathlib import Path
-from statistics import fmean
 from time import monotonic, perf_counter
-from typing import Any, TextIO
+from typing import Any
 
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
 from cudnn_sweep.orchestrator.launching.advising import advise
 from cudnn_sweep.orchestrator.launching.one_step import suite_of
-from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
 from cudnn_sweep.orchestrator.process.server import IMPORTED_BY_TORCH_LATE
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-from cudnn_sweep.workloads.hardware.listed_gpus import listed_gpus
+from tests.studies.parts.advice_cases import (
+    ANSWER,
+    OFF,
+    ON,
+    RUNS,
+    Case,
+    CaseError,
+    Lane,
+    Queue,
+    Rows,
+    answers,
+    cases,
+    lanes_here,
+)
+from tests.studies.parts.advice_table import table
 
-RUNS = 3  # each way
 ADVICE_S = 60.0
 ADVICE_AT_MOST_S = 100.0  # with a block that runs when time is up
 SHORTEST_S, LONGEST_S = 10.0, 20.0
@@ -60,173 +65,6 @@ KILL_AFTER_S = 30.0  # of a child, after the time of the call
 TINY_ADVICE_S, TINY_ADVICE_AT_MOST_S = 20.0, 150.0
 TINY_SHORTEST_S, TINY_LONGEST_S, TINY_RUN_AT_MOST_S = 0.5, 1.0, 5.0
 BELOW, ABOVE = 0.6, 1.7  # times the break-even point
-TRIES = 2  # of a case that fails
-OFF, ON = "off", "on"
-ANSWER = "answer: "  # what a child's line of JSON begins with
-
-
-class CaseError(Exception):
-    """A part of a case failed; the message says why."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    name: str
-    model: str
-    input: str
-    arguments: dict[str, Any]
-    regime: str | None
-    state: str
-    side: str
-    """below or above the break-even point, where a run of 10 to 20 s can be there."""
-
-    def options(self, results: Path, **more: Any) -> AdviseOptions:
-        return AdviseOptions(
-            workload=self.model,
-            input=(self.input,),
-            argument=[f"{name}={json.dumps(value)}" for name, value in self.arguments.items()],
-            regime=self.regime,
-            results=str(results),
-            **more,
-        )
-
-
-NETS = "cudnn_sweep.workloads.nets"
-MODELS: list[tuple[str, str, str, dict[str, Any], str]] = [
-    ("resnet50", "torchvision.models:resnet50", "32x3x224x224", {}, "{cycle: {sizes: 4, step: 32}}"),
-    ("mobilenet_v2", "torchvision.models:mobilenet_v2", "64x3x224x224", {}, "{cycle: {sizes: 4, step: 32}}"),
-    ("convnext_tiny", "torchvision.models:convnext_tiny", "32x3x224x224", {}, "{cycle: {sizes: 4, step: 32}}"),
-    ("vgg16", "torchvision.models:vgg16", "32x3x224x224", {}, "{cycle: {sizes: 4, step: 32}}"),
-    ("unet", f"{NETS}.unet:UNet", "4x1x256x256", {}, "{cycle: {sizes: 4, step: 32}}"),
-    ("unet3d", f"{NETS}.unet:UNet", "1x1x64x64x64", {"dims": 3}, "{cycle: {sizes: 3, step: 16}}"),
-    ("wavenet", f"{NETS}.wavenet:WaveNet", "4x256x4096", {}, "{cycle: {sizes: 4, step: 512}}"),
-    ("dcgan", f"{NETS}.dcgan:Generator", "128x100x1x1", {}, "{last_partial_batch: {full_batches: 7, last: 0.5}}"),
-]  # fmt: skip
-TINY: list[tuple[str, str, str, dict[str, Any], str]] = [
-    ("unet", f"{NETS}.unet:UNet", "1x1x32x32", {"width": 2}, "{cycle: {sizes: 2, step: 16}}"),
-    ("wavenet", f"{NETS}.wavenet:WaveNet", "1x8x64", {"classes": 8, "width": 4, "layers": 3}, "{cycle: {sizes: 2, step: 16}}"),
-]  # fmt: skip
-
-
-def cases(*, tiny: bool) -> list[Case]:
-    """Starts alternate, and so do sides, in each of both kinds of start."""
-    found: list[Case] = []
-    for model in TINY if tiny else MODELS:
-        for regime in (None, model[4]):
-            number = len(found)
-            found.append(
-                Case(
-                    name=f"{model[0]}-{'varying' if regime else 'fixed'}",
-                    model=model[1],
-                    input=model[2],
-                    arguments=model[3],
-                    regime=regime,
-                    state="warm" if (number + number // 2) % 2 else "container",
-                    side="above" if number // 4 % 2 else "below",
-                )
-            )
-    return found
-
-
-class Rows:
-    """What is done of a case, a line of JSON each, in a file of its own: lanes write at once."""
-
-    def __init__(self, folder: Path, case: str) -> None:
-        self._case = case
-        self._file = folder / "rows" / f"{case}.jsonl"
-
-    def all(self) -> list[dict[str, Any]]:
-        """A last line that was cut off is left out."""
-        if not self._file.exists():
-            return []
-        found = []
-        for line in self._file.read_text().splitlines():
-            with suppress(ValueError):
-                found.append(json.loads(line))
-        return found
-
-    def of(self, kind: str) -> list[dict[str, Any]]:
-        return [row for row in self.all() if row["kind"] == kind]
-
-    def add(self, kind: str, **values: Any) -> None:
-        row = {"kind": kind, "at": f"{datetime.now(UTC):%H:%M:%S}", **values}
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        with self._file.open("a") as file:
-            file.write(f"\n{json.dumps(row)}\n")  # after a line that was cut off, too
-        shown = {name: value for name, value in row.items() if name != "answer"}
-        print(json.dumps({"case": self._case, **shown}), flush=True)
-
-    @property
-    def lane(self) -> str | None:
-        return next((row["lane"] for row in self.all() if row["kind"] == "lane"), None)
-
-    @property
-    def ends(self) -> bool:
-        """There is nothing left to do."""
-        return len(self.of("run")) >= 2 * RUNS or len(self.of("failed")) >= TRIES
-
-    def set_aside(self) -> None:
-        number = len(list(self._file.parent.glob(f"{self._file.name}.*")))
-        self._file.rename(self._file.with_suffix(f".jsonl.{number}"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lane:
-    """One GPU and its cores, or some cores of a machine without a GPU."""
-
-    name: str
-    gpu: str | None
-    cpus: frozenset[int]
-
-
-def lanes_here(without_gpu: int) -> list[Lane]:
-    """A lane a GPU, else so many."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    entries = None if visible is None else [each.strip() for each in visible.split(",")]
-    listed = [
-        gpu
-        for gpu in listed_gpus()
-        if entries is None or any(gpu.is_called(entry) for entry in entries)
-    ]
-    ours = sorted(os.sched_getaffinity(0))
-    if listed:
-        pinnings = [(gpu.uuid, pinning_of(gpu.uuid)) for gpu in listed]
-        return [
-            Lane(name=uuid, gpu=uuid, cpus=frozenset(ours) if pinning is None else pinning.cpus)
-            for uuid, pinning in pinnings
-        ]
-    share = max(1, len(ours) // without_gpu)
-    parts = [ours[number * share :][:share] or ours for number in range(without_gpu)]
-    return [
-        Lane(name=f"cpu-{number}", gpu=None, cpus=frozenset(part))
-        for number, part in enumerate(parts)
-    ]
-
-
-class Queue:
-    """Which case a lane takes: one that began there before one that is new; failed ones last."""
-
-    def __init__(self, left: Sequence[Case], folder: Path) -> None:
-        self._left = list(left)
-        self._folder = folder
-        self._lock = threading.Lock()
-
-    def take(self, lane: Lane) -> Case | None:
-        with self._lock:
-            ranked = {}
-            for place, case in enumerate(self._left):
-                rows = Rows(self._folder, case.name)
-                if rows.lane in (None, lane.name):
-                    ranked[len(rows.of("failed")), rows.lane is None, place] = case
-            if not ranked:
-                return None
-            case = ranked[min(ranked)]
-            self._left.remove(case)
-            return case
-
-    def put_back(self, case: Case) -> None:
-        with self._lock:
-            self._left.append(case)
 
 
 def measure(asked: argparse.Namespace) -> int:
@@ -360,41 +198,11 @@ class CaseRun:
         limit_s = max(self._end - monotonic(), 0) + KILL_AFTER_S
         with (logs / f"{self._case.name}.log").open("a") as log:
             print(f"\n$ {' '.join(command)}", file=log, flush=True)
-            return _answers(command, variables, log, limit_s, on_line)
+            return answers(command, variables, log, limit_s, on_line)
 
     @property
     def _run_at_most_s(self) -> float:
         return TINY_RUN_AT_MOST_S if self._asked.tiny else RUN_AT_MOST_S
-
-
-def _answers(
-    command: Sequence[str],
-    variables: Mapping[str, str],
-    log: TextIO,
-    limit_s: float,
-    on_line: Callable[[dict[str, Any]], None] | None,
-) -> list[dict[str, Any]]:
-    found = []
-    with subprocess.Popen(
-        command, env=variables, stdout=subprocess.PIPE, stderr=log, text=True, process_group=0
-    ) as child:
-        killer = threading.Timer(limit_s, os.killpg, (child.pid, signal.SIGKILL))
-        killer.start()
-        try:
-            assert child.stdout is not None
-            for line in child.stdout:
-                if not line.startswith(ANSWER):
-                    log.write(line)
-                    continue
-                found.append(json.loads(line.removeprefix(ANSWER)))
-                if on_line is not None:
-                    on_line(found[-1])
-        finally:
-            killer.cancel()
-    if child.returncode:
-        told = Path(log.name).read_text().splitlines()[-5:]
-        raise CaseError(f"{command[2]} ended with {child.returncode}: {' / '.join(told)}")
-    return found
 
 
 def _answer(told: Mapping[str, Any]) -> None:
@@ -536,75 +344,6 @@ def steps_of(case: Case, told: dict[str, Any], *, tiny: bool) -> tuple[int, str]
 
 def _named(asked: argparse.Namespace) -> Case:
     return next(case for case in cases(tiny=asked.tiny) if case.name == asked.case)
-
-
-COLUMNS = (
-    "case", "start", "steps", "side", "advice", "predicted on/off", "actual on/off", "inside",
-    "right", "run", "advice took",
-)  # fmt: skip
-
-
-def table(asked: argparse.Namespace) -> int:
-    known = cases(tiny=asked.tiny)
-    done = list(_compared(known, asked.results))
-    print(f"| {' | '.join(COLUMNS)} |")
-    print("|" + "---|" * len(COLUMNS))
-    for line in done:
-        print(f"| {' | '.join(map(str, line['cells']))} |")
-    if done:
-        inside = sum(line["inside"] for line in done)
-        narrow = sum(line["half_width"] <= 0.10 for line in done)
-        right = sum(line["right"] for line in done)
-        print(
-            f"\n{inside} of {len(done)} actual ratios are inside the 95% interval; {narrow} intervals are no "
-            f"wider than ±10%; {right} of {len(done)} recommendations are right."
-        )
-    for case in known:
-        rows = Rows(asked.results, case.name)
-        if rows.of("failed") and not len(rows.of("run")) >= 2 * RUNS:
-            print(f"\n{case.name} failed: {rows.of('failed')[-1]['why']}")
-    return 0
-
-
-def _compared(known: Sequence[Case], folder: Path) -> Iterator[dict[str, Any]]:
-    for case in known:
-        rows = Rows(folder, case.name)
-        runs = rows.of("run")
-        if len(runs) < 2 * RUNS:
-            continue
-        told = rows.of("prediction")[0]["answer"]["asked"]
-        chosen = rows.of("steps")[0]
-        off_s, on_s = (
-            fmean(run["seconds"] for run in runs if run["setting"] == setting)
-            for setting in (OFF, ON)
-        )
-        actual = on_s / off_s
-        low, high = told["ratio_low"], told["ratio_high"]
-        inside = low is not None and low <= actual <= high
-        half_width = (high - low) / (2 * told["ratio"]) if low is not None else float("inf")
-        right = is_right(told["advice"], actual)
-        shown = "?" if low is None else f"{told['ratio']:.3f} ({low:.3f}–{high:.3f})"
-        yield {
-            "inside": inside,
-            "half_width": half_width,
-            "right": right,
-            "cells": [
-                case.name, told["start"], chosen["steps"], chosen["side"], told["advice"], shown,
-                f"{actual:.3f}", "yes" if inside else "no", "yes" if right else "no",
-                f"{off_s:.1f} s", f"{rows.of('advice')[0]['seconds']:.0f} s",
-            ],
-        }  # fmt: skip
-
-
-def is_right(advice: str, actual: float) -> bool:
-    """The sign where the settings differ by more than 3%; no difference where by less than 1%."""
-    if actual < 1 / 1.03:
-        return advice == ON
-    if actual > 1.03:
-        return advice in (OFF, "does not fit", "fails")
-    if abs(actual - 1) < 0.01:
-        return advice == "no difference"
-    return True
 
 
 def main() -> int:

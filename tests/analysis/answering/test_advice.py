@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import ColdShape, RunRecord
 from tests.analysis.conftest import Ask, make_pair
-from tests.studies.parts.simulation import made_rows, open_rows
+from tests.studies.parts.made_rows import made_rows, open_rows
 
 SLOWER_AND_FASTER = ((10.0, 7.9), (10.1, 8.1), (9.9, 8.0), (10.0, 8.05))
 ALIKE = ((10.0, 10.01), (10.1, 10.09), (9.9, 9.9), (10.0, 10.0))

@@ -5,10 +5,9 @@ import pyarrow as pa
 import pytest
 
 from cudnn_sweep.analysis.asking.queries import load_query
+from tests.studies.parts.made_rows import made_rows, open_rows
 from tests.studies.parts.noise import NOT_PROMISED, PROMISED, Noise, log_times
 from tests.studies.parts.simulation import (
-    made_rows,
-    open_rows,
     try_empty_caches,
     try_unpaired,
     try_verdicts,

@@ -12,7 +12,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 from cudnn_sweep.analysis.asking.prelude import prelude_sql
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.store import open_store
-from tests.studies.parts.simulation import made_rows, open_rows
+from tests.studies.parts.made_rows import made_rows, open_rows
 
 LEAST = np.log1p(0.03)
 # log ratios of 5 blocks: slower, faster, near the least effect, none, and so scattered that who knows
