@@ -1,7 +1,7 @@
 -- What does a kept choice keep: errata with benchmark off, beside off and on alone?
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, off_ms, on_ms, frozen_ms, kept, off_first_warm_ms, on_first_warm_ms,
---     frozen_first_warm_ms, on_results, frozen_results
+--     frozen_first_warm_ms, frozen_results
 -- none: no cell was measured with benchmark off, on, and with errata: see `sweep freeze`
 --
 -- A row a sweep, cell and errata. Frozen is a process with benchmark off that reads these errata.

@@ -30,7 +30,13 @@ from cudnn_sweep.orchestrator.launching.advising import (
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step
 from cudnn_sweep.orchestrator.launching.step_options import FreezeOptions
 from cudnn_sweep.orchestrator.running.place import Place
-from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, Planned, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import (
+    CELL_FAILED,
+    DONE,
+    Planned,
+    open_results,
+    run_sweep,
+)
 from cudnn_sweep.orchestrator.showing.kept_text import Kept
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -71,6 +77,7 @@ def _freeze(
         )
     if not os.access(options.file.parent, os.W_OK):
         raise SpecError(f"--output: {options.file.parent} is no folder that can be written to")
+    open_results(options.location, console)  # to fail before anything is searched
     planned = _looked(options, None, console, place)
     environment = planned.machine.environment
     with opened(planned, console) as probe:

@@ -302,6 +302,9 @@ def answering_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
             for record in make_pair(block, 10.0 + block / 100, 12.0 - block / 100, **changes):
                 later = record.started_at + timedelta(days=name == "updated")
                 store.write(in_cell(record, name, cell_id=cell_id, started_at=later))
+    for block in range(3):
+        kept = replace(make_pair(block, 9.0, 9.0)[0], errata="ConvFwd:5")
+        store.write(in_cell(kept, "frozen", cell_id="cell-usual"))
     return _with_a_failure_and_a_cpu(store)
 
 

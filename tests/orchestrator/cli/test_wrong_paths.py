@@ -18,6 +18,7 @@ TEXTS = ("results", "suite", "question", "model")  # parameters that take a path
 ARGUMENTS = {"compare": ("2.9.0", "2.10.0"), "query": ("sweeps",), "trace": ("torch.nn:Conv2d",)}
 ARGUMENTS |= {
     "advise": ("noop", "--from-store"),
+    "freeze": ("noop",),
     "audit": ("one.py",),
     "repro": ("0123",),
     "try": ("noop",),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.freeze import freeze
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed
@@ -121,7 +122,7 @@ def test_what_is_no_faster_leaves_no_file(tmp_path: Path) -> None:
 def test_where_nothing_can_be_banned_nothing_is_compared(tmp_path: Path) -> None:
     code, text, _ = _said(_options(), [{"ConvFwd_eng1": 1.0}])
     assert (code, "Nothing to gain" in text) == (DONE, True)
-    assert not (tmp_path / "results").exists()
+    assert not open_store(str(tmp_path / "results")).sweep_ids()
 
 
 def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:

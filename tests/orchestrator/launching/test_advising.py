@@ -153,6 +153,7 @@ def test_the_json_keeps_its_keys(tmp_path: Path) -> None:
         "lines",
         "asked",
         "other_start",
+        "frozen",
         "limit",
         "alternatives",
         "kernels",
