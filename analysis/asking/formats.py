@@ -52,7 +52,10 @@ def plain_rows(table: pa.Table) -> Iterator[list[object]]:
     names = table.column_names
     maps = {field.name for field in table.schema if pa.types.is_map(field.type)}
     columns = [
-        [json_value(dict(value) if name in maps and value else value) for value in _values(column)]
+        [
+            json_value(dict(value) if name in maps and value is not None else value)
+            for value in _values(column)
+        ]
         for name, column in zip(names, table.columns, strict=True)
     ]
     return (list(row) for row in zip(*columns, strict=True))
