@@ -1,6 +1,7 @@
 """A slot's end of the fork server: starts it, has it begin processes, passes them the baton, closes it."""
 
 import os
+import select
 import subprocess
 import sys
 from collections import defaultdict, deque
@@ -97,6 +98,8 @@ class ForkServer:
         self._name = name
         self._requests = requests
         self._replies = replies
+        self._unread = b""
+        self._pidfd = os.pidfd_open(self._process.pid)
         self._count = 0
         self._heard: defaultdict[int, deque[Said | Outcome]] = defaultdict(deque)
         line = self._read()
@@ -175,12 +178,20 @@ class ForkServer:
             with suppress(ConnectionError):
                 stream.close()
         self._how_it_ended()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
 
     def _read(self) -> bytes:
-        try:
-            return self._replies.readline()
-        except ConnectionError:
-            return b""
+        """A line, or less where the server has ended: a process that it forked may keep the pipe open."""
+        while b"\n" not in self._unread:
+            ready, _, _ = select.select([self._replies, self._pidfd], [], [])
+            data = os.read(self._replies.fileno(), 2**16) if self._replies in ready else b""
+            if not data:
+                break
+            self._unread += data
+        line, end, self._unread = self._unread.partition(b"\n")
+        return line + end
 
     def _how_it_ended(self) -> str:
         """Wait until it has."""

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.protocol import Request, SurveyJob
+from cudnn_sweep.orchestrator.process.protocol import PROTOCOL, Request, SurveyJob
 from cudnn_sweep.orchestrator.process.survey import survey
 
 
@@ -71,3 +72,17 @@ def test_package_that_spoils_forks_is_refused(
     with pytest.raises(ServerError, match="ended at its start"):
         ForkServer(folder=tmp_path, survey_only=True, preload=["slow_package"])
     assert message in capfd.readouterr().err
+
+
+def test_a_server_that_ends_is_seen_though_what_it_forked_keeps_its_pipe(tmp_path: Path) -> None:
+    """A process that was stopped before it could ask to die with the server does so for ever."""
+    fake = tmp_path / "python"
+    greeting = f'ready {{"protocol": {PROTOCOL}, "version": "0"}}'
+    fake.write_text(f"#!/bin/sh\necho '{greeting}'\nread request\nsleep 20 &\nexit 3\n")
+    fake.chmod(0o755)
+    server = ForkServer(python=fake)
+    began = monotonic()
+    with pytest.raises(ServerError, match="died, exit code 3"):
+        server.run(Request(job=SurveyJob(workloads=[]), timeout_s=60))
+    assert monotonic() - began < 10
+    server.close()
