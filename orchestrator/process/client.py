@@ -184,9 +184,10 @@ class ForkServer:
 
     def _read(self) -> bytes:
         """A line, or less where the server has ended: a process that it forked may keep the pipe open."""
+        replies = self._replies.fileno()
         while b"\n" not in self._unread:
-            ready, _, _ = select.select([self._replies, self._pidfd], [], [])
-            data = os.read(self._replies.fileno(), 2**16) if self._replies in ready else b""
+            ready, _, _ = select.select([replies, self._pidfd], [], [])
+            data = os.read(replies, 2**16) if replies in ready else b""
             if not data:
                 break
             self._unread += data
