@@ -149,6 +149,11 @@ class Advice:
     no_effect_reason: str | None
     cell_id: str
 
+    @property
+    def is_for_candidate(self) -> bool:
+        """Of any setting but benchmark, whose values are called on and off."""
+        return self.advice == self.contrast.rpartition(" → ")[2]
+
 
 def advices(store: Store, sweep_id: str | None, **values: Value) -> list[Advice]:
     """Rows of `advice`: of each cell the start that was asked for, then the other one."""

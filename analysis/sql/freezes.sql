@@ -34,7 +34,11 @@ with told as (
     select
         *,
         case when errata is not null then 'frozen' when benchmark then 'on' else 'off' end as way,
-        replace(other_settings, 'benchmark=true', 'benchmark=false') as besides,
+        -- what is the same of all three
+        concat_ws(
+            '|', sweep_id, cell_id,
+            replace(other_settings, 'benchmark=true', 'benchmark=false')
+        ) as place,
         list_sum(list_transform(cold, lambda each: each.first_ms)) as first_ms,
         greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_bytes
     from configured('errata', $sweep_id)
@@ -45,11 +49,11 @@ with told as (
 
 ways as (
     select
-        sweep_id,
-        cell_id,
-        besides,
+        place,
         way,
         errata,
+        any_value(sweep_id) as sweep_id,
+        any_value(cell_id) as cell_id,
         median(steady_wall_ms) as ms,
         median(first_ms) filter (where compute_cache = 'empty') as first_empty_ms,
         median(first_ms) filter (where compute_cache = 'warm') as first_warm_ms,
@@ -58,32 +62,28 @@ ways as (
         count(distinct kernels_hash) as choices,
         count(*) as processes
     from told
-    group by sweep_id, cell_id, besides, way, errata
+    group by place, way, errata
 ),
 
 blocks as (
     select
-        frozen.sweep_id,
-        frozen.cell_id,
-        frozen.besides,
+        frozen.place,
         frozen.errata,
         exp(avg(log_ratio(on_way.steady_wall_ms, off_way.steady_wall_ms))) as on_ratio,
         exp(avg(log_ratio(frozen.steady_wall_ms, off_way.steady_wall_ms))) as frozen_ratio
     from told as frozen
     inner join told as off_way
         on
-            frozen.sweep_id = off_way.sweep_id
+            frozen.place = off_way.place
             and frozen.block = off_way.block
-            and frozen.besides = off_way.besides
             and off_way.way = 'off'
     inner join told as on_way
         on
-            frozen.sweep_id = on_way.sweep_id
+            frozen.place = on_way.place
             and frozen.block = on_way.block
-            and frozen.besides = on_way.besides
             and on_way.way = 'on'
     where frozen.way = 'frozen'
-    group by frozen.sweep_id, frozen.cell_id, frozen.besides, frozen.errata
+    group by frozen.place, frozen.errata
 ),
 
 found as (
@@ -94,24 +94,9 @@ found as (
         off_way as off_side, -- noqa: RF02
         on_way as on_side -- noqa: RF02
     from ways as frozen
-    inner join blocks
-        on
-            frozen.sweep_id = blocks.sweep_id
-            and frozen.cell_id = blocks.cell_id
-            and frozen.besides = blocks.besides
-            and frozen.errata = blocks.errata
-    inner join ways as off_way
-        on
-            frozen.sweep_id = off_way.sweep_id
-            and frozen.cell_id = off_way.cell_id
-            and frozen.besides = off_way.besides
-            and off_way.way = 'off'
-    inner join ways as on_way
-        on
-            frozen.sweep_id = on_way.sweep_id
-            and frozen.cell_id = on_way.cell_id
-            and frozen.besides = on_way.besides
-            and on_way.way = 'on'
+    inner join blocks on frozen.place = blocks.place and frozen.errata = blocks.errata
+    inner join ways as off_way on frozen.place = off_way.place and off_way.way = 'off'
+    inner join ways as on_way on frozen.place = on_way.place and on_way.way = 'on'
 )
 
 select -- noqa: ST06

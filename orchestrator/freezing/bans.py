@@ -7,8 +7,9 @@ what it needs, the one that saves most is taken, until none saves anything that 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from statistics import median_high
 
 from cudnn_sweep.workloads.cells.errata import Rule
 
@@ -28,18 +29,19 @@ class Operation:
 
     def ms(self, plan: str) -> float:
         """Of all its calls: by the median of what searches saw."""
-        medians = self._medians()
-        return self.calls * medians.get(plan, UNTIMED * max(medians.values(), default=0.0))
-
-    def _medians(self) -> dict[str, float]:
-        return {plan: sorted(times)[len(times) // 2] for plan, times in self.timed_ms.items()}
+        if plan in self.timed_ms:
+            return self.calls * median_high(self.timed_ms[plan])
+        return self.calls * (UNTIMED * max(map(median_high, self.timed_ms.values()), default=0.0))
 
     @property
     def fastest(self) -> str:
         return min(self.plans, key=self.ms)
 
-    def taken(self, rules: Iterable[Rule], version: int) -> str | None:
-        return next((plan for plan in self.plans if not _banned(plan, rules, version)), None)
+    def taken(self, rules: Collection[Rule], version: int) -> str | None:
+        return next(
+            (plan for plan in self.plans if not any(rule.bans(plan, version) for rule in rules)),
+            None,
+        )
 
     def saw(self, took: str, expected: str | None) -> None:
         """A process without a search took another plan than this list says: it is tried earlier."""
@@ -47,10 +49,6 @@ class Operation:
             self.plans.remove(took)
         at = self.plans.index(expected) if expected in self.plans else len(self.plans)
         self.plans.insert(at, took)
-
-
-def _banned(plan: str, rules: Iterable[Rule], version: int) -> bool:
-    return any(rule.bans(plan, version) for rule in rules)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -89,7 +89,7 @@ def suite_to_compare(options: AdviseOptions, errata: str | None) -> SuiteSpec:
     )
     suite = suite_of(options, UntilDecided(until="decided", at_most=AT_MOST), measure)
     if errata is not None:
-        configs = [*SuiteSpec(cells=suite.cells).configs, CudnnConfig(errata=errata)]
+        configs = [*suite.configs, CudnnConfig(errata=errata)]
         suite = suite.model_copy(update={"configs": configs})
     if options.on_any_device:
         suite = suite.model_copy(update={"without_gpu": WithoutGpu()})

@@ -76,11 +76,7 @@ class Answered:
     def has_limit(self) -> bool:
         """Whether a lower limit is advised: it saves time, and that is decided."""
         limit = self.limit
-        return (
-            self.setting == "on"
-            and limit is not None
-            and limit.advice == limit.contrast.rpartition(" → ")[2]
-        )
+        return self.setting == "on" and limit is not None and limit.is_for_candidate
 
     @property
     def keeps(self) -> bool:
@@ -88,9 +84,12 @@ class Answered:
         if self.kept is None or self.advice is None:
             return False
         frozen, on = self.kept.advice, self.advice
-        saves = frozen.advice == frozen.contrast.rpartition(" → ")[2]
         on_ratio = 1.0 if on.advice in (UNDECIDED, NO_DIFFERENCE) else on.ratio
-        return saves and frozen.ratio is not None and frozen.ratio <= (on_ratio or math.inf)
+        return (
+            frozen.is_for_candidate
+            and frozen.ratio is not None
+            and frozen.ratio <= (on_ratio or math.inf)
+        )
 
     @property
     def setting(self) -> str:

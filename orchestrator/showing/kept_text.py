@@ -44,7 +44,7 @@ class Kept:
     def is_no_faster(self) -> bool:
         """Than off, as far as is decided, or nearly so."""
         row = self.advice
-        decided = row.advice not in (UNDECIDED, row.contrast.rpartition(" → ")[2])
+        decided = row.advice != UNDECIDED and not row.is_for_candidate
         return decided or row.step_ratio is None or row.step_ratio > 1 - LEAST
 
     @property
