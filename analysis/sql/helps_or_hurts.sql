@@ -11,14 +11,14 @@
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell and set of other settings; of blocks in turns and of blocks whose processes ran one
--- after another a row each. A ratio is candidate time / baseline time, the geometric
--- mean over blocks, with its 95% interval. Each verdict tests against the minimum effect; 5% of
--- those that help or hurt may be wrong: Benjamini-Hochberg over the rows of this answer whose
--- setting can have mattered ($sweep_id leaves fewer). A candidate that failed in more blocks than
--- its baseline reads fails, whatever the times of the others. Without CUDA, or with
--- its cache disabled in both configs, the net verdict takes every block. Field twin, '0' against
--- '1', compares each config with itself in the A/A pairs: what helps or hurts there is a false
--- alarm.
+-- after another a row each. A ratio is candidate time / baseline time, the geometric mean over
+-- blocks, with its 95% interval. Each verdict tests against the minimum effect; 5% of those that
+-- help or hurt may be wrong: Benjamini-Hochberg over the rows of this answer whose setting can
+-- have mattered ($sweep_id leaves fewer). A candidate that failed in more blocks than its
+-- baseline, by Fisher's exact test or where no block is left to compare, reads fails, whatever the
+-- times of the others. Without CUDA, or with its cache disabled in both configs, the net verdict
+-- takes every block. Field twin, '0' against '1', compares each config with itself in the A/A
+-- pairs: what helps or hurts there is a false alarm.
 --
 -- Inconclusive is what was tested. With fewer than three blocks, and between two looks, nothing is:
 -- a cell is so_far_faster or so_far_slower where its interval lies beyond the minimum effect, else
@@ -99,6 +99,7 @@ select
     found.ratio_high,
     found.wall_verdict,
     found.wall_in_words,
+    found.surely,
     found.headline,
     found.by_choice,
     found.blocks_needed,
