@@ -83,7 +83,8 @@ def test_plain_duckdb_gives_the_same_answer_and_reads_few_samples(
     question = load_query(name)
     answer = ours.query(question.sql, question.values({}))
     assert answer.num_rows > 0
-    for plain in (executed(colleague, name), exported.execute(f"from {name}()").to_arrow_table()):
+    called: pa.Table = exported.execute(f"from {name}()").to_arrow_table()
+    for plain in (executed(colleague, name), called):
         assert plain.schema.types == answer.schema.types and alike(plain, answer)
 
 
