@@ -137,7 +137,7 @@ def test_a_flipped_bit_changes_no_sum_here_but_does_in_duckdb_alone(
         return parquet.open_fragment(store.folder, path).to_table(columns=[SAMPLES]).to_pydict()
 
     def duckdb_alone() -> object:
-        return duckdb.sql(f"select sum(list_sum({SAMPLES})) from '{file}'").fetchall()
+        return duckdb.execute(f"select sum(list_sum({SAMPLES})) from '{file}'").fetchall()
 
     intact, dice = file.read_bytes(), random.Random(seed)
     whole = {read: read() for read in (ours, duckdb_alone)}
