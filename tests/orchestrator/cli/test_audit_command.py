@@ -30,6 +30,7 @@ def line_of(file: str, words: str) -> int:
     return number
 
 
+@pytest.mark.slow
 def test_example_says_who_turns_benchmark_on_and_its_files_are_taken(here: Path) -> None:
     for name in ("train.py", "training_kit.py"):
         (here / name).write_text((EXAMPLE / name).read_text())

@@ -190,6 +190,7 @@ effects:
 """
 
 
+@pytest.mark.slow
 def test_what_a_loop_hides_that_waits_for_the_cpu_is_told_with_both_clocks(
     here: Path, play: RunNight
 ) -> None:
@@ -206,6 +207,7 @@ def test_what_a_loop_hides_that_waits_for_the_cpu_is_told_with_both_clocks(
     assert re.search(told, printed.getvalue())
 
 
+@pytest.mark.slow
 @pytest.mark.measuring
 def test_each_command_that_a_night_prints_works_when_pasted(here: Path, play: RunNight) -> None:
     """On the machine that it measured: here the fake one says that it is this one."""
