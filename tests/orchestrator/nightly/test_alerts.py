@@ -56,6 +56,7 @@ def test_a_mistake_in_the_suite_is_reported_and_posted_once(
     assert "workloa: unknown key" in news.findings[0]
 
 
+@pytest.mark.slow
 def test_networks_without_their_package_are_left_out_and_are_no_change(
     here: Path, play: RunNight, posts: list[News], monkeypatch: pytest.MonkeyPatch
 ) -> None:
