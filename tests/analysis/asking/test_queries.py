@@ -54,6 +54,7 @@ def in_plain_duckdb(connection: duckdb.DuckDBPyConnection, name: str) -> list[pa
     return [connection.execute(each).to_arrow_table() for each in (execute, f"from {name}()")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", query_names())
 def test_plain_duckdb_gives_the_same_answer_and_reads_few_samples(
     colleague: duckdb.DuckDBPyConnection, answering_store: Store, name: str

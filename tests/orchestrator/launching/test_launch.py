@@ -214,6 +214,7 @@ def processes_of(here: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_dry_run_tries_a_process_of_each_cell(tmp_path: Path, faulty: str) -> None:
     write(tmp_path, f"{faulty}:fine", f"{faulty}:raises", f"{faulty}:is_never_built", replicates=3)
     tried = sweep("launch", "--dry-run", "--try", here=tmp_path)

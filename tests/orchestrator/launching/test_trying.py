@@ -76,6 +76,7 @@ def test_a_gain_is_told_with_when_it_pays_and_the_verdict_comes_next(
     assert "helps" in _pasted(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", ["out_of_memory", "error", "crash", "timeout"])
 def test_what_a_failed_try_or_advice_names_next_tells_the_failures(
     tmp_path: Path, status: str
