@@ -229,6 +229,7 @@ UNSEEN = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_what_was_not_seen_is_said_and_never_none() -> None:
     found = findings_of(audit(UNSEEN))
