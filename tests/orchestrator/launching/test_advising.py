@@ -298,6 +298,7 @@ def test_without_a_gpu_and_a_stored_measurement_it_says_how_to_measure(tmp_path:
     assert (told["setting"], told["lines"], told["asked"]) == ("off", [], None)
 
 
+@pytest.mark.slow
 def test_without_a_gpu_the_newest_measurement_of_the_step_on_a_gpu_answers(tmp_path: Path) -> None:
     long = _options(steps=10**6)
     measured = _said(long, _machine(_faster(0.3)))

@@ -30,7 +30,7 @@ from cudnn_sweep.orchestrator.slots.tune_host import Host, SlotMaker, Slots
 from cudnn_sweep.workloads.hardware.environment import Environment
 from tests.makers import MakePlan, Need
 
-pytestmark = pytest.mark.clustered
+pytestmark = [pytest.mark.clustered, pytest.mark.slow]
 
 Row = dict[str, Any]
 MakeSlot = Callable[..., SlotMaker]
@@ -143,7 +143,6 @@ def four_slots(
     return plan, run(plan, tmp_path_factory.mktemp("four"), ray_here, 4, slot)[1]
 
 
-@pytest.mark.slow
 def test_every_slot_is_busy_though_actors_start_slowly(four_slots: tuple[Plan, list[Row]]) -> None:
     plan, rows = four_slots
     assert len(rows) == len(plan.trials)
@@ -160,7 +159,6 @@ def most_at_once(rows: list[Row]) -> int:
     return most
 
 
-@pytest.mark.slow
 def test_blocks_stay_on_their_gpu(four_slots: tuple[Plan, list[Row]]) -> None:
     slots: dict[int, set[str]] = {}
     for row in four_slots[1]:
@@ -168,7 +166,6 @@ def test_blocks_stay_on_their_gpu(four_slots: tuple[Plan, list[Row]]) -> None:
     assert all(len(found) == 1 for found in slots.values())
 
 
-@pytest.mark.slow
 def test_trial_lost_with_its_worker_runs_again_and_one_that_always_takes_it_along_is_given_up(
     ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
 ) -> None:
@@ -191,7 +188,6 @@ def test_trial_lost_with_its_worker_runs_again_and_one_that_always_takes_it_alon
     assert (split.block, split.mended) == (plan.trials[-1].block, False)
 
 
-@pytest.mark.slow
 def test_slot_comes_back_while_the_others_go_on(four_slots: tuple[Plan, list[Row]]) -> None:
     """Others, whose blocks end while it starts, are no reason to start it anew."""
     by_slot = Counter(row["slot"] for row in four_slots[1])
@@ -249,7 +245,6 @@ def full_disk(tmp_path: Path, need: Need) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-@pytest.mark.slow
 def test_full_disk_stops_new_trials_and_loses_none(
     ray_here: Path, full_disk: Path, plan_of: MakePlan, fake_slot: MakeSlot, tmp_path: Path
 ) -> None:
