@@ -127,6 +127,7 @@ def test_a_clear_case_is_decided_after_few_blocks_in_both_states(stored: Path) -
     assert min(row.start_blocks for row in rows) >= 1, "both states of the compute cache were met"
 
 
+@pytest.mark.slow
 def test_few_steps_do_not_pay_for_a_search(tmp_path: Path) -> None:
     slow_start = FakeEffect(where={"benchmark": "true"}, cold=SEARCH_COLD)
     code, text = _said(_options(steps=300), _machine(_faster(0.3), slow_start))
