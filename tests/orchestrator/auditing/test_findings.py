@@ -127,6 +127,7 @@ CONVOLUTIONS = """
 """
 
 
+@pytest.mark.slow
 def test_convolutions_are_counted_as_torchs_dispatcher_sees_them(here: Path) -> None:
     found = findings_of(audit(CONVOLUTIONS))
     seen = {
