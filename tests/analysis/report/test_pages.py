@@ -155,6 +155,7 @@ def test_command_of_a_claim_asks_the_results_of_its_page(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 def test_claims_page_reads_on_a_phone(
     browser: Browser, claims: Shown, tmp_path: Path, dark: bool
