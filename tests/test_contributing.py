@@ -67,6 +67,7 @@ def test_every_kind_of_thing_has_a_sample_of_at_most_ten_lines() -> None:
         assert len(code.splitlines()) <= 10, path
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_samples_pass_the_tests_of_all_that_is_bundled(package_copy: "PackageCopy") -> None:
     for path, code in SAMPLES.items():

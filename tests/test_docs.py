@@ -62,7 +62,13 @@ def test_what_is_only_asked_imports_neither_torch_nor_ray() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("name", GENERATED)
+SLOW = ("docs/claims.md",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in GENERATED],
+)
 def test_generated_document_is_up_to_date(name: str) -> None:
     assert (ROOT / name).read_text() == GENERATED[name](), f"{name} is stale: run `make docs`"
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT, PackageCopy
 
-pytestmark = pytest.mark.measuring
+pytestmark = [pytest.mark.measuring, pytest.mark.slow]
 
 FIRST_SCREEN = re.compile(r"^    (sweep .*?)(?:\s{2,}#.*)?$", re.MULTILINE)
 NEXT = re.compile(r"^(?:.*(?:next|Next|with a GPU): |  )(sweep .*?)(?:\s{2,}#.*)?$", re.MULTILINE)

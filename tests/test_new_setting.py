@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.conftest import PackageCopy
 
@@ -48,6 +50,7 @@ CHECKED = (
 )
 
 
+@pytest.mark.slow
 def test_settings_of_every_type_are_never_merged(package_copy: "PackageCopy") -> None:
     from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION
 

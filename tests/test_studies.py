@@ -72,6 +72,7 @@ def test_nights_are_told_and_a_missed_target_is_marked_and_named(
     assert capsys.readouterr().out.splitlines()[-1] == words
 
 
+@pytest.mark.slow
 def test_verdicts_are_told_and_a_missed_target_is_marked_and_named(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +153,7 @@ def test_scale_is_over_a_made_up_store_in_which_pandas_finds_the_same_ratios(
     assert 0 < stored_bytes(tmp_path) < 5000 * 2000
 
 
+@pytest.mark.slow
 def test_what_an_audit_costs_is_told() -> None:
     small = "audit_cost.ROUNDS, audit_cost.CALLS, audit_cost.BAR_US = 1, 40, 1e9"
     code = f"from tests.studies import audit_cost; {small}; raise SystemExit(audit_cost.main())"

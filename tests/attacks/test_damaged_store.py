@@ -322,6 +322,7 @@ def test_there_are_90_kinds() -> None:
     assert len(GARBAGE) == 90
 
 
+@pytest.mark.slow
 def test_no_stray_thing_stops_the_rest_or_counts(
     results: Path, rows: pa.Table, attempts: Attempts, seed: int
 ) -> None:

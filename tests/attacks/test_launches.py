@@ -21,7 +21,7 @@ import pytest
 
 from tests.attacks.conftest import Log
 
-pytestmark = [pytest.mark.measuring, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.measuring, pytest.mark.slow, pytest.mark.timeout(300)]
 
 Attempts = Callable[[int, int], int]
 NO_ANSWER_S = 10.0  # for the product's minute

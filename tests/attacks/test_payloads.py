@@ -76,6 +76,7 @@ def hostile(rows: pa.Table, payload: str, kept: Collection[str] = ()) -> pa.Tabl
     return rows
 
 
+@pytest.mark.slow
 def test_names_in_results_stay_text_wherever_they_are_shown(
     measured: pa.Table, tmp_path: Path, attempts: Attempts, seed: int
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.goldens import kept
 from tests.goldens.collect import Goldens
 
+SLOW = ("answers", "nights")
 WHOLE = os.environ.get("SWEEP_GOLDENS") == "all"
 KINDS = ("answers", "reports", "pages", "nights", "plans", "doctor", "help", "commands")
 HOW = "make goldens shows all; where it is meant, make goldens write=1 and a line in CHANGELOG.md"
@@ -24,7 +25,9 @@ def goldens() -> Iterator[Goldens]:
     goldens.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in SLOW)) for kind in KINDS]
+)
 def test_answers_are_as_they_were(goldens: Goldens, kind: str) -> None:
     every = {name: collect for name, collect in goldens.every().items() if name.startswith(kind)}
     told = [each for name, collect in every.items() for each in kept.differences(name, collect())]

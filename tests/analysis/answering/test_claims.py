@@ -30,6 +30,7 @@ def test_there_are_twelve_claims_each_with_a_question_and_the_usual_parameters()
         assert defaults == {"min_effect": MIN_EFFECT, "sweep_id": None}, name
 
 
+@pytest.mark.slow
 def test_claims_have_the_same_columns_and_say_over_an_empty_store_what_measures_them(
     store: Store, kept_store: Store
 ) -> None:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import load_query, query_names
 from cudnn_sweep.analysis.storing.schema import RunRecord
@@ -36,6 +38,7 @@ def of_model(database: Database, name: str, gpu: str) -> list[dict[str, object]]
     ]
 
 
+@pytest.mark.slow
 def test_no_question_mixes_models(tmp_path: Path) -> None:
     """Both models' blocks have the same numbers, in one sweep; the setting helps one and hurts the other."""
     one = [

@@ -13,6 +13,8 @@ from tests.studies.parts.simulation import (
     try_verdicts,
 )
 
+pytestmark = pytest.mark.slow
+
 CELLS = 600
 NOISES = {noise.name: noise for noise in PROMISED + NOT_PROMISED}
 

@@ -72,6 +72,7 @@ def executed(connection: duckdb.DuckDBPyConnection, name: str) -> pa.Table:
     return connection.execute(execute).to_arrow_table()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", query_names())
 def test_plain_duckdb_gives_the_same_answer_and_reads_few_samples(
     colleague: duckdb.DuckDBPyConnection,

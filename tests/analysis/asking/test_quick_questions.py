@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cudnn_sweep.analysis.asking.queries import query_names
 from cudnn_sweep.analysis.storing.store import open_store
 from tests.studies.parts.generated import write_generated
@@ -25,6 +27,7 @@ print(json.dumps([asked, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxr
 """
 
 
+@pytest.mark.slow
 def test_every_question_is_quick_and_small(tmp_path: Path) -> None:
     write_generated(open_store(str(tmp_path)), trials=TRIALS, samples=300)
     command = [sys.executable, "-c", ASK_EVERYTHING, str(tmp_path)]

@@ -70,6 +70,7 @@ def test_waiting_finds_more_each_night_and_a_laxer_rule_more_and_more_that_is_no
 NAMED = {each.name: each for each in REALITIES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reality", REALITIES, ids=lambda each: each.name)
 def test_every_target_is_met(reality: object) -> None:
     found = try_reality(reality, 300, seed=1)  # type: ignore[arg-type]

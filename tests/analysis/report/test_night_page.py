@@ -28,6 +28,7 @@ def page(browser: Browser, file: Path) -> Iterator[Browser]:
     assert browser.requests == [file.as_uri()]
 
 
+@pytest.mark.slow
 def test_each_findings_history_is_drawn(page: Browser, night: Night) -> None:
     outcome, _ = night
     nights = outcome.nights + 1

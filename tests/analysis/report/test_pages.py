@@ -114,6 +114,7 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     return show(find_page("claims"), open_stored([store.location]), ["results"], None)
 
 
+@pytest.mark.slow
 def test_claim_that_does_not_hold_shows_the_time_of_each_process(claims: Shown) -> None:
     against, agreeing = sorted(
         (entry for entry in claims.entries if entry.name == "claim 1"), key=lambda each: each.group
@@ -154,6 +155,7 @@ def test_command_of_a_claim_asks_the_results_of_its_page(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 def test_claims_page_reads_on_a_phone(
     browser: Browser, claims: Shown, tmp_path: Path, dark: bool

@@ -59,6 +59,7 @@ def _add_mixed(store: Store, layout: str, sweep_id: str) -> None:
         store.compact(sweep_id)
 
 
+@pytest.mark.slow
 def test_columns_that_an_old_file_lacks_are_null_and_a_verdict_pools_both(
     mixed_store: Store,
 ) -> None:
@@ -81,6 +82,7 @@ def test_columns_that_an_old_file_lacks_are_null_and_a_verdict_pools_both(
     assert verdict.launch_bound is True, "known from the new ones alone"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:Arrow output on a DB-API result"
 )  # `sql` plans a question twice

@@ -21,6 +21,7 @@ from cudnn_sweep.cluster.local.local_ray import (
 pytestmark = pytest.mark.measuring
 
 
+@pytest.mark.slow
 def test_nothing_is_left_after_an_exception() -> None:
     before, handler = dict(os.environ), signal.getsignal(signal.SIGTERM)
     with pytest.raises(ZeroDivisionError), local_ray(slots=1) as ours:
@@ -57,6 +58,7 @@ def _read(file: Path) -> str:
         return ""
 
 
+@pytest.mark.slow
 def test_a_probe_runs_a_task_and_its_ray_is_gone() -> None:
     assert probe_ray() > 0
     assert not ray.is_initialized()

@@ -127,6 +127,7 @@ CONVOLUTIONS = """
 """
 
 
+@pytest.mark.slow
 def test_convolutions_are_counted_as_torchs_dispatcher_sees_them(here: Path) -> None:
     found = findings_of(audit(CONVOLUTIONS))
     seen = {
@@ -229,6 +230,7 @@ UNSEEN = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_what_was_not_seen_is_said_and_never_none() -> None:
     found = findings_of(audit(UNSEEN))

@@ -30,6 +30,7 @@ def line_of(file: str, words: str) -> int:
     return number
 
 
+@pytest.mark.slow
 def test_example_says_who_turns_benchmark_on_and_its_files_are_taken(here: Path) -> None:
     for name in ("train.py", "training_kit.py"):
         (here / name).write_text((EXAMPLE / name).read_text())
@@ -60,6 +61,7 @@ def test_example_says_who_turns_benchmark_on_and_its_files_are_taken(here: Path)
     assert "Net: 2 calls, 6 convolutions" in " ".join(again.stderr.split())
 
 
+@pytest.mark.slow
 def test_json_has_the_columns_of_its_schema(here: Path) -> None:
     ended = audit("--json", "--output", "report.json", "--shapes", "mine.csv", SCRIPT, "3")
     assert ended.returncode == 0

@@ -158,6 +158,7 @@ def test_table_keeps_a_row_on_a_line(width: int) -> None:
     assert counts == "6 convolutions, 3 distinct, 6 MFLOP in a forward pass; torch 2.11.0, GPU"
 
 
+@pytest.mark.slow
 def test_json_is_all_that_standard_output_has_and_the_suite_is_launched_as_it_is(
     here: Path,
 ) -> None:
@@ -180,10 +181,12 @@ def test_json_is_all_that_standard_output_has_and_the_suite_is_launched_as_it_is
     assert "3 cells × 2 configs" in plan.stdout
 
 
-def test_inputs_are_described_as_in_a_suite(here: Path) -> None:
+@pytest.mark.slow
+def test_inputs_are_described_as_in_a_suite(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(here)
     inputs = "{ids: {shape: [batch, length], dtype: int64, below: 10}, scale: {shape: []}}"
-    told = sweep("trace", "nets.py:Texts", "--input", "2x9", "--inputs", inputs, here=here)
-    assert told.returncode == 0, told.stderr
+    told = CliRunner().invoke(app, ["trace", "nets.py:Texts", "--input", "2x9", "--inputs", inputs])
+    assert told.exit_code == 0, told.stderr
     assert "2x4x9 → 6" in told.stdout
     (again,) = [x for x in (here / "Texts.yaml").read_text().splitlines() if "sweep trace" in x]
     words = shlex.split(again.removeprefix("#"))

@@ -1,6 +1,7 @@
 """No command ends in a traceback for a path that cannot be read or written."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from inspect import signature
 from pathlib import Path
 from typing import NamedTuple, NoReturn, get_args
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from cudnn_sweep.orchestrator.cli import app, failing
 from cudnn_sweep.orchestrator.cli.doctor import PROBLEM
 from cudnn_sweep.orchestrator.cli.failing import USAGE
+from cudnn_sweep.orchestrator.process.client import ForkServer
 
 TEXTS = ("results", "suite", "question", "model")  # parameters that take a path, among others
 ARGUMENTS = {"compare": ("2.9.0", "2.10.0"), "query": ("sweeps",), "trace": ("torch.nn:Conv2d",)}
@@ -84,13 +86,18 @@ def test_every_path_that_a_command_takes_is_found() -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a launch file, a file and a folder, where no command leaves this process."""
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer) -> Path:
+    """A folder with a launch file, a file and a folder, where no command leaves this process or starts a
+    fork server.
+    """
 
     def exit_with(code: int) -> NoReturn:
         raise SystemExit(code)
 
     monkeypatch.setattr(failing, "leave", exit_with)
+    for user in ("process.client", "running.this_machine"):
+        module = f"cudnn_sweep.orchestrator.{user}"
+        monkeypatch.setattr(f"{module}.ForkServer", lambda **_: nullcontext(server))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cluster.yaml").write_text(

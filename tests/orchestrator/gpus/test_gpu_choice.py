@@ -185,6 +185,7 @@ def two_models(ray_here: Path) -> Iterator[None]:
         node.kill_all_processes(check_alive=False, allow_graceful=True, wait=True)
 
 
+@pytest.mark.slow
 def test_two_models_in_one_cluster_are_two_sweeps_each_complete(
     two_models: None, tmp_path: Path, ask: Callable[..., JobRequest]
 ) -> None:

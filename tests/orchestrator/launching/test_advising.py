@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from rich.console import Console
@@ -40,6 +40,9 @@ def _machine(*effects: FakeEffect, scatter: float = 0.002, trial_s: float = 2.0)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results go to the folder that the command is typed in."""
     monkeypatch.chdir(tmp_path)
+
+
+CLEAR = _machine(FakeEffect(where={"benchmark": "true"}, time=0.3))
 
 
 def _options(**changes: Any) -> AdviseOptions:
@@ -85,8 +88,31 @@ def test_an_input_that_is_none_is_told(tmp_path: Path, sizes: str, told: str) ->
         suite_of(_options(workload="nets.py:Net", input=(sizes,)), 5)
 
 
-def test_a_clear_case_is_decided_after_few_blocks_in_both_states(tmp_path: Path) -> None:
-    code, text = _said(_options(steps=10**6), _machine(_faster(0.3)))
+class Decided(NamedTuple):
+    """A clear case, measured once: its folder, and how that launch ended."""
+
+    folder: Path
+    code: int
+    text: str
+
+
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory: pytest.TempPathFactory) -> Decided:
+    folder = tmp_path_factory.mktemp("decided")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return Decided(folder, *_said(_options(steps=10**6, format="json"), CLEAR))
+
+
+@pytest.fixture
+def stored(decided: Decided, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder has the results of the clear case."""
+    monkeypatch.chdir(decided.folder)
+    return decided.folder
+
+
+def test_a_clear_case_is_decided_after_few_blocks_in_both_states(stored: Path) -> None:
+    code, text = _said(_options(steps=10**6, from_store=True), CLEAR)
     assert code == DECIDED
     assert text.strip().startswith(
         "Turn benchmark on.\n\n    torch.backends.cudnn.benchmark = True"
@@ -94,13 +120,14 @@ def test_a_clear_case_is_decided_after_few_blocks_in_both_states(tmp_path: Path)
     assert "1,000,000 steps in a new container" in text
     assert "1,000,000 steps on a warm machine" in " ".join(text.split())
     assert max(map(len, text.splitlines()[:-1])) <= 80, text
-    store = open_store(str(tmp_path / "results"))
+    store = open_store(str(stored / "results"))
     (sweep_id,) = store.sweep_ids()
     rows = advices(store, sweep_id, steps=10**6)
     assert rows[0].blocks < 20
     assert min(row.start_blocks for row in rows) >= 1, "both states of the compute cache were met"
 
 
+@pytest.mark.slow
 def test_few_steps_do_not_pay_for_a_search(tmp_path: Path) -> None:
     slow_start = FakeEffect(where={"benchmark": "true"}, cold=SEARCH_COLD)
     code, text = _said(_options(steps=300), _machine(_faster(0.3), slow_start))
@@ -110,6 +137,7 @@ def test_few_steps_do_not_pay_for_a_search(tmp_path: Path) -> None:
     assert "Break-even" in text
 
 
+@pytest.mark.slow
 def test_what_scatters_too_much_is_undecided_and_says_so(tmp_path: Path) -> None:
     # short trials: all 20 blocks fit into the minute, however slow this machine is
     code, text = _said(_options(), _machine(_faster(1.0), scatter=0.8, trial_s=0.5))
@@ -131,21 +159,18 @@ def test_what_runs_out_of_memory_either_way_says_what_to_try(tmp_path: Path) -> 
     assert "Next: sweep query failures --sweep-id" in text
 
 
-def test_the_store_answers_again_and_for_another_job(tmp_path: Path) -> None:
-    machine = _machine(_faster(0.3))
-    options = _options(steps=10**6, format="json")
-    code, text = _said(options, machine)
+@pytest.mark.usefixtures("stored")
+def test_the_store_answers_again_and_for_another_job(decided: Decided) -> None:
     again = _options(steps=10**6, format="json", from_store=True)
-    assert _said(again, machine) == (code, text)
+    assert _said(again, CLEAR) == (decided.code, decided.text)
     short = _options(steps=2, format="json", from_store=True)
-    told = json.loads(_said(short, machine)[1])
+    told = json.loads(_said(short, CLEAR)[1])
     assert told["asked"]["job_steps"] == 2
-    assert told["asked"]["blocks"] == json.loads(text)["asked"]["blocks"]
+    assert told["asked"]["blocks"] == json.loads(decided.text)["asked"]["blocks"]
 
 
-def test_the_json_keeps_its_keys(tmp_path: Path) -> None:
-    _, text = _said(_options(format="json"), _machine(_faster(0.3)))
-    told = json.loads(text)
+def test_the_json_keeps_its_keys(decided: Decided) -> None:
+    told = json.loads(decided.text)
     assert list(told) == [
         "sweep_id",
         "advice",
@@ -169,15 +194,16 @@ def test_the_json_keeps_its_keys(tmp_path: Path) -> None:
     )
 
 
-def test_markdown_has_the_decision_and_the_line_to_paste(tmp_path: Path) -> None:
-    options = _options(steps=10**6, format="markdown")
-    _, text = _said(options, _machine(_faster(0.3)))
+@pytest.mark.usefixtures("stored")
+def test_markdown_has_the_decision_and_the_line_to_paste() -> None:
+    _, text = _said(_options(steps=10**6, format="markdown", from_store=True), CLEAR)
     assert text.startswith(
         "**Turn benchmark on.**\n\n```python\ntorch.backends.cudnn.benchmark = True"
     )
     assert "| Because |" in text
 
 
+@pytest.mark.slow
 def test_what_is_left_of_the_minutes_measures_another_layout_and_precision(tmp_path: Path) -> None:
     mixed = FakeEffect(where={"precision": "amp_bf16"}, time=0.5)
     options = _options(format="json", minutes=3.0)
@@ -192,6 +218,7 @@ def test_what_is_left_of_the_minutes_measures_another_layout_and_precision(tmp_p
     assert _said(again, machine) == (code, text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limited", "advice"), [(0.5, "on with a limit"), (1.0, "on")])
 def test_a_limit_on_searches_is_advised_where_it_was_measured_to_save_time(
     tmp_path: Path, limited: float, advice: str
@@ -226,8 +253,9 @@ MODEL: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_the_store_answers_for_the_very_step_that_was_typed(tmp_path: Path) -> None:
-    machine = _machine(_faster(0.3))
+    machine = _machine(trial_s=100)  # one block of each
     ways: list[dict[str, Any]] = [
         {},
         {"direction": "inference"},
@@ -271,6 +299,7 @@ def test_without_a_gpu_and_a_stored_measurement_it_says_how_to_measure(tmp_path:
     assert (told["setting"], told["lines"], told["asked"]) == ("off", [], None)
 
 
+@pytest.mark.slow
 def test_without_a_gpu_the_newest_measurement_of_the_step_on_a_gpu_answers(tmp_path: Path) -> None:
     long = _options(steps=10**6)
     measured = _said(long, _machine(_faster(0.3)))

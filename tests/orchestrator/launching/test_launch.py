@@ -122,12 +122,14 @@ def resumed(tmp_path_factory: pytest.TempPathFactory, faulty: str) -> Resumed:
     )
 
 
+@pytest.mark.slow
 def test_launch_is_refused_while_another_runs_the_same_plan(resumed: Resumed) -> None:
     assert resumed.meanwhile.returncode == 2
     told = resumed.meanwhile.stderr
     assert "this sweep is in progress" in told and f"process {resumed.pid} on" in told
 
 
+@pytest.mark.slow
 def test_interrupted_launch_is_resumed_and_nothing_is_lost_or_doubled(resumed: Resumed) -> None:
     after = resumed.after
     assert after.returncode == CELL_FAILED, after.stdout + after.stderr
@@ -145,6 +147,7 @@ def test_interrupted_launch_is_resumed_and_nothing_is_lost_or_doubled(resumed: R
     assert all(split.mended for split in blocks_of(trials.values()).split)
 
 
+@pytest.mark.slow
 def test_failures_are_rows_and_come_with_their_commands(resumed: Resumed) -> None:
     told = resumed.after.stdout
     assert "no_effect (no_cuda)" in told
@@ -187,6 +190,7 @@ def assert_same(found: dict[str, Any], exit_code: int, resumed: Resumed, retried
     assert measured["cell_id"] in {each["cell_id"] for each in found["break_evens"]}
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_is_recorded_and_leaves_no_process(resumed: Resumed) -> None:
     code, output = resumed.interrupted
     assert code == 130, output
@@ -210,6 +214,7 @@ def processes_of(here: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_dry_run_tries_a_process_of_each_cell(tmp_path: Path, faulty: str) -> None:
     write(tmp_path, f"{faulty}:fine", f"{faulty}:raises", f"{faulty}:is_never_built", replicates=3)
     tried = sweep("launch", "--dry-run", "--try", here=tmp_path)

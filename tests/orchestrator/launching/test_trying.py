@@ -76,15 +76,12 @@ def test_a_gain_is_told_with_when_it_pays_and_the_verdict_comes_next(
     assert "helps" in _pasted(text)
 
 
-@pytest.mark.parametrize("status", ["out_of_memory", "error", "crash", "timeout"])
-def test_what_a_failed_try_or_advice_names_next_tells_the_failures(
-    tmp_path: Path, status: str
-) -> None:
-    machine = _machine(FakeEffect.model_validate({"status": status}))
+def test_what_a_failed_try_or_advice_names_next_tells_the_failures(tmp_path: Path) -> None:
+    machine = _machine(FakeEffect(status="crash"))
     code, text = _tried(_options(tmp_path / "my results"), machine)
     assert code == CELL_FAILED
     assert "Not measured: " in text
-    assert status in _pasted(text)
+    assert "crash" in _pasted(text)
 
     out = io.StringIO()
     asked = AdviseOptions(
@@ -97,7 +94,7 @@ def test_what_a_failed_try_or_advice_names_next_tells_the_failures(
     shown = Console(file=out, width=300, markup=False)
     assert advise(asked, Console(file=io.StringIO()), machine, shown) == CELL_FAILED
     assert "does not run here" in out.getvalue()
-    assert status in _pasted(out.getvalue())
+    assert "crash" in _pasted(out.getvalue())
 
 
 @pytest.mark.parametrize("workload", ["gone.py:Net", "no_such_package:Net", "no_such_workload"])

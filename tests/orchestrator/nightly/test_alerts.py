@@ -56,6 +56,7 @@ def test_a_mistake_in_the_suite_is_reported_and_posted_once(
     assert "workloa: unknown key" in news.findings[0]
 
 
+@pytest.mark.slow
 def test_networks_without_their_package_are_left_out_and_are_no_change(
     here: Path, play: RunNight, posts: list[News], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +191,7 @@ effects:
 """
 
 
+@pytest.mark.slow
 def test_what_a_loop_hides_that_waits_for_the_cpu_is_told_with_both_clocks(
     here: Path, play: RunNight
 ) -> None:
@@ -206,6 +208,7 @@ def test_what_a_loop_hides_that_waits_for_the_cpu_is_told_with_both_clocks(
     assert re.search(told, printed.getvalue())
 
 
+@pytest.mark.slow
 @pytest.mark.measuring
 def test_each_command_that_a_night_prints_works_when_pasted(here: Path, play: RunNight) -> None:
     """On the machine that it measured: here the fake one says that it is this one."""

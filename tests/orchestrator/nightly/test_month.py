@@ -23,7 +23,7 @@ from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.webhook import News
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 
-pytestmark = pytest.mark.timeout(900)  # the first test waits for all nights
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # the first test waits for all nights
 
 FAKE = Path("script.yaml")
 QUIET = Console(quiet=True)

@@ -186,6 +186,7 @@ def test_a_mistake_ends_it_before_anything_runs(
     assert not list(here.glob("results/sweep=*"))
 
 
+@pytest.mark.slow
 @pytest.mark.measuring
 def test_a_night_on_this_machine_through_ray_ends_as_a_fake_one_does(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("metadata: {sweep: {nightly: {suite: suite.yaml}}}")

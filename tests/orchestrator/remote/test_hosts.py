@@ -21,7 +21,7 @@ import pytest
 from cudnn_sweep.analysis.storing.store import open_store
 from tests.makers import Need
 
-pytestmark = [pytest.mark.waiting, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.waiting, pytest.mark.slow, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[3]
 HOSTS = ROOT / "tests" / "hosts" / "hosts"

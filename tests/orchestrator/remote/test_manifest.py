@@ -305,6 +305,7 @@ def test_nothing_but_yaml_is_printed() -> None:
     assert CliRunner().invoke(app, ["launch", str(EXAMPLE), "--at", "02:30"]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_entrypoint_runs_the_sweep_on_the_cluster_that_it_finds(
     mine: Path, ray_here: Path, tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.makers import Need
 
-pytestmark = pytest.mark.waiting
+pytestmark = [pytest.mark.waiting, pytest.mark.slow]
 
 OTHERS = "# mine\nA=1 %\n0 5 31 2 * true # cudnn-sweep\n"
 MANAGER = next(filter(which, ("/usr/lib/systemd/systemd", "/lib/systemd/systemd")), None)

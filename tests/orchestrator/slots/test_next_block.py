@@ -177,6 +177,7 @@ def made_up(seed: int) -> LogRatio:
     return lambda place, number: float(logs[place, number])
 
 
+@pytest.mark.slow
 def test_a_resumed_launch_asks_in_one_order_and_for_no_more_than_an_uninterrupted_one(
     session: Session, record_of: RecordOf, tmp_path: Path
 ) -> None:
@@ -198,6 +199,7 @@ def cells_of(launch: Launch, blocks: Sequence[int]) -> list[int]:
     return [launch.place(block) for block in blocks]
 
 
+@pytest.mark.slow
 def test_with_a_limit_each_cell_comes_to_its_first_look_before_the_next_begins(
     session: Session, record_of: RecordOf, tmp_path: Path
 ) -> None:

@@ -30,7 +30,7 @@ from cudnn_sweep.orchestrator.slots.tune_host import Host, SlotMaker, Slots
 from cudnn_sweep.workloads.hardware.environment import Environment
 from tests.makers import MakePlan, Need
 
-pytestmark = pytest.mark.clustered
+pytestmark = [pytest.mark.clustered, pytest.mark.slow]
 
 Row = dict[str, Any]
 MakeSlot = Callable[..., SlotMaker]

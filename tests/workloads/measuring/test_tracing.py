@@ -222,6 +222,7 @@ def test_module_made_already() -> None:
         trace("ready", (1, 6, 8, 8), width=2)
 
 
+@pytest.mark.slow
 def test_network_of_monai() -> None:
     found = trace(
         "monai.networks.nets:UNet",
