@@ -37,6 +37,7 @@ MOVED = {
     "by_shape_regime": "helps_or_hurts",
     "determinism_cost": "helps_or_hurts --field deterministic",
     "memory_cost": "helps_or_hurts",
+    "recommend": "advice",
     "worst_regressions": "helps_or_hurts --worst 20",
 }
 """What answers instead of a question of an earlier version."""

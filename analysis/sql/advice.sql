@@ -52,6 +52,13 @@
 --     fails          a config ends otherwise, in more blocks than the other
 --     undecided      why says what is lacking
 --
+-- Of a job that takes so many steps of each of a workload's input shapes, add the rows up, as if
+-- the cells were independent of each other:
+--     select workload, problem, direction, regime, precision, layout, gpu, other_settings,
+--         count(*) as shapes, sum(baseline_s) as baseline_s, sum(saved_s) as all_saved_s,
+--         sqrt(sum(((saved_s_high - saved_s_low) / 2) ** 2)) as margin_s
+--     from advice() where asked group by all
+--
 -- start: container (the compute cache is empty) or warm
 -- asked: whether that is $state's
 -- advice: what to do, as above
