@@ -38,6 +38,7 @@ MOVED = {
     "determinism_cost": "helps_or_hurts --field deterministic",
     "memory_cost": "helps_or_hurts",
     "recommend": "advice",
+    "shapes_that_pay": "break_even",
     "worst_regressions": "helps_or_hurts --worst 20",
 }
 """What answers instead of a question of an earlier version."""
