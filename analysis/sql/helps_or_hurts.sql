@@ -120,7 +120,7 @@ with found as (
                 order by
                     wall_verdict = 'fails' desc, candidate_failed desc, coalesce(regression, 0) desc
             )
-        ) as place -- noqa: RF04
+        ) as worst_place
     from
         contrast_verdicts(
             $field, $baseline, $candidate, $min_effect, $iterations, $compute_cache, $sweep_id, 0
@@ -129,7 +129,7 @@ with found as (
 )
 
 select
-    labels.* exclude (cell_id), -- noqa: AM04, RF02
+    labels.* exclude (cell_id, place), -- noqa: AM04, RF02
     found.contrast,
     found.other_settings,
     found.loop_kind,
@@ -208,9 +208,6 @@ inner join block_paces($sweep_id) as paces -- noqa: RF02
     on found.cell_id = paces.cell_id
 inner join software_labels() as software on found.software_hash = software.software_hash
 order by
-    found.place,
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout, found.other_settings,
-    found.software_hash, found.loop_kind, found.in_turns, found.cell_id, found.env_hash,
-    found.workload_hash
+    found.worst_place, labels.place, found.other_settings, found.software_hash, found.loop_kind,
+    found.in_turns, found.cell_id, found.env_hash, found.workload_hash
 limit $worst
