@@ -1,6 +1,6 @@
 -- What a cell and a software are called, and which settings a config has.
 
--- One row a cell; by `place` answers list them.
+-- One row a cell; answers list them by `cell_order`.
 create or replace macro cell_labels() as table
 with labels as (
     select
@@ -14,7 +14,8 @@ with labels as (
 
 select
     *,
-    row(gpu, workload, problem, direction, input_shape, regime, state, precision, layout) as place
+    row(gpu, workload, problem, direction, input_shape, regime, state, precision, layout)
+        as cell_order
 from labels;
 
 -- How long a block of each cell takes, in seconds.

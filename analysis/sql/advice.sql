@@ -124,7 +124,7 @@ with found as (
 )
 
 select -- noqa: ST06
-    labels.* exclude (cell_id, place), -- noqa: AM04, RF02
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     found.contrast,
     found.other_settings,
     found.loop_kind,
@@ -195,5 +195,5 @@ select -- noqa: ST06
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 order by
-    labels.place, found.other_settings, found.software_hash, found.loop_kind, found.in_turns,
+    labels.cell_order, found.other_settings, found.software_hash, found.loop_kind, found.in_turns,
     found.cell_id, found.env_hash, found.workload_hash, found.place

@@ -236,7 +236,7 @@ bounded as (
 )
 
 select
-    labels.* exclude (cell_id, place), -- noqa: AM04, RF02
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     bounded.contrast,
     bounded.other_settings,
     bounded.loop_kind,
@@ -269,6 +269,6 @@ select
 from bounded
 inner join cell_labels() as labels on bounded.cell_id = labels.cell_id
 order by
-    labels.place, bounded.other_settings, bounded.software_hash, bounded.loop_kind,
+    labels.cell_order, bounded.other_settings, bounded.software_hash, bounded.loop_kind,
     bounded.in_turns, bounded.cell_id, bounded.env_hash, bounded.compute_cache,
     bounded.shape_number, bounded.workload_hash

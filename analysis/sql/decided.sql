@@ -64,5 +64,5 @@ inner join cell_labels() as labels on found.cell_id = labels.cell_id
 inner join block_paces($sweep_id) as paces -- noqa: RF02
     on found.cell_id = paces.cell_id
 order by
-    labels.place, found.other_settings, -found.blocks, found.software_hash, found.loop_kind,
+    labels.cell_order, found.other_settings, -found.blocks, found.software_hash, found.loop_kind,
     found.in_turns, found.cell_id, found.env_hash, found.workload_hash

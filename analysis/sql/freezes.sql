@@ -138,4 +138,4 @@ select -- noqa: ST06
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 order by
-    labels.place, found.sweep_id, found.errata, found.cell_id
+    labels.cell_order, found.sweep_id, found.errata, found.cell_id

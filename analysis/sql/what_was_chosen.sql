@@ -112,7 +112,7 @@ unlimited as (
 )
 
 select -- noqa: ST06
-    labels.* exclude (cell_id, place), -- noqa: AM04, RF02
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     found.contrast,
     found.other_settings,
     found.blocks,
@@ -158,5 +158,5 @@ left join told as c_log on c.log_trial = c_log.trial
 left join unlimited
     on found.place = unlimited.place and found.candidate_settings = unlimited.limited_settings
 order by
-    labels.place, found.other_settings, found.software_hash, found.cell_id, found.env_hash,
+    labels.cell_order, found.other_settings, found.software_hash, found.cell_id, found.env_hash,
     found.workload_hash
