@@ -208,6 +208,6 @@ inner join block_paces($sweep_id) as paces -- noqa: RF02
     on found.cell_id = paces.cell_id
 inner join software_labels() as software on found.software_hash = software.software_hash
 order by
-    found.worst_place, labels.cell_order, found.other_settings, found.software_hash, found.loop_kind,
-    found.in_turns, found.cell_id, found.env_hash, found.workload_hash
+    found.worst_place, labels.cell_order, found.other_settings, found.software_hash,
+    found.loop_kind, found.in_turns, found.cell_id, found.env_hash, found.workload_hash
 limit $worst
