@@ -35,8 +35,8 @@ NONE = re.compile(r"^-- none: (?P<why>.+)\n", re.MULTILINE)
 COLUMN = re.compile(r"-- (?P<name>[a-z]\w*): (?P<meaning>.+)")
 MOVED = {
     "by_shape_regime": "helps_or_hurts",
-    "determinism_cost": "helps_or_hurts --field deterministic",
-    "memory_cost": "helps_or_hurts",
+    "determinism_cost": "helps_or_hurts --field deterministic --all-columns",
+    "memory_cost": "helps_or_hurts --all-columns",
     "recommend": "advice",
     "shapes_that_pay": "break_even",
     "worst_regressions": "helps_or_hurts --worst 20",

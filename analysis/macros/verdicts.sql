@@ -119,8 +119,6 @@ cells as (
         list_sort(list_distinct(
             coalesce(flatten(list(warnings) filter (where counts or pairing = 'doubtful')), [])
         )) as warnings,
-        count(other_kernels) filter (where counts) as blocks_with_kernels,
-        count(*) filter (where counts and other_kernels) as blocks_with_other_kernels,
         count(same_bits) filter (where counts) as blocks_with_bits,
         count(*) filter (where counts and same_bits) as blocks_with_same_bits,
         count(distinct baseline_fingerprint) as baseline_results,
@@ -149,8 +147,6 @@ answered as (
     select
         cells.*,
         flag || ': ' || from_value || ' → ' || to_value as contrast,
-        from_value as baseline_value,
-        to_value as candidate_value,
         wall.ratio,
         wall.ratio_low,
         wall.ratio_high,

@@ -95,7 +95,7 @@ processes as (
 
 found as (
     select
-        verdicts.* exclude (baseline_value, candidate_value, reproducibility),
+        verdicts.* exclude (reproducibility),
         labels.* exclude (cell_id, cell_order),
         software.* exclude (software_hash),
         unusual_among(verdicts.other_settings) as beside,

@@ -24,7 +24,7 @@
 -- $worst takes the rows whose candidate fails, or is slower by a verdict in wall or device time:
 -- first those that fail, then by the larger of the two ratios. An open loop that is slower pays for
 -- a search at each new shape. Where the kernels are the same ones, look for other causes:
--- launch_bound, warnings, the cell's trials.
+-- launch_bound, warnings, the cell's trials; `sweep query what_was_chosen` tells the kernels.
 --
 -- The memory verdict is on the peak of reserved bytes of the whole trial, the searches of its cold
 -- start included: helps means less. Bytes are those of PyTorch's allocator.
