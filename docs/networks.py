@@ -196,8 +196,14 @@ def answer() -> str:
             "",
             wrapped(
                 "For your own network and job, `sweep advise my_nets.py:Net --input 8x3x128x128 --steps 50000` measures "
-                "both and answers ([how to install it](#start)). `sweep freeze` keeps the kernels that a search chose as "
-                "a file: with it, benchmark off takes them without a search ([docs/freeze.md](docs/freeze.md))."
+                "both and answers ([how to install it](#start))."
+            ),
+            "",
+            wrapped(
+                "`sweep freeze` keeps the kernels that a search chose as a file: with it, benchmark off takes them "
+                "without a search. On an H100 a 3D U-Net trained in TF32 at 48.3 ms a step with off, 35.4 ms with on, "
+                "and 35.7 ms frozen; its first step in a new container took 0.26 s, 9.9 s and 0.25 s "
+                "([docs/freeze.md](docs/freeze.md#what-was-measured))."
             ),
             "",
             "<picture>",

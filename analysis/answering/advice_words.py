@@ -13,6 +13,7 @@ from cudnn_sweep.analysis.answering.advice import (
 )
 from cudnn_sweep.analysis.words import (
     clock,
+    counted,
     interval,
     milliseconds,
     number,
@@ -97,7 +98,7 @@ def _details(advice: Advice, other: Advice | None) -> Iterator[tuple[str, str]]:
     if advice.sure is not None and advice.ratio is not None:
         faster = "on" if advice.ratio < 1 else "off"
         text = (
-            f"{percent(min(advice.sure, 0.999), 1)} that {faster} is faster, by {advice.blocks} blocks of a process "
+            f"{percent(min(advice.sure, 0.999), 1)} that {faster} is faster, by {counted(advice.blocks, 'block')} of a process "
             f"each way, {advice.start_blocks} of them {STARTS[advice.start]}"
         )
         yield "How sure", text

@@ -32,6 +32,9 @@ class Freeze:
     off_choices: int
     on_choices: int
     frozen_choices: int
+    off_l2_error: float | None
+    on_l2_error: float | None
+    frozen_l2_error: float | None
     processes: int
     errata: str
 

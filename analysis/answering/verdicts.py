@@ -61,7 +61,7 @@ class OfContrast(OfCell):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict(OfContrast):
     """One cell and contrast; `no_effect` is shown where the setting cannot have mattered, `fails` where the
-    candidate failed in more blocks than its baseline.
+    candidate failed in more blocks than its baseline, by Fisher's exact test.
     """
 
     blocks: int
@@ -77,6 +77,7 @@ class Verdict(OfContrast):
     ratio_high: float | None
     wall_verdict: str
     wall_in_words: str
+    surely: str | None
     headline: str | None
     by_choice: str | None
     blocks_needed: int | None

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -26,6 +26,7 @@ import pyarrow as pa
 from cudnn_sweep.analysis.asking.prelude import (
     RECORDS_VIEW,
     REPEATED_KEYS,
+    each_macro,
     macros_in,
     question_macros,
 )
@@ -36,6 +37,8 @@ from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.snapshot import Snapshot
 from cudnn_sweep.analysis.storing.store import LISTINGS
 from cudnn_sweep.analysis.storing.stored import Stored
+
+Answer = TypeVar("Answer")
 
 LOCKED: dict[str, str | bool] = {
     "TimeZone": "UTC",
@@ -90,10 +93,28 @@ class Database:
 
     def query(self, sql: str, values: Mapping[str, Value | list[Any]] | None = None) -> pa.Table:
         """The answer to one SELECT; QueryError where it is anything else, or fails."""
+
+        def answer() -> pa.Table:
+            self._refuse_all_but_select(sql)
+            return self._answer(sql, dict(values or {}))
+
+        return self._retried(answer)
+
+    def keep(self) -> None:
+        """The view `records` and every macro, in the file that the instance has."""
+
+        def make() -> None:
+            self._show_records()
+            if not self._is_copied:
+                self._copy_records()
+            self._instance.make({**each_macro(), **question_macros()})
+
+        self._retried(make)
+
+    def _retried(self, ask: Callable[[], Answer]) -> Answer:
         for _ in range(LISTINGS):
             try:
-                self._refuse_all_but_select(sql)
-                return self._interruptible(lambda: self._answer(sql, dict(values or {})))
+                return self._interruptible(ask)
             except (duckdb.Error, pa.ArrowException) as error:
                 failure = error
             if not self._store.has_lost(self._snapshot) and not self._finds_damage(failure):
@@ -110,11 +131,11 @@ class Database:
             return self._connection.execute(sql, values or None).to_arrow_table()
         return self._connection.sql(sql, params=values or None).to_arrow_table()
 
-    def _interruptible(self, ask: Callable[[], pa.Table]) -> pa.Table:
+    def _interruptible(self, ask: Callable[[], Answer]) -> Answer:
         """In a thread of its own: this one takes a Ctrl-C. In the thread that DuckDB is called in it may take
         it only after a statement's last row.
         """
-        found: Future[pa.Table] = Future()
+        found: Future[Answer] = Future()
 
         def answer() -> None:
             try:
@@ -160,8 +181,8 @@ class Database:
         self._is_shown = True
 
     def _copy_records(self) -> None:
-        self._connection.execute("create or replace table few_records as from records")
-        self._connection.execute("create or replace view records as from few_records")
+        self._connection.execute("create or replace table copied_records as from records")
+        self._connection.execute("create or replace view records as from copied_records")
         self._is_copied = True
 
     def _rows(self) -> str:
@@ -205,11 +226,11 @@ def left_out(torn: str) -> str:
 class _Instance:
     """A DuckDB, locked down, and the macros that were made in it."""
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None, file: str = ":memory:") -> None:
         """`threads`: as many as there are cores where not told."""
         self._spill = ExitStack()
         folder = self._spill.enter_context(spill_folder())
-        self.connection = duckdb.connect()
+        self.connection = duckdb.connect(file)
         self._macros: dict[str, str] = {}
         own: dict[str, str | bool] = {"temp_directory": folder, "memory_limit": _memory_limit()}
         if threads is not None:
@@ -227,7 +248,7 @@ class _Instance:
     def forget_rows(self) -> None:
         for view in ("loose_rows", "part_rows", "repeated_keys"):
             self.connection.unregister(view)
-        self.connection.execute("drop table if exists few_records")
+        self.connection.execute("drop table if exists copied_records")
 
     def close(self) -> None:
         self.connection.close()
@@ -263,6 +284,20 @@ def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Databa
     finally:
         if instance not in _idle:
             instance.close()
+
+
+def export(store: Stored, file: Path) -> tuple[str, ...]:
+    """Write a DuckDB database in which plain DuckDB finds `records` and the questions.
+
+    Returns the damaged files that it lacks.
+    """
+    instance = _Instance(file=str(file))
+    try:
+        database = Database(instance, store, None, store.snapshot())
+        database.keep()
+        return database.torn_files
+    finally:
+        instance.close()
 
 
 def _small_instance() -> _Instance:

@@ -40,7 +40,8 @@ SHARED = {
     "ratio_high": "upper end of its 95% interval",
     "wall_verdict": "helps, hurts, equivalent, inconclusive, fails, no_effect; so_far_faster, so_far_slower or "
     "undecided before the first look; or not_measured where no block has a pair of trials that ended well; in wall time",
-    "wall_in_words": "the same as it is shown: so far faster (2 blocks), not measured: throttled, ...",
+    "wall_in_words": "the same as it is shown: so far faster (2 blocks), equivalent (1.4% faster), ...",
+    "surely": "faster or slower where that interval excludes 1, whatever the minimum effect; else null",
     "baseline_device_ms": "device time per iteration of the baseline, geometric mean over its processes",
     "candidate_device_ms": "device time per iteration of the candidate, geometric mean over its processes",
     "device_ratio": "device time of the candidate / of the baseline, geometric mean",

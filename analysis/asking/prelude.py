@@ -79,21 +79,22 @@ def macros_in(sql: str) -> Mapping[str, str]:
     """The statements of those macros that a question names, and that these name, in their order: to
     make all of them takes as long as the answer.
     """
-    every = {**_each_macro(), **question_macros()}
+    every = {**each_macro(), **question_macros()}
     named: set[str] = set()
     todo = [sql]
     while todo:
         text = todo.pop().lower()
         # Questions are called like much else: only what is called like a function is one.
         called = question_macros().keys() & re.findall(r"\b(\w+)\s*\(", text)
-        found = (_each_macro().keys() & re.findall(r"\w+", text) | called) - named
+        found = (each_macro().keys() & re.findall(r"\w+", text) | called) - named
         named |= found
         todo += [every[name] for name in found]
     return {name: statement for name, statement in every.items() if name in named}
 
 
 @cache
-def _each_macro() -> dict[str, str]:
+def each_macro() -> Mapping[str, str]:
+    """Those that no question is, by name."""
     parts = re.split(r"^(?=create or replace macro (\w+))", macros(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 

@@ -62,6 +62,13 @@ create or replace macro in_words(verdict, cell) as case
     when verdict = 'no_effect' then format('no_effect ({})', cell.no_effect_reason)
     when verdict = 'fails'
         then format('fails ({} of {})', cell.candidate_failed, cell.blocks + cell.unpaired_blocks)
+    when cell.candidate_failed > 0
+        then format(
+            '{} (failed {} of {})', verdict, cell.candidate_failed,
+            cell.blocks + cell.unpaired_blocks
+        )
+    when verdict in ('equivalent', 'inconclusive') and cell.surely is not null
+        then format('{} ({:.2g}% {})', verdict, 100 * abs(cell.ratio - 1), cell.surely)
     else verdict
 end;
 

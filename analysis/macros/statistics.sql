@@ -171,6 +171,24 @@ create or replace macro typical_of(logs) as case
         )
 end;
 
+-- The logarithm of n choose k.
+create or replace macro ln_choose(n, k) as lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1);
+
+-- Fisher's exact test, one-sided: how often chance alone puts at least so many of all failures on one
+-- of two sides that have n processes each.
+create or replace macro p_of_failures(failed, others, n) as
+    list_sum(list_transform(
+        range(failed, least(n, failed + others) + 1),
+        lambda k: exp(
+            ln_choose(n, k) + ln_choose(n, failed + others - k) - ln_choose(2 * n, failed + others)
+        )
+    ));
+
+-- Whether a side fails more often than the other, each in n blocks, by a test at this share of 5%. Where
+-- no block is left whose times could be compared, the counts say it.
+create or replace macro surely_fails(failed, others, n, timed, share) as
+    failed > others and (timed = 0 or p_of_failures(failed, others, n) < 0.05 * share);
+
 -- p value of a mean against a limit that lies `gap` from it, on the side that `se` is of.
 create or replace macro p_of_gap(gap, se, df) as
     if(se = 0, if(gap > 0, 0.0, 1.0), t_above(gap / se, df));

@@ -98,9 +98,7 @@ cells as (
         count(*) filter (where candidate_failed) as candidate_failed,
         count(*) filter (where baseline_throttled) as baseline_throttled,
         count(*) filter (where candidate_throttled) as candidate_throttled,
-        flag <> 'twin'
-        and count(*) filter (where candidate_failed and not baseline_failed)
-        > count(*) filter (where baseline_failed and not candidate_failed) as fails,
+        count(*) as all_blocks,
         exp(avg(log_of(baseline_ms)) filter (where counts)) as baseline_ms,
         exp(avg(log_of(candidate_ms)) filter (where counts)) as candidate_ms,
         min(baseline_ms) filter (where counts) as baseline_fastest_ms,
@@ -150,6 +148,8 @@ answered as (
         wall.ratio,
         wall.ratio_low,
         wall.ratio_high,
+        case when wall.ratio_high < 1 then 'faster' when wall.ratio_low > 1 then 'slower' end
+            as surely,
         exp(typical.wall.mean) as typical_ratio,
         exp(typical.wall.mean - t_95(typical.wall.df) * typical.wall.se) as typical_ratio_low,
         exp(typical.wall.mean + t_95(typical.wall.df) * typical.wall.se) as typical_ratio_high,
@@ -180,9 +180,14 @@ answered as (
         coalesce(wall.verdict, 'inconclusive') as wall_statistical_verdict,
         if(cells.loop_kind = 'open', null, coalesce(net.verdict, 'inconclusive'))
             as net_statistical_verdict,
+        flag <> 'twin'
+        and surely_fails(
+            cells.candidate_failed, cells.baseline_failed, cells.all_blocks, cells.blocks,
+            cells.error_share
+        ) as fails,
         cells.blocks >= 3 and not cells.between_looks as looked,
         shown_unless_it_fails(
-            cells.no_effect_reason, cells.fails, so_far(wall_statistical_verdict, looked)
+            cells.no_effect_reason, fails, so_far(wall_statistical_verdict, looked)
         ) as shown_wall
     from cells
     left join typical on cells.cell = typical.cell
@@ -197,7 +202,9 @@ answered as (
 )
 
 select
-    * exclude (wall_blocks_needed, device_blocks, looked, shown_wall, b_repeats, c_repeats),
+    * exclude (
+        all_blocks, wall_blocks_needed, device_blocks, looked, shown_wall, b_repeats, c_repeats
+    ),
     case
         when blocks + if(no_effect_reason is null, fails::int, split_blocks + doubtful_blocks) = 0
             then 'not_measured'

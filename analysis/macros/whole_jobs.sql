@@ -332,7 +332,16 @@ judged_rows as (
                 outcomes.candidate_out_of_memory > 0
                 and weighed.candidate_failed >= weighed.baseline_failed
                 then 'does not fit'
-            when weighed.candidate_failed <> weighed.baseline_failed then 'fails'
+            when
+                surely_fails(
+                    weighed.candidate_failed, weighed.baseline_failed, weighed.planned,
+                    weighed.blocks, weighed.error_share
+                )
+                or surely_fails(
+                    weighed.baseline_failed, weighed.candidate_failed, weighed.planned,
+                    weighed.blocks, weighed.error_share
+                )
+                then 'fails'
             when weighed.candidate_failed = weighed.planned then 'fails'
             when weighed.own_low is null or weighed.own_high is null then 'undecided'
             when weighed.farthest < weighed.least then 'no difference'

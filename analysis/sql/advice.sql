@@ -49,7 +49,7 @@
 --     on, off        the value to use: that interval excludes 1
 --     no difference  its 90% interval is within $difference of 1, or the setting cannot matter
 --     does not fit   the candidate runs out of memory, or beyond $memory_limit_gib
---     fails          a config ends otherwise, in more blocks than the other
+--     fails          a config ends otherwise, in more blocks than the other (Fisher's exact test)
 --     undecided      why says what is lacking
 --
 -- Of a job that takes so many steps of each of a workload's input shapes, add the rows up, as if

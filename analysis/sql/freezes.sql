@@ -28,6 +28,9 @@
 -- off_choices: different lists of kernels among processes with off
 -- on_choices: with on
 -- frozen_choices: frozen
+-- off_l2_error: relative L2 error against float64 with off; null where it was not asked for
+-- on_l2_error: with on
+-- frozen_l2_error: frozen
 -- processes: frozen processes
 -- errata: the rules
 with told as (
@@ -60,6 +63,7 @@ ways as (
         max(peak_bytes) as peak_bytes,
         count(distinct fingerprint) as results,
         count(distinct kernels_hash) as choices,
+        max(relative_l2_error) as l2_error,
         count(*) as processes
     from told
     group by place, way, errata
@@ -131,6 +135,9 @@ select -- noqa: ST06
     found.off_side.choices as off_choices,
     found.on_side.choices as on_choices,
     found.choices as frozen_choices,
+    found.off_side.l2_error as off_l2_error,
+    found.on_side.l2_error as on_l2_error,
+    found.l2_error as frozen_l2_error,
     found.processes,
     found.errata,
     found.sweep_id,

@@ -1,10 +1,12 @@
 """`sweep query`: a named question, a .sql file or SQL text, over the stored results."""
 
 import fnmatch
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -16,7 +18,9 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ResultsOption,
     asking,
     open_results,
+    warn_of,
 )
+from cudnn_sweep.orchestrator.errors import OutputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,6 +65,10 @@ def query(
         bool, "Show all columns in a table too; other formats always have them."
     ] = False,
     prelude: Annotated[bool, "Print SQL with which plain DuckDB gives the same answer."] = False,
+    export: Annotated[
+        Path | None,
+        "Write all records and questions to this file, a DuckDB database that needs no cudnn-sweep.",
+    ] = None,
     list_: Annotated[
         bool, typer.Option("--list", help="List the questions and their parameters.")
     ] = False,
@@ -83,9 +91,15 @@ def query(
     if list_:
         _print_questions()
         return
-    asked = _asked(question) if question or not prelude else None
+    if export is not None and (question or context.args):
+        odd = " ".join([*filter(None, [question]), *context.args])
+        raise QueryError(f"--export writes every question: leave out {odd}")
+    is_whole = prelude or export is not None
+    asked = _asked(question) if question or not is_whole else None
     store = open_results(results, reference=reference)
-    if prelude:
+    if export is not None:
+        _export(store, export)
+    elif prelude:
         _print_prelude(store, asked, context.args)
     elif asked is not None:
         form = "json" if json else format
@@ -149,6 +163,19 @@ def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[st
     if not all(each.folder.is_local for each in store.stores):
         typer.echo("note: plain DuckDB needs `INSTALL httpfs; LOAD httpfs;` before this", err=True)
     typer.echo(prelude_sql(store) + ("\n" + statements if statements else ""), nl=False)
+
+
+def _export(store: "Stored", file: Path) -> None:
+    """Not over a file that is there: a database may have tables of its owner's."""
+    from cudnn_sweep.analysis.asking.database import export
+
+    if os.path.lexists(file):
+        raise OutputError(f"{file} exists: remove it, or name another file for --export")
+    with writing(file), TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
+        made = Path(folder, file.name)
+        torn_files = export(store, made)
+        made.rename(file)
+    warn_of(torn_files)
 
 
 def _asked(question: str | None) -> "NamedQuery":

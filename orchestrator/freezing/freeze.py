@@ -115,7 +115,7 @@ def _looked(options: FreezeOptions, errata: str | None, console: Console, place:
 def _planned(options: FreezeOptions, looked: Planned, errata: str) -> Planned:
     return plan_step(
         options,
-        suite_to_compare(options, errata),
+        suite_to_compare(options, errata, options.float64),
         looked.machine,
         suite_name=SUITE,
         minutes=_minutes(options),

@@ -82,10 +82,12 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     return tell(options, told, out)
 
 
-def suite_to_compare(options: AdviseOptions, errata: str | None) -> SuiteSpec:
+def suite_to_compare(
+    options: AdviseOptions, errata: str | None, float64: bool = False
+) -> SuiteSpec:
     """Benchmark off and on, and off with these errata where they are given."""
     measure = MeasureSpec(
-        reference_replicates=0, logged_replicates=0, calibrate=False, device_budget_s=0.3
+        reference_replicates=int(float64), logged_replicates=0, calibrate=False, device_budget_s=0.3
     )
     suite = suite_of(options, UntilDecided(until="decided", at_most=AT_MOST), measure)
     if errata is not None:

@@ -166,7 +166,9 @@ class AdviseOptions(StepOptions, _Job):
         return shlex.join([self.program, "advise", *self._words()])
 
     def _words(self) -> list[str]:
-        return words_of(self, without=("minutes", "from_store", "format", "output", "check"))
+        return words_of(
+            self, without=("minutes", "from_store", "format", "output", "float64", "check")
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +182,7 @@ class FreezeOptions(AdviseOptions):
     output: Annotated[
         str | None, typer.Option(metavar="FILE.json", help="What to write.  [default: MODEL.json]")
     ] = None
+    float64: Annotated[bool, "Also compare what off, on and frozen compute with float64."] = False
     check: Annotated[
         str | None,
         typer.Option(

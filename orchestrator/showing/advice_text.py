@@ -20,7 +20,7 @@ from cudnn_sweep.analysis.answering.advice import (
 )
 from cudnn_sweep.analysis.answering.advice_words import advice_facts, advice_headline
 from cudnn_sweep.analysis.asking.formats import escaped
-from cudnn_sweep.analysis.words import interval, milliseconds, ratio
+from cudnn_sweep.analysis.words import counted, interval, milliseconds, ratio
 from cudnn_sweep.orchestrator.showing.kept_text import Kept, aligned, kept_facts, three_ways
 
 WIDTH = 80
@@ -197,7 +197,7 @@ def _limit(row: Advice) -> str:
     usual, limit = row.contrast.rpartition(": ")[2].split(" → ")
     return (
         f"with benchmark_limit {limit} instead of {usual} your job takes {ratio(row.ratio)} of the time"
-        f"{interval(row.ratio_low, row.ratio_high)}, by {row.blocks} blocks: {row.why}"
+        f"{interval(row.ratio_low, row.ratio_high)}, by {counted(row.blocks, 'block')}: {row.why}"
     )
 
 

@@ -65,10 +65,12 @@ def three_ways(kept: Kept, on: Advice | None) -> list[list[str]]:
         ("most memory", "peak_bytes", lambda count: "" if count is None else size(count)),
         ("different results", "results", number),
         ("different kernels", "choices", number),
+        ("error (float64)", "l2_error", number),
     ]
     told = [
-        [name, *(text(getattr(kept.measured, f"{way}_{column}")) for way in WAYS)]
+        [name, *map(text, values)]
         for name, column, text in rows
+        if any(values := [getattr(kept.measured, f"{way}_{column}") for way in WAYS])
     ]
     best = _best_from(kept, on)
     return [["", *WAYS], *told, ["best", *(best[way] for way in WAYS)]]
@@ -115,7 +117,7 @@ def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
     measured, row = kept.measured, kept.advice
     ends = interval(row.step_ratio_low, row.step_ratio_high)
     rules = counted(measured.rules, "rule")
-    text = f"{rules}, by {row.blocks} blocks: a step takes {ratio(row.step_ratio)} of the time with off{ends}"
+    text = f"{rules}, by {counted(row.blocks, 'block')}: a step takes {ratio(row.step_ratio)} of the time with off{ends}"
     if measured.kept is not None:
         text += f", which is {percent(measured.kept)} of what on gains"
     yield "Frozen", text

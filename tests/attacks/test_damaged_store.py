@@ -26,6 +26,7 @@ Plant = Callable[[Path, pa.Table], object]
 EVERY_VALUE = "select md5(string_agg(r::varchar order by trial_id)) as digest from records r"
 COUNT = "select count(*) as trials from records"
 SWEEP = "night-1"
+SAMPLES = "steady_wall_samples_ms"
 LARGE, SMALL = 0, parquet.SMALL_BYTES  # from how many bytes on a file is read in pieces
 
 
@@ -113,6 +114,48 @@ def test_no_damage_changes_an_answer_without_a_word(
     file.write_bytes(intact)
     assert asked(results) == whole
     print(f"{kind}: {dict(ends)}")
+
+
+def test_a_flipped_bit_changes_no_sum_here_but_does_in_duckdb_alone(
+    tmp_path: Path,
+    rows: pa.Table,
+    attempts: Attempts,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Why DuckDB opens no file itself. Of a large file the name holds no checksum of the pages."""
+    monkeypatch.setattr(parquet, "SMALL_BYTES", LARGE)
+    store = open_store(str(tmp_path))
+    store.write_part(SWEEP, rows)
+    (path,) = store.files()
+    file = tmp_path / path
+    group = pq.read_metadata(file).row_group(0)
+    columns = [group.column(at) for at in range(group.num_columns)]
+    (column,) = [each for each in columns if each.path_in_schema.startswith(f"{SAMPLES}.")]
+
+    def ours() -> object:
+        return parquet.open_fragment(store.folder, path).to_table(columns=[SAMPLES]).to_pydict()
+
+    def duckdb_alone() -> object:
+        return duckdb.execute(f"select sum(list_sum({SAMPLES})) from '{file}'").fetchall()
+
+    intact, dice = file.read_bytes(), random.Random(seed)
+    whole = {read: read() for read in (ours, duckdb_alone)}
+    ends: Counter[str] = Counter()
+    start, end = column.data_page_offset, column.data_page_offset + column.total_compressed_size
+    for _ in range(attempts(60, 600)):
+        page = bytearray(intact[start:end])
+        flip(page, dice)
+        file.write_bytes(intact[:start] + page + intact[end:])
+        for read, before in whole.items():
+            try:
+                outcome = "the same" if read() == before else "WRONG"
+            except (duckdb.Error, *parquet.UNREADABLE):
+                outcome = "refused"
+            ends[f"{read.__name__}: {outcome}"] += 1
+    print(f"DuckDB {duckdb.__version__}, pyarrow {pa.__version__}: {dict(ends)}")
+    assert ends["ours: WRONG"] == 0
+    assert ends["duckdb_alone: WRONG"] > 0
 
 
 def test_damaged_part_is_left_out_by_every_question_and_set_aside_by_a_launch(

@@ -20,6 +20,7 @@ from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.report.pages.page import Entry, Page, Rows
+from cudnn_sweep.analysis.words import counted, milliseconds, percent
 
 ABOUT = (
     "What a job of so many steps takes with torch.backends.cudnn.benchmark on and off, by the trials that are "
@@ -59,6 +60,7 @@ def gather(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
     for row in rows:
         key = tuple(row[name] for name in ALIKE)
         pairs.setdefault(key, {})[row["asked"]] = row
+    kept = database.query(*_question("freezes", sweep_id=sweep_id)).to_pylist()
     others = _others(database, sorted({row["precision"] for row in rows}))
     return [
         {
@@ -71,6 +73,7 @@ def gather(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
                 for each in kernel_changes_of(database, sweep_id, found[True]["cell_id"])
             ],
             "alternatives": [each for each in others if _is_beside(each, found[True])],
+            "frozen": [each for each in kept if each["cell_id"] == found[True]["cell_id"]],
         }
         for found in pairs.values()
         if True in found
@@ -79,12 +82,15 @@ def gather(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
 
 def _others(database: Database, precisions: Iterable[str]) -> Rows:
     """Every pair of layouts, and of these precisions and others, that is stored."""
-    layouts, costs = load_query("layout_effect"), load_query("precision_cost")
-    found: Rows = database.query(layouts.sql, layouts.values({})).to_pylist()
+    found: Rows = database.query(*_question("layout_effect")).to_pylist()
     for precision in precisions:
-        values = costs.values({"baseline": precision})
-        found += database.query(costs.sql, values).to_pylist()
+        found += database.query(*_question("precision_cost", baseline=precision)).to_pylist()
     return found
+
+
+def _question(name: str, **values: object) -> tuple[str, Mapping[str, object]]:
+    query = load_query(name)
+    return query.sql, query.values(values)
 
 
 def _is_beside(other: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
@@ -112,8 +118,16 @@ def entry(row: Mapping[str, Any]) -> Entry:
         address=None,
         said=f"{advice_headline(advice)} ({_setting(advice)})",
         group=advice.advice if advice.advice in dict(GROUPS) else UNDECIDED,
-        facts=_joined(advice_facts(advice, other, kernels, alternatives)),
+        facts=_joined(
+            [*map(_frozen, row["frozen"]), *advice_facts(advice, other, kernels, alternatives)]
+        ),
     )
+
+
+def _frozen(row: Mapping[str, Any]) -> tuple[str, str]:
+    text = f"{counted(row['rules'], 'rule')}: {milliseconds(row['frozen_ms'])} a step, {milliseconds(row['off_ms'])} off, "
+    kept = "" if row["kept"] is None else f"; keeps {percent(row['kept'])} of what on gains"
+    return "Frozen", f"{text}{milliseconds(row['on_ms'])} on{kept}"
 
 
 def _setting(advice: Advice) -> str:

@@ -243,13 +243,30 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
             {
                 "baseline_failed": 0,
                 "candidate_failed": failing,
-                "wall_verdict": "fails",
-                "net_verdict": "fails",
+                "wall_in_words": said,
+                "net_verdict": net,
                 "wall_statistical_verdict": statistical,
             },
         )
-        for failing, statistical in ((2, "equivalent"), (5, "inconclusive"))
+        # by Fisher's exact test of processes: p is 0.22, 0.024 and 0.004
+        for failing, statistical, said, net in (
+            (2, "equivalent", "equivalent (failed 2 of 5)", "hurts"),
+            (4, "inconclusive", "fails (4 of 5)", "fails"),
+            (5, "inconclusive", "fails (5 of 5)", "fails"),
+        )
     },
+    "a small difference has a direction": (
+        [make_pair(n, 10.0, 9.9 + 0.01 * (n % 2)) for n in range(6)],
+        {
+            "wall_verdict": "equivalent",
+            "surely": "faster",
+            "wall_in_words": "equivalent (0.95% faster)",
+        },
+    ),
+    "one crash of twenty hides nothing": (
+        blocks(20, 5.0, at={(0, 1): LOST}),
+        {"ratio": 0.5, "wall_verdict": "helps", "wall_in_words": "helps (failed 1 of 20)"},
+    ),
     "both sides fail alike": (
         blocks(6, 10.0, at={(0, 0): CRASH, (1, 1): CRASH}),
         {"baseline_failed": 1, "candidate_failed": 1, "wall_verdict": "equivalent"},

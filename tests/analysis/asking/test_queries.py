@@ -9,7 +9,7 @@ import pytest
 
 from cudnn_sweep.analysis.answering.marked import COLUMN
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.analysis.asking.database import Database, open_database
+from cudnn_sweep.analysis.asking.database import Database, export, open_database
 from cudnn_sweep.analysis.asking.dictionary import SHARED, meaning
 from cudnn_sweep.analysis.asking.prelude import prelude_sql
 from cudnn_sweep.analysis.asking.queries import load_query, own_queries, parse_query, query_names
@@ -47,27 +47,45 @@ def colleague(answering_store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def in_plain_duckdb(connection: duckdb.DuckDBPyConnection, name: str) -> list[pa.Table]:
-    """By the two statements that the program prints, and as a table macro."""
+@pytest.fixture(scope="module")
+def exported(
+    answering_store: Store, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Plain DuckDB in a file of ours."""
+    file = tmp_path_factory.mktemp("exported") / "store.duckdb"
+    assert export(answering_store, file) == ()
+    with duckdb.connect(file, read_only=True) as connection:
+        connection.execute("set TimeZone = 'UTC'")
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def ours(answering_store: Store) -> Iterator[Database]:
+    with open_database(answering_store) as database:
+        yield database
+
+
+def executed(connection: duckdb.DuckDBPyConnection, name: str) -> pa.Table:
+    """By the two statements that the program prints."""
     prepare, execute = load_query(name).prepared({}).rstrip().rsplit("\n", 1)
     connection.execute(prepare)
-    return [connection.execute(each).to_arrow_table() for each in (execute, f"from {name}()")]
+    return connection.execute(execute).to_arrow_table()
 
 
 @pytest.mark.parametrize("name", query_names())
 def test_plain_duckdb_gives_the_same_answer_and_reads_few_samples(
-    colleague: duckdb.DuckDBPyConnection, answering_store: Store, name: str
+    colleague: duckdb.DuckDBPyConnection,
+    exported: duckdb.DuckDBPyConnection,
+    ours: Database,
+    name: str,
 ) -> None:
     """Samples are most of a store: to read those of all trials takes a third more of the time."""
-    executed, called = in_plain_duckdb(colleague, name)
-    assert executed.num_rows > 0
-    assert executed.schema.equals(called.schema)
-    assert alike(executed, called)
-    if name in ("advice", "helps_or_hurts", "sweeps"):  # of which all the SQL is the same
-        question = load_query(name)
-        with open_database(answering_store) as database:
-            ours = database.query(question.sql, question.values({}))
-        assert ours.schema.types == executed.schema.types and alike(ours, executed)
+    question = load_query(name)
+    answer = ours.query(question.sql, question.values({}))
+    assert answer.num_rows > 0
+    called: pa.Table = exported.execute(f"from {name}()").to_arrow_table()
+    for plain in (executed(colleague, name), called):
+        assert plain.schema.types == answer.schema.types and alike(plain, answer)
 
 
 def alike(one: pa.Table, other: pa.Table) -> bool:
@@ -204,7 +222,7 @@ def test_the_prelude_takes_a_folder_whose_name_looks_like_a_pattern(
         odd.folder.write(path, kept_store.folder.read(path))
     with duckdb.connect() as connection:
         connection.execute(prelude_sql(odd))
-        assert [table.num_rows for table in in_plain_duckdb(connection, "sweeps")] == [2, 2]
+        assert executed(connection, "sweeps").num_rows == 2
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from threading import Barrier
 
 import pyarrow as pa
 import pytest
@@ -192,6 +193,26 @@ def test_two_launches_may_set_the_same_torn_file_aside(
     )  # both looked before either renamed
     assert store.set_aside_torn() == [f"{torn}.torn"]
     assert open_store(store.location).set_aside_torn() == []
+
+
+def test_objects_are_opened_side_by_side_and_torn_ones_left_out(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits for an answer over the network."""
+    for record in make_pair(0, 10.0, 12.0):
+        store.write(record)
+    torn = store.files()[0]
+    store.folder.write(torn, pa.py_buffer(b"PAR1"))
+    both, read = Barrier(2), store.folder.read
+
+    def answered_late(path: str) -> pa.Buffer:
+        both.wait(timeout=10)
+        return read(path)
+
+    monkeypatch.setattr(store.folder, "is_local", False)
+    monkeypatch.setattr(store.folder, "read", answered_late)
+    found = store.snapshot()
+    assert (found.rows, found.torn) == (1, (store.folder.shown(torn),))
 
 
 def test_bytes_changed_inside_a_file_are_found(store: Store, tmp_path: Path) -> None:

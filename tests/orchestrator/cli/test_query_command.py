@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cudnn_sweep.analysis.answering.marked import marked_columns
+from cudnn_sweep.analysis.asking import database
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.reference import REFERENCE
@@ -72,6 +73,29 @@ def test_several_results_are_read_together(results: Path, tmp_path: Path) -> Non
     assert _query(count, results, *both).stdout == "n\n1\n", "a copied row counts once"
     prelude = _query(count, results, "--results", str(other), "--prelude").stdout
     assert str(results) in prelude and str(other) in prelude
+
+
+def test_an_export_is_whole_or_not_there_and_replaces_nothing(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "out" / "store.duckdb"
+    refused = _query("sweeps", results, "--export", str(file))
+    assert (refused.exit_code, "leave out sweeps" in refused.stderr) == (2, True)
+    refused = _query(f"--export={file}", results)
+    assert (refused.exit_code, f"cannot write {file}: No such" in refused.stderr) == (2, True)
+    file.parent.mkdir()
+    with monkeypatch.context() as broken:
+        broken.setattr(database, "REPEATED_KEYS", "select error('the disk is full')")
+        failed = _query(f"--export={file}", results)
+    assert (failed.exit_code, "the disk is full" in failed.stderr) == (2, True)
+    assert not list(file.parent.iterdir())
+    (results / "sweep=night-1" / "part-2.parquet").write_bytes(b"PAR1")
+    exported = _query(f"--export={file}", results)
+    assert (exported.exit_code, "left out" in exported.stderr) == (0, True)
+    before = file.read_bytes()
+    refused = _query(f"--export={file}", results)
+    assert (refused.exit_code, f"{file} exists: remove it" in refused.stderr) == (2, True)
+    assert [each.read_bytes() for each in file.parent.iterdir()] == [before]
 
 
 def test_a_folder_without_results_is_named_with_those_below_it(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,11 +13,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from cudnn_sweep.analysis.report.pages.page import find_page, show
 from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.storing.stored import open_stored
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.freeze import freeze
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed
-from cudnn_sweep.orchestrator.launching.advising import advise
+from cudnn_sweep.orchestrator.launching.advising import advise, suite_to_compare
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, FreezeOptions
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
@@ -110,6 +113,13 @@ def test_advice_compares_a_kept_choice_and_the_store_says_it_again() -> None:
     assert told["setting"] == told["advice"] == "frozen"
     assert told["frozen"]["measured"]["errata"] == RULES
     assert told["frozen"]["measured"]["frozen_ratio"] == pytest.approx(0.5, rel=0.05)
+    (entry,) = show(find_page("advice"), open_stored(["results"]), ["results"], None).entries
+    assert re.match(r"1 rule: .* ms a step, .* off, .* on; keeps \d+% of", entry.facts["Frozen"])
+
+
+def test_what_the_three_compute_is_compared_with_float64_where_that_is_asked_for(kept: str) -> None:
+    assert suite_to_compare(_options(), RULES, float64=True).measure.reference_replicates == 1
+    assert re.search(r"error \(float64\) +0\.000300 +0\.000300 +0\.000300", kept), kept
 
 
 def test_what_is_no_faster_leaves_no_file(tmp_path: Path) -> None:
