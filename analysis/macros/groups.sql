@@ -173,7 +173,7 @@ verdicts as materialized (
 )
 
 select
-    labels.* exclude (cell_id), -- noqa: AM04
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04
     named.contrast,
     named.c.settings,
     named.c.loop_kind,

@@ -100,6 +100,14 @@ create or replace macro why_advised(job, difference) as case
     when job.blocks < 1 then 'no block has both settings'
     when job.start_blocks = 0 then format('no process started in this state: {}', job.start)
     when job.own_low is null then 'too few starts tell no scatter'
+    when
+        job.advice = 'no difference'
+        and abs(job.candidate_first_bytes - job.baseline_first_bytes) >= 0.05 * job.gpu_memory_bytes
+        then format(
+            'no difference in time, {} takes {:.1f} GiB {} memory', job.to_candidate,
+            abs(job.candidate_first_bytes - job.baseline_first_bytes) / 1073741824,
+            if(job.candidate_first_bytes > job.baseline_first_bytes, 'more', 'less')
+        )
     when job.advice = 'no difference'
         then format('the difference is below {:.3g}%', 100 * difference)
     when job.advice = 'undecided' and job.lacking is null

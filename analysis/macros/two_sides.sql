@@ -276,7 +276,7 @@ verdicts as materialized (
 )
 
 select
-    labels.* exclude (cell_id), -- noqa: AM04
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04
     matched.b.settings,
     coalesce(wall.verdict, 'inconclusive') as verdict,
     wall.ratio,

@@ -117,10 +117,18 @@ cells as (
         list_sort(list_distinct(
             coalesce(flatten(list(warnings) filter (where counts or pairing = 'doubtful')), [])
         )) as warnings,
-        count(other_kernels) filter (where counts) as blocks_with_kernels,
-        count(*) filter (where counts and other_kernels) as blocks_with_other_kernels,
         count(same_bits) filter (where counts) as blocks_with_bits,
         count(*) filter (where counts and same_bits) as blocks_with_same_bits,
+        count(distinct baseline_fingerprint) as baseline_results,
+        count(distinct candidate_fingerprint) as candidate_results,
+        baseline_results = 1 and coalesce(bool_and(baseline_bitwise_repeatable), true) as b_repeats,
+        candidate_results = 1 and coalesce(bool_and(candidate_bitwise_repeatable), true)
+            as c_repeats,
+        case
+            when least(count(baseline_fingerprint), count(candidate_fingerprint)) < 2 then null
+            when b_repeats then if(c_repeats, 'already', 'lost')
+            else if(c_repeats, 'gained', 'not gained')
+        end as reproducibility,
         max(columns([
             'baseline_peak_reserved_bytes', 'candidate_peak_reserved_bytes',
             'baseline_peak_allocated_bytes', 'candidate_peak_allocated_bytes',
@@ -137,8 +145,6 @@ answered as (
     select
         cells.*,
         flag || ': ' || from_value || ' → ' || to_value as contrast,
-        from_value as baseline_value,
-        to_value as candidate_value,
         wall.ratio,
         wall.ratio_low,
         wall.ratio_high,
@@ -196,7 +202,9 @@ answered as (
 )
 
 select
-    * exclude (all_blocks, wall_blocks_needed, device_blocks, looked, shown_wall),
+    * exclude (
+        all_blocks, wall_blocks_needed, device_blocks, looked, shown_wall, b_repeats, c_repeats
+    ),
     case
         when blocks + if(no_effect_reason is null, fails::int, split_blocks + doubtful_blocks) = 0
             then 'not_measured'

@@ -95,8 +95,8 @@ processes as (
 
 found as (
     select
-        verdicts.* exclude (baseline_value, candidate_value),
-        labels.* exclude (cell_id),
+        verdicts.* exclude (reproducibility),
+        labels.* exclude (cell_id, cell_order),
         software.* exclude (software_hash),
         unusual_among(verdicts.other_settings) as beside,
         b.processes as baseline_processes,

@@ -34,6 +34,7 @@ timed as materialized (
     select
         blocks.*,
         places.counts,
+        places.gpu_memory_bytes,
         blocks.pairing = 'paired' and not blocks.waits as counted,
         blocks.is_open and places.counts is not null as is_listed_open,
         if(is_listed_open, list_avg(blocks.baseline_second_ms), blocks.baseline_ms) as b_ms,
@@ -79,6 +80,7 @@ sides as (
         ) as power_capped,
         count(*) filter (where counted and same_bits) as blocks_with_same_bits,
         any_value(counts) as counts,
+        max(gpu_memory_bytes) as gpu_memory_bytes,
         bool_or(is_open) as is_open
     from timed
     group by cell

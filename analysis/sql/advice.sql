@@ -52,6 +52,13 @@
 --     fails          a config ends otherwise, in more blocks than the other (Fisher's exact test)
 --     undecided      why says what is lacking
 --
+-- Of a job that takes so many steps of each of a workload's input shapes, add the rows up, as if
+-- the cells were independent of each other:
+--     select workload, problem, direction, regime, precision, layout, gpu, other_settings,
+--         count(*) as shapes, sum(baseline_s) as baseline_s, sum(saved_s) as all_saved_s,
+--         sqrt(sum(((saved_s_high - saved_s_low) / 2) ** 2)) as margin_s
+--     from advice() where asked group by all
+--
 -- start: container (the compute cache is empty) or warm
 -- asked: whether that is $state's
 -- advice: what to do, as above
@@ -117,15 +124,7 @@ with found as (
 )
 
 select -- noqa: ST06
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     found.contrast,
     found.other_settings,
     found.loop_kind,
@@ -196,7 +195,5 @@ select -- noqa: ST06
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 order by
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout, found.other_settings,
-    found.software_hash, found.loop_kind, found.in_turns, found.cell_id, found.env_hash,
-    found.workload_hash, found.place
+    labels.cell_order, found.other_settings, found.software_hash, found.loop_kind, found.in_turns,
+    found.cell_id, found.env_hash, found.workload_hash, found.place

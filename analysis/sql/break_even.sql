@@ -3,9 +3,10 @@
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
 -- $per TEXT = 'regime': regime, or shape for a row of each distinct shape of a regime
+-- $iterations BIGINT = 10000: of a run, over all its shapes together, for shapes_that_pay
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, compute_cache, outcome, break_even_iterations[break_even_low break_even_high],
---     tuning_ms, gain_ms, no_effect_reason
+--     shapes_that_pay[shapes_low shapes_high], tuning_ms, gain_ms, no_effect_reason
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell, set of other settings and state of the compute cache (empty, warm, disabled; none
@@ -32,12 +33,22 @@
 -- is the regime's gain, times what the shape's second call took the baseline, divided by their mean
 -- over the shapes. The first shape also bears what all share, such as loading kernels.
 --
+-- So many distinct shapes like the cell's own pay in $iterations: 1 + ($iterations × gain_ms -
+-- first_shape_ms) / later_shape_ms, rounded down. Of a cell that met one shape alone nobody knows
+-- what further ones cost: each is then taken to cost as much as the first, so that the answer is
+-- the least, without an upper end.
+--
 -- shape: sizes of the input, for $per = 'shape'
 -- shape_number: its place in order of arrival, from 1
 -- outcome: when it pays, as above
 -- break_even_iterations: iterations until both are level: tuning_ms / gain_ms
 -- break_even_low: lower end of its 95% interval; null where tuning_blocks is 1
 -- break_even_high: upper end of its 95% interval; null where tuning_blocks is 1
+-- shapes_that_pay: 0 where not one does; null without a gain, or where further ones cost no more
+-- shapes_low: its lower end, of the worst ends of all three
+-- shapes_high: its upper end, of the best; null where one shape was met
+-- first_shape_ms: extra cold cost of the first shape, mean over blocks
+-- later_shape_ms: extra cold cost of each further shape; of the first where there is no other
 -- tuning_blocks: paired blocks that met the compute cache in this state
 -- tuning_ms: extra cold cost of the candidate, mean over them
 -- tuning_ms_low: lower end of its 95% interval
@@ -119,7 +130,9 @@ costs as (
         compute_cache,
         null as shape_number,
         null as shape,
-        candidate_cold_ms - baseline_cold_ms as tuning_ms
+        candidate_cold_ms - baseline_cold_ms as tuning_ms,
+        first_shape_extra_ms as first_ms,
+        (tuning_ms - first_ms) / nullif(shapes - 1, 0) as later_ms
     from blocks
     where
         if(
@@ -132,7 +145,9 @@ costs as (
         compute_cache,
         shape_number,
         shape,
-        tuning_ms
+        tuning_ms,
+        null as first_ms,
+        null as later_ms
     from visited
 ),
 
@@ -146,7 +161,13 @@ tuned as (
         avg(tuning_ms) as tuning_ms,
         t_95(count(tuning_ms) - 1) * standard_error(tuning_ms) as tuning_margin_ms,
         avg(tuning_ms) - tuning_margin_ms as tuning_ms_low,
-        avg(tuning_ms) + tuning_margin_ms as tuning_ms_high
+        avg(tuning_ms) + tuning_margin_ms as tuning_ms_high,
+        avg(first_ms) as first_shape_ms,
+        t_95(count(first_ms) - 1) * standard_error(first_ms) as first_margin,
+        count(later_ms) > 1 as has_later,
+        if(has_later, avg(later_ms), first_shape_ms) as later_shape_ms,
+        if(has_later, t_95(count(later_ms) - 1) * standard_error(later_ms), first_margin)
+            as later_margin
     from costs
     where compute_cache is not null
     group by cell, compute_cache, shape_number, shape
@@ -191,12 +212,31 @@ bounded as (
             when tuning_ms_low is null then null
             when outcome in ('after', 'at once') then greatest(tuning_ms_high, 0) / gain_ms_low
             when outcome = 'until' then tuning_ms_low / gain_ms_high
-        end as break_even_high
+        end as break_even_high,
+        outcome in ('after', 'at once') as pays,
+        if(pays, shapes_within($iterations * gain_ms, first_shape_ms, later_shape_ms), null)
+            as shapes_that_pay,
+        if(
+            pays,
+            shapes_within(
+                $iterations * gain_ms_low, first_shape_ms + first_margin,
+                later_shape_ms + later_margin
+            ),
+            null
+        ) as shapes_low,
+        if(
+            pays and has_later,
+            shapes_within(
+                $iterations * gain_ms_high, first_shape_ms - first_margin,
+                later_shape_ms - later_margin
+            ),
+            null
+        ) as shapes_high
     from joined
 )
 
 select
-    labels.* exclude (cell_id), -- noqa: AM04, RF02
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     bounded.contrast,
     bounded.other_settings,
     bounded.loop_kind,
@@ -208,6 +248,11 @@ select
     bounded.break_even_iterations,
     bounded.break_even_low,
     bounded.break_even_high,
+    bounded.shapes_that_pay,
+    bounded.shapes_low,
+    bounded.shapes_high,
+    bounded.first_shape_ms,
+    bounded.later_shape_ms,
     bounded.tuning_blocks,
     bounded.tuning_ms,
     bounded.tuning_ms_low,
@@ -224,8 +269,6 @@ select
 from bounded
 inner join cell_labels() as labels on bounded.cell_id = labels.cell_id
 order by
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout, bounded.other_settings,
-    bounded.software_hash, bounded.loop_kind, bounded.in_turns, bounded.cell_id, bounded.env_hash,
-    bounded.compute_cache, bounded.shape_number,
-    bounded.workload_hash
+    labels.cell_order, bounded.other_settings, bounded.software_hash, bounded.loop_kind,
+    bounded.in_turns, bounded.cell_id, bounded.env_hash, bounded.compute_cache,
+    bounded.shape_number, bounded.workload_hash

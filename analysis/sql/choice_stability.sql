@@ -112,7 +112,7 @@ told as (
 )
 
 select -- noqa: ST06
-    labels.* exclude (cell_id), -- noqa: AM04, RF02
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     unnest(found.config), -- noqa: AL03
     found.processes,
     found.cell_choices,
@@ -143,7 +143,5 @@ inner join cell_labels() as labels on found.cell_id = labels.cell_id
 left join told on found.trial = told.trial
 left join told as from_log on found.log_trial = from_log.trial
 order by
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout, found.software_hash,
-    found.config, found.kernels_source, found.cell_id, found.env_hash,
-    found.workload_hash
+    labels.cell_order, found.software_hash, found.config, found.kernels_source, found.cell_id,
+    found.env_hash, found.workload_hash

@@ -83,7 +83,7 @@ cells as (
 )
 
 select -- noqa: ST06
-    labels.* exclude (cell_id), -- noqa: AM04, RF02
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     cells.contrast,
     cells.other_settings,
     cells.loop_kind,
@@ -113,8 +113,5 @@ from cells
 inner join cell_labels() as labels on cells.cell_id = labels.cell_id
 inner join verdicts on cells.cell = verdicts.cell
 order by
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout,
-    cells.other_settings, cells.software_hash, cells.loop_kind, cells.cell_id, cells.env_hash,
-    cells.compute_cache,
-    cells.workload_hash
+    labels.cell_order, cells.other_settings, cells.software_hash, cells.loop_kind, cells.cell_id,
+    cells.env_hash, cells.compute_cache, cells.workload_hash

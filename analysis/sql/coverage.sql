@@ -121,7 +121,7 @@ sweeps as (
 select -- noqa: ST06
     counted.sweep_id,
     counted.suite,
-    labels.* exclude (cell_id), -- noqa: AM04, RF02
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     cells.configs,
     grouped.blocks,
     grouped.repeated_blocks,
@@ -146,6 +146,4 @@ inner join grouped on counted.sweep_id = grouped.sweep_id and counted.cell_id = 
 inner join sweeps on counted.sweep_id = sweeps.sweep_id
 inner join cell_labels() as labels on counted.cell_id = labels.cell_id
 order by
-    counted.sweep_id,
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout, counted.cell_id
+    counted.sweep_id, labels.cell_order, counted.cell_id

@@ -64,7 +64,5 @@ inner join cell_labels() as labels on found.cell_id = labels.cell_id
 inner join block_paces($sweep_id) as paces -- noqa: RF02
     on found.cell_id = paces.cell_id
 order by
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout, found.other_settings,
-    -found.blocks, found.software_hash, found.loop_kind, found.in_turns, found.cell_id,
-    found.env_hash, found.workload_hash
+    labels.cell_order, found.other_settings, -found.blocks, found.software_hash, found.loop_kind,
+    found.in_turns, found.cell_id, found.env_hash, found.workload_hash

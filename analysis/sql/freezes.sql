@@ -145,6 +145,4 @@ select -- noqa: ST06
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 order by
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout, found.sweep_id, found.errata,
-    found.cell_id
+    labels.cell_order, found.sweep_id, found.errata, found.cell_id

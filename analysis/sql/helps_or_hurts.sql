@@ -5,6 +5,7 @@
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $iterations BIGINT = 1000: iterations over which the net verdict weighs gain against cold cost
 -- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost the net verdict takes
+-- $worst BIGINT = NULL: only so many rows that fail or hurt, the worst first; all where null
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_in_words,
 --     device_ratio, device_verdict
@@ -19,6 +20,23 @@
 -- times of the others. Without CUDA, or with its cache disabled in both configs, the net verdict
 -- takes every block. Field twin, '0' against '1', compares each config with itself in the A/A
 -- pairs: what helps or hurts there is a false alarm.
+--
+-- $worst takes the rows whose candidate fails, or is slower by a verdict in wall or device time:
+-- first those that fail, then by the larger of the two ratios. An open loop that is slower pays for
+-- a search at each new shape. Where the kernels are the same ones, look for other causes:
+-- launch_bound, warnings, the cell's trials; `sweep query what_was_chosen` tells the kernels.
+--
+-- The memory verdict is on the peak of reserved bytes of the whole trial, the searches of its cold
+-- start included: helps means less. Bytes are those of PyTorch's allocator.
+--
+-- Reproducibility (for $field deterministic, above all), of the processes seen:
+--     already       the baseline gave the same bits always
+--     gained        it did not, the candidate does
+--     not gained    neither does
+--     lost          the baseline did, the candidate does not
+-- and null where one of them has less than two processes whose bits are known. Results are the bits
+-- of one step's outputs and gradients from equal inputs; a process repeats its own where a second
+-- run gave the same bits.
 --
 -- Inconclusive is what was tested. With fewer than three blocks, and between two looks, nothing is:
 -- a cell is so_far_faster or so_far_slower where its interval lies beyond the minimum effect, else
@@ -73,14 +91,45 @@
 -- device_statistical_verdict: what they say of device time
 -- baseline_peak_reserved_bytes: most that PyTorch's allocator reserved in a trial of the baseline
 -- candidate_peak_reserved_bytes: most that it reserved in one of the candidate
+-- memory_ratio: candidate's peak / baseline's, geometric mean over blocks
+-- memory_ratio_low: lower end of its 95% interval
+-- memory_ratio_high: upper end of its 95% interval
+-- memory_verdict: verdict on it
+-- baseline_steady_reserved_bytes: most that was reserved while the baseline's loop was timed
+-- candidate_steady_reserved_bytes: most that was reserved while the candidate's was
+-- baseline_peak_allocated_bytes: most that tensors and workspaces took in a trial of the baseline
+-- candidate_peak_allocated_bytes: most that they took in one of the candidate
+-- baseline_workspace_bytes: largest workspace of the plans that the baseline's logs show
+-- candidate_workspace_bytes: largest workspace that the candidate's show
+-- reproducibility: what the candidate changes of it, as above
+-- baseline_results: different results of the baseline's processes
+-- candidate_results: among processes of the candidate
+-- blocks_with_bits: paired blocks where the bits of both are known
+-- blocks_with_same_bits: those where both gave the same
+-- distinct_shapes: most distinct shapes met before timing
 with found as (
-    select * from contrast_verdicts(
-        $field, $baseline, $candidate, $min_effect, $iterations, $compute_cache, $sweep_id, 0
-    )
+    select
+        *,
+        greatest(
+            if(wall_verdict = 'hurts', ratio, null),
+            if(device_verdict = 'hurts', device_ratio, null)
+        ) as regression,
+        if(
+            $worst is null, 0,
+            rank() over (
+                order by
+                    wall_verdict = 'fails' desc, candidate_failed desc, coalesce(regression, 0) desc
+            )
+        ) as worst_place
+    from
+        contrast_verdicts(
+            $field, $baseline, $candidate, $min_effect, $iterations, $compute_cache, $sweep_id, 0
+        )
+    where $worst is null or wall_verdict = 'fails' or 'hurts' in (wall_verdict, device_verdict)
 )
 
 select
-    labels.* exclude (cell_id), -- noqa: AM04, RF02
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     found.contrast,
     found.other_settings,
     found.loop_kind,
@@ -131,6 +180,22 @@ select
     found.device_statistical_verdict,
     found.baseline_peak_reserved_bytes,
     found.candidate_peak_reserved_bytes,
+    found.memory_ratio,
+    found.memory_ratio_low,
+    found.memory_ratio_high,
+    found.memory_verdict,
+    found.baseline_steady_reserved_bytes,
+    found.candidate_steady_reserved_bytes,
+    found.baseline_peak_allocated_bytes,
+    found.candidate_peak_allocated_bytes,
+    found.baseline_workspace_bytes,
+    found.candidate_workspace_bytes,
+    found.reproducibility,
+    found.baseline_results,
+    found.candidate_results,
+    found.blocks_with_bits,
+    found.blocks_with_same_bits,
+    found.distinct_shapes,
     software.torch,
     software.cudnn,
     software.driver,
@@ -144,7 +209,6 @@ inner join block_paces($sweep_id) as paces -- noqa: RF02
     on found.cell_id = paces.cell_id
 inner join software_labels() as software on found.software_hash = software.software_hash
 order by
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout, found.other_settings,
-    found.software_hash, found.loop_kind, found.in_turns, found.cell_id, found.env_hash,
-    found.workload_hash
+    found.worst_place, labels.cell_order, found.other_settings, found.software_hash,
+    found.loop_kind, found.in_turns, found.cell_id, found.env_hash, found.workload_hash
+limit $worst

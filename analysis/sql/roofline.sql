@@ -52,12 +52,10 @@ with found as (
 )
 
 select
-    labels.* exclude (cell_id), -- noqa: AM04, RF02
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     found.*
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 order by
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout,
-    found.software_hash, found.settings, found.loop_kind, found.cell_id, found.env_hash,
-    found.workload_hash
+    labels.cell_order, found.software_hash, found.settings, found.loop_kind, found.cell_id,
+    found.env_hash, found.workload_hash

@@ -112,7 +112,7 @@ unlimited as (
 )
 
 select -- noqa: ST06
-    labels.* exclude (cell_id), -- noqa: AM04, RF02
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     found.contrast,
     found.other_settings,
     found.blocks,
@@ -158,7 +158,5 @@ left join told as c_log on c.log_trial = c_log.trial
 left join unlimited
     on found.place = unlimited.place and found.candidate_settings = unlimited.limited_settings
 order by
-    labels.gpu, labels.workload, labels.problem, labels.direction, labels.input_shape,
-    labels.regime, labels.state, labels.precision, labels.layout,
-    found.other_settings, found.software_hash, found.cell_id, found.env_hash,
+    labels.cell_order, found.other_settings, found.software_hash, found.cell_id, found.env_hash,
     found.workload_hash

@@ -9,7 +9,7 @@ from cudnn_sweep.analysis.answering.verdicts import BreakEven, break_evens
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
-from tests.analysis.conftest import make_pair
+from tests.analysis.conftest import Ask, make_pair
 
 Answer = Callable[..., list[BreakEven]]
 
@@ -161,6 +161,46 @@ def test_without_second_calls_every_shape_gains_the_regimes_mean(answer: Answer)
 def test_another_per_is_named_with_the_valid_ones(answer: Answer) -> None:
     with pytest.raises(QueryError, match="per: found week, allowed are regime and shape"):
         answer([make_pair(0, 10.0, 5.0)], per="week")
+
+
+def test_shapes_pay_as_long_as_the_iterations_save_what_they_cost(ask: Ask) -> None:
+    gains, extras = np.array([2.1, 2.0, 1.9, 1.95]), np.arange(4.0)
+    records = [
+        _visiting(each, [20 + each.benchmark * (ms + extra) for ms in (100, 40)], [9, 9])
+        for block, (gain, extra) in enumerate(zip(gains.tolist(), extras.tolist(), strict=True))
+        for each in make_pair(block, 10.0, 10.0 - gain)
+    ]
+    (row,) = ask("break_even", records, iterations=1000)
+    gain_margin, extra_margin = (stats.t.ppf(0.975, 3) * stats.sem(x) for x in (gains, extras))
+    first, later = 100 + extras.mean(), 40 + extras.mean()
+
+    def pays(sign: int) -> int:
+        saved = 1000 * (gains.mean() + sign * gain_margin)
+        return int(1 + (saved - first + sign * extra_margin) / (later - sign * extra_margin))
+
+    names = ("shapes_low", "shapes_that_pay", "shapes_high")
+    assert [row[name] for name in names] == [pays(-1), pays(0), pays(1)]
+    assert pays(-1) < pays(0) < pays(1)
+    (row,) = ask("break_even", [], iterations=10)
+    assert row["shapes_that_pay"] == 0
+
+
+@pytest.mark.parametrize(
+    ("candidate_ms", "changes", "shapes"),
+    [
+        (8.0, {}, 4),
+        (12.0, {}, None),
+        (8.0, {"loop_kind": "open"}, None),
+        (8.0, {"device": "cpu"}, None),
+    ],
+)
+def test_of_one_shape_nobody_knows_what_others_cost(
+    ask: Ask, candidate_ms: float, changes: dict[str, object], shapes: int | None
+) -> None:
+    records = [each for pair in _pairs(candidate_ms, **changes) for each in pair]
+    (row,) = ask("break_even", records, iterations=1000)
+    assert row["shapes_that_pay"] == row["shapes_low"] == shapes, "each as much as the first"
+    assert row["shapes_high"] is None
 
 
 def _visiting(

@@ -1,4 +1,4 @@
-"""The questions `worst_regressions`, `roofline`, `coverage`, `model_step` and `time_shares`."""
+"""The questions `roofline`, `coverage`, `model_step` and `time_shares`."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,8 @@ from tests.analysis.conftest import Ask, in_cell, make_pair, make_record
 def test_the_worst_of_all_is_what_fails(ask: Ask) -> None:
     lost = _cell("lost", 10.0, 5.0)
     trials = [replace(each, status="out_of_memory") if each.benchmark else each for each in lost]
-    rows = ask("worst_regressions", [*_cell("slow", 10.0, 15.0), *trials])
+    slow, fast = _cell("slow", 10.0, 15.0), _cell("fast", 10.0, 9.0)
+    rows = ask("helps_or_hurts", [*_cell("slower", 10.0, 12.0), *slow, *fast, *trials], worst=2)
     assert [(row["cell_id"], row["wall_verdict"]) for row in rows] == [
         ("cell-lost", "fails"),
         ("cell-slow", "hurts"),

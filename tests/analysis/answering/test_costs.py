@@ -1,4 +1,4 @@
-"""The questions `cold_cost`, `memory_cost` and `determinism_cost`."""
+"""What a setting costs: the question `cold_cost`, and memory and reproducibility in `helps_or_hurts`."""
 
 from dataclasses import replace
 
@@ -54,14 +54,9 @@ def test_bytes_that_are_the_same_in_every_block_wait_for_no_look(ask: Ask) -> No
             strict=True,
         )
     ]
-    equal, unequal = ask("memory_cost", trials)
+    equal, unequal = ask("helps_or_hurts", trials)
     assert equal["memory_verdict"] == "hurts" != unequal["memory_verdict"]
     assert equal["memory_ratio"] == pytest.approx(1.25)
-
-
-def test_memory_is_not_asked_where_none_is_known(ask: Ask) -> None:
-    unknown = {"cold_peak_reserved_bytes": None, "steady_peak_reserved_bytes": None}
-    assert ask("memory_cost", make_pair(0, 10.0, 5.0, **unknown)) == []
 
 
 @pytest.mark.parametrize(
@@ -80,12 +75,11 @@ def test_determinism_costs_speed_and_may_gain_reproducibility(
     trials = []
     for block, bits in enumerate(zip(without, with_, strict=True)):
         trials += _deterministic(make_pair(block, 10.0, 12.0), *bits)
-    (row,) = ask("determinism_cost", trials)
+    (row,) = ask("helps_or_hurts", trials, field="deterministic")
     assert (row["contrast"], row["wall_verdict"]) == ("deterministic: false → true", "hurts")
     assert row["ratio"] == pytest.approx(1.2)
     assert row["reproducibility"] == outcome
-    assert row["baseline_processes"] == 3
-    assert row["baseline_distinct_results"] == len(set(without))
+    assert row["baseline_results"] == len(set(without))
     assert row["blocks_with_bits"] == sum(bits is not None for bits in with_)
     assert row["blocks_with_same_bits"] == sum(map(str.__eq__, without, map(str, with_)))
 
@@ -95,9 +89,8 @@ def test_a_process_that_does_not_repeat_its_own_bits_is_not_reproducible(ask: As
     for block in range(2):
         default, set_ = _deterministic(make_pair(block, 10.0, 10.0), "a", "a")
         trials += [replace(default, bitwise_repeatable=block == 0), set_]
-    (row,) = ask("determinism_cost", trials)
-    assert (row["baseline_repeatable"], row["candidate_repeatable"]) == (False, True)
-    assert (row["baseline_distinct_results"], row["reproducibility"]) == (1, "gained")
+    (row,) = ask("helps_or_hurts", trials, field="deterministic")
+    assert (row["baseline_results"], row["reproducibility"]) == (1, "gained")
 
 
 def test_an_a_a_pair_is_told_apart_by_its_twin(ask: Ask) -> None:
@@ -106,8 +99,8 @@ def test_an_a_a_pair_is_told_apart_by_its_twin(ask: Ask) -> None:
         default, _ = make_pair(block, 10.0, 10.0)
         twin = replace(default, trial_id=f"twin-{block}", twin=1, fingerprint="a")
         trials += [replace(default, fingerprint=bits), twin]
-    (row,) = ask("determinism_cost", trials, field="twin", baseline="0", candidate="1")
-    assert (row["baseline_distinct_results"], row["candidate_distinct_results"]) == (2, 1)
+    (row,) = ask("helps_or_hurts", trials, field="twin", baseline="0", candidate="1")
+    assert (row["baseline_results"], row["candidate_results"]) == (2, 1)
     (row,) = ask("computes", [])
     assert row["processes"] == 4
 

@@ -176,6 +176,13 @@ def test_more_than_the_limit_of_memory_does_not_fit(ask: Ask) -> None:
         records = []
 
 
+def test_memory_that_time_does_not_pay_for_is_told(ask: Ask) -> None:
+    records = [_cold(each, 30.0) for each in _blocks(ALIKE, on={"cold_peak_reserved_bytes": 2**34})]
+    row = _asked(ask("advice", records))
+    assert (row["advice"], row["setting"]) == ("no difference", "off")
+    assert row["why"] == "no difference in time, on takes 16.0 GiB more memory"
+
+
 def test_each_step_of_an_open_loop_has_a_search(ask: Ask) -> None:
     times = tuple((3.0 + block / 100, 30.0 + block / 10) for block in range(4))
     records = _blocks(times, loop_kind="open", steady_iterations=64)

@@ -18,7 +18,7 @@ import pytest
 from cudnn_sweep.analysis.answering.contrast import TWINS, Contrast, stored_contrasts
 from cudnn_sweep.analysis.answering.verdicts import verdicts
 from cudnn_sweep.analysis.asking.database import Database, open_database
-from cudnn_sweep.analysis.asking.queries import Value, load_query, query_names
+from cudnn_sweep.analysis.asking.queries import load_query, query_names
 from cudnn_sweep.analysis.asking.settings import (
     as_text,
     config_name,
@@ -98,8 +98,6 @@ CELLS: dict[str, dict[str, Any]] = {
     "cell-turned": {"layout": "channels_last"},
     "cell-elsewhere": {"gpu": "NVIDIA B200", "env_hash": "env-b"},
 }
-ABOUT_ANOTHER_SETTING = ("determinism_cost",)
-VALUES: dict[str, dict[str, Value]] = {"worst_regressions": {"rows": 1000}}
 
 
 def test_every_field_is_a_column_marked_as_a_setting_with_its_default() -> None:
@@ -166,15 +164,15 @@ def database(every_config: Store) -> Iterator[Database]:
         yield opened
 
 
-def _ask(database: Database, name: str, **values: Value) -> list[dict[str, Any]]:
+def _ask(database: Database, name: str) -> list[dict[str, Any]]:
     question = load_query(name)
-    rows: list[dict[str, Any]] = database.query(question.sql, question.values(values)).to_pylist()
+    rows: list[dict[str, Any]] = database.query(question.sql, question.values({})).to_pylist()
     return rows
 
 
-@pytest.mark.parametrize("name", sorted({*query_names()} - {*ABOUT_ANOTHER_SETTING}))
+@pytest.mark.parametrize("name", query_names())
 def test_a_question_with_settings_has_a_row_for_each_config(database: Database, name: str) -> None:
-    rows = _ask(database, name, **VALUES.get(name, {}))
+    rows = _ask(database, name)
     assert rows, "an answer without rows shows nothing"
     for column in rows[0].keys() & {"settings", "other_settings"}:
         found = [usual_texts() | texts_in(row[column]) for row in rows]
