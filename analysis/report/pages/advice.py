@@ -17,7 +17,7 @@ from cudnn_sweep.analysis.answering.advice import (
 from cudnn_sweep.analysis.answering.advice_words import advice_facts, advice_headline
 from cudnn_sweep.analysis.answering.answers import typed
 from cudnn_sweep.analysis.asking.database import Database
-from cudnn_sweep.analysis.asking.queries import load_query
+from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.report.pages.page import Entry, Page, Rows
 from cudnn_sweep.analysis.words import counted, milliseconds, percent
@@ -88,7 +88,7 @@ def _others(database: Database, precisions: Iterable[str]) -> Rows:
     return found
 
 
-def _question(name: str, **values: object) -> tuple[str, Mapping[str, object]]:
+def _question(name: str, **values: Value) -> tuple[str, Mapping[str, Value]]:
     query = load_query(name)
     return query.sql, query.values(values)
 
