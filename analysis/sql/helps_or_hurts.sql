@@ -18,8 +18,8 @@
 -- have mattered ($sweep_id leaves fewer). A candidate that failed in more blocks than its
 -- baseline, by Fisher's exact test or where no block is left to compare, reads fails, whatever the
 -- times of the others. Without CUDA, or with its cache disabled in both configs, the net verdict
--- takes every block. Field twin, '0' against '1', compares each config with itself in the A/A
--- pairs: what helps or hurts there is a false alarm.
+-- takes every block. Field twin, '0' against '1', compares each config with itself in A/A pairs:
+-- what helps or hurts there is a false alarm.
 --
 -- $worst takes the rows whose candidate fails, or is slower by a verdict in wall or device time:
 -- first those that fail, then by the larger of the two ratios. An open loop that is slower pays for

@@ -122,11 +122,8 @@ def test_a_path_that_is_none_is_a_mistake_in_one_line(
     path += SUFFIXES.get(parameter.name, ".yaml")
     command = parameter.command
     others = [*command.split(), *OPTIONS.get(command, "").split()]
-    given = (
-        (path,)
-        if parameter.is_argument
-        else (f"--{parameter.name}", path, *ARGUMENTS.get(command, ()))
-    )
+    beside = () if parameter.name == "export" else ARGUMENTS.get(command, ())
+    given = (path,) if parameter.is_argument else (f"--{parameter.name}", path, *beside)
     done = CliRunner().invoke(app, [*others, *given])
     assert isinstance(done.exception, SystemExit) or done.exception is None, done.exception
     assert "Usage:" not in done.output, "the path is all that is wrong"
