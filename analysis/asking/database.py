@@ -127,7 +127,7 @@ class Database:
         self._show_records()
         macros = macros_in(sql)
         self._instance.make(macros)
-        if macros and hasattr(self._connection, "to_arrow_table"):
+        if macros:
             return self._connection.execute(sql, values or None).to_arrow_table()
         return self._connection.sql(sql, params=values or None).to_arrow_table()
 
