@@ -37,6 +37,18 @@ def resnext_group() -> nn.Module:
     return Scaled(nn.Conv2d(256, 256, 3, padding=1, groups=32, bias=False), 256, 2)
 
 
+def vgg256() -> nn.Module:
+    return Scaled(nn.Conv2d(256, 256, 3, padding=1, bias=False), 256, 2)
+
+
+def pointwise() -> nn.Module:
+    return Scaled(nn.Conv2d(64, 256, 1, bias=False), 64, 2)
+
+
+def resnet_stem() -> nn.Module:
+    return nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
+
+
 def _behind_1x1(channels: int, conv: nn.Module) -> nn.Module:
     return nn.Sequential(nn.Conv2d(channels, channels, 1), conv)
 
