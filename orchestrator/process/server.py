@@ -146,7 +146,7 @@ def _import_all(*, late: bool) -> None:
 
     if late:
         _import_late()
-    import_module("cudnn_sweep.orchestrator.process.child")
+    import_module("cudnn_sweep.orchestrator.process.forked")
     import_module("cudnn_sweep.workloads.hardware.gpu")
     bundled_workloads()
     regime_types()
