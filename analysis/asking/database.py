@@ -30,7 +30,7 @@ from cudnn_sweep.analysis.asking.prelude import (
     macros_in,
     question_macros,
 )
-from cudnn_sweep.analysis.asking.queries import MOVED, Value, moved
+from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.asking.settings_sql import with_config
 from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.errors import QueryError
@@ -210,8 +210,6 @@ class Database:
 def _told(failure: str) -> str:
     """With what to write instead, where that is known."""
     table = re.search(r"Table (?:Function )?with name (\w+) does not exist", failure)
-    if table and table[1] in MOVED:
-        return moved(table[1])
     if table and table[1] in question_macros():
         return f"{table[1]} is a macro: write `from {table[1]}()`"
     more = "\n`cell` is made of workload, problem, input_shape, ...: select those, or cell_id"
