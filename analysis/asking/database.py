@@ -30,7 +30,7 @@ from cudnn_sweep.analysis.asking.prelude import (
     macros_in,
     question_macros,
 )
-from cudnn_sweep.analysis.asking.queries import Value
+from cudnn_sweep.analysis.asking.queries import NamedQuery, Value, load_query
 from cudnn_sweep.analysis.asking.settings_sql import with_config
 from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.errors import QueryError
@@ -99,6 +99,11 @@ class Database:
             return self._answer(sql, dict(values or {}))
 
         return self._retried(answer)
+
+    def ask(self, question: NamedQuery | str, **values: Value) -> pa.Table:
+        """The answer to a question, by its name too; QueryError for a value that it does not take."""
+        asked = load_query(question) if isinstance(question, str) else question
+        return self.query(asked.sql, asked.values(values))
 
     def keep(self) -> None:
         """The view `records` and every macro, in the file that the instance has."""

@@ -4,9 +4,7 @@ column of `records` that it is.
 
 from tempfile import TemporaryDirectory
 
-import pyarrow as pa
-
-from cudnn_sweep.analysis.asking.database import Database, open_database
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import NamedQuery
 from cudnn_sweep.analysis.storing.schema import arrow_schema
 from cudnn_sweep.analysis.storing.store import open_store
@@ -59,15 +57,10 @@ def meaning(question: NamedQuery, column: str) -> str | None:
     return SHARED.get(column) or _stored_meanings().get(column)
 
 
-def answer_columns(database: Database, question: NamedQuery) -> pa.Schema:
-    """The names and types of the columns that a question answers with."""
-    return database.query(question.sql, question.values({})).schema
-
-
 def columns_explained(question: NamedQuery) -> dict[str, str]:
     """The meaning of each column, empty where nothing says it; of a user's own question too."""
     with TemporaryDirectory() as empty, open_database(open_store(empty)) as database:
-        names = answer_columns(database, question).names
+        names = database.ask(question).column_names
     return {name: meaning(question, name) or "" for name in names}
 
 

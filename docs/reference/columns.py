@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
-from cudnn_sweep.analysis.asking.dictionary import answer_columns, meaning
+from cudnn_sweep.analysis.asking.dictionary import meaning
 from cudnn_sweep.analysis.asking.queries import NamedQuery, load_query, query_names
 from cudnn_sweep.analysis.storing.schema import arrow_schema, settings
 from cudnn_sweep.analysis.storing.store import open_store
@@ -73,7 +73,7 @@ def _question(database: Database, question: NamedQuery) -> Iterator[str]:
         yield f"| `{each.name}` | {each.type} | {default} | {each.meaning} |"
     marked = set(re.findall(r"\w+", " ".join(question.terminal)))
     yield from ["", "| column | type | meaning |", "|---|---|---|"]
-    for field in answer_columns(database, question):
+    for field in database.ask(question).schema:
         kind = str(field.type).replace("item: ", "").replace("child: ", "")
         said = (meaning(question, field.name) or "").replace("|", "\\|")
         shown = f"**`{field.name}`**" if field.name in marked else f"`{field.name}`"
