@@ -12,14 +12,13 @@ from functools import partial
 from pathlib import Path
 from runpy import run_path
 
+from reference.columns import questions_page, records_page
 from reference.field import field_table
 from reference.page import launch_file_page
 from reference.python import python_page
 from reference.schema import SCHEMAS, schema_text
 from typer.testing import CliRunner
 
-from cudnn_sweep.analysis.asking.dictionary import questions_dictionary
-from cudnn_sweep.analysis.storing.schema import data_dictionary
 from cudnn_sweep.orchestrator.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -49,8 +48,8 @@ def keys_page() -> str:
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "README.md": NETWORKS["readme"],
     **{name: partial(with_outputs, name) for name in PAGES},
-    "docs/records.md": data_dictionary,
-    "docs/questions.md": questions_dictionary,
+    "docs/records.md": records_page,
+    "docs/questions.md": questions_page,
     "docs/launch-file.md": keys_page,  # orchestrator/schemas/ has a link to it
     "docs/python.md": python_page,
     "docs/notebook.ipynb": NOTEBOOK["notebook"],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
-from cudnn_sweep.analysis.asking.queries import Value, load_query
+from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.stored import Stored
 
 if TYPE_CHECKING:
@@ -45,10 +45,9 @@ def answer_of(
     row_type: type[Row], database: Database, name: str, values: Mapping[str, Value]
 ) -> list[Row]:
     """The same over rows that are open already."""
-    question = load_query(name)
-    table = database.query(question.sql, question.values(values))
     columns = [field.name for field in fields(row_type)]
-    return [typed(row_type, row) for row in table.select(columns).to_pylist()]
+    table = database.ask(name, **values).select(columns)
+    return [typed(row_type, row) for row in table.to_pylist()]
 
 
 def typed(row_type: type[Row], row: Mapping[str, Any]) -> Row:

@@ -30,7 +30,7 @@ from cudnn_sweep.analysis.asking.prelude import (
     macros_in,
     question_macros,
 )
-from cudnn_sweep.analysis.asking.queries import MOVED, Value, moved
+from cudnn_sweep.analysis.asking.queries import NamedQuery, Value, load_query
 from cudnn_sweep.analysis.asking.settings_sql import with_config
 from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.errors import QueryError
@@ -99,6 +99,11 @@ class Database:
             return self._answer(sql, dict(values or {}))
 
         return self._retried(answer)
+
+    def ask(self, question: NamedQuery | str, **values: Value) -> pa.Table:
+        """The answer to a question, by its name too; QueryError for a value that it does not take."""
+        asked = load_query(question) if isinstance(question, str) else question
+        return self.query(asked.sql, asked.values(values))
 
     def keep(self) -> None:
         """The view `records` and every macro, in the file that the instance has."""
@@ -210,8 +215,6 @@ class Database:
 def _told(failure: str) -> str:
     """With what to write instead, where that is known."""
     table = re.search(r"Table (?:Function )?with name (\w+) does not exist", failure)
-    if table and table[1] in MOVED:
-        return moved(table[1])
     if table and table[1] in question_macros():
         return f"{table[1]} is a macro: write `from {table[1]}()`"
     more = "\n`cell` is made of workload, problem, input_shape, ...: select those, or cell_id"

@@ -1,17 +1,11 @@
-"""The data dictionary of the questions: what each column of each answer means.
-
-`make docs` writes it to docs/questions.md. A column is explained in its
-question's head, else among SHARED, else as the column of `records` that it is.
+"""What each column of each question's answer means: explained in the question's head, else among SHARED, else as the
+column of `records` that it is.
 """
 
-import re
-from collections.abc import Iterator
 from tempfile import TemporaryDirectory
 
-import pyarrow as pa
-
-from cudnn_sweep.analysis.asking.database import Database, open_database
-from cudnn_sweep.analysis.asking.queries import NamedQuery, load_query, query_names
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.queries import NamedQuery
 from cudnn_sweep.analysis.storing.schema import arrow_schema
 from cudnn_sweep.analysis.storing.store import open_store
 
@@ -63,53 +57,11 @@ def meaning(question: NamedQuery, column: str) -> str | None:
     return SHARED.get(column) or _stored_meanings().get(column)
 
 
-def answer_columns(database: Database, question: NamedQuery) -> pa.Schema:
-    """The names and types of the columns that a question answers with."""
-    return database.query(question.sql, question.values({})).schema
-
-
 def columns_explained(question: NamedQuery) -> dict[str, str]:
     """The meaning of each column, empty where nothing says it; of a user's own question too."""
     with TemporaryDirectory() as empty, open_database(open_store(empty)) as database:
-        names = answer_columns(database, question).names
+        names = database.ask(question).column_names
     return {name: meaning(question, name) or "" for name in names}
-
-
-def questions_dictionary() -> str:
-    """The documentation of every question, in Markdown."""
-    with TemporaryDirectory() as empty, open_database(open_store(empty)) as database:
-        questions = [load_query(name) for name in query_names()]
-        lines = [
-            "# The questions",
-            "",
-            "`sweep query NAME` asks one of these questions; its parameters are further options. All read the",
-            "view `records`, one row per trial: [its columns](records.md). In SQL each is a table macro of its name:",
-            "`select problem, ratio from helps_or_hurts(min_effect := 0.05) where ratio < 1`. There, a parameter with",
-            "the name of a column has the prefix `of_` (`of_sweep_id`). A terminal shows the columns in bold;",
-            "`--all-columns` and every other format show all columns. Made by `make docs`.",
-            "",
-            *(f"- [`{each.name}`](#{each.name}): {each.question}" for each in questions),
-            *(line for each in questions for line in _documented(database, each)),
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _documented(database: Database, question: NamedQuery) -> Iterator[str]:
-    yield from ["", f"## {question.name}", "", question.question]
-    if question.notes:
-        yield from ["", "```text", question.notes, "```"]
-    if question.parameters:
-        yield from ["", "| parameter | type | default | meaning |", "|---|---|---|---|"]
-    for each in question.parameters:
-        default = "" if each.default is None else str(each.default)
-        yield f"| `{each.name}` | {each.type} | {default} | {each.meaning} |"
-    marked = set(re.findall(r"\w+", " ".join(question.terminal)))
-    yield from ["", "| column | type | meaning |", "|---|---|---|"]
-    for field in answer_columns(database, question):
-        kind = str(field.type).replace("item: ", "").replace("child: ", "")
-        said = (meaning(question, field.name) or "").replace("|", "\\|")
-        shown = f"**`{field.name}`**" if field.name in marked else f"`{field.name}`"
-        yield f"| {shown} | {kind} | {said} |"
 
 
 def _stored_meanings() -> dict[str, str]:

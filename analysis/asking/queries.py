@@ -33,15 +33,6 @@ PARAMETER = re.compile(
 TERMINAL = re.compile(r"^-- terminal: (?P<columns>.+(?:\n--     .+)*)\n", re.MULTILINE)
 NONE = re.compile(r"^-- none: (?P<why>.+)\n", re.MULTILINE)
 COLUMN = re.compile(r"-- (?P<name>[a-z]\w*): (?P<meaning>.+)")
-MOVED = {
-    "by_shape_regime": "helps_or_hurts",
-    "determinism_cost": "helps_or_hurts --field deterministic --all-columns",
-    "memory_cost": "helps_or_hurts --all-columns",
-    "recommend": "advice",
-    "shapes_that_pay": "break_even",
-    "worst_regressions": "helps_or_hurts --worst 20",
-}
-"""What answers instead of a question of an earlier version."""
 TRUTH = {"true": True, "false": False}
 READERS: dict[str, Callable[[str], Value]] = {
     "TEXT": str,
@@ -155,16 +146,10 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
         return read_query(name, own[name])
     if name == "records":
         raise QueryError("`records` is the view of all trials: sweep query 'from records limit 5'")
-    if name in MOVED:
-        raise QueryError(moved(name))
     valid = [*names, *(own or ()), *(part_names() if "/" in name else ())]
     near = get_close_matches(name, valid, n=1)
     guess = f" (did you mean {near[0]}?)" if near else ""
     raise QueryError(f"there is no question {name!r}{guess}; the questions: {', '.join(valid)}")
-
-
-def moved(name: str) -> str:
-    return f"there is no question {name!r} any more: sweep query {MOVED[name]}"
 
 
 def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:

@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.answering.answers import answer_of
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, TimeShare, Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
-from cudnn_sweep.analysis.asking.queries import NamedQuery, Value, load_query, parse_query
+from cudnn_sweep.analysis.asking.queries import Value, parse_query
 from cudnn_sweep.analysis.comparing.comparison import compare
 from cudnn_sweep.analysis.report.cells import ReportCell, named
 from cudnn_sweep.analysis.storing.stored import Stored
@@ -87,11 +87,11 @@ def gather(
             cells=cells,
             compared=compared,
             time_shares=answer_of(TimeShare, database, "where_time_goes", {}),
-            sweeps=_named(database, "sweeps"),
-            failures=_named(database, "failures"),
-            choices=_named(database, "choice_stability"),
-            precision_costs=_named(database, "precision_cost", baseline=_most_exact(cells)),
-            environments=_named(database, "environment"),
+            sweeps=database.ask("sweeps"),
+            failures=database.ask("failures"),
+            choices=database.ask("choice_stability"),
+            precision_costs=database.ask("precision_cost", baseline=_most_exact(cells)),
+            environments=database.ask("environment"),
             trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
             torn_files=database.torn_files,  # those too that these questions came upon
         )
@@ -108,7 +108,7 @@ def _compared(database: Database, contrast: Contrast, min_effect: float) -> Comp
         contrast=contrast,
         verdicts=sorted(found, key=lambda verdict: verdict.ratio or float("inf")),
         break_evens=break_evens,
-        cold_costs=None if contrast.is_twins else _named(database, "cold_cost", **values),
+        cold_costs=None if contrast.is_twins else database.ask("cold_cost", **values),
     )
 
 
@@ -140,18 +140,10 @@ def effect(ratio: float | None) -> float:
     return max(ratio, 1 / ratio) if ratio else 0.0
 
 
-def _named(database: Database, name: str, **values: Value) -> pa.Table:
-    return _asked(database, load_query(name), values)
-
-
 def _own(database: Database, name: str, **values: Value) -> pa.Table:
     """The answer to a question of the report alone."""
     text = files("cudnn_sweep.analysis.report").joinpath("questions", f"{name}.sql").read_text()
-    return _asked(database, parse_query(name, text), values)
-
-
-def _asked(database: Database, question: NamedQuery, values: Mapping[str, Value]) -> pa.Table:
-    return database.query(question.sql, question.values(values) or None)
+    return database.ask(parse_query(name, text), **values)
 
 
 def gather_two(

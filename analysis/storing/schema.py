@@ -1,10 +1,9 @@
 """What one row of the results says: `RunRecord`, the Arrow schema made from it, and its documentation.
 
 One flat row a trial. A unit is part of the column's name; a column that does not apply is null.
-`python -m cudnn_sweep.analysis.storing.schema` prints the data dictionary that docs/records.md holds.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import datetime
 from functools import cache
@@ -546,38 +545,6 @@ def _plain(value: object) -> object:
     if isinstance(value, list) and value and is_dataclass(value[0]):
         return [asdict(each) for each in value]
     return value
-
-
-def data_dictionary() -> str:
-    """The documentation of every column, in Markdown."""
-    lines = [
-        "# Columns of `records`",
-        "",
-        "One row a trial. Made by `make docs`.",
-        "",
-        "| column | type | null | meaning |",
-        "|---|---|---|---|",
-        *(line for field in arrow_schema() for line in _documented(field)),
-        "",
-        "In SQL a row also has `config`, a struct of its settings: "
-        + ", ".join(f"`{name}`" for name in settings())
-        + ".",
-        "In rows of an older schema a setting that the schema lacked has the value that was in force.",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _documented(field: pa.Field, within: str = "") -> Iterator[str]:
-    """A line for a column, and one for each field of the structs that it lists."""
-    assert field.metadata is not None
-    lists_structs = pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type)
-    shown = "list<struct>" if lists_structs else str(field.type).replace("item: ", "")
-    null = "yes" if field.nullable else ""
-    meaning = field.metadata[b"meaning"].decode().replace("|", "\\|")
-    yield f"| `{within}{field.name}` | {shown} | {null} | {meaning} |"
-    if lists_structs:
-        for inner in field.type.value_type:
-            yield from _documented(inner, f"{within}{field.name}[].")
 
 
 def _hints(record_type: type) -> dict[str, object]:

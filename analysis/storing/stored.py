@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -13,21 +13,6 @@ from cudnn_sweep.analysis.storing.store import SWEEP, Store, open_store
 
 DEPTH = 3  # folders below a location in which stores are looked for
 NAMED = 8  # of them
-
-
-class Stored(Protocol):
-    """What reading needs of a store."""
-
-    @property
-    def stores(self) -> Sequence[Store]: ...
-
-    def sweep_ids(self) -> list[str]: ...
-
-    def snapshot(self, sweep_id: str | None = None) -> Snapshot: ...
-
-    def has_damage(self) -> bool: ...
-
-    def has_lost(self, snapshot: Snapshot) -> bool: ...
 
 
 class Joined:
@@ -55,7 +40,10 @@ class Joined:
         return not present.issuperset(snapshot.parts.files)
 
 
-def open_stored(locations: Sequence[str]) -> Store | Joined:
+Stored: TypeAlias = Store | Joined
+
+
+def open_stored(locations: Sequence[str]) -> Stored:
     """Raises StoreError for a folder that is not there, or whose results lie in folders below it."""
     stores = [_open(location) for location in locations]
     return stores[0] if len(stores) == 1 else Joined(stores)

@@ -56,13 +56,13 @@ def freeze(options: FreezeOptions) -> None:
 def try_(options: StepOptions, json: Annotated[bool, "Print the answer as JSON."] = False) -> None:
     """Measure a step of your model with benchmark off and on, on this machine, in two minutes.
 
-    `sweep advise` says more: what that saves in a job of so many steps. Its trials are stored like those of any
-    launch. Exit codes are those of `sweep launch`.
+    It is the short form of `sweep advise`, which measures until the answer is decided. Its trials are stored like
+    those of any launch. Exit codes are those of `sweep launch`.
     """
     stand_by(lost=UNFINISHED)
-    from cudnn_sweep.orchestrator.launching.trying import try_step
+    from cudnn_sweep.orchestrator.launching.advising import try_step
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.showing.say import console_here
 
-    out = console_here() if json else None
-    failing.leave(try_step(options, console_here(stderr=json), ThisMachine(), out))
+    asked = AdviseOptions.to_try(options, "json" if json else "text")
+    failing.leave(try_step(asked, console_here(stderr=json), ThisMachine(), console_here()))

@@ -63,9 +63,10 @@ def audit(
     script's own; 0 if --seconds or --steps ended it.
     """
     from cudnn_sweep.orchestrator.auditing.audited_process import AuditRequest, audit_script
-    from cudnn_sweep.orchestrator.auditing.input_shapes import check_may_write
+    from cudnn_sweep.orchestrator.auditing.input_shapes import check_may_write, model_inputs
 
-    _check_name(shapes)
+    if shapes.suffix != ".csv":
+        raise SpecError(f"--shapes {shapes}: the name of a file of shapes ends in .csv")
     for file in (shapes, _suite_file(shapes)):
         check_may_write(file)
     if output is not None:
@@ -79,14 +80,15 @@ def audit(
         steps=steps,
     )
     audited = audit_script(request)
-    inputs = _inputs(audited, model)
+    inputs = None if audited.findings is None else model_inputs(audited.findings, model)
     written, mistake = [], None
     try:
         written = _write_shapes(audited, inputs, shapes)
     except OutputError as error:  # the report comes first
         mistake = error
     if json or format == "json":
-        _deliver(json_format.dumps(_as_json(audited, written), indent=2) + "\n", output)
+        report = {**asdict(audited), "written": [str(file) for file in written]}
+        _deliver(json_format.dumps(report, indent=2) + "\n", output)
     else:
         _show(audited, _next_lines(audited, inputs, written), output)
     if mistake is not None:
@@ -94,19 +96,8 @@ def audit(
     raise typer.Exit(audited.exit_code)
 
 
-def _check_name(shapes: Path) -> None:
-    if shapes.suffix != ".csv":
-        raise SpecError(f"--shapes {shapes}: the name of a file of shapes ends in .csv")
-
-
 def _suite_file(shapes: Path) -> Path:
     return shapes.with_suffix(".yaml")
-
-
-def _inputs(audited: "Audited", model: str | None) -> "Inputs | None":
-    from cudnn_sweep.orchestrator.auditing.input_shapes import model_inputs
-
-    return None if audited.findings is None else model_inputs(audited.findings, model)
 
 
 def _write_shapes(audited: "Audited", inputs: "Inputs | None", shapes: Path) -> list[Path]:
@@ -124,10 +115,6 @@ def _write_shapes(audited: "Audited", inputs: "Inputs | None", shapes: Path) -> 
         with writing(file):
             file.write_text(text, encoding="utf-8")
     return list(written)
-
-
-def _as_json(audited: "Audited", written: list[Path]) -> dict[str, object]:
-    return {**asdict(audited), "written": [str(file) for file in written]}
 
 
 def _deliver(text: str, output: Path | None) -> None:

@@ -61,11 +61,9 @@ def _this_machine() -> dict[str, str | None]:
 
 def _measured(name: str, database: "Database") -> dict[str, str | None]:
     """What the question says of the case in these results."""
-    from cudnn_sweep.analysis.asking.queries import load_query
     from cudnn_sweep.analysis.words import number
 
-    question = load_query("field_cases")
-    rows = database.query(question.sql, question.values({})).to_pylist()
+    rows = database.ask("field_cases").to_pylist()
     mine = [row for row in rows if row["case_id"] == name and row["gpu"]]
     if not mine:
         raise ReproError(f"case {name} was not measured in these results; leave --results out")

@@ -1,4 +1,6 @@
-"""`sweep advise`: should benchmark be on for this model, over so many steps, and what does it gain?"""
+"""`sweep advise`: should benchmark be on for this model, over so many steps, and what does it gain? `sweep try` is
+its short form.
+"""
 
 import json
 from dataclasses import asdict
@@ -29,7 +31,7 @@ from cudnn_sweep.orchestrator.launching.one_step import (
     plan_step,
     suite_of,
 )
-from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.running.place import Place
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, run_sweep
@@ -43,9 +45,10 @@ from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGp
 from cudnn_sweep.workloads.problem import parse_sizes
 from cudnn_sweep.workloads.survey import Survey
 
-SUITE, ELSE_SUITE = "advise", "advise_else"
+SUITE, TRY_SUITE, OTHER_SUITE = "advise", "try", "advise_else"
 UNDECIDED_CODE = 5  # 1 to 4 are those of a launch and a night
 AT_MOST = 20  # blocks
+TRY_REPLICATES = 5
 DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
 ELSE_S = 60.0  # what is left of the minutes, for other layouts and precisions to be measured too
 ELSE_REPLICATES = 3
@@ -53,6 +56,9 @@ USUAL_LIMIT = 10  # plans that a search times
 LIMIT = 3  # what is tried beside it
 TIMED = ["steady_wall_ms", "message"]
 NO_GPU = "No GPU here, so nothing is measured. Looking for a stored measurement in {results}."
+TIMED_ON_CPU = (
+    "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
+)
 
 
 def advise(options: AdviseOptions, console: Console, place: Place, out: Console) -> int:
@@ -77,9 +83,22 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     left_s = options.minutes * 60 - (monotonic() - options.began) - START_AND_END_S
     told = answered_of(options, ran.store, ran.choice.sweep_id, None)
     if machine.environment.device == "cuda" and left_s >= ELSE_S and told.times_ms:
-        other = _measure_else(options, told.setting, machine, place, console)
+        other = _measure_alternatives(options, told.setting, machine, place, console)
         told = answered_of(options, ran.store, ran.choice.sweep_id, other)
     return tell(options, told, out)
+
+
+def try_step(options: AdviseOptions, console: Console, place: Place, out: Console) -> int:
+    """A few blocks, on a CPU too. Returns the exit code of a launch."""
+    suite = suite_of(options, TRY_REPLICATES)
+    say(console, LOOKING.format(workload=options.workload))
+    machine = place.look(suite)
+    if machine.environment.device != "cuda":
+        say(console, TIMED_ON_CPU)
+    planned = plan_step(options, suite, machine, suite_name=TRY_SUITE, minutes=options.minutes)
+    ran = run_sweep(planned, place, console)
+    tell(options, answered_of(options, ran.store, ran.choice.sweep_id, None), out)
+    return ran.exit_code
 
 
 def suite_to_compare(
@@ -106,7 +125,7 @@ def kept_rules(file: str | None) -> str | None:
         raise SpecError(str(error)) from None
 
 
-def _measure_else(
+def _measure_alternatives(
     options: AdviseOptions,
     setting: str,
     machine: Survey,
@@ -141,13 +160,13 @@ def _measure_else(
         console,
         f"In the time that is left, another layout{limit} and mixed precision are measured.",
     )
-    planned = plan_step(options, suite, machine, suite_name=ELSE_SUITE, minutes=options.minutes)
+    planned = plan_step(options, suite, machine, suite_name=OTHER_SUITE, minutes=options.minutes)
     return run_sweep(planned, place, console).choice.sweep_id
 
 
 def _from_store(options: AdviseOptions, out: Console) -> int:
     store = open_store(options.location)
-    sweep_id = _newest(store, (SUITE, "try"), options)
+    sweep_id = _newest(store, (SUITE, TRY_SUITE), options)
     if sweep_id is None and options.from_store:
         raise SpecError(
             f"--from-store: found no sweep of {options.command()} in {options.location} that `sweep advise` or `sweep "
@@ -155,11 +174,11 @@ def _from_store(options: AdviseOptions, out: Console) -> int:
         )
     if sweep_id is None:
         return tell(options, _answered_by(options), out)
-    other = _newest(store, (ELSE_SUITE,), options)
+    other = _newest(store, (OTHER_SUITE,), options)
     return tell(options, answered_of(options, store, sweep_id, other), out)
 
 
-def _newest(store: Store, suites: tuple[str, ...], options: StepOptions) -> str | None:
+def _newest(store: Store, suites: tuple[str, ...], options: AdviseOptions) -> str | None:
     """The newest sweep of this step, with the same input, regime, direction and arguments.
 
     One on a GPU, where there is one.

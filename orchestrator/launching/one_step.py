@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from cudnn_sweep.analysis.answering.advice import StoredCell
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict_text
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
@@ -37,9 +37,6 @@ REPLICATES_WITHOUT_GPU = 1  # with an A/A twin: two processes show how far times
 # No verdict rests on a time of a CPU, and there are no clocks of a GPU to wait for.
 SHORT_WITHOUT_GPU = {"steady_budget_s": 1.0, "warmup_limit_s": 0.4}
 LOOKING = "Looking at this machine and at {workload}, and importing torch for that."
-NO_GPU = (
-    "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
-)
 START_AND_END_S = 10.0  # Ray's start and end
 LEAST_S = 15.0  # two blocks of a small network
 LEAST_TIMEOUT_S = 60.0  # of a process: a search of a large network takes half of it
@@ -47,7 +44,7 @@ SEVERAL = "--input"  # what the regime of several inputs calls its file
 
 
 def suite_of(
-    options: StepOptions, replicates: Replicates, measure: MeasureSpec | None = None
+    options: AdviseOptions, replicates: Replicates, measure: MeasureSpec | None = None
 ) -> SuiteSpec:
     """One cell, `benchmark` off and on; without a GPU off alone."""
     sizes = [_sizes(text) for text in options.input]
@@ -83,7 +80,7 @@ def suite_of(
     )
 
 
-def is_step(options: StepOptions, stored: StoredCell) -> bool:
+def is_step(options: AdviseOptions, stored: StoredCell) -> bool:
     """Whether a stored cell is the step that these options describe; without `--input` any input matches.
 
     The workload is not imported: what must be known of it is as it was stored.
@@ -108,7 +105,7 @@ def is_step(options: StepOptions, stored: StoredCell) -> bool:
 
 
 def plan_step(
-    options: StepOptions,
+    options: AdviseOptions,
     suite: SuiteSpec,
     machine: Survey,
     *,
@@ -155,10 +152,8 @@ def _sizes(text: str) -> Shape:
         raise SpecError(f"--input: {error}") from None
 
 
-def _regime(options: StepOptions, sizes: Sequence[Shape]) -> object:
-    regime, shapes = None, None
-    if isinstance(options, AdviseOptions):
-        regime, shapes = options.regime, options.shapes
+def _regime(options: AdviseOptions, sizes: Sequence[Shape]) -> object:
+    regime, shapes = options.regime, options.shapes
     given = [regime is not None, shapes is not None, len(sizes) > 1]
     if sum(given) > 1:
         raise SpecError("found more than one of --regime, --shapes and a second --input; give one")

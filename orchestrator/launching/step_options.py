@@ -4,10 +4,10 @@ import json
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import typer
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from cudnn_sweep.orchestrator.planning.job import Job
+
+TRY_MINUTES = 2.0  # of the whole command
 
 ArgumentOption = Annotated[
     Sequence[str],
@@ -86,10 +88,6 @@ class StepOptions(_Model):
 
     def where(self) -> list[str]:
         return [] if self.results is None else ["--results", self.results]
-
-    def command(self) -> str:
-        """What to type to do this again, as text for a shell."""
-        return shlex.join([self.program, "try", *words_of(self)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +160,14 @@ class AdviseOptions(StepOptions, _Job):
             runs=self.runs,
         )
 
+    @classmethod
+    def to_try(cls, step: StepOptions, format: Literal["text", "json"]) -> Self:
+        """Those of `sweep try`."""
+        given = {each.name: getattr(step, each.name) for each in fields(step)}
+        return cls(**given, minutes=TRY_MINUTES, format=format)
+
     def command(self) -> str:
+        """What to type to do this again, as text for a shell."""
         return shlex.join([self.program, "advise", *self._words()])
 
     def _words(self) -> list[str]:

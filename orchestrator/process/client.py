@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 from pydantic import ValidationError
 
@@ -21,7 +21,6 @@ from cudnn_sweep.orchestrator.process.protocol import (
     OUTCOME,
     PASS,
     PROTOCOL,
-    READY,
     REFUSED,
     REQUEST,
     SAID,
@@ -92,23 +91,19 @@ class ForkServer:
         except OSError as error:
             raise ServerError(f"{name} cannot be started: {error.strerror}") from error
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._meet(name, self._process.stdin, self._process.stdout)
-
-    def _meet(self, name: str, requests: IO[bytes], replies: IO[bytes]) -> None:
-        self._name = name
-        self._requests = requests
-        self._replies = replies
+        self._name, self._requests, self._replies = name, self._process.stdin, self._process.stdout
         self._unread = b""
         self._pidfd = os.pidfd_open(self._process.pid)
         self._count = 0
         self._heard: defaultdict[int, deque[Said | Outcome]] = defaultdict(deque)
         line = self._read()
         if not line:
-            how = self._how_it_ended()
             self.close()
-            raise ServerError(f"{self._name} ended at its start{how}: see above")
+            raise ServerError(
+                f"{name} ended at its start, exit code {self._process.wait()}: see above"
+            )
         try:
-            greeting = GREETING.validate_json(line.removeprefix(READY))
+            greeting = GREETING.validate_json(line)
         except ValidationError:
             self.close()
             raise ServerError(
@@ -155,7 +150,7 @@ class ForkServer:
         while not self._heard[number]:
             answer = self._read()
             if not answer.endswith(b"\n"):
-                raise ServerError(f"{self._name} died{self._how_it_ended()}")
+                raise ServerError(f"{self._name} died, exit code {self._process.wait()}")
             word, other, rest = parts_of(answer)
             if word == REFUSED:
                 raise ServerError(f"{self._name} cannot do what is requested: {rest.decode()}")
@@ -177,7 +172,7 @@ class ForkServer:
         for stream in (self._requests, self._replies):
             with suppress(ConnectionError):
                 stream.close()
-        self._how_it_ended()
+        self._process.wait()
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
@@ -193,10 +188,6 @@ class ForkServer:
             self._unread += data
         line, end, self._unread = self._unread.partition(b"\n")
         return line + end
-
-    def _how_it_ended(self) -> str:
-        """Wait until it has."""
-        return f", exit code {self._process.wait()}"
 
     def __enter__(self) -> Self:
         return self

@@ -141,7 +141,6 @@ class Outcome:
         )
 
 
-READY = b"ready "  # begins the greeting, and says that who takes it over may come
 # A slot's words, and the server's.
 BEGIN, PASS, END = b"begin", b"pass", b"end"
 SAID, ENDED, REFUSED = b"said", b"ended", b"refused"

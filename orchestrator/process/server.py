@@ -28,7 +28,6 @@ from cudnn_sweep.orchestrator.process.protocol import (
     OUTCOME,
     PASS,
     PROTOCOL,
-    READY,
     REFUSED,
     REQUEST,
     SAID,
@@ -56,9 +55,11 @@ def main() -> None:
     _import_all(late="--survey-only" not in options)
     sys.path.append(os.getcwd())  # a user's `package.module:name`
     _preload([option for option in options if not option.startswith("-")])
-    _keep_imported()
+    gc.freeze()  # children then do not copy pages by collecting what is here
+    gc.enable()
     with suppress(BrokenPipeError):  # the slot has gone while this imported
-        _greet(replies)
+        greeting = Greeting(protocol=PROTOCOL, version=our_version())
+        _answer(replies, GREETING.dump_json(greeting) + b"\n")
         Server(replies).serve()
 
 
@@ -145,20 +146,16 @@ def _import_all(*, late: bool) -> None:
     from cudnn_sweep.workloads.find_workload import bundled_workloads
 
     if late:
-        _import_late()
-    import_module("cudnn_sweep.orchestrator.process.child")
+        for module in IMPORTED_BY_TORCH_LATE:
+            with suppress(ModuleNotFoundError):  # not every release of torch has it
+                import_module(module)
+        _check_fork("what torch imports late")
+    import_module("cudnn_sweep.orchestrator.process.forked")
     import_module("cudnn_sweep.workloads.hardware.gpu")
     bundled_workloads()
     regime_types()
     state_types()
     _check_fork("torch and our own modules")
-
-
-def _import_late() -> None:
-    for module in IMPORTED_BY_TORCH_LATE:
-        with suppress(ModuleNotFoundError):  # not every release of torch has it
-            import_module(module)
-    _check_fork("what torch imports late")
 
 
 def _preload(modules: Sequence[str]) -> None:
@@ -168,16 +165,6 @@ def _preload(modules: Sequence[str]) -> None:
         except Exception as error:  # noqa: BLE001  # whatever a package raises
             sys.exit(f"sweep: preload: {module}: {type(error).__name__}: {error}")
         _check_fork(f"preload: {module}")
-
-
-def _keep_imported() -> None:
-    gc.freeze()  # children then do not copy pages by collecting what is here
-    gc.enable()
-
-
-def _greet(replies: int) -> None:
-    greeting = Greeting(protocol=PROTOCOL, version=our_version())
-    _answer(replies, READY + GREETING.dump_json(greeting) + b"\n")
 
 
 def _check_fork(imported: str) -> None:

@@ -10,8 +10,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,13 +26,25 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.storing.location import Location
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
-from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing
+from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing, share_of
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
-from cudnn_sweep.orchestrator.remote.events import Ended, NodesFound
+from cudnn_sweep.orchestrator.planning.preload import modules_to_preload
+from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.remote.events import (
+    Ended,
+    Event,
+    NodesFound,
+    Progressed,
+    Recorded,
+    Started,
+    to_line,
+)
 from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.nodes import (
     look_at_last_good,
@@ -46,15 +60,87 @@ from cudnn_sweep.orchestrator.remote.request import (
     read_request,
 )
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
-from cudnn_sweep.orchestrator.remote.these_nodes import TheseNodes, emit
+from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, open_results, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.showing.display import now_and_then
 from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH, say
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
-from cudnn_sweep.workloads.cells.suite import workload_names
+from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots, alive_nodes
+from cudnn_sweep.workloads.cells.suite import GpuChoice, SuiteSpec, workload_names
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.survey import Survey
 
 USAGE = 2  # exit code
 NODES = TypeAdapter(list[Node])
+
+EVERY_S = 1.0
+
+
+class TheseNodes:
+    """A Place. It says how its sessions go to whoever follows the job, whether anybody does or not."""
+
+    def __init__(self, nodes: list[Node], choice: GpuChoice, sweeps: int) -> None:
+        """`sweeps`: how many the job runs, this one among them."""
+        self._nodes = nodes
+        self._choice = choice
+        self._sweeps = sweeps
+        self._planned = self._recorded = 0
+
+    def look(self, suite: SuiteSpec) -> Survey:
+        """The survey of one node: they are alike."""
+        return self._nodes[0].machine
+
+    def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
+        return modules_to_preload(suite, own)
+
+    def announce(self, session: Session, reason: str, console: Console) -> None:
+        self._planned += len(session.plan.trials)
+        emit(
+            Started(
+                sweep_id=session.sweep_id,
+                reason=reason,
+                plan=session.plan,
+                contrasts=session.contrasts,
+            )
+        )
+
+    @contextmanager
+    def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
+        def run(session: Session, budget_s: float | None, /) -> Progress:
+            there = left_of(self._nodes, alive_nodes())
+            slots = Slots(
+                count=share_of(self._choice, sum(node.accelerators for node in there)),
+                gpu=True,
+                nodes={node.node_id: node.address for node in there},
+            )
+            # each node has a copy of the user's files, where its workers are started
+            session = replace(session, folder=Path())
+            host = Host(session, results=store.location, slots=slots, followed=True)
+            with tempfile.TemporaryDirectory(prefix="sweep-tune-") as tune_folder:
+                try:
+                    with now_and_then(lambda: self._tell(session, host), every_s=EVERY_S):
+                        host.run(Path(tune_folder), budget_s)
+                finally:
+                    progress = host.finish(session.fallback_folders())
+                    self._tell(session, host)
+            return progress
+
+        yield run
+
+    def _tell(self, session: Session, host: Host) -> None:
+        for record in host.take():
+            emit(Recorded(record=record))
+            self._recorded += 1
+        emit(
+            Progressed(
+                sweep_id=session.sweep_id,
+                launch_id=session.launch_id,
+                progress=host.progress(),
+                planned=self._planned,
+                recorded=self._recorded,
+                sweeps=self._sweeps,
+            )
+        )
 
 
 def main(of_one_model: Path | None, sweeps: int) -> int:
@@ -203,6 +289,15 @@ def _pass_on(turn: Lock, process: subprocess.Popen[str]) -> int:
                 print(line, end="", flush=True)
     code = process.returncode
     return code if code >= 0 else 128 - code
+
+
+def emit(event: Event) -> None:
+    print(to_line(event), flush=True)
+
+
+def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
+    """A slot of a node that was lost in an earlier round would keep the others waiting until it is up."""
+    return [node for node in nodes if node.node_id in alive] or nodes
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic, sleep, time
-from typing import Any, Protocol
+from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -40,18 +40,8 @@ def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
         sleep(1)
 
 
-class Cluster(Protocol):
-    """What is asked of Ray, and what time it is meanwhile. An answer is known by whatever `ask` returns."""
-
-    def nodes(self) -> list[dict[str, Any]]: ...
-    def ask(self, node_id: str, question: Callable[..., object], *asked: object) -> Any: ...
-    def wait(self, answers: list[Any], timeout_s: float) -> tuple[list[Any], list[Any]]: ...
-    def get(self, answer: Any) -> Any: ...
-    def clock_s(self) -> float: ...
-
-
 class RayCluster:
-    """The one that this process has joined."""
+    """The one that this process has joined. An answer is known by whatever `ask` returns."""
 
     def nodes(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = ray.nodes()
@@ -73,7 +63,7 @@ class RayCluster:
 
 
 def look_at_nodes(
-    workloads: list[str], *, needs_cuda: bool, cluster: Cluster | None = None
+    workloads: list[str], *, needs_cuda: bool, cluster: RayCluster | None = None
 ) -> tuple[list[Node], list[Unfit]]:
     """All that have accelerators. Raises SpecError where there is none."""
     cluster = cluster or RayCluster()
@@ -113,7 +103,7 @@ def look_at_nodes(
     return _alike(fit, unfit)
 
 
-def _as_they_come(cluster: Cluster, asked: list[Any]) -> Iterator[tuple[Any, float]]:
+def _as_they_come(cluster: RayCluster, asked: list[Any]) -> Iterator[tuple[Any, float]]:
     """Each answer within ANSWER_S, and when it came: a clock that it tells is compared with that."""
     ends_s = cluster.clock_s() + ANSWER_S
     while asked:

@@ -1,9 +1,9 @@
 """Places where trials run: the GPUs of this machine, nodes of a cluster, a fake that makes numbers up."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from rich.console import Console
 
@@ -15,10 +15,8 @@ from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
-
-class RunSession(Protocol):
-    def __call__(self, session: Session, budget_s: float | None, /) -> Progress:
-        """Run the session's trials; no block starts after `budget_s`."""
+RunSession: TypeAlias = Callable[[Session, float | None], Progress]
+"""Runs a session's trials; no block starts after so many seconds."""
 
 
 class Place(Protocol):

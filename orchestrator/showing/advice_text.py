@@ -222,7 +222,7 @@ def _remedy(message: str, sizes: str | None) -> str:
         smaller = _with_size(sizes, 0, lambda batch: batch // 2)
         return f"a smaller batch{smaller}, a smaller size, or --precision amp_bf16"
     if "no result after" in text:
-        return "a smaller input, or more time: --minutes"
+        return "a smaller input, or more time: `sweep advise --minutes`"
     if channels := CHANNELS.search(text):
         fitting = _with_size(sizes, 1, lambda _: int(channels[1]))
         return f"the channels that the model takes: {channels[1]}{fitting}"

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from functools import partial
 from threading import Event, Thread
 from time import monotonic
-from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -39,10 +38,6 @@ VERDICTS_S = 10.0  # a look at the results takes 0.1 s of a core, which on a CPU
 VERDICTS_SHOWN = 8
 
 
-class Display(Protocol):
-    def update(self, progress: Progress, verdicts: list[Verdict]) -> None: ...
-
-
 @contextmanager
 def watch(
     console: Console,
@@ -55,7 +50,7 @@ def watch(
     verdicts: list[Verdict] = []
     asked_at = monotonic()
 
-    def follow(display: Display) -> None:
+    def follow(display: "LiveDisplay | PlainDisplay") -> None:
         nonlocal verdicts, asked_at
         if monotonic() - asked_at > VERDICTS_S:
             verdicts, asked_at = _quietly(ask_verdicts, verdicts), monotonic()
@@ -78,7 +73,9 @@ def _quietly(ask: Callable[[], list[Verdict]], otherwise: list[Verdict]) -> list
 
 
 @contextmanager
-def _display(console: Console, plan: Plan, limit_s: float | None) -> Iterator[Display]:
+def _display(
+    console: Console, plan: Plan, limit_s: float | None
+) -> "Iterator[LiveDisplay | PlainDisplay]":
     if not console.is_terminal:
         yield PlainDisplay(console, plan, limit_s)
         return

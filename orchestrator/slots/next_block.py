@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TypeAlias
 
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.orchestrator.planning.plan import Plan
@@ -15,25 +15,9 @@ TRIES = 5  # a look at results that are being written may fail
 AGAIN_S = 1.0
 
 
-class Asking(Protocol):
-    """What Tune's searcher hands out."""
-
-    def take(self) -> int | None:
-        """A block; None where there is none, for now or at all."""
-
-    def done(self, block: int) -> None:
-        """It has run: what is recorded of it is durable."""
-
-    def is_over(self) -> bool: ...
-
-    def time_is_up(self) -> None:
-        """No further block, but for those without which nothing can be said."""
-
-    def stop(self) -> None:
-        """No further block."""
-
-
 class InOrder:
+    """Every block, one after another."""
+
     def __init__(self, plan: Plan) -> None:
         self._blocks = deque(block for block, _ in plan.blocks())
 
@@ -102,6 +86,7 @@ class UntilDecided:
         return block
 
     def done(self, block: int) -> None:
+        """It has run: what is recorded of it is durable."""
         self._running.discard(block)
 
     def is_over(self) -> bool:
@@ -110,6 +95,7 @@ class UntilDecided:
         return not self._ready and not self._running
 
     def time_is_up(self) -> None:
+        """No further block, but for those without which nothing can be said."""
         self._ready = deque(block for block in self._ready if block in self._owed)
         self._waiting.clear()
 
@@ -154,6 +140,9 @@ class UntilDecided:
             except (AnalysisError, OSError):
                 time.sleep(AGAIN_S)
         return self._ask()
+
+
+Asking: TypeAlias = InOrder | UntilDecided
 
 
 def asking_of(session: Session, ask: Callable[[], Mapping[str, Standing]]) -> Asking:

@@ -17,7 +17,6 @@ from cudnn_sweep.analysis.answering.advice import (
 from cudnn_sweep.analysis.answering.advice_words import advice_facts, advice_headline
 from cudnn_sweep.analysis.answering.answers import typed
 from cudnn_sweep.analysis.asking.database import Database
-from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.report.pages.page import Entry, Page, Rows
 from cudnn_sweep.analysis.words import counted, milliseconds, percent
@@ -60,7 +59,7 @@ def gather(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
     for row in rows:
         key = tuple(row[name] for name in ALIKE)
         pairs.setdefault(key, {})[row["asked"]] = row
-    kept = database.query(*_question("freezes", sweep_id=sweep_id)).to_pylist()
+    kept = database.ask("freezes", sweep_id=sweep_id).to_pylist()
     others = _others(database, sorted({row["precision"] for row in rows}))
     return [
         {
@@ -82,15 +81,10 @@ def gather(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
 
 def _others(database: Database, precisions: Iterable[str]) -> Rows:
     """Every pair of layouts, and of these precisions and others, that is stored."""
-    found: Rows = database.query(*_question("layout_effect")).to_pylist()
+    found: Rows = database.ask("layout_effect").to_pylist()
     for precision in precisions:
-        found += database.query(*_question("precision_cost", baseline=precision)).to_pylist()
+        found += database.ask("precision_cost", baseline=precision).to_pylist()
     return found
-
-
-def _question(name: str, **values: Value) -> tuple[str, Mapping[str, Value]]:
-    query = load_query(name)
-    return query.sql, query.values(values)
 
 
 def _is_beside(other: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.declared import declared
-from cudnn_sweep.analysis.asking.queries import Value, load_query
+from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.storing.reference import REFERENCE
@@ -118,9 +118,8 @@ def show(
     """Ask the page's questions, `given` values for their parameters. Raises QueryError for ones that they have not."""
     rows: Rows = []
     with open_database(store) as database:
-        for question in map(load_query, page.questions):
-            values = question.values({"sweep_id": sweep_id, **(given or {})})
-            rows += database.query(question.sql, values).to_pylist()
+        for question in page.questions:
+            rows += database.ask(question, sweep_id=sweep_id, **(given or {})).to_pylist()
         rows = page.gather(database, rows, sweep_id)
         torn = database.torn_files
     measured = {

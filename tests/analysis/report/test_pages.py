@@ -13,8 +13,15 @@ import pytest
 
 from cudnn_sweep.analysis.asking.queries import part_names, query_names
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.report.pages.dots import LABEL, RIGHT, WIDTH, dots
-from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
+from cudnn_sweep.analysis.report.pages.formats import (
+    LABEL,
+    RIGHT,
+    WIDTH,
+    as_html,
+    as_json,
+    as_markdown,
+    dots,
+)
 from cudnn_sweep.analysis.report.pages.page import Entry, Samples, Shown, find_page, pages, show
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.store import Store, open_store

@@ -239,8 +239,6 @@ def test_installed_results_answer_alone_or_beside_one_s_own(results: Path, tmp_p
     ("question", "told"),
     [
         ("drift", "drift uses $before: declare it in a line of its own, `-- $before TEXT = NULL:"),
-        ("memory_cost", "there is no question 'memory_cost' any more: sweep query helps_or_hurts"),
-        ("from worst_regressions()", "any more: sweep query helps_or_hurts --worst 20"),
         ("records", "`records` is the view of all trials: sweep query 'from records limit 5'"),
         ("from helps_or_hurts", "helps_or_hurts is a macro: write `from helps_or_hurts()`"),
         ("select cell from records", "`cell` is made of workload, problem, input_shape, ..."),

@@ -6,8 +6,7 @@ import random
 import pytest
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.freezing.bans import Operation, choose
-from cudnn_sweep.orchestrator.freezing.find import Frozen, find_rules, merged
+from cudnn_sweep.orchestrator.freezing.find import Frozen, Operation, choose, find_rules, merged
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import Rule
 from tests.orchestrator.freezing.fake_probe import VERSION, FakeProbe

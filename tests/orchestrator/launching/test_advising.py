@@ -16,10 +16,9 @@ from rich.console import Console
 from cudnn_sweep.analysis.answering.advice import advices
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.launching.advising import advise
+from cudnn_sweep.orchestrator.launching.advising import advise, try_step
 from cudnn_sweep.orchestrator.launching.one_step import plan_step, suite_of
-from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
-from cudnn_sweep.orchestrator.launching.trying import try_step
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
 from cudnn_sweep.orchestrator.running.place import RunSession
@@ -303,10 +302,9 @@ def test_without_a_gpu_and_a_stored_measurement_it_says_how_to_measure(tmp_path:
 def test_without_a_gpu_the_newest_measurement_of_the_step_on_a_gpu_answers(tmp_path: Path) -> None:
     long = _options(steps=10**6)
     measured = _said(long, _machine(_faster(0.3)))
-    tried = StepOptions(workload="batch_norm")
     no_gpu = NothingRuns(script=FakeScript(), night=TODAY)
     silent = Console(file=io.StringIO())
-    assert try_step(tried, silent, NoGpu(script=FakeScript(), night=TODAY)) == DECIDED
+    assert try_step(_options(), silent, NoGpu(script=FakeScript(), night=TODAY), silent) == DECIDED
     assert len(open_store(str(tmp_path / "results")).sweep_ids()) == 2
     for machine, options in ((no_gpu, long), (no_gpu, replace(long, from_store=True))):
         assert _said(options, machine) == measured
@@ -314,7 +312,8 @@ def test_without_a_gpu_the_newest_measurement_of_the_step_on_a_gpu_answers(tmp_p
 
 def test_a_step_that_was_tried_on_a_cpu_alone_is_undecided_with_its_time(tmp_path: Path) -> None:
     machine = NoGpu(script=FakeScript(), night=TODAY)
-    try_step(StepOptions(workload="batch_norm"), Console(file=io.StringIO()), machine)
+    silent = Console(file=io.StringIO())
+    try_step(_options(), silent, machine, silent)
     code, text = _said(_options(), machine)
     assert code == UNDECIDED
     assert "A step " in text and "on this CPU (2 processes" in text

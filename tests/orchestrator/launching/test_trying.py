@@ -1,4 +1,4 @@
-"""What `sweep try` and `sweep advise` say, and that what they name next works when pasted."""
+"""`sweep try`, the short form of `sweep advise`, and that what they name next works when pasted."""
 
 import io
 import json
@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.launching.advising import advise
+from cudnn_sweep.orchestrator.launching.advising import advise, try_step
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
-from cudnn_sweep.orchestrator.launching.trying import try_step
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeScript
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
@@ -23,32 +22,27 @@ from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
 NEXT = re.compile(r"^Next: sweep (.*)$", re.MULTILINE)
 
 
-def _options(results: Path, workload: str = "batch_norm") -> StepOptions:
-    return StepOptions(
-        workload=workload,
-        results=str(results),
-    )
-
-
 def _machine(*effects: FakeEffect) -> FakeMachine:
     return FakeMachine(script=FakeScript(effects=list(effects)), night=date(2026, 1, 1))
 
 
-def _tried(options: StepOptions, machine: FakeMachine) -> tuple[int, str]:
+def _tried(
+    results: Path, machine: FakeMachine, workload: str = "batch_norm", *, json: bool = False
+) -> tuple[int, str]:
     out = io.StringIO()
-    return try_step(options, Console(file=out, width=300, markup=False), machine), out.getvalue()
+    step = StepOptions(workload=workload, results=str(results))
+    options = AdviseOptions.to_try(step, "json" if json else "text")
+    shown = Console(file=out, width=300, markup=False)
+    return try_step(options, Console(file=io.StringIO()), machine, shown), out.getvalue()
 
 
-def test_the_answer_as_json_has_the_sentence_and_what_it_rests_on(tmp_path: Path) -> None:
-    faster = FakeEffect(where={"benchmark": "true"}, time=0.3)
-    shown, out = io.StringIO(), io.StringIO()
-    consoles = Console(file=shown, width=300, markup=False), Console(file=out, width=80)
-    try_step(_options(tmp_path), consoles[0], _machine(faster), consoles[1])
-    told = json.loads(out.getvalue())
-    assert told["answer"].startswith("Turn benchmark on: ") and told["answer"] in shown.getvalue()
-    assert told["verdict"]["wall_verdict"] == "helps"
+def test_try_decides_by_five_blocks_and_its_answer_can_be_asked_again(tmp_path: Path) -> None:
+    faster = _machine(FakeEffect(where={"benchmark": "true"}, time=0.3))
+    code, text = _tried(tmp_path, faster, json=True)
+    told = json.loads(text)
+    assert (code, told["advice"]) == (DONE, "on")
     assert len(told["step_times_ms"]) == 11, "five blocks and a twin"
-    assert shown.getvalue().startswith("Looking at this machine and at batch_norm")
+    assert shlex.split(told["again"])[:2] == ["sweep", "advise"]
 
 
 def _pasted(text: str) -> str:
@@ -58,43 +52,16 @@ def _pasted(text: str) -> str:
     return ran.stdout
 
 
-@pytest.mark.parametrize(
-    ("cold", "pays"),
-    [
-        (0.2, "it saves time from the first iteration on"),
-        (20.0, r"it breaks even after (about )?[\d,]+ iterations"),
-    ],
-)
-def test_a_gain_is_told_with_when_it_pays_and_the_verdict_comes_next(
-    tmp_path: Path, cold: float, pays: str
-) -> None:
-    faster = FakeEffect(where={"benchmark": "true"}, time=0.3, cold=cold)
-    code, text = _tried(_options(tmp_path / "my results"), _machine(faster))
-    assert code == DONE
-    (sentence,) = [line for line in text.splitlines() if line.startswith("Turn benchmark on: ")]
-    assert re.search(f"; with an empty compute cache {pays}", sentence), sentence
-    assert "helps" in _pasted(text)
-
-
 def test_what_a_failed_try_or_advice_names_next_tells_the_failures(tmp_path: Path) -> None:
     machine = _machine(FakeEffect(status="crash"))
-    code, text = _tried(_options(tmp_path / "my results"), machine)
-    assert code == CELL_FAILED
-    assert "Not measured: " in text
-    assert "crash" in _pasted(text)
-
     out = io.StringIO()
-    asked = AdviseOptions(
-        workload="batch_norm",
-        results=str(tmp_path / "others"),
-        minutes=1.0,
-        format="text",
-        from_store=False,
-    )
+    asked = AdviseOptions(workload="batch_norm", results=str(tmp_path / "others"), minutes=1.0)
     shown = Console(file=out, width=300, markup=False)
-    assert advise(asked, Console(file=io.StringIO()), machine, shown) == CELL_FAILED
-    assert "does not run here" in out.getvalue()
-    assert "crash" in _pasted(out.getvalue())
+    code = advise(asked, Console(file=io.StringIO()), machine, shown)
+    for exit_code, text in (_tried(tmp_path / "my results", machine), (code, out.getvalue())):
+        assert exit_code == CELL_FAILED
+        assert "does not run here" in text
+        assert "crash" in _pasted(text)
 
 
 @pytest.mark.parametrize("workload", ["gone.py:Net", "no_such_package:Net", "no_such_workload"])
@@ -102,5 +69,5 @@ def test_a_workload_that_is_not_there_is_named_before_anything_is_stored(
     tmp_path: Path, workload: str
 ) -> None:
     with pytest.raises(SpecError, match=re.escape(workload.partition(":")[0])):
-        _tried(_options(tmp_path / "results", workload), _machine())
+        _tried(tmp_path / "results", _machine(), workload)
     assert not (tmp_path / "results").exists()

@@ -12,7 +12,6 @@ from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
-from cudnn_sweep.orchestrator.planning.repeats import repeats_of
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.planning.sweep_selection import (
@@ -22,7 +21,7 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import (
 )
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.progress import Progress
-from cudnn_sweep.orchestrator.running.run_sweep import run_rounds, session_for
+from cudnn_sweep.orchestrator.running.run_sweep import repeats_of, run_rounds, session_for
 from cudnn_sweep.orchestrator.showing.summary import split_lines
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from tests.makers import MakePlan, RecordOf

@@ -89,7 +89,7 @@ def _program(folder: Path, says: str) -> Path:
 @pytest.mark.parametrize(
     ("says", "error"),
     [
-        ('ready {"protocol": 99, "version": "9.9"}', r"speaks protocol 99 \(cudnn-sweep 9.9\)"),
+        ('{"protocol": 99, "version": "9.9"}', r"speaks protocol 99 \(cudnn-sweep 9.9\)"),
         ("ready", "begins with b'ready"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ NOW_S = 1_000_000.0
 
 
 @dataclass
-class Cluster:
+class Cluster(nodes.RayCluster):
     """Its nodes, and after how many seconds each answers; their clocks are so much ahead."""
 
     machine: Survey
@@ -22,7 +23,7 @@ class Cluster:
     ahead_s: dict[str, float] = field(default_factory=dict)
     elapsed_s: float = 0.0
 
-    def nodes(self) -> list[dict[str, object]]:
+    def nodes(self) -> list[dict[str, Any]]:
         return [
             {
                 "NodeID": name,

@@ -38,7 +38,7 @@ def _said(message: str, sizes: str | None) -> str:
         (CHANNELS, None, "Try the channels that the model takes: 3 Next"),
         ("RuntimeError: mat1 and mat2 shapes cannot be multiplied", "8x3x9x9", "Try other sizes"),
         ("ModuleNotFoundError: No module named 'timm'", "8x3x9x9", "Try the environment in which"),
-        ("no result after 60 s: ended", "8x3x9x9", "Try a smaller input, or more time: --minutes"),
+        ("no result after 60 s: ended", "8x3x9x9", "Try a smaller input, or more time: `sweep"),
         ("ValueError: no", "8x3x9x9", "Try the model alone, with one random input"),
     ],
 )

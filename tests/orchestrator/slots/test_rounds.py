@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.orchestrator.slots.rounds import Rounds
+from cudnn_sweep.orchestrator.slots.block import Rounds
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.turns import Said, Turn
 
