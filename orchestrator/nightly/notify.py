@@ -33,42 +33,42 @@ class WhereToLook:
     """URL or path of the night's page."""
 
 
-def tell_news(asked: NightRequest, outcome: NightOutcome, console: Console) -> None:
+def tell_news(night: NightRequest, outcome: NightOutcome, console: Console) -> None:
     """Post what was not told yet. What could not be delivered is news again the next night; of a night
     that later ones followed nobody is told.
     """
-    diary = asked.diary()
-    if not diary.is_last(asked.name):
+    diary = night.diary()
+    if not diary.is_last(night.name):
         return
     known = diary.sent_alerts()
     fresh = [alert for alert in outcome.alerts if as_sent_alert(alert) not in known]
     current = [as_sent_alert(alert) for alert in outcome.alerts]
     is_measured = bool(outcome.recorded_trials)  # else it says nothing of what was told before
     kept = [each for each in known if each in current or not is_measured]
-    before = diary.before(asked.name, measured=False)
+    before = diary.before(night.name, measured=False)
     is_news = bool(fresh) or outcome.new_baseline is not None or _stopped_telling(before, outcome)
-    measured = diary.before(asked.name)
+    measured = diary.before(night.name)
     is_news |= bool(outcome.skipped.keys() - (measured.skipped if measured else {}))
-    if is_news and asked.webhook is not None:
+    if is_news and night.webhook is not None:
         try:
-            if isinstance(asked.webhook, SpecError):
-                raise asked.webhook
-            tell(asked.webhook, news_of(outcome, fresh, _where(asked)))
+            if isinstance(night.webhook, SpecError):
+                raise night.webhook
+            tell(night.webhook, news_of(outcome, fresh, _where(night)))
         except (SpecError, WebhookError) as error:
             warn(console, f"warning: no notification was sent: {error}")
             fresh = []
     diary.write_sent_alerts([*kept, *map(as_sent_alert, fresh)])
 
 
-def _where(asked: NightRequest) -> WhereToLook:
-    folder = f"{socket.gethostname()}:{asked.reports.absolute()}"
-    if asked.keys.report_url is not None:
-        folder = asked.keys.report_url.rstrip("/")
+def _where(night: NightRequest) -> WhereToLook:
+    folder = f"{socket.gethostname()}:{night.reports.absolute()}"
+    if night.keys.report_url is not None:
+        folder = night.keys.report_url.rstrip("/")
     return WhereToLook(
         folder=Path.cwd(),
-        program=asked.options.program,
-        results=asked.request.results,
-        page=f"{folder}/{asked.name.date}/night.html",
+        program=night.options.program,
+        results=night.request.results,
+        page=f"{folder}/{night.name.date}/night.html",
     )
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, TypeAlias
 
-from cudnn_sweep.analysis.nightly.metric import METRIC_OF, SIGN, Amount, Category
-from cudnn_sweep.analysis.nightly.outcome import (
+from cudnn_sweep.analysis.nightly.outcome import Finding, Machine, NightOutcome, NightState
+from cudnn_sweep.analysis.nightly.series import (
+    METRIC_OF,
+    SIGN,
+    Amount,
+    Category,
     Change,
-    Finding,
-    Machine,
-    NightOutcome,
-    NightState,
     Series,
     SeriesKey,
 )

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.analysis.nightly.confirmation import confirm, confirm_by_waiting
-from cudnn_sweep.analysis.nightly.judge import Remeasured
+from cudnn_sweep.analysis.nightly.confirm import confirm, confirm_by_waiting
 from cudnn_sweep.analysis.nightly.memory import Memory
-from cudnn_sweep.analysis.nightly.metric import STEADY_DEVICE, STEADY_WALL
-from cudnn_sweep.analysis.nightly.outcome import Finding, Series, SeriesKey
-from cudnn_sweep.analysis.nightly.remeasured import wall_of, with_walls
+from cudnn_sweep.analysis.nightly.outcome import Finding
+from cudnn_sweep.analysis.nightly.series import STEADY_DEVICE, STEADY_WALL, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.settle import Remeasured, wall_of, with_walls
 from tests.made_up_night import finding_of, key_of, points_of
 
 KEY = key_of("steady_device")

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports import as_json, junit, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+from cudnn_sweep.analysis.nightly.series import SeriesKey
 from cudnn_sweep.orchestrator.nightly import notify
 from cudnn_sweep.orchestrator.nightly.accepting import accept_change
 from cudnn_sweep.orchestrator.nightly.night import run_night

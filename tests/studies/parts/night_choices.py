@@ -10,20 +10,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.confirmation import (
+from cudnn_sweep.analysis.nightly.confirm import (
     LOOKS,
+    MONTH,
     WRONGLY_REFUTED,
     judge_pairs,
     t_quantile,
 )
-from cudnn_sweep.analysis.nightly.gate import (
-    FEWEST_NIGHTS,
-    MONTH,
-    NO_CANDIDATE,
-    Array,
-    Mask,
-    Places,
-)
+from cudnn_sweep.analysis.nightly.detect import FEWEST_NIGHTS, NO_CANDIDATE
+from cudnn_sweep.analysis.nightly.series import Array, Mask, Places
 from tests.studies.parts.detection import MIN_EFFECT, Alerts, by_waiting, screened
 from tests.studies.parts.simulated_nights import (
     FIRST_CHANGE,

@@ -5,11 +5,13 @@ from datetime import date, timedelta
 
 import pytest
 
-from cudnn_sweep.analysis.nightly.confirmation import Confirmation
+from cudnn_sweep.analysis.nightly.confirm import Confirmation
+from cudnn_sweep.analysis.nightly.detect import screen_all
 from cudnn_sweep.analysis.nightly.history import History
-from cudnn_sweep.analysis.nightly.judge import Remeasured, screen_all, settle
 from cudnn_sweep.analysis.nightly.memory import Memory
-from cudnn_sweep.analysis.nightly.outcome import Change, Finding
+from cudnn_sweep.analysis.nightly.outcome import Finding
+from cudnn_sweep.analysis.nightly.series import Change
+from cudnn_sweep.analysis.nightly.settle import Remeasured, settle
 from tests.made_up_night import history_of, key_of
 
 FIRST = date(2026, 11, 1)
@@ -38,10 +40,10 @@ def pairs(state: str, low: float = 0.99) -> Remeasured:
 def judged(
     nights: History, earlier: Finding | None = None, fresh: Remeasured | None = None
 ) -> Finding | None:
-    found = screen_all(nights, Memory(findings=(earlier,) if earlier else ()), is_pinned=False)
+    found = screen_all(nights, Memory(findings=(earlier,) if earlier else ()))
     if not found.candidates:
         return None
-    return settle(found.candidates[0], fresh, nights, is_pinned=False, command="sweep launch")
+    return settle(found.candidates[0], fresh, nights, command="sweep launch")
 
 
 @pytest.mark.parametrize(
@@ -131,12 +133,10 @@ def test_what_was_refuted_is_measured_again_only_with_other_software() -> None:
     assert found is not None
     nights, moved = [*STEADY, *SLOWER, 11.0], len(STEADY) + len(SLOWER)
     known = [replace(found, state="refuted")]
-    again = screen_all(history(nights), Memory(findings=tuple(known)), is_pinned=False).candidates
-    anew = screen_all(
-        history(nights, new_torch_at=moved), Memory(findings=tuple(known)), is_pinned=False
-    ).candidates
+    again = screen_all(history(nights), Memory(findings=tuple(known))).candidates
+    anew = screen_all(history(nights, new_torch_at=moved), Memory(findings=tuple(known))).candidates
     edited = history(nights, workloads=[*["old"] * moved, "new"])
-    of_new_code = screen_all(edited, Memory(findings=tuple(known)), is_pinned=False).candidates
+    of_new_code = screen_all(edited, Memory(findings=tuple(known))).candidates
     assert [each.is_new for each in (*again, *anew, *of_new_code)] == [False, True, True]
 
 
@@ -148,7 +148,7 @@ def test_what_was_found_on_other_hardware_is_left_alone() -> None:
     found = judged(history([*STEADY, *SLOWER]))
     assert found is not None
     elsewhere = replace(found, state="refuted", key=replace(KEY, env_hash="elsewhere"))
-    again = screen_all(history([*STEADY, *SLOWER]), Memory(findings=(elsewhere,)), is_pinned=False)
+    again = screen_all(history([*STEADY, *SLOWER]), Memory(findings=(elsewhere,)))
     assert [each.is_new for each in again.candidates] == [True]
 
 
@@ -157,10 +157,9 @@ def test_what_waits_since_before_the_pinned_night_waits_on() -> None:
     better = judged(history(nights))
     assert better is not None
     earlier = replace(better, state="waiting", since=FIRST - timedelta(days=9))
-    (candidate,) = screen_all(
-        history(nights), Memory(findings=(earlier,)), is_pinned=True
-    ).candidates
-    found = settle(candidate, None, history(nights), is_pinned=True, command="again")
+    pinned = replace(history(nights), is_pinned=True)
+    (candidate,) = screen_all(pinned, Memory(findings=(earlier,))).candidates
+    found = settle(candidate, None, pinned, command="again")
     assert found is not None
     assert (found.state, found.direction) == ("waiting", "better")
 
@@ -182,5 +181,5 @@ def test_a_new_software_begins_a_suspicion_anew_unless_it_was_there_before(
         assert (found.since, found.cause) == (FIRST + timedelta(days=since), cause)
         assert isinstance(found.now, float) and isinstance(found.before, float)
         assert found.now / found.before == pytest.approx(found.ratio)
-    anew = screen_all(nights, Memory(findings=(waits,)), is_pinned=False).candidates
+    anew = screen_all(nights, Memory(findings=(waits,))).candidates
     assert [each.is_new for each in anew] == [since == 10], "then it is measured again"
