@@ -2,7 +2,8 @@
 
 Fresh pairs of two softwares are interleaved, so that the night that both share cancels (`confirm`). Their log ratios
 get one-sided t tests against the least effect, after 6, 12, 24 and 48 pairs. Each look may spend a share of the error,
-as in group-sequential tests (Lan and DeMets 1983).
+as in group-sequential tests (Lan and DeMets 1983). Pairs whose processes took the same kernels are tested by
+themselves too: between kernels times differ by more than a change of software does.
 
 Of unchanged software it is the night that is in doubt, and no trial of the same night can settle that: its fresh
 replicates join the night's value, and the nights that follow are judged (`confirm_by_waiting`). Their mean, with odd
@@ -13,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import compress
 from math import atan, cos, pi, sin, sqrt
 from typing import Literal, TypeAlias
 
@@ -26,6 +28,9 @@ State: TypeAlias = Literal["confirmed", "refuted", "undecided"]
 # together 0.05: most candidates that are none end at the first, so that there it is hardest.
 LOOKS = {6: 0.002, 12: 0.008, 24: 0.015, 48: 0.025}
 WRONGLY_REFUTED = 0.05  # the same of a refutation, each time
+FEWEST_ALIKE = (
+    5  # pairs of the same kernels that are judged by themselves: fewer may agree by chance
+)
 LEAST_DEVIATION = 1e-9  # of log ratios: those of memory are all equal
 
 RECENT = 3  # nights that are screened: tonight and one more of them must be beyond the line
@@ -86,24 +91,33 @@ class Judged:
         )
 
 
-def confirm(log_ratios: Sequence[float], min_effect: float) -> Confirmation:
+def confirm(
+    log_ratios: Sequence[float], min_effect: float, are_alike: Sequence[bool] = ()
+) -> Confirmation:
     """Judge fresh pairs: log(current / last good) of each block that has both.
 
     Look after 6, 12, 24 and 48 pairs, as `more_blocks` says; who looks more often is wrong more often.
+    `are_alike`: which pairs are of the same kernels. Where they confirm, the ratio is theirs.
     """
-    blocks = len(log_ratios)
+    blocks, alike = len(log_ratios), list(compress(log_ratios, are_alike))
     more = next((look - blocks for look in LOOKS if look > blocks), 0)
     if blocks < 2:
         return Confirmation(state="undecided", blocks=blocks, more_blocks=more)
+    if FEWEST_ALIKE <= len(alike) < blocks:
+        of_alike = judge_pairs(np.array(alike), min_effect, looked_at=blocks)
+        if of_alike.is_confirmed:
+            return of_alike.one(len(alike), more)
     return judge_pairs(np.array(log_ratios), min_effect).one(blocks, more)
 
 
-def judge_pairs(ratios: Array, min_effect: float) -> Judged:
-    """The log ratios of pairs, two or more, along the last axis."""
+def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judged:
+    """The log ratios of pairs, two or more, along the last axis; `looked_at`: of how many they are a part."""
     blocks = ratios.shape[-1]
     least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
     se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
-    level = LOOKS[max((look for look in LOOKS if look <= blocks), default=min(LOOKS))]
+    level = LOOKS[
+        max((look for look in LOOKS if look <= (looked_at or blocks)), default=min(LOOKS))
+    ]
     return Judged(
         is_confirmed=mean - t_quantile(level, blocks - 1) * se > least,
         is_refuted=mean + t_quantile(WRONGLY_REFUTED, blocks - 1) * se < least,

@@ -32,6 +32,7 @@ from cudnn_sweep.analysis.nightly.history import (
 from cudnn_sweep.analysis.nightly.memory import FindingState, Memory, settled
 from cudnn_sweep.analysis.nightly.outcome import Cause, Finding
 from cudnn_sweep.analysis.nightly.series import (
+    ENGINE,
     FAILURE,
     METRIC_OF,
     MISSING,
@@ -110,12 +111,17 @@ class FreshTrials:
             return self._judge_words(candidate, of_two, is_cut=is_cut)
         if of_two is None:
             return None
-        pairs = confirm(self._log_ratios(key), metric.min_effect)
-        if pairs.blocks < min(LOOKS):  # time was up: so few are no look
+        ratios, alike = self._log_ratios(key), self._alike(key)
+        pairs = confirm([*ratios.values()], metric.min_effect, [block in alike for block in ratios])
+        if len(ratios) < min(LOOKS):  # time was up: so few are no look
             pairs = replace(pairs, state="undecided")
         wall = None
         if metric == STEADY_DEVICE:
-            wall = confirm(self._log_ratios(wall_of(key)), STEADY_WALL.min_effect)
+            blocks = ratios.keys() if pairs.blocks == len(ratios) else ratios.keys() & alike
+            walls = self._log_ratios(wall_of(key))
+            wall = confirm(
+                [walls[each] for each in walls if each in blocks], STEADY_WALL.min_effect
+            )
         has_wall = wall is not None and wall.blocks == pairs.blocks
         return Remeasured(confirmation=pairs, of_two=of_two, wall=wall if has_wall else None)
 
@@ -134,14 +140,21 @@ class FreshTrials:
         is_software = judged.state == "confirmed" and good == {before}
         return Remeasured(confirmation=judged, of_two=of_two if is_software else None)
 
-    def _log_ratios(self, key: SeriesKey) -> list[float]:
+    def _log_ratios(self, key: SeriesKey) -> dict[int, float]:
         """log(current / last good) of each block that has both."""
         metric = METRIC_OF[key.metric]
         assert isinstance(metric, Amount)
         rows = [row for row in self.pairs if row["metric"] == key.metric and _is_of(row, key)]
         now, good = (metric.logs([row[of] for row in rows]) for of in ("candidate", "baseline"))
         ratios: list[float] = (now - good).tolist()
-        return ratios
+        return dict(zip((row["block"] for row in rows), ratios, strict=True))
+
+    def _alike(self, key: SeriesKey) -> set[int]:
+        """Blocks in which the processes of both softwares took the same kernels."""
+        rows = [row for row in self.processes if _is_of(row, key) and row[ENGINE.name] is not None]
+        good = {row["block"]: row[ENGINE.name] for row in rows if row["software"] is not None}
+        own = {row["block"]: row[ENGINE.name] for row in rows if row["software"] is None}
+        return {block for block, kernels in own.items() if good.get(block) == kernels}
 
     def _words(self, key: SeriesKey, *, of_last_good: bool = False) -> list[str]:
         """One word per process; for the metric `sign` one for all processes."""

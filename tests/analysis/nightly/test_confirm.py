@@ -53,6 +53,17 @@ def test_pairs_that_settle_nothing_ask_for_more() -> None:
     assert (given_up.state, given_up.more_blocks) == ("undecided", 0)
 
 
+def test_pairs_of_the_same_kernels_confirm_what_other_choices_hide() -> None:
+    ratios = [0.05, 0.06, 0.15, 0.055, -0.05, 0.052, 0.058]
+    alike = [True, True, False, True, False, True, True]
+    found = confirm(ratios, 0.03, alike)
+    assert (found.state, found.blocks, found.more_blocks) == ("confirmed", 5, 0)
+    assert found.ratio == pytest.approx(np.exp(0.055), rel=1e-3)
+    without = confirm(ratios, 0.03)
+    assert (without.state, without.blocks) == ("undecided", 7)
+    assert confirm(ratios, 0.03, [*alike[:-1], False]) == without, "too few of them"
+
+
 def test_pairs_that_are_all_equal_are_settled_at_once() -> None:
     assert confirm([0.7] * 2, 0.03).state == "confirmed"
     assert confirm([0.0] * 2, 0.03).state == "refuted"

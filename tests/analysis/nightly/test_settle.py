@@ -2,17 +2,30 @@
 
 from dataclasses import replace
 from datetime import date, timedelta
+from typing import Any
 
 import pytest
 
-from cudnn_sweep.analysis.nightly.confirm import Confirmation
+from cudnn_sweep.analysis.nightly.confirm import Confirmation, confirm, confirm_by_waiting
 from cudnn_sweep.analysis.nightly.detect import screen_all
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.memory import Memory
 from cudnn_sweep.analysis.nightly.outcome import Finding
-from cudnn_sweep.analysis.nightly.series import Change
-from cudnn_sweep.analysis.nightly.settle import Remeasured, settle
-from tests.made_up_night import history_of, key_of
+from cudnn_sweep.analysis.nightly.series import (
+    STEADY_DEVICE,
+    STEADY_WALL,
+    Change,
+    Series,
+    SeriesKey,
+)
+from cudnn_sweep.analysis.nightly.settle import (
+    FreshTrials,
+    Remeasured,
+    settle,
+    wall_of,
+    with_walls,
+)
+from tests.made_up_night import finding_of, history_of, key_of, points_of
 
 FIRST = date(2026, 11, 1)
 KEY = key_of()
@@ -183,3 +196,101 @@ def test_a_new_software_begins_a_suspicion_anew_unless_it_was_there_before(
         assert found.now / found.before == pytest.approx(found.ratio)
     anew = screen_all(nights, Memory(findings=(waits,))).candidates
     assert [each.is_new for each in anew] == [since == 10], "then it is measured again"
+
+
+# --- Wall time, where device time changed ---
+
+DEVICE_KEY = key_of("steady_device")
+WALL: list[float | None] = [20.0, 20.2, 19.8, 20.1, 19.9, 20.0, 20.2, 19.8, 20.1, 20.3]
+DEVICE: list[float | None] = [10.0, 10.1, 9.9, 10.05, 9.95, 10.0, 10.1, 9.9, 11.5, 11.6]
+SINCE = 8
+
+
+def series(key: SeriesKey, values: list[float | None]) -> Series:
+    return Series(key=key, points=points_of(values, FIRST))
+
+
+def found_in_device(ratio: float | None, blocks: int = 0) -> Finding:
+    said: dict[str, Any] = {"ratio": ratio, "ratio_low": 1.14, "ratio_high": 1.17, "blocks": blocks}
+    return finding_of(DEVICE_KEY, FIRST + timedelta(days=SINCE), before=10.0, now=11.5, **said)
+
+
+def beside(
+    *findings: Finding, wall: list[float | None], fresh: Remeasured | None = None
+) -> Finding:
+    nights = [series(DEVICE_KEY, DEVICE), series(wall_of(DEVICE_KEY), wall)]
+    remeasured = {DEVICE_KEY: fresh} if fresh else {}
+    return with_walls(findings, nights, remeasured, Memory(), is_pinned=False)[0]
+
+
+def test_wall_time_of_the_same_nights_stands_beside_device_time() -> None:
+    device = confirm_by_waiting(DEVICE, SINCE, STEADY_DEVICE)
+    told = beside(found_in_device(device.ratio), wall=WALL)
+    wall = confirm_by_waiting(WALL, SINCE, STEADY_WALL)
+    assert (told.wall_ratio, told.wall_ratio_low) == (wall.ratio, wall.low)
+    assert told.ratio == device.ratio
+    assert wall.low is not None and wall.high is not None and wall.low < 1 < wall.high
+    holes = [None, *DEVICE[1:]]
+    nights = [series(DEVICE_KEY, holes), series(wall_of(DEVICE_KEY), WALL)]
+    fewer = confirm_by_waiting(holes, SINCE, STEADY_DEVICE)
+    (alike,) = with_walls([found_in_device(fewer.ratio)], nights, {}, Memory(), is_pinned=False)
+    assert alike.wall_ratio == confirm_by_waiting([None, *WALL[1:]], SINCE, STEADY_WALL).ratio
+
+
+def test_wall_time_of_the_same_pairs_stands_beside_device_time() -> None:
+    wall = confirm([0.01, -0.01, 0.0, 0.005, 0.01, 0.0], STEADY_WALL.min_effect)
+    fresh = Remeasured(
+        confirmation=confirm([0.14, 0.15, 0.14, 0.15, 0.14, 0.15], 0.03), of_two=(), wall=wall
+    )
+    told = beside(found_in_device(1.156, blocks=6), wall=WALL, fresh=fresh)
+    assert (told.wall_ratio, told.wall_ratio_high) == (wall.ratio, wall.high)
+    later = beside(told, wall=WALL)
+    assert later == told, "an alert that lasts keeps what its pairs said"
+
+
+@pytest.mark.parametrize("share", [1.0, 1.05])
+def test_nothing_stands_beside_it_where_the_loop_waits_for_the_gpu(share: float) -> None:
+    ratio = confirm_by_waiting(DEVICE, SINCE, STEADY_DEVICE).ratio
+    wall = [None if value is None else share * value for value in DEVICE]
+    assert beside(found_in_device(ratio), wall=wall).wall_ratio is None
+
+
+def test_nothing_stands_beside_it_where_wall_time_changed_or_the_nights_differ() -> None:
+    ratio = confirm_by_waiting(DEVICE, SINCE, STEADY_DEVICE).ratio
+    slower = replace(found_in_device(1.1), key=wall_of(DEVICE_KEY))
+    assert beside(found_in_device(ratio), slower, wall=WALL).wall_ratio is None
+    was_told = replace(
+        found_in_device(ratio), wall_ratio=1.0, wall_ratio_low=0.9, wall_ratio_high=1.1
+    )
+    assert beside(was_told, slower, wall=WALL).wall_ratio is None
+    assert beside(found_in_device(1.3), wall=WALL).wall_ratio is None, "of other nights"
+
+
+def test_wall_time_is_of_the_pairs_of_the_same_kernels_where_they_alone_confirm() -> None:
+    """In two of seven pairs one process took a slow kernel, which costs more than the new software."""
+    own, good = (["a", "b", "slow", "a", "a", "a", "a"], ["a", "b", "a", "a", "slow", "a", "a"])
+    device, wall = (
+        [1.05, 1.06, 1.15, 1.055, 0.95, 1.052, 1.058],
+        [1.0, 1.01, 1.4, 1.0, 0.7, 1.01, 1.0],
+    )
+    named = {"cell_id": "cell", "settings": "benchmark=false"}
+    pairs = [
+        {**named, "metric": metric, "block": block, "candidate": 10 * ratio, "baseline": 10.0}
+        for metric, ratios in (("steady_device", device), ("steady_wall", wall))
+        for block, ratio in enumerate(ratios)
+    ]
+    processes = [
+        {**named, "block": block, "software": software, "engine": kernel}
+        for software, kernels in ((None, own), ("last_good", good))
+        for block, kernel in enumerate(kernels)
+    ]
+    fresh = FreshTrials(processes=processes, signs=[], pairs=pairs, softwares={})
+    (candidate,) = screen_all(history_of(DEVICE_KEY, DEVICE, FIRST), Memory()).candidates
+    judged = fresh.judge_all([candidate], TORCH, is_cut=False)[DEVICE_KEY]
+    assert judged.wall is not None
+    assert (judged.confirmation.state, judged.confirmation.blocks) == ("confirmed", 5)
+    assert judged.wall.blocks == 5
+    assert judged.wall.ratio == pytest.approx(1.004, abs=1e-3)
+    alone = replace(fresh, processes=[{**row, "engine": None} for row in processes])
+    undecided = alone.judge_all([candidate], TORCH, is_cut=False)[DEVICE_KEY]
+    assert (undecided.confirmation.state, undecided.confirmation.blocks) == ("undecided", 7)
