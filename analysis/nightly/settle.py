@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isclose
 from typing import Any
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
@@ -29,7 +28,7 @@ from cudnn_sweep.analysis.nightly.history import (
     query,
     sign_rows,
 )
-from cudnn_sweep.analysis.nightly.memory import FindingState, Memory, settled
+from cudnn_sweep.analysis.nightly.memory import FindingState, settled
 from cudnn_sweep.analysis.nightly.outcome import Cause, Finding
 from cudnn_sweep.analysis.nightly.series import (
     ENGINE,
@@ -41,7 +40,6 @@ from cudnn_sweep.analysis.nightly.series import (
     STEADY_WALL,
     Amount,
     Change,
-    Series,
     SeriesKey,
     typical,
 )
@@ -49,6 +47,7 @@ from cudnn_sweep.analysis.storing.store import Store
 
 ENOUGH_NIGHTS = 3  # that show a word, where no fresh trial does
 LAUNCH_BOUND = 1.1  # wall time over device time, as in records
+NO_WALL: dict[str, Any] = dict.fromkeys(("wall_ratio", "wall_ratio_low", "wall_ratio_high"))
 PROCESSES = """
 select * from night_processes($launch, $until)
 where is_fresh and sweep_id = $sweep_id
@@ -206,7 +205,6 @@ def settle_all(
     screened: Screened,
     fresh: Mapping[SeriesKey, Remeasured],
     history: History,
-    memory: Memory,
     command: Callable[[str], str],
 ) -> list[Finding]:
     """`screened` is what `suspected` became with tonight's fresh trials, by which those in `fresh` were judged;
@@ -224,8 +222,12 @@ def settle_all(
         for each in gone
         if each.is_new and each.key not in fresh
     ]
-    kept = [each for each in findings if each is not None]
-    return with_walls(kept, screened.series, fresh, memory, is_pinned=history.is_pinned)
+    changed = {each.key for each in findings if each is not None and each.state == "confirmed"}
+    return [
+        replace(each, **NO_WALL) if wall_of(each.key) in changed else each
+        for each in findings
+        if each is not None
+    ]
 
 
 def settle(
@@ -239,9 +241,10 @@ def settle(
     if earlier is not None and earlier.state == "confirmed":
         if not candidate.is_seen:
             return replace(earlier, key=candidate.key)
-        is_of_nights = judged.ratio is not None and not earlier.blocks
-        sizes = _amounts(candidate, judged) if is_of_nights else {"now": candidate.screening.now}
-        return replace(earlier, key=candidate.key, **sizes)
+        if judged.ratio is None or earlier.blocks:
+            return replace(earlier, key=candidate.key, now=candidate.screening.now)
+        walls = _walls(candidate, judged, fresh, history)
+        return replace(earlier, key=candidate.key, **_amounts(candidate, judged), **walls)
     if fresh is not None and fresh.of_two is None and fresh.confirmation.state == "refuted":
         judged = fresh.confirmation
     becomes = settled(
@@ -291,6 +294,7 @@ def _finding(
         state="waiting" if judged.state == "undecided" else judged.state,
         direction=candidate.direction,
         **_amounts(candidate, judged, is_of_pairs=is_of_pairs),
+        **_walls(candidate, judged, fresh, history, is_of_pairs=is_of_pairs),
         blocks=judged.blocks if is_of_pairs else 0,
         nights=candidate.screening.nights,
         since=candidate.series.points[candidate.since].date,
@@ -346,66 +350,34 @@ def wall_of(key: SeriesKey) -> SeriesKey:
     return replace(key, metric=STEADY_WALL.name)
 
 
-def with_walls(
-    findings: Sequence[Finding],
-    series: Sequence[Series],
-    fresh: Mapping[SeriesKey, Remeasured],
-    memory: Memory,
+def _walls(
+    candidate: Candidate,
+    judged: Confirmation,
+    fresh: Remeasured | None,
+    history: History,
     *,
-    is_pinned: bool,
-) -> list[Finding]:
-    """Findings of device time with wall time's ratio, where the loop waits for the CPU and wall time has
-    no confirmed change. Both are from the same pairs or nights.
-    """
-    by_key = {one.key: one for one in series}
-    changed = {each.key for each in findings if each.state == "confirmed"}
-    with_wall = []
-    for finding in findings:
-        device, wall = by_key.get(finding.key), by_key.get(wall_of(finding.key))
-        judged = None
-        if finding.key.metric != STEADY_DEVICE.name or wall_of(finding.key) in changed:
-            finding = replace(finding, wall_ratio=None, wall_ratio_low=None, wall_ratio_high=None)
-        elif device is None or wall is None or not _waits_for_cpu(wall, device):
-            pass
-        elif finding.blocks:
-            judged = fresh[finding.key].wall if finding.key in fresh else None
-        else:
-            judged = _wall_by_nights(finding, device, wall, memory, is_pinned)
-        if judged is not None and judged.low is not None:  # else as an earlier night had it
-            finding = replace(
-                finding,
-                wall_ratio=judged.ratio,
-                wall_ratio_low=judged.low,
-                wall_ratio_high=judged.high,
-            )
-        with_wall.append(finding)
-    return with_wall
-
-
-def _waits_for_cpu(wall: Series, device: Series) -> bool:
-    """On the last night that has both."""
-    both = [
-        (one, other)
-        for one, other in zip(wall.numbers, device.numbers, strict=True)
-        if one is not None and other is not None
-    ]
-    return bool(both) and both[-1][0] > LAUNCH_BOUND * both[-1][1]
-
-
-def _wall_by_nights(
-    finding: Finding, device: Series, wall: Series, memory: Memory, is_pinned: bool
-) -> Confirmation | None:
-    """None where the finding's own ratio is not from the nights until tonight."""
-    since = device.place_of(finding.since)
-    if since is None or finding.ratio is None:
-        return None
-    left_out = memory.nights_left_out(device)
-
-    def judged(values: Sequence[float | None], metric: Amount) -> Confirmation:
-        return confirm_by_waiting(values, since, metric, left_out=left_out, is_pinned=is_pinned)
-
-    its = device.numbers
-    beside = [None if other is None else one for one, other in zip(wall.numbers, its, strict=True)]
-    ratio = judged(its, STEADY_DEVICE).ratio
-    is_tonights = ratio is not None and isclose(ratio, finding.ratio)
-    return judged(beside, STEADY_WALL) if is_tonights else None
+    is_of_pairs: bool = False,
+) -> dict[str, Any]:
+    """For a device time: the ratio of wall times from the same pairs or nights, where the loop waits for the CPU."""
+    device, key = candidate.series, wall_of(candidate.key)
+    wall = next((one for one in history.series if one.key == key), None)
+    if device.key.metric != STEADY_DEVICE.name or wall is None or judged.ratio is None:
+        return {}
+    pairs = list(zip(wall.numbers, device.numbers, strict=True))
+    both = [(one, other) for one, other in pairs if one is not None and other is not None]
+    if not both or both[-1][0] <= LAUNCH_BOUND * both[-1][1]:
+        return {}
+    if is_of_pairs:
+        of_wall = fresh.wall if fresh is not None else None
+    else:
+        of_wall = confirm_by_waiting(
+            [None if other is None else one for one, other in pairs],
+            candidate.since,
+            STEADY_WALL,
+            left_out=candidate.left_out,
+            is_pinned=history.is_pinned,
+        )
+    if of_wall is None or of_wall.low is None:
+        return {}
+    ends = {"wall_ratio_low": of_wall.low, "wall_ratio_high": of_wall.high}
+    return {"wall_ratio": of_wall.ratio, **ends}

@@ -43,7 +43,7 @@ def compare(
         # fresh trials may have joined tonight's values
         history = _read(night, first, skipped) or history
         screened = screen_all(history, memory)
-    findings = settle_all(suspected, screened, fresh, history, memory, night.again)
+    findings = settle_all(suspected, screened, fresh, history, night.again)
     shared = share(findings, screened.series, night.again(), memory.alerted)
     is_alert = any(finding.is_alert for finding in shared.findings)
     reasons = () if is_alert else _reasons(history, screened)

@@ -15,8 +15,7 @@ from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.launch_here import print_planned
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.compare import compare, not_measured
-from cudnn_sweep.orchestrator.nightly.night_view import show
-from cudnn_sweep.orchestrator.nightly.notify import tell_news
+from cudnn_sweep.orchestrator.nightly.news import post_news, show
 from cudnn_sweep.orchestrator.nightly.request import NightRequest, read_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
@@ -70,7 +69,7 @@ def _night(night: NightRequest, environment: Mapping[str, str], console: Console
     summary = Path(environment[STEP_SUMMARY]) if environment.get(STEP_SUMMARY) else None
     reports = write_reports(outcome, series, night.reports, step_summary=summary)
     show(outcome, reports, night.options.format, console, night.options.results)
-    tell_news(night, outcome, console)
+    post_news(night, outcome, console)
     return outcome.exit_code
 
 

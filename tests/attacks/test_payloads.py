@@ -24,8 +24,7 @@ from typer.testing import CliRunner
 from cudnn_sweep.analysis.nightly.reports.write import write_reports
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
-from cudnn_sweep.orchestrator.nightly.night_view import show
-from cudnn_sweep.orchestrator.nightly.notify import WhereToLook, news_of
+from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, show
 from cudnn_sweep.orchestrator.nightly.webhook import slack_body
 
 if TYPE_CHECKING:

@@ -95,6 +95,18 @@ def finding_texts(outcome: NightOutcome) -> list[FindingText]:
     return [_finding_text(finding, look, with_gpu=several) for finding in outcome.findings]
 
 
+def notes(outcome: NightOutcome) -> list[str]:
+    """Beside its findings, a line each."""
+    lines = []
+    if outcome.skipped:
+        lines.append(f"Not measured: {not_measured(outcome)}")
+    if outcome.new_baseline:
+        lines.append(f"A new baseline starts: {outcome.new_baseline}")
+    if outcome.changes:
+        lines.append(f"Changed since the night before: {moves(outcome.changes)}")
+    return lines
+
+
 def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
     """About the night as a whole: what, and its value."""
     seconds = (outcome.ended_at - outcome.started_at).total_seconds()

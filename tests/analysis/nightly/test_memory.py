@@ -62,7 +62,7 @@ class Followed:
             self.values[-1] = fresh
             tonight = history(self.values, self.metric, self.pinned)
             screened = screen_all(tonight, memory)
-        findings = settle_all(suspected, screened, {}, tonight, memory, lambda _: "again")
+        findings = settle_all(suspected, screened, {}, tonight, lambda _: "again")
         return replace(
             made_up_night()[0],
             night=tonight.tonight.sweep_id,

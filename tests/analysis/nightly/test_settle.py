@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import Any
 
 import pytest
 
@@ -15,17 +14,15 @@ from cudnn_sweep.analysis.nightly.series import (
     STEADY_DEVICE,
     STEADY_WALL,
     Change,
-    Series,
-    SeriesKey,
 )
 from cudnn_sweep.analysis.nightly.settle import (
     FreshTrials,
     Remeasured,
     settle,
+    settle_all,
     wall_of,
-    with_walls,
 )
-from tests.made_up_night import finding_of, history_of, key_of, points_of
+from tests.made_up_night import history_of, key_of
 
 FIRST = date(2026, 11, 1)
 KEY = key_of()
@@ -206,64 +203,49 @@ DEVICE: list[float | None] = [10.0, 10.1, 9.9, 10.05, 9.95, 10.0, 10.1, 9.9, 11.
 SINCE = 8
 
 
-def series(key: SeriesKey, values: list[float | None]) -> Series:
-    return Series(key=key, points=points_of(values, FIRST))
-
-
-def found_in_device(ratio: float | None, blocks: int = 0) -> Finding:
-    said: dict[str, Any] = {"ratio": ratio, "ratio_low": 1.14, "ratio_high": 1.17, "blocks": blocks}
-    return finding_of(DEVICE_KEY, FIRST + timedelta(days=SINCE), before=10.0, now=11.5, **said)
-
-
-def beside(
-    *findings: Finding, wall: list[float | None], fresh: Remeasured | None = None
-) -> Finding:
-    nights = [series(DEVICE_KEY, DEVICE), series(wall_of(DEVICE_KEY), wall)]
+def settled(
+    wall: list[float | None],
+    device: list[float | None] = DEVICE,
+    fresh: Remeasured | None = None,
+    earlier: Finding | None = None,
+) -> dict[str, Finding]:
+    """By metric."""
+    nights = history_of(DEVICE_KEY, device, FIRST)
+    other = history_of(wall_of(DEVICE_KEY), wall, FIRST)
+    nights = replace(nights, series=nights.series + other.series)
+    screened = screen_all(nights, Memory(findings=(earlier,) if earlier else ()))
     remeasured = {DEVICE_KEY: fresh} if fresh else {}
-    return with_walls(findings, nights, remeasured, Memory(), is_pinned=False)[0]
+    findings = settle_all(screened, screened, remeasured, nights, lambda _: "again")
+    return {each.key.metric: each for each in findings}
 
 
 def test_wall_time_of_the_same_nights_stands_beside_device_time() -> None:
-    device = confirm_by_waiting(DEVICE, SINCE, STEADY_DEVICE)
-    told = beside(found_in_device(device.ratio), wall=WALL)
-    wall = confirm_by_waiting(WALL, SINCE, STEADY_WALL)
-    assert (told.wall_ratio, told.wall_ratio_low) == (wall.ratio, wall.low)
-    assert told.ratio == device.ratio
-    assert wall.low is not None and wall.high is not None and wall.low < 1 < wall.high
-    holes = [None, *DEVICE[1:]]
-    nights = [series(DEVICE_KEY, holes), series(wall_of(DEVICE_KEY), WALL)]
-    fewer = confirm_by_waiting(holes, SINCE, STEADY_DEVICE)
-    (alike,) = with_walls([found_in_device(fewer.ratio)], nights, {}, Memory(), is_pinned=False)
-    assert alike.wall_ratio == confirm_by_waiting([None, *WALL[1:]], SINCE, STEADY_WALL).ratio
+    for first in (DEVICE[0], None):
+        device, wall = [first, *DEVICE[1:]], [first and WALL[0], *WALL[1:]]
+        found = settled(WALL, device)["steady_device"]
+        of_wall = confirm_by_waiting(wall, SINCE, STEADY_WALL)
+        assert (found.wall_ratio, found.wall_ratio_low) == (of_wall.ratio, of_wall.low)
+        assert found.ratio == confirm_by_waiting(device, SINCE, STEADY_DEVICE).ratio
+        assert of_wall.low is not None and of_wall.high is not None
+        assert of_wall.low < 1 < of_wall.high
 
 
 def test_wall_time_of_the_same_pairs_stands_beside_device_time() -> None:
     wall = confirm([0.01, -0.01, 0.0, 0.005, 0.01, 0.0], STEADY_WALL.min_effect)
-    fresh = Remeasured(
-        confirmation=confirm([0.14, 0.15, 0.14, 0.15, 0.14, 0.15], 0.03), of_two=(), wall=wall
-    )
-    told = beside(found_in_device(1.156, blocks=6), wall=WALL, fresh=fresh)
-    assert (told.wall_ratio, told.wall_ratio_high) == (wall.ratio, wall.high)
-    later = beside(told, wall=WALL)
-    assert later == told, "an alert that lasts keeps what its pairs said"
+    pairs = confirm([0.14, 0.15, 0.14, 0.15, 0.14, 0.15], STEADY_DEVICE.min_effect)
+    fresh = Remeasured(confirmation=pairs, of_two=(), wall=wall)
+    found = settled(WALL, fresh=fresh)["steady_device"]
+    assert (found.wall_ratio, found.wall_ratio_high) == (wall.ratio, wall.high)
+    later = settled(WALL, earlier=found)["steady_device"]
+    assert later == replace(found, now=later.now), "an alert that lasts keeps what its pairs said"
 
 
-@pytest.mark.parametrize("share", [1.0, 1.05])
-def test_nothing_stands_beside_it_where_the_loop_waits_for_the_gpu(share: float) -> None:
-    ratio = confirm_by_waiting(DEVICE, SINCE, STEADY_DEVICE).ratio
-    wall = [None if value is None else share * value for value in DEVICE]
-    assert beside(found_in_device(ratio), wall=wall).wall_ratio is None
-
-
-def test_nothing_stands_beside_it_where_wall_time_changed_or_the_nights_differ() -> None:
-    ratio = confirm_by_waiting(DEVICE, SINCE, STEADY_DEVICE).ratio
-    slower = replace(found_in_device(1.1), key=wall_of(DEVICE_KEY))
-    assert beside(found_in_device(ratio), slower, wall=WALL).wall_ratio is None
-    was_told = replace(
-        found_in_device(ratio), wall_ratio=1.0, wall_ratio_low=0.9, wall_ratio_high=1.1
-    )
-    assert beside(was_told, slower, wall=WALL).wall_ratio is None
-    assert beside(found_in_device(1.3), wall=WALL).wall_ratio is None, "of other nights"
+def test_nothing_stands_beside_it_where_the_loop_waits_for_the_gpu_or_wall_time_changed() -> None:
+    waits_for_gpu = settled([value and 0.6 * value for value in WALL])
+    assert waits_for_gpu["steady_device"].wall_ratio is None
+    changed = settled([value and 2 * value for value in DEVICE])
+    assert changed["steady_wall"].state == changed["steady_device"].state == "confirmed"
+    assert changed["steady_device"].wall_ratio is None
 
 
 def test_wall_time_is_of_the_pairs_of_the_same_kernels_where_they_alone_confirm() -> None:
