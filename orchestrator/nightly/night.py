@@ -22,7 +22,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_swe
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import without_missing
 
-UNTOLD = (OrchestratorError, ClusterError, AnalysisError)  # of what was asked rightly
+RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)  # not the user's input
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
 
 
@@ -44,7 +44,7 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
             code = _night(night, environment, console)
         if night.fault is None:
             return code
-    except UNTOLD as error:
+    except RUN_ERRORS as error:
         say(console, f"could not tell: {error}")
         return EXIT_CODES["could_not_tell"]
     raise night.fault
@@ -82,7 +82,7 @@ def _measure(night: NightRequest, console: Console, skipped: dict[str, str]) -> 
             skipped.clear()
             skipped |= without_missing(night.suite, planned.machine.workloads)[1]
             run_sweep(planned, night.place, console)
-    except UNTOLD as error:
+    except RUN_ERRORS as error:
         return (str(error),)
     return ()
 
