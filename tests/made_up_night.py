@@ -5,18 +5,15 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from cudnn_sweep.analysis.nightly.history import HARDWARE, SOFTWARE, History, Measured
-from cudnn_sweep.analysis.nightly.history import Night as NightInHistory
-from cudnn_sweep.analysis.nightly.outcome import (
-    Change,
-    Finding,
-    Machine,
-    NightOutcome,
-    NightPoint,
-    Series,
-    SeriesKey,
-    Version,
+from cudnn_sweep.analysis.nightly.history import (
+    HARDWARE,
+    MACHINE,
+    SOFTWARE_AND_COMMIT,
+    History,
 )
+from cudnn_sweep.analysis.nightly.history import Night as NightInHistory
+from cudnn_sweep.analysis.nightly.outcome import Finding, Machine, NightOutcome, Version
+from cudnn_sweep.analysis.nightly.series import Change, NightPoint, Series, SeriesKey
 
 Night = tuple[NightOutcome, list[Series]]
 HOSTILE = "a|b `c` ``` </script><img src=x onerror='window.pwned=1'> $(d) \x1b[31m"
@@ -74,21 +71,16 @@ def history_of(
         return "2.12" if new_torch_at is not None and place >= new_torch_at else "2.11"
 
     points = points_of(values, first, torch)
-    same = dict.fromkeys((*SOFTWARE, *HARDWARE, "commit"), "same")
+    same = dict.fromkeys((*HARDWARE, *SOFTWARE_AND_COMMIT, *MACHINE), "same")
     nights = tuple(
         NightInHistory(
             sweep_id=point.night,
             date=point.date,
             planned=10,
             reached=10,
-            measured=(
-                Measured(
-                    env_hash="lab",
-                    software_hash=point.software_hash,
-                    parts=same | {"torch": point.software_hash},
-                    recorded=10,
-                ),
-            ),
+            recorded=10,
+            softwares={"lab": point.software_hash},
+            parts=same | {"torch": point.software_hash},
         )
         for point in points
     )

@@ -1,9 +1,11 @@
-"""The nights that are stored, and what each measured: the series that tonight is compared in."""
+"""The stored nights of a launch file, their machines, and the series that tonight is compared in."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
+from itertools import pairwise
+from statistics import median
 from typing import Any, TypeAlias
 
 from cudnn_sweep.analysis.answering.cell_names import CELLS, whole_names
@@ -11,8 +13,8 @@ from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.asking.settings import besides_usual, config_name, texts_in
-from cudnn_sweep.analysis.nightly.machines import MACHINE, differences, machines_of, parts_of
-from cudnn_sweep.analysis.nightly.outcome import Change, Machine, NightPoint, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import Machine, Version
+from cudnn_sweep.analysis.nightly.series import Change, NightPoint, Series, SeriesKey
 from cudnn_sweep.analysis.storing.schema import columns_of
 from cudnn_sweep.analysis.storing.store import Store
 
@@ -23,19 +25,10 @@ ByName: TypeAlias = dict[tuple[str, str, str], dict[str, Row]]
 SOFTWARE, HARDWARE = columns_of("software"), columns_of("hardware")
 WORKLOAD = "workload"  # of the software too, where cells are of a user's own
 SOFTWARE_AND_COMMIT = (*SOFTWARE, "commit")  # a commit alone is no other software
+MACHINE = ("gpu_uuid", "host", "cpu_model")
+PHYSICAL = ("gpu_uuid", "cpu_model")  # a host's name alone may be that of a new container
 EVERY_CONFIG = "every config"  # of a cell that is missing
-MISSING: Row = {"word": "missing", "value": None, "processes": 0}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
-    """One night's hardware and software."""
-
-    env_hash: str
-    software_hash: str
-    parts: Mapping[str, str]
-    """SOFTWARE, HARDWARE and `commit`, as text."""
-    recorded: int
+NOT_MEASURED: Row = {"word": "missing", "value": None, "processes": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,20 +39,13 @@ class Night:
     """How many trials the night's plan has."""
     reached: int
     """How far in its plan blocks had their turn."""
-    measured: tuple[Measured, ...]
-    """What was measured, by hardware and software: more than one where nodes differ."""
+    recorded: int
+    softwares: Mapping[str, str]
+    """By env_hash, the software_hash that most of its trials there ran with."""
+    parts: Mapping[str, str]
+    """SOFTWARE, HARDWARE, MACHINE and `commit` as text; several in one text where nodes differ, an unknown one empty."""
     in_turns: bool = False
     """Whether processes of its blocks took turns: times that were taken otherwise do not compare."""
-    machines: Mapping[str, str] = field(default_factory=dict)
-    """The parts of MACHINE, as text; several in one text where it ran on several machines."""
-
-    @cached_property
-    def env_hashes(self) -> frozenset[str]:
-        return frozenset(each.env_hash for each in self.measured)
-
-    @property
-    def recorded(self) -> int:
-        return sum(each.recorded for each in self.measured)
 
     @property
     def is_cut(self) -> bool:
@@ -71,71 +57,120 @@ class Night:
         """All of its plan is recorded: what it has not, its suite has not."""
         return self.recorded >= self.planned
 
-    def software_of(self, env_hash: str) -> str:
-        """The software_hash that most of the night's trials ran with, on this hardware."""
-        here = [each for each in self.measured if each.env_hash == env_hash]
-        return max(here, key=lambda each: each.recorded).software_hash
 
-    def parts(self, names: Iterable[str]) -> dict[str, str]:
-        """What each of these parts was, by name; several in one text where nodes differ."""
-        return {
-            name: self.machines.get(name, "")
-            if name in MACHINE
-            else ", ".join(sorted({each.parts[name] for each in self.measured}))
-            for name in names
-        }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class History:
     nights: tuple[Night, ...]
     """Oldest first, tonight last, whatever their hardware."""
     series: tuple[Series, ...]
     """The series of tonight's hardware."""
+    is_pinned: bool = False
+    """The first night is a pinned baseline, whose month stays what later nights are compared with."""
     workloads: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """The workload_hash by the night's sweep_id, env_hash and cell_id; bundled workloads have none."""
     machines: tuple[Machine, ...] = ()
     """The machines that tonight ran on."""
     failures: Mapping[str, str] = field(default_factory=dict)
-    """By cell_id, what the last of tonight's failed trials said."""
+    """By cell_id, the message of the last of tonight's failed trials."""
 
     @property
     def tonight(self) -> Night:
         return self.nights[-1]
 
     def comparable(self, env_hash: str) -> list[Night]:
-        return _like(self.nights, env_hash)
+        return _comparable(self.nights, env_hash)
+
+    @cached_property
+    def longest(self) -> str:
+        """The env_hash of tonight that has most comparable nights."""
+        return max(sorted(self.tonight.softwares), key=lambda each: len(self.comparable(each)))
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
-        """The workload_hash of a series' cell on the comparable night `at`, after the last one known
+        """The workload_hash of a series' cell on the comparable night `at`, after the last recorded one
         before it.
         """
-        hashes = [
+        *earlier, now = [
             self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
             for night in self.comparable(key.env_hash)[: at + 1]
         ]
-        known = [each for each in hashes[:-1] if each is not None]
-        return (known[-1] if known else None), hashes[-1]
+        return next((each for each in reversed(earlier) if each is not None), None), now
 
     def edited(self, key: SeriesKey, at: int) -> tuple[Change, ...]:
-        """That change, where both are known and it is one."""
+        """That change, where both are recorded and differ."""
         old, new = self.workload_change(key, at)
         if old is None or new is None or old == new:
             return ()
         return (Change(part=WORKLOAD, before=old, now=new),)
 
-    def edited_tonight(self) -> tuple[Change, ...]:
-        """Code of a user's own that is not what it was."""
-        cells = {(one.key.env_hash, one.key.cell_id): one for one in self.series}
-        found = {
-            change for one in cells.values() for change in self.edited(one.key, len(one.points) - 1)
+    def moved(self, series: Series, at: int) -> tuple[Change, ...]:
+        """What changed between the comparable night `at` and the one before. Its machine is compared with that of the
+        last night before it that was measured.
+        """
+        if not at:
+            return ()
+        before, now = self.comparable(series.key.env_hash)[at - 1 : at + 1]
+        point = series.points[at]
+        measured = [each for each in series.points[:at] if each.value is not None]
+        old, new = (
+            {name: getattr(each, name) or "" for name in MACHINE}
+            for each in ((measured or [point])[-1], point)
+        )
+        return (
+            *differences(before.parts, now.parts, SOFTWARE_AND_COMMIT),
+            *self.edited(series.key, at),
+            *differences(old, new, MACHINE),
+        )
+
+    def changes(self) -> tuple[Change, ...]:
+        """In software, hardware, machine and a user's own code since the night before."""
+        if len(self.nights) < 2:
+            return ()
+        edited = {
+            change
+            for one in {(one.key.env_hash, one.key.cell_id): one for one in self.series}.values()
+            for change in self.edited(one.key, len(one.points) - 1)
         }
-        return tuple(sorted(found, key=lambda change: (change.before, change.now)))
+        before, names = self.nights[-2], (*HARDWARE, *SOFTWARE, *MACHINE)
+        ordered = sorted(edited, key=lambda change: (change.before, change.now))
+        return (*differences(before.parts, self.tonight.parts, names), *ordered)
+
+    def versions(self) -> tuple[Version, ...]:
+        """Each change of software between two nights, on the hardware that has most nights."""
+        return tuple(
+            Version(
+                date=now.date,
+                software_hash=now.softwares[self.longest],
+                changes=differences(before.parts, now.parts, SOFTWARE),
+            )
+            for before, now in pairwise(self.comparable(self.longest))
+            if before.softwares[self.longest] != now.softwares[self.longest]
+        )
+
+    def new_baseline(self) -> str | None:
+        """Why the nights before do not count, where none of them does."""
+        *earlier, tonight = self.nights
+        same = [each for each in earlier if each.softwares.keys() & tonight.softwares.keys()]
+        if not earlier or any(night.in_turns == tonight.in_turns for night in same):
+            return None
+        if same:
+            method = "take turns" if tonight.in_turns else "run one after another"
+            return f"processes of a block {method}, unlike in the {len(same)} nights before"
+        moved = ", ".join(
+            f"{each.part} {each.before} → {each.now}"
+            for each in differences(earlier[-1].parts, tonight.parts, HARDWARE)
+        )
+        return f"other hardware than in the {len(earlier)} nights before: {moved}"
 
 
-def changes(before: Night, now: Night, names: Sequence[str]) -> tuple[Change, ...]:
-    """The parts that are not what they were."""
-    return differences(before.parts(names), now.parts(names), names)
+def differences(
+    before: Mapping[str, object], now: Mapping[str, object], names: Sequence[str]
+) -> tuple[Change, ...]:
+    """Which of the parts `names` differ; a part of MACHINE that older rows do not have is no difference."""
+    return tuple(
+        Change(part=name, before=str(before[name]), now=str(now[name]))
+        for name in names
+        if before[name] != now[name] and not (name in MACHINE and "" in (before[name], now[name]))
+    )
 
 
 def read_history(
@@ -148,130 +183,173 @@ def read_history(
 ) -> History | None:
     """The nights of one launch file up to `tonight`, a sweep_id; None where tonight has no record.
 
-    `first`: nights before it are another baseline.
+    `first`: the pinned night; nights before it are another baseline.
     """
-    until = tonight.removeprefix("night-")[:10]
-    asked: dict[str, Value] = {"launch": launch, "until": until}
+    nights_until: dict[str, Value] = {"launch": launch, "until": str(date_of(tonight))}
     with open_database(store) as database:
-        machines = ask(database, "night_machines", asked)
-        nights = _nights(ask(database, "nights", asked), machines, first)
+        machines = query(database, "night_machines", nights_until)
+        nights = _nights(query(database, "nights", nights_until), machines, first)
         if not nights or nights[-1].sweep_id != tonight:
             return None
         stored = database.query(CELLS).to_pylist()
-        rows = ask(database, "night_series", asked)
-        signs = series_signs(database, asked, contrasts)
-        failed = ask(database, "failures", {"sweep_id": tonight})
-    here = {night.sweep_id for night in nights}
-    measured = [row for row in rows + signs if row["night"] in here]
+        rows = query(database, "night_series", nights_until)
+        signs = sign_rows(database, nights_until, contrasts)
+        failed = query(database, "failures", {"sweep_id": tonight})
+    ids = {night.sweep_id for night in nights}
+    measured = [row for row in rows + signs if row["night"] in ids]
     names = whole_names(stored)
     cells = {row["cell_id"]: (names[row["cell_id"]], row["gpu"]) for row in stored}
-    series = [
-        series
-        for env_hash in sorted(nights[-1].env_hashes)
-        for series in _series(measured, env_hash, nights, cells)
-    ]
-    workloads = {
-        (row["night"], row["env_hash"], row["cell_id"]): row["workload_hash"]
-        for row in rows
-        if row["workload_hash"] is not None
-    }
     return History(
         nights=tuple(nights),
-        series=tuple(series),
-        workloads=workloads,
-        machines=machines_of(machines, tonight),
+        series=tuple(
+            series
+            for env_hash in sorted(nights[-1].softwares)
+            for series in _series(measured, env_hash, nights, cells)
+        ),
+        is_pinned=first is not None,
+        workloads={
+            (row["night"], row["env_hash"], row["cell_id"]): row["workload_hash"]
+            for row in rows
+            if row["workload_hash"] is not None
+        },
+        machines=_machines(machines, tonight),
         failures={
             row["cell_id"]: row["message"].splitlines()[0] for row in failed if row["message"]
         },
     )
 
 
-def series_signs(
-    database: Database, asked: Mapping[str, Value], contrasts: Sequence[Contrast]
-) -> list[Row]:
-    """Whether each setting helped or hurt, on every night and in every confirmation."""
-    return [
-        _as_sign(row)
-        for contrast in contrasts
-        for row in ask(database, "night_signs", {**asked, **contrast.values()})
-    ]
+def date_of(sweep_id: str) -> date:
+    """Of a night, or of its confirmation."""
+    return date.fromisoformat(sweep_id.partition("-")[2][:10])
 
 
-def ask(database: Database, name: str, values: Mapping[str, Value]) -> list[Row]:
+def query(database: Database, name: str, values: Mapping[str, Value]) -> list[Row]:
     question = load_query(name)
     rows: list[Row] = database.query(question.sql, question.values(values)).to_pylist()
     return rows
 
 
+def sign_rows(
+    database: Database, nights_until: Mapping[str, Value], contrasts: Sequence[Contrast]
+) -> list[Row]:
+    """Whether each setting helped or hurt, on every night and in every confirmation. A row is named by its contrast,
+    and by what else is not as PyTorch has it.
+    """
+    rows = []
+    for contrast in contrasts:
+        for row in query(database, "night_signs", {**nights_until, **contrast.values()}):
+            others = besides_usual(texts_in(row["other_settings"])).items()
+            settings = " ".join([row["contrast"], *(f"{name}={text}" for name, text in others)])
+            rows.append({**row, "metric": "sign", "value": None, "settings": settings})
+    return rows
+
+
 def _nights(rows: list[Row], machines: list[Row], first: date | None) -> list[Night]:
-    by_night: dict[str, list[Row]] = {}
-    for row in rows:
-        by_night.setdefault(row["night"], []).append(row)
     nights = [
-        _night(sweep_id, each, parts_of(machines, sweep_id))
-        for sweep_id, each in sorted(by_night.items())
+        _night(sweep_id, [row for row in rows if row["night"] == sweep_id], machines)
+        for sweep_id in sorted({row["night"] for row in rows})
     ]
     return [night for night in nights if first is None or night.date >= first]
 
 
-def _night(sweep_id: str, rows: list[Row], machines: Mapping[str, str]) -> Night:
+def _night(sweep_id: str, rows: list[Row], machines: list[Row]) -> Night:
+    """`rows`: one for each hardware and software that the night ran on."""
+    there = [row for row in machines if row["night"] == sweep_id]
+    installed = {
+        name: {str(row[name]) for row in rows} for name in (*HARDWARE, *SOFTWARE_AND_COMMIT)
+    }
+    machine = {name: {row[name] or "" for row in there} for name in MACHINE}
+    softwares: dict[str, str] = {}
+    for row in sorted(rows, key=lambda row: -row["recorded"]):
+        softwares.setdefault(row["env_hash"], row["software_hash"])
     return Night(
         sweep_id=sweep_id,
-        date=date.fromisoformat(sweep_id.removeprefix("night-")[:10]),
+        date=date_of(sweep_id),
         planned=max(row["planned"] for row in rows),
         reached=max(row["reached"] for row in rows),
+        recorded=sum(row["recorded"] for row in rows),
+        softwares=softwares,
+        parts={name: ", ".join(sorted(texts)) for name, texts in (installed | machine).items()},
         in_turns=any(row["in_turns"] for row in rows),
-        machines=machines,
-        measured=tuple(
-            Measured(
-                env_hash=row["env_hash"],
-                software_hash=row["software_hash"],
-                parts={name: str(row[name]) for name in (*HARDWARE, *SOFTWARE_AND_COMMIT)},
-                recorded=row["recorded"],
-            )
-            for row in rows
-        ),
     )
 
 
-def _as_sign(row: Row) -> Row:
-    """Named by its contrast, and by what else is not as PyTorch has it."""
-    others = besides_usual(texts_in(row["other_settings"])).items()
-    settings = " ".join([row["contrast"], *(f"{name}={text}" for name, text in others)])
-    return {**row, "metric": "sign", "value": None, "settings": settings}
+def _machines(rows: Sequence[Row], tonight: str) -> tuple[Machine, ...]:
+    """Those of `tonight`, each beside what was usual before on the same kind of hardware."""
+    by_machine: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if row["night"] == tonight:
+            by_machine.setdefault(tuple(row[name] for name in ("gpu", *MACHINE)), []).append(row)
+    earlier = [row for row in rows if row["night"] < tonight]
+    return tuple(
+        Machine(
+            gpu=gpu,
+            gpu_uuid=gpu_uuid,
+            host=host,
+            cpu_model=cpu_model,
+            trials=sum(row["trials"] for row in mine),
+            matmul=_share(mine, earlier, "calibration_matmul_tflops"),
+            copy=_share(mine, earlier, "calibration_copy_gbps"),
+        )
+        for (gpu, gpu_uuid, host, cpu_model), mine in by_machine.items()
+    )
+
+
+def _share(mine: Sequence[Row], earlier: Sequence[Row], column: str) -> float | None:
+    """The median over precisions, each of which has a calibration of its own."""
+    shares = []
+    for row in mine:
+        usual = [
+            other[column]
+            for other in earlier
+            if other[column] is not None
+            and (other["env_hash"], other["precision"]) == (row["env_hash"], row["precision"])
+        ]
+        if usual and row[column] is not None:
+            shares.append(row[column] / median(usual))
+    return median(shares) if shares else None
 
 
 def _series(
-    rows: Iterable[Row], env_hash: str, nights: list[Night], cells: Mapping[str, tuple[str, str]]
+    rows: Iterable[Row],
+    env_hash: str,
+    nights: Sequence[Night],
+    cells: Mapping[str, tuple[str, str]],
 ) -> Iterator[Series]:
-    """Of one kind of hardware."""
-    found: ByName = {}
+    """Of one kind of hardware; `cells`: of each its name and its GPU."""
+    by_name: ByName = {}
     for row in rows:
         if row["env_hash"] == env_hash:
-            key = (row["cell_id"], row["settings"], row["metric"])
-            found.setdefault(key, {})[row["night"]] = row
-    here = _like(nights, env_hash)
-    softwares = [night.software_of(env_hash) for night in here]
-    measured = _without_retired(found, here)
+            name = (row["cell_id"], row["settings"], row["metric"])
+            by_name.setdefault(name, {})[row["night"]] = row
+    here = _comparable(nights, env_hash)
+    measured = _without_retired(by_name, here)
     for (cell_id, settings, metric), by_night in (measured | _presence(measured, here)).items():
+        cell, gpu = cells[cell_id]
+        is_config = metric not in ("sign", "missing")
         yield Series(
-            key=_key(env_hash, cell_id, cells, settings, metric),
+            key=SeriesKey(
+                metric=metric,
+                env_hash=env_hash,
+                gpu=gpu,
+                cell_id=cell_id,
+                cell=cell,
+                settings=config_name(texts_in(settings)) if is_config else settings,
+            ),
             points=tuple(
-                _point(night, software, by_night.get(night.sweep_id))
-                for night, software in zip(here, softwares, strict=True)
+                _point(night, env_hash, by_night.get(night.sweep_id, {})) for night in here
             ),
         )
 
 
-def _like(nights: Sequence[Night], env_hash: str) -> list[Night]:
+def _comparable(nights: Sequence[Night], env_hash: str) -> list[Night]:
     """Those on this hardware that measured as the last one of all did."""
     in_turns = nights[-1].in_turns
-    return [
-        night for night in nights if env_hash in night.env_hashes and night.in_turns == in_turns
-    ]
+    return [each for each in nights if env_hash in each.softwares and each.in_turns == in_turns]
 
 
-def _without_retired(measured: ByName, nights: list[Night]) -> ByName:
+def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
     """But for cells, and configs of a cell, that the suite has no more."""
     last_whole = max((night.sweep_id for night in nights if night.is_whole), default="")
     last: dict[str, str] = {}
@@ -282,56 +360,37 @@ def _without_retired(measured: ByName, nights: list[Night]) -> ByName:
             if max(by_night) < last_whole:
                 retired.add((cell_id, settings))
     return {
-        key: by_night
-        for key, by_night in measured.items()
-        if last.get(key[0], "") >= last_whole and key[:2] not in retired
+        name: by_night
+        for name, by_night in measured.items()
+        if last.get(name[0], "") >= last_whole and name[:2] not in retired
     }
 
 
-def _presence(measured: ByName, nights: list[Night]) -> ByName:
+def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
     """A series for each cell: on which nights it was measured, and on which it was missing.
 
     A night that was cut does not tell: its turn may not have come. In one that is whole nothing is missing.
     """
-    found: ByName = {}
+    presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():
         if metric == "failure":
-            of = found.setdefault((cell_id, EVERY_CONFIG, "missing"), {})
-            of.update({night: {**row, "word": "present"} for night, row in by_night.items()})
-    for by_night in found.values():
-        for night in nights:
-            is_past = night.sweep_id > min(by_night)
-            tells = is_past and not night.is_cut and not night.is_whole
-            if tells and night.sweep_id not in by_night:
-                by_night[night.sweep_id] = MISSING
-    return found
+            present = presence.setdefault((cell_id, EVERY_CONFIG, "missing"), {})
+            present |= {night: {**row, "word": "present"} for night, row in by_night.items()}
+    lossy = [night.sweep_id for night in nights if not night.is_cut and not night.is_whole]
+    for by_night in presence.values():
+        first = min(by_night)
+        by_night |= {each: NOT_MEASURED for each in lossy if each > first and each not in by_night}
+    return presence
 
 
-def _point(night: Night, software: str, row: Row | None) -> NightPoint:
-    value: float | str | None = None
-    if row is not None:
-        value = row["word"] if row["value"] is None else row["value"]
+def _point(night: Night, env_hash: str, row: Row) -> NightPoint:
+    """`row` is empty where it was not measured."""
+    value = row.get("value")
     return NightPoint(
         night=night.sweep_id,
         date=night.date,
-        value=value,
-        processes=0 if row is None else row["processes"],
-        software_hash=software,
-        **{name: None if row is None else row.get(name) for name in MACHINE},
-    )
-
-
-def _key(
-    env_hash: str, cell_id: str, cells: Mapping[str, tuple[str, str]], settings: str, metric: str
-) -> SeriesKey:
-    """`cells`: of each its name and its GPU."""
-    name, gpu = cells[cell_id]
-    plain = metric in ("sign", "missing")
-    return SeriesKey(
-        metric=metric,
-        env_hash=env_hash,
-        gpu=gpu,
-        cell_id=cell_id,
-        cell=name,
-        settings=settings if plain else config_name(texts_in(settings)),
+        value=row.get("word") if value is None else value,
+        processes=row.get("processes", 0),
+        software_hash=night.softwares[env_hash],
+        **{name: row.get(name) for name in MACHINE},
     )

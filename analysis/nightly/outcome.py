@@ -2,81 +2,14 @@
 
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from hashlib import sha256
-from typing import Literal
+from typing import Literal, TypeAlias
 
-NightState = Literal["fine", "learning", "regression", "could_not_tell"]
+from cudnn_sweep.analysis.nightly.series import Change, SeriesKey
+
+Direction: TypeAlias = Literal["worse", "better", "other"]
+Cause: TypeAlias = Literal["software", "hardware", "unknown"]
+NightState: TypeAlias = Literal["fine", "learning", "regression", "could_not_tell"]
 EXIT_CODES: dict[NightState, int] = {"fine": 0, "learning": 0, "regression": 1, "could_not_tell": 3}
-ID_CHARACTERS = 12
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SeriesKey:
-    """One number that is followed from night to night, on one kind of hardware."""
-
-    metric: str
-    """Name of a Metric."""
-    env_hash: str
-    gpu: str
-    cell_id: str
-    cell: str
-    """In words: workload, problem, direction, shape, regime, state, precision, layout."""
-    settings: str
-    """The config, or of the metric `sign` the contrast, in words."""
-
-    @property
-    def series_id(self) -> str:
-        """What it is known by from night to night, whatever its cell is called."""
-        parts = (self.metric, self.env_hash, self.cell_id, self.settings)
-        return sha256("\n".join(parts).encode()).hexdigest()[:ID_CHARACTERS]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
-    """A part of the software or hardware that is not what it was."""
-
-    part: str
-    """As the record's column: torch, cudnn, driver, version, gpu, ...; or `workload`, a user's own code."""
-    before: str
-    now: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NightPoint:
-    """One night of one series."""
-
-    night: str
-    """Its sweep_id."""
-    date: date
-    value: float | str | None
-    """In the metric's unit; None where the cell is missing; text where the metric is no number."""
-    processes: int
-    software_hash: str
-    gpu_uuid: str | None = None
-    """UUID of the GPU that most of its processes ran on."""
-    host: str | None = None
-    cpu_model: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Series:
-    key: SeriesKey
-    points: tuple[NightPoint, ...]
-    """The series' nights on one env_hash, oldest first, from the baseline on."""
-    is_judged: bool = True
-    """Whether there were enough nights to compare tonight with."""
-    smallest_step: float | None = None
-    """The smallest step, as a share, that its nights would confirm one time in two; None for words."""
-    could_show: bool = True
-    """Whether its nights could show a change of just the least effect; for words, another word."""
-
-    @property
-    def numbers(self) -> list[float | None]:
-        return [each.value if isinstance(each.value, float) else None for each in self.points]
-
-    @property
-    def words(self) -> list[str | None]:
-        return [each.value if isinstance(each.value, str) else None for each in self.points]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +28,7 @@ class Finding:
     key: SeriesKey
     state: Literal["confirmed", "refuted", "waiting"]
     """Fresh trials agree, disagree, or could not decide: then further nights will."""
-    direction: Literal["worse", "better", "other"]
+    direction: Direction
     before: float | str | None
     """What was typical of the nights before, in the metric's unit."""
     now: float | str | None
@@ -109,7 +42,7 @@ class Finding:
     """How many nights it was compared with."""
     since: date
     """The first night that shows it."""
-    cause: Literal["software", "hardware", "unknown"]
+    cause: Cause
     moved: tuple[Change, ...]
     """What changed on the night since when it shows, or what the fresh pairs differ in."""
     command: str

@@ -11,9 +11,19 @@ from statistics import median
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, RECENT, Array, Mask, Places
-from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount
-from cudnn_sweep.analysis.nightly.outcome import Finding, NightPoint, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.confirm import RECENT
+from cudnn_sweep.analysis.nightly.memory import FINE_NIGHTS
+from cudnn_sweep.analysis.nightly.outcome import Finding
+from cudnn_sweep.analysis.nightly.series import (
+    METRIC_OF,
+    Amount,
+    Array,
+    Mask,
+    NightPoint,
+    Places,
+    Series,
+    SeriesKey,
+)
 
 SHARED = "shared"  # the metric of such a finding
 FEWEST_SERIES = 5  # of one metric: of fewer, most are soon alike by chance

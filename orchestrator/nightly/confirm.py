@@ -1,211 +1,191 @@
 """Measures candidates again, tonight: of two softwares side by side where there is a last good one."""
 
+import random
 import secrets
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
+from typing import TypeAlias
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.confirmation import LOOKS, Confirmation, confirm, confirm_category
-from cudnn_sweep.analysis.nightly.gate import SELDOM
-from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT
-from cudnn_sweep.analysis.nightly.judge import Candidate, Remeasured
-from cudnn_sweep.analysis.nightly.machines import differences
-from cudnn_sweep.analysis.nightly.metric import METRIC_OF, STEADY_DEVICE, STEADY_WALL, Amount
-from cudnn_sweep.analysis.nightly.outcome import Change, SeriesKey
-from cudnn_sweep.analysis.nightly.remeasured import FreshTrials, read_fresh, wall_of
+from cudnn_sweep.analysis.asking.settings import config_name
+from cudnn_sweep.analysis.nightly.confirm import LOOKS
+from cudnn_sweep.analysis.nightly.detect import Candidate
+from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT, differences
+from cudnn_sweep.analysis.nightly.series import COLD_EMPTY, ENGINE, ERROR, MISSING, SIGN, SeriesKey
+from cudnn_sweep.analysis.nightly.settle import FreshTrials, Remeasured, read_fresh
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
-from cudnn_sweep.orchestrator.nightly.confirmation_plan import (
-    LAST_GOOD,
-    confirmation_plan,
-    suite_again,
-    suspects_of,
-)
 from cudnn_sweep.orchestrator.nightly.request import NightRequest
-from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Plan
+from cudnn_sweep.orchestrator.planning.contrasts import settings_of
+from cudnn_sweep.orchestrator.planning.plan import (
+    LAST_GOOD,
+    OWN_SOFTWARE,
+    Plan,
+    Trial,
+    balanced,
+)
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of, tell_stopped
 from cudnn_sweep.orchestrator.showing.labels import cell_labels
 from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import without_missing
-from cudnn_sweep.workloads.survey import Survey
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
+from cudnn_sweep.workloads.hashes import content_hash
 
 TIME_SHARE = 0.5  # of the night's budget, besides it
+OF_EVERY_CONFIG = (SIGN.name, MISSING.name)
+Suspect: TypeAlias = tuple[Cell, Sequence[CudnnConfig]]
 
 
 def measure_again(
-    asked: NightRequest, candidates: Sequence[Candidate], console: Console
+    night: NightRequest, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """What fresh trials say of those candidates that are new tonight.
+    """The judgement, by fresh trials, of those candidates that are new tonight.
 
-    Nothing of an amount where there is no last good software: its trials join the night's value. Where
-    nothing is to be measured: what trials say that an earlier start of this night measured.
+    None of an amount where there is no last good software: its trials join the night's value. Where
+    nothing is to be measured: by trials that an earlier start of this night measured.
     """
     new = [candidate for candidate in candidates if candidate.is_new]
     if not new:
         return {}
-    if not asked.options.measure:
-        fresh = _read(asked)
-        return _answers(new, fresh, fresh.differences(), is_cut=True)
+    if not night.options.measure:
+        fresh = _read(night)
+        return fresh.judge_all(new, fresh.differences(), is_cut=True)
     try:
-        return _Confirming(asked, console).of(new)
+        return _measure(night, new, console)
     except (OrchestratorError, ClusterError) as error:
         warn(console, f"warning: nothing could be measured again: {error}")
         return {}
 
 
-class _Confirming:
-    def __init__(self, asked: NightRequest, console: Console) -> None:
-        self._asked = asked
-        self._place = place = asked.place
-        self._console = console
-        self._store = asked.store()
-        place.follow_running_jobs()
-        self._machine = place.look(asked.suite)
-        suite, _ = without_missing(asked.suite, self._machine.workloads)
-        self._whole = plan_of(asked.request.suite_name, suite, self._machine)
-        last_good = asked.keys.last_good
-        self._good = None if last_good is None else Path(last_good)
-        self._of_two = (
-            None if self._good is None else _differences(self._good, place, self._machine)
-        )
-        minutes = asked.request.budget_minutes or asked.keys.budget_minutes
-        self._ends = monotonic() + TIME_SHARE * minutes * 60
-
-    def of(self, candidates: Sequence[Candidate]) -> dict[SeriesKey, Remeasured]:
-        """Each look adds blocks, of what is not settled by then."""
-        found: dict[SeriesKey, Remeasured] = {}
-        waiting = list(candidates)
-        suite = suite_again(self._asked.suite, candidates, max(LOOKS))
-        suspects = suspects_of(candidates, self._whole)
-        softwares = (OWN_SOFTWARE,) if self._of_two is None else (OWN_SOFTWARE, LAST_GOOD)
-        with self._place.opened(self._store, self._machine, self._console) as run:
-            for look in LOOKS:
-                plan = confirmation_plan(
-                    self._asked.request.suite_name,
-                    suite,
-                    suspects,
-                    blocks=look,
-                    softwares=softwares,
-                )
-                left_s = self._ends - monotonic()
-                todo = self._lacking(plan, waiting)
-                if todo.trials and left_s > 0:
-                    self._tell(todo)
-                    session = self._session(plan, todo)
-                    tell_stopped(self._store, run(session, left_s), self._console)
-                is_cut = monotonic() > self._ends
-                found |= _answers(waiting, _read(self._asked), self._of_two, is_cut=is_cut)
-                waiting = [
-                    each
-                    for each in waiting
-                    if each.key in found and found[each.key].confirmation.more_blocks
-                ]
-                if not waiting or self._of_two is None or left_s <= 0:
-                    break
-        shutil.rmtree(scratch_folder(self._confirm_id), ignore_errors=True)
-        return found
-
-    def _lacking(self, plan: Plan, waiting: Sequence[Candidate]) -> Plan:
-        """What of the plan is not recorded, of cells that are not settled."""
-        cells = {each.key.cell_id for each in waiting}
-        done = set(self._store.stored_trials(self._confirm_id))
-        others = {each.trial_id for each in plan.trials if each.cell.cell_id not in cells}
-        return plan.without(done | others)
-
-    def _tell(self, plan: Plan) -> None:
-        cells = cell_labels(trial.cell for trial in plan.trials).values()
-        say(self._console, f"Measuring again, {len(plan.trials)} trials: {', '.join(cells)}")
-
-    @property
-    def _confirm_id(self) -> str:
-        return self._asked.name.confirm_id
-
-    def _session(self, plan: Plan, todo: Plan) -> Session:
-        return Session(
-            sweep_id=self._confirm_id,
-            launch_id=f"launch-{secrets.token_hex(4)}",
-            plan=todo,
-            plan_hash=plan.plan_hash,
-            plan_trials=len(plan.trials),
-            retries={},
-            scratch=scratch_folder(self._confirm_id),
-            folder=Path.cwd(),
-            preload=self._place.modules(self._asked.suite, self._asked.request.preload),
-            pythons={} if self._good is None else {LAST_GOOD: self._good},
-        )
-
-
-def _read(asked: NightRequest) -> FreshTrials:
-    name = asked.name
-    return read_fresh(asked.store(), name.launch, name.confirm_id, asked.contrasts)
-
-
-def _answers(
-    candidates: Sequence[Candidate],
-    fresh: FreshTrials,
-    of_two: tuple[Change, ...] | None,
-    *,
-    is_cut: bool,
+def _measure(
+    night: NightRequest, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """`is_cut`: the time was up, so that what there is too little of may just not have had its turn."""
-    answers = ((each.key, _answer(each, fresh, of_two, is_cut=is_cut)) for each in candidates)
-    return {key: answer for key, answer in answers if answer is not None}
+    """Each look adds blocks, of what is not settled by then."""
+    place, store, confirm_id = night.place, night.store(), night.name.confirm_id
+    place.follow_running_jobs()
+    machine = place.look(night.suite)
+    suite_name = night.request.suite_name
+    whole = plan_of(suite_name, without_missing(night.suite, machine.workloads)[0], machine)
+    of_two, pythons = None, {}
+    if night.keys.last_good is not None:
+        pythons = {LAST_GOOD: Path(night.keys.last_good)}
+        good = place.last_good(pythons[LAST_GOOD])
+        if good.software_hash != machine.environment.software_hash:
+            parts = (asdict(good), asdict(machine.environment))
+            of_two = differences(*parts, SOFTWARE_AND_COMMIT)
+    minutes = night.request.budget_minutes or night.keys.budget_minutes
+    ends = monotonic() + TIME_SHARE * minutes * 60
+    suite = suite_again(night.suite, candidates, max(LOOKS))
+    suspects = suspects_of(candidates, whole)
+    softwares = (OWN_SOFTWARE,) if of_two is None else (OWN_SOFTWARE, LAST_GOOD)
+    judged: dict[SeriesKey, Remeasured] = {}
+    waiting = list(candidates)
+    with place.opened(store, machine, console) as run:
+        for look in LOOKS:
+            plan = confirmation_plan(suite_name, suite, suspects, blocks=look, softwares=softwares)
+            cells = {each.key.cell_id for each in waiting}
+            settled = {each.trial_id for each in plan.trials if each.cell.cell_id not in cells}
+            todo = plan.without(settled.union(store.stored_trials(confirm_id)))
+            left_s = ends - monotonic()
+            if todo.trials and left_s > 0:
+                names = ", ".join(cell_labels(trial.cell for trial in todo.trials).values())
+                say(console, f"Measuring again, {len(todo.trials)} trials: {names}")
+                session = Session(
+                    sweep_id=confirm_id,
+                    launch_id=f"launch-{secrets.token_hex(4)}",
+                    plan=todo,
+                    plan_hash=plan.plan_hash,
+                    plan_trials=len(plan.trials),
+                    retries={},
+                    scratch=scratch_folder(confirm_id),
+                    folder=Path.cwd(),
+                    preload=place.modules(night.suite, night.request.preload),
+                    pythons=pythons,
+                )
+                tell_stopped(store, run(session, left_s), console)
+            judged |= _read(night).judge_all(waiting, of_two, is_cut=monotonic() > ends)
+            waiting = [
+                each
+                for each in waiting
+                if each.key in judged and judged[each.key].confirmation.more_blocks
+            ]
+            if not waiting or of_two is None or left_s <= 0:
+                break
+    shutil.rmtree(scratch_folder(confirm_id), ignore_errors=True)
+    return judged
 
 
-def _answer(
-    candidate: Candidate, fresh: FreshTrials, of_two: tuple[Change, ...] | None, *, is_cut: bool
-) -> Remeasured | None:
-    metric = METRIC_OF[candidate.key.metric]
-    if not isinstance(metric, Amount):
-        return _answer_of_words(candidate, fresh, of_two, is_cut=is_cut)
-    if of_two is None:
-        return None
-    found = confirm(fresh.log_ratios(candidate.key), metric.min_effect)
-    if found.blocks < min(LOOKS):  # time was up: what so few say is no look
-        found = replace(found, state="undecided")
-    return Remeasured(confirmation=found, of_two=of_two, wall=_wall(candidate.key, fresh, found))
+def _read(night: NightRequest) -> FreshTrials:
+    return read_fresh(night.store(), night.name.launch, night.name.confirm_id, night.contrasts)
 
 
-def _wall(key: SeriesKey, fresh: FreshTrials, of_device: Confirmation) -> Confirmation | None:
-    """None where wall time has not the same pairs."""
-    if key.metric != STEADY_DEVICE.name:
-        return None
-    found = confirm(fresh.log_ratios(wall_of(key)), STEADY_WALL.min_effect)
-    return found if found.blocks == of_device.blocks else None
+def confirmation_plan(
+    name: str,
+    suite: SuiteSpec,
+    suspects: Sequence[Suspect],
+    *,
+    blocks: int,
+    softwares: Sequence[str] = (OWN_SOFTWARE, LAST_GOOD),
+) -> Plan:
+    """`blocks` of each cell, each with every config of it under every software, interleaved on one slot in an
+    order that is balanced over them.
+
+    In rounds of every cell once: the first n rounds, the trials whose replicate is below n, are n
+    blocks of each cell, and the same ones of a plan that asks for more.
+    """
+    order = random.Random(content_hash([cell.cell_id for cell, _ in suspects]))
+    starts = {}
+    for cell, configs in suspects:
+        placed = [(config, software) for config in configs for software in softwares]
+        starts[cell.cell_id] = order.sample(placed, len(placed))
+    trials: list[Trial] = []
+    for replicate in range(blocks):
+        for place, (cell, _) in enumerate(order.sample(suspects, len(suspects))):
+            for config, software in balanced(starts[cell.cell_id], replicate):
+                trial = Trial(
+                    cell=cell,
+                    config=config,
+                    replicate=replicate,
+                    twin=0,
+                    block=replicate * len(suspects) + place,
+                    position=len(trials),
+                    cache_generation=min(replicate, suite.new_compute_caches - 1),
+                    software=software,
+                )
+                trials.append(trial)
+    return Plan(suite=name, measure=suite.measure, trials=tuple(trials))
 
 
-def _answer_of_words(
-    candidate: Candidate, fresh: FreshTrials, of_two: tuple[Change, ...] | None, *, is_cut: bool
-) -> Remeasured:
-    """The software is the cause where trials of the last good one are as they were."""
-    key, before = candidate.key, str(candidate.before)
-    words = [_usual(word, candidate) for word in fresh.words(key)]
-    good = [_usual(word, candidate) for word in fresh.words(key, LAST_GOOD)]
-    found = confirm_category(words, before)
-    if key.metric == "missing" and not words:
-        found = Confirmation(state="confirmed")
-    if is_cut and key.metric != "sign" and len(words) < min(LOOKS):
-        found = replace(found, state="undecided")
-    is_software = found.state == "confirmed" and set(good) == {before}
-    return Remeasured(confirmation=found, of_two=of_two if is_software else None)
+def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
+    """Their cells and configs, in the plan's order; cells that it has no more are left out."""
+    suspect = {
+        (each.key.cell_id, None if each.key.metric in OF_EVERY_CONFIG else each.key.settings)
+        for each in candidates
+    }
+    named = [(config, config_name(settings_of(config))) for config in whole.configs()]
+    suspects = [
+        (cell, [config for config, name in named if suspect & {(cell_id, None), (cell_id, name)}])
+        for cell_id, cell in {each.cell.cell_id: each.cell for each in whole.trials}.items()
+    ]
+    return [(cell, configs) for cell, configs in suspects if configs]
 
 
-def _differences(python: Path, place: NightPlace, machine: Survey) -> tuple[Change, ...] | None:
-    """In what tonight's software differs from the last good one; None where it does not."""
-    good = place.last_good(python)
-    if good.software_hash == machine.environment.software_hash:
-        return None
-    return differences(asdict(good), asdict(machine.environment), SOFTWARE_AND_COMMIT)
-
-
-def _usual(word: str, candidate: Candidate) -> str:
-    """One of the words that were usual before stands for them all."""
-    before = [point.value for point in candidate.series.points[: candidate.since]]
-    return str(candidate.before) if before.count(word) >= SELDOM * len(before) > 0 else word
+def suite_again(suite: SuiteSpec, candidates: Sequence[Candidate], blocks: int) -> SuiteSpec:
+    """Measured as the suite does, but that each block has what the candidates are about."""
+    metrics = {candidate.key.metric for candidate in candidates}
+    measure = suite.measure.model_copy(
+        update={
+            "reference_replicates": blocks if ERROR.name in metrics else 0,
+            "logged_replicates": blocks if ENGINE.name in metrics else 0,
+        }
+    )
+    caches = blocks if COLD_EMPTY.name in metrics else suite.new_compute_caches
+    return suite.model_copy(update={"measure": measure, "new_compute_caches": caches})

@@ -15,100 +15,95 @@ from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.launch_here import print_planned
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.compare import compare, not_measured
-from cudnn_sweep.orchestrator.nightly.night_view import show
-from cudnn_sweep.orchestrator.nightly.notify import tell_news
-from cudnn_sweep.orchestrator.nightly.request import NightRequest, read_asked
+from cudnn_sweep.orchestrator.nightly.news import post_news, show
+from cudnn_sweep.orchestrator.nightly.request import NightRequest, read_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import without_missing
 
-UNTOLD = (OrchestratorError, ClusterError, AnalysisError)  # of what was asked rightly
+RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)  # not the user's input
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
 
 
 def run_night(options: NightOptions, environment: Mapping[str, str], console: Console) -> int:
     """Returns the exit code: 0 fine or still learning, 1 a regression is confirmed, 3 it could not tell.
 
-    Raises an error of the folders for a mistake in what is asked.
+    Raises an error of the folders for a mistake in what is night.
     """
-    asked = read_asked(options, environment, console)
-    if asked.fault is not None and (options.dry_run or asked.diary().of(asked.name)):
-        raise asked.fault
+    night = read_night(options, environment, console)
+    if night.fault is not None and (options.dry_run or night.diary().of(night.name)):
+        raise night.fault
     if options.dry_run:
         if options.fake is None:
-            return asked.destination.show(asked.request, console)
-        print_planned(plan_sweep(asked.request, asked.place), console)
+            return night.destination.show(night.request, console)
+        print_planned(plan_sweep(night.request, night.place), console)
         return DONE
     try:
-        with night_lock(asked.request.results, asked.name.launch):
-            code = _night(asked, environment, console)
-        if asked.fault is None:
+        with night_lock(night.request.results, night.name.launch):
+            code = _night(night, environment, console)
+        if night.fault is None:
             return code
-    except UNTOLD as error:
+    except RUN_ERRORS as error:
         say(console, f"could not tell: {error}")
         return EXIT_CODES["could_not_tell"]
-    raise asked.fault
+    raise night.fault
 
 
-def _night(asked: NightRequest, environment: Mapping[str, str], console: Console) -> int:
+def _night(night: NightRequest, environment: Mapping[str, str], console: Console) -> int:
     began = datetime.now(UTC)
-    if isinstance(asked.webhook, SpecError):
-        warn(console, f"warning: nobody will be told: {asked.webhook}")
-    for fault in asked.diary().unreadable(asked.name):
+    if isinstance(night.webhook, SpecError):
+        warn(console, f"warning: nobody will be told: {night.webhook}")
+    for fault in night.diary().unreadable(night.name):
         warn(console, f"warning: the night goes on without a file: {fault}")
-    known = asked.diary().of(asked.name)
-    skipped = known.skipped if known else {}
-    reasons = () if asked.fault is None else tuple(str(asked.fault).splitlines())
-    if asked.options.measure and not reasons:
-        reasons = why_unfit(asked) or _measure(asked, console, skipped)
-    compared = not_measured(asked, began, reasons)
-    if not reasons:
-        compared = compare(asked, began, console, skipped)
-    asked.diary().write(compared.outcome)
-    summary = environment.get(STEP_SUMMARY)
-    reports = write_reports(
-        compared.outcome,
-        compared.series,
-        asked.reports,
-        step_summary=Path(summary) if summary else None,
-    )
-    show(compared.outcome, reports, asked.options.format, console, asked.options.results)
-    tell_news(asked, compared.outcome, console)
-    return compared.outcome.exit_code
+    earlier = night.diary().of(night.name)
+    skipped = earlier.skipped if earlier else {}
+    reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
+    if night.options.measure and not reasons:
+        reasons = why_unfit(night) or _measure(night, console, skipped)
+    if reasons:
+        outcome, series = not_measured(night, began, reasons)
+    else:
+        outcome, series = compare(night, began, console, skipped)
+    night.diary().write(outcome)
+    summary = Path(environment[STEP_SUMMARY]) if environment.get(STEP_SUMMARY) else None
+    reports = write_reports(outcome, series, night.reports, step_summary=summary)
+    show(outcome, reports, night.options.format, console, night.options.results)
+    post_news(night, outcome, console)
+    return outcome.exit_code
 
 
-def _measure(asked: NightRequest, console: Console, skipped: dict[str, str]) -> tuple[str, ...]:
+def _measure(night: NightRequest, console: Console, skipped: dict[str, str]) -> tuple[str, ...]:
     """Why it could not be; whatever was recorded by then is kept. `skipped` is filled."""
     try:
-        if not _is_measured(asked):
-            asked.place.follow_running_jobs()
-            planned = plan_sweep(asked.request, asked.place)
+        if not _is_measured(night):
+            night.place.follow_running_jobs()
+            planned = plan_sweep(night.request, night.place)
             skipped.clear()
-            skipped |= without_missing(asked.suite, planned.machine.workloads)[1]
-            run_sweep(planned, asked.place, console)
-    except UNTOLD as error:
+            skipped |= without_missing(night.suite, planned.machine.workloads)[1]
+            run_sweep(planned, night.place, console)
+    except RUN_ERRORS as error:
         return (str(error),)
     return ()
 
 
-def _is_measured(asked: NightRequest) -> bool:
+def _is_measured(night: NightRequest) -> bool:
     """All of it, so that it is only compared again."""
-    states = sweep_states(asked.store().stored_trials(asked.name.sweep_id).values())
+    states = sweep_states(night.store().stored_trials(night.name.sweep_id).values())
     return any(
         state.finished and not any(split.waits for split in state.blocks.split) for state in states
     )
 
 
-def why_unfit(asked: NightRequest) -> tuple[str, ...]:
+def why_unfit(night: NightRequest) -> tuple[str, ...]:
     """What keeps it from being measured, a line each; nothing where all is well."""
-    checks = list(asked.place.checks(asked.request.results))
+    checks = list(night.place.checks(night.request.results))
     reasons = [
         f"{check.name}: {check.found}; {check.advice}"
         for check in checks
         if check.state == "problem"
     ]
     cuda = next((check for check in checks if check.name == "CUDA"), None)
-    if asked.suite.needs_cuda and cuda is not None and cuda.state == "warning":
+    if night.suite.needs_cuda and cuda is not None and cuda.state == "warning":
         reasons.append(f"CUDA: {cuda.found}; {cuda.advice}")
     return tuple(reasons)

@@ -81,7 +81,7 @@ class NightRequest:
         return shlex.join([*words, "--new", *only])
 
 
-def read_asked(
+def read_night(
     options: NightOptions, environment: Mapping[str, str], console: Console
 ) -> NightRequest:
     """Raises an error of the folders for a mistake in the launch file. One in what it names is the night's

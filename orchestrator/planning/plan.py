@@ -19,6 +19,7 @@ from cudnn_sweep.workloads.hashes import content_hash, text_hash
 T = TypeVar("T")
 
 OWN_SOFTWARE = ""  # the launch's own, where a sweep interleaves two
+LAST_GOOD = "last_good"  # the other one
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

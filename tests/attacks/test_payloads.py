@@ -24,12 +24,12 @@ from typer.testing import CliRunner
 from cudnn_sweep.analysis.nightly.reports.write import write_reports
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
-from cudnn_sweep.orchestrator.nightly.night_view import show
-from cudnn_sweep.orchestrator.nightly.notify import WhereToLook, news_of
+from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, show
 from cudnn_sweep.orchestrator.nightly.webhook import slack_body
 
 if TYPE_CHECKING:
-    from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+    from cudnn_sweep.analysis.nightly.outcome import NightOutcome
+    from cudnn_sweep.analysis.nightly.series import Series
 
 PAYLOADS = YAML(typ="safe", pure=True).load((Path(__file__).parent / "payloads.yaml").read_text())
 OURS = ("sweep_id", "trial_id", "attempt_id", "status", "launch_id", "slot", "cell_id", "env_hash")

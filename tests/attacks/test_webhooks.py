@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cudnn_sweep.orchestrator.errors import WebhookError
-from cudnn_sweep.orchestrator.nightly.notify import WhereToLook, news_of
+from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.webhook import News, Patience, Webhook, tell
 
 if TYPE_CHECKING:
-    from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+    from cudnn_sweep.analysis.nightly.outcome import NightOutcome
+    from cudnn_sweep.analysis.nightly.series import Series
 
 SECRET = "T0001/B0002/c0ffee"
 PATIENCE = Patience(tries=1, try_limit_s=0.4, limit_s=1.0)

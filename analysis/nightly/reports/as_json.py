@@ -13,16 +13,10 @@ from pydantic import TypeAdapter
 
 from cudnn_sweep.analysis.asking.formats import json_value
 from cudnn_sweep.analysis.errors import ReportError
-from cudnn_sweep.analysis.nightly.outcome import (
-    Acceptance,
-    Finding,
-    LeftOut,
-    NightOutcome,
-    Series,
-    SeriesKey,
-)
+from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, LeftOut, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import unit
+from cudnn_sweep.analysis.nightly.series import Series, SeriesKey
 
 # In 1 fine_series counted the blunt ones too; to 2 a night with too few before it was one that could not tell.
 SCHEMA_VERSION = 3

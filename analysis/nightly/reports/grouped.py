@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from cudnn_sweep.analysis.nightly.metric import METRIC_OF, STEADY_DEVICE, STEADY_WALL, Amount
-from cudnn_sweep.analysis.nightly.outcome import Change, Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.words import (
     BLUNT,
     TITLES,
@@ -17,6 +16,13 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     cause,
     finding_texts,
     percent_or_times,
+)
+from cudnn_sweep.analysis.nightly.series import (
+    METRIC_OF,
+    STEADY_DEVICE,
+    STEADY_WALL,
+    Amount,
+    Change,
 )
 from cudnn_sweep.analysis.nightly.shared import SHARED
 from cudnn_sweep.analysis.printable import one_line

@@ -10,11 +10,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.confirmation import LEAST_NOISE
-from cudnn_sweep.analysis.nightly.gate import NORMAL
-from cudnn_sweep.analysis.nightly.metric import METRIC_OF, Amount, Metric
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+from cudnn_sweep.analysis.nightly.confirm import LEAST_NOISE, NORMAL
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.words import meaning, moves, smallest_step, unit
+from cudnn_sweep.analysis.nightly.series import METRIC_OF, Amount, Metric, Series
 from cudnn_sweep.analysis.words import GIB, MIB
 
 Night: TypeAlias = tuple[str, str]  # its date and its sweep_id

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.grouped import headline
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
@@ -20,6 +20,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     moves,
     smallest_step,
 )
+from cudnn_sweep.analysis.nightly.series import Series
 
 NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 WITH_ITS_GPU = "moves as most series of its GPU do: the finding of series"

@@ -6,7 +6,7 @@ Names come from users: they stand in code spans, in which nothing is markup, a l
 import re
 from collections.abc import Sequence
 
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.words import (
@@ -21,6 +21,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     smallest_step,
     values,
 )
+from cudnn_sweep.analysis.nightly.series import Series
 from cudnn_sweep.analysis.printable import one_line
 
 MOST_ROWS = 100  # of a table: a step's summary may have 1 MiB

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, by_size, headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.histories import hardwares, history
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
@@ -17,6 +17,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     finding_texts,
     how_to_accept,
 )
+from cudnn_sweep.analysis.nightly.series import Series, SeriesKey
 from cudnn_sweep.analysis.report.figures import history as figure
 from cudnn_sweep.analysis.report.figures.palette import PAGE
 from cudnn_sweep.analysis.report.single_file import single_file

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome
+from cudnn_sweep.analysis.nightly.series import Series
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, TypeAlias
 
-from cudnn_sweep.analysis.nightly.metric import METRIC_OF, SIGN, Amount, Category
-from cudnn_sweep.analysis.nightly.outcome import (
+from cudnn_sweep.analysis.nightly.outcome import Finding, Machine, NightOutcome, NightState
+from cudnn_sweep.analysis.nightly.series import (
+    METRIC_OF,
+    SIGN,
+    Amount,
+    Category,
     Change,
-    Finding,
-    Machine,
-    NightOutcome,
-    NightState,
     Series,
     SeriesKey,
 )
@@ -93,6 +93,18 @@ def finding_texts(outcome: NightOutcome) -> list[FindingText]:
     several = len({finding.key.gpu for finding in outcome.findings}) > 1
     look = f"sweep query failures --sweep-id {outcome.night}"
     return [_finding_text(finding, look, with_gpu=several) for finding in outcome.findings]
+
+
+def notes(outcome: NightOutcome) -> list[str]:
+    """Beside its findings, a line each."""
+    lines = []
+    if outcome.skipped:
+        lines.append(f"Not measured: {not_measured(outcome)}")
+    if outcome.new_baseline:
+        lines.append(f"A new baseline starts: {outcome.new_baseline}")
+    if outcome.changes:
+        lines.append(f"Changed since the night before: {moves(outcome.changes)}")
+    return lines
 
 
 def facts(outcome: NightOutcome) -> list[tuple[str, str]]:

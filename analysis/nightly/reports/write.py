@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.asking.declared import declared
 from cudnn_sweep.analysis.nightly import reports as here
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome, Series
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.markdown import to_markdown
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
+from cudnn_sweep.analysis.nightly.series import Series
 from cudnn_sweep.analysis.storing.folder import LocalFolder, naming
 
 LATEST = "latest"

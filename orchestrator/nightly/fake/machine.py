@@ -16,14 +16,13 @@ from uuid import uuid4
 import numpy as np
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.remeasured import LAUNCH_BOUND
+from cudnn_sweep.analysis.nightly.settle import LAUNCH_BOUND
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
-from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeScript
-from cudnn_sweep.orchestrator.planning.plan import Trial, narrow
+from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, Trial, narrow
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import standings

@@ -2,9 +2,8 @@
 
 import pytest
 
-from cudnn_sweep.analysis.nightly.history import changes, read_history
-from cudnn_sweep.analysis.nightly.machines import MACHINE
-from cudnn_sweep.analysis.nightly.outcome import Change
+from cudnn_sweep.analysis.nightly.history import MACHINE, differences, read_history
+from cudnn_sweep.analysis.nightly.series import Change
 from cudnn_sweep.analysis.storing.store import Store
 from tests.analysis.conftest import make_record
 
@@ -31,7 +30,7 @@ def test_each_night_knows_which_code_of_a_users_own_it_ran(store: Store) -> None
     assert history.workload_change(mine, 1) == ("old", None)
     assert history.workload_change(mine, 2) == ("old", "new")
     assert history.workload_change(bundled, 2) == (None, None)
-    assert history.edited_tonight() == (Change(part="workload", before="old", now="new"),)
+    assert history.changes() == (Change(part="workload", before="old", now="new"),)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +93,8 @@ def test_each_night_knows_its_machines_and_how_quick_they_were(store: Store) -> 
     assert machine.matmul == pytest.approx(0.9)
     assert machine.copy is None
     first, second, third = history.nights
-    assert changes(first, second, MACHINE) == ()
+    assert differences(first.parts, second.parts, MACHINE) == ()
     moved = Change(part="gpu_uuid", before="GPU-a", now="GPU-b")
-    assert changes(second, third, MACHINE) == (moved,)
+    assert differences(second.parts, third.parts, MACHINE) == (moved,)
     walls = [series for series in history.series if series.key.metric == "steady_wall"]
     assert [point.gpu_uuid for point in walls[0].points] == ["GPU-a", "GPU-a", "GPU-b"]

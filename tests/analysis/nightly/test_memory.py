@@ -8,10 +8,11 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
+from cudnn_sweep.analysis.nightly.detect import screen_all
 from cudnn_sweep.analysis.nightly.history import History
-from cudnn_sweep.analysis.nightly.judge import refuted, screen_all, settle
-from cudnn_sweep.analysis.nightly.memory import KNOWN, Known, Memory, in_tonights_way, remembered
+from cudnn_sweep.analysis.nightly.memory import FindingState, remembered
 from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.settle import settle_all
 from tests.made_up_night import history_of, key_of, made_up_night
 from tests.studies.parts.detection import ScreenedHistories, by_waiting
 from tests.studies.parts.realities import GROUP, REALITIES, real_histories
@@ -29,7 +30,10 @@ def history(values: Sequence[Value], metric: str, first: int = 0) -> History:
     whole = history_of(key_of(metric), values, FIRST)
     (series,) = whole.series
     return replace(
-        whole, nights=whole.nights[first:], series=(replace(series, points=series.points[first:]),)
+        whole,
+        nights=whole.nights[first:],
+        series=(replace(series, points=series.points[first:]),),
+        is_pinned=bool(first),
     )
 
 
@@ -47,47 +51,39 @@ class Followed:
         """`fresh`: what each night's value becomes where the night is measured again."""
         for value, again in zip_longest(values, fresh):
             self.values.append(value)
-            before = self.outcomes[-1] if self.outcomes else None
-            memory = remembered(before, self.accepted, day(len(self.values) - 1))
-            self.outcomes.append(self._compared(memory, again))
+            self.outcomes.append(self._compared(again))
 
-    def _compared(self, memory: Memory, fresh: Value) -> NightOutcome:
+    def _compared(self, fresh: Value) -> NightOutcome:
         tonight = history(self.values, self.metric, self.pinned)
-        is_pinned = bool(self.pinned)
-        screened = screen_all(tonight, memory, is_pinned=is_pinned)
-        suspected = [each for each in screened.candidates if each.is_new]
-        if suspected and fresh is not None:
+        before = self.outcomes[-1] if self.outcomes else None
+        memory = remembered(before, self.accepted, tonight)
+        suspected = screened = screen_all(tonight, memory)
+        if fresh is not None and any(each.is_new for each in suspected.candidates):
             self.values[-1] = fresh
             tonight = history(self.values, self.metric, self.pinned)
-            screened = screen_all(tonight, memory, is_pinned=is_pinned)
-        found = [
-            settle(each, None, tonight, is_pinned=is_pinned, command="again")
-            for each in screened.candidates
-        ]
-        if not screened.candidates:
-            found = [refuted(each, tonight, "again") for each in suspected]
-        findings = tuple(each for each in found if each)
+            screened = screen_all(tonight, memory)
+        findings = settle_all(suspected, screened, {}, tonight, lambda _: "again")
         return replace(
             made_up_night()[0],
             night=tonight.tonight.sweep_id,
             date=tonight.tonight.date,
             nights=len(self.values),
-            fine_series=screened.fine,
-            insufficient_series=screened.insufficient,
-            blunt_series=screened.blunt,
-            findings=findings,
+            fine_series=sum(each.could_show for each in screened.unchanged),
+            insufficient_series=sum(not each.is_judged for each in screened.series),
+            blunt_series=sum(not each.could_show for each in screened.unchanged),
+            findings=tuple(findings),
             left_out=memory.after(findings, screened.series),
             accepted=memory.accepted,
         )
 
     @property
-    def known(self) -> list[Known]:
+    def known(self) -> list[FindingState]:
         """Of what is worse, night by night."""
         worse = [
-            [KNOWN[each.state] for each in outcome.findings if each.direction == "worse"]
+            [FindingState.of(each) for each in outcome.findings if each.direction == "worse"]
             for outcome in self.outcomes
         ]
-        return [each[0] if each else Known.NOTHING for each in worse]
+        return [each[0] if each else FindingState.NONE for each in worse]
 
     @property
     def alerts(self) -> list[int]:
@@ -225,11 +221,11 @@ def test_a_change_among_nights_that_were_measured_otherwise_ends_with_them() -> 
     before, nights = followed.outcomes[-1], history([*followed.values, SLOW], "steady_wall")
     in_turns = replace(nights.nights[-1], in_turns=True)
     tonight = replace(nights, nights=(*nights.nights[:-1], in_turns))
-    memory = in_tonights_way(remembered(before, [], day(20)), tonight)
+    memory = remembered(before, [], tonight)
     assert memory.findings == ()
     assert [(span.since, span.until) for span in memory.left_out] == [(day(14), day(19))]
-    same = remembered(before, [], day(20))
-    assert in_tonights_way(same, nights) == same
+    same = remembered(before, [], nights)
+    assert (same.findings, same.left_out) == (before.findings, before.left_out)
 
 
 def test_what_could_not_show_the_least_effect_is_not_called_as_it_was() -> None:

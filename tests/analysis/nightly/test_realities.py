@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.nightly.gate import NO_CANDIDATE
-from cudnn_sweep.analysis.nightly.memory import Known
+from cudnn_sweep.analysis.nightly.detect import NO_CANDIDATE
+from cudnn_sweep.analysis.nightly.memory import FindingState
 from tests.studies.parts.detection import (
     ScreenedHistories,
     all_knowing,
@@ -91,7 +91,7 @@ def test_a_bad_node_is_many_alerts_in_one_finding() -> None:
         ScreenedHistories(histories=histories, since=np.zeros(histories.values.shape, int))
     )
     assert alerts.known is not None
-    alerting = (alerts.known == Known.ALERTS).reshape(3, GROUP, -1).sum(axis=1)
+    alerting = (alerts.known == FindingState.CONFIRMED).reshape(3, GROUP, -1).sum(axis=1)
     assert alerting.max() > GROUP / 2
     for place in range(3):
         told = np.array(findings_of(alerts, slice(place * GROUP, (place + 1) * GROUP)))

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.analysis.nightly.outcome import Change, Finding, Series
+from cudnn_sweep.analysis.nightly.outcome import Finding
+from cudnn_sweep.analysis.nightly.series import Change, Series
 from cudnn_sweep.analysis.nightly.shared import SHARED, share
 from tests.made_up_night import finding_of, key_of, points_of
 

@@ -17,11 +17,11 @@ from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.nightly import notify
+from cudnn_sweep.orchestrator.nightly import news as news_room
 from cudnn_sweep.orchestrator.nightly.accepting import accept_change
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
-from cudnn_sweep.orchestrator.nightly.notify import WhereToLook, news_of
+from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.webhook import News
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.survey import survey
@@ -35,7 +35,7 @@ from tests.orchestrator.typed import sweep
 def posts(here: Path, monkeypatch: pytest.MonkeyPatch) -> list[News]:
     """What a webhook is told."""
     told: list[News] = []
-    monkeypatch.setattr(notify, "tell", lambda webhook, news: told.append(news))
+    monkeypatch.setattr(news_room, "tell", lambda webhook, news: told.append(news))
     (here / "hook").write_text("https://hook")
     keys = "{suite: suite.yaml, webhook: {url_file: hook}}"
     (here / "cluster.yaml").write_text(FILES["cluster.yaml"].replace("{suite: suite.yaml}", keys))

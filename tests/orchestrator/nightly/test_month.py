@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome, SeriesKey
+from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports import as_json, junit, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
-from cudnn_sweep.orchestrator.nightly import notify
+from cudnn_sweep.analysis.nightly.series import SeriesKey
+from cudnn_sweep.orchestrator.nightly import news as news_room
 from cudnn_sweep.orchestrator.nightly.accepting import accept_change
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.webhook import News
@@ -128,7 +129,7 @@ def play(folder: Path, nights: list[date], launch_file: str, script: str) -> Mon
     outcomes, exit_codes, logs = {}, {}, {}
     posts: list[News] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(notify, "tell", lambda webhook, news: posts.append(news))
+        patch.setattr(news_room, "tell", lambda webhook, news: posts.append(news))
         for night in nights:
             log = io.StringIO()
             console = Console(file=log, width=80)

@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.launching import launch_here
 from cudnn_sweep.orchestrator.launching.launch import launch
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
-from cudnn_sweep.orchestrator.nightly.request import read_asked
+from cudnn_sweep.orchestrator.nightly.request import read_night
 from cudnn_sweep.orchestrator.planning.options import (
     LaunchOptions,
     NightOptions,
@@ -274,6 +274,6 @@ def test_each_night_has_as_many_blocks(unsaid: LaunchOptions, tmp_path: Path) ->
     own = tmp_path / "own.yaml"
     for said, expected in (("", {5}), ("replicates: 3\n", {3})):
         own.write_text(f"cells: [{{workload: noop}}]\n{said}")
-        request = read_asked(replace(night, suite=str(own)), {}, Console(quiet=True)).request
+        request = read_night(replace(night, suite=str(own)), {}, Console(quiet=True)).request
         plan = plan_sweep(request, UNTOUCHED).chosen
         assert not plan.looks and blocks(plan) == expected

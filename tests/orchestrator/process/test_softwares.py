@@ -9,7 +9,8 @@ import pytest
 from cudnn_sweep.analysis.storing.progress import blocks_of
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import ServerError, SpecError
-from cudnn_sweep.orchestrator.nightly.confirmation_plan import LAST_GOOD, Suspect, confirmation_plan
+from cudnn_sweep.orchestrator.nightly.confirm import Suspect, confirmation_plan
+from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection, choose_sweep
 from cudnn_sweep.orchestrator.process import client
@@ -31,7 +32,7 @@ SUITE = SuiteSpec(cells=[CellAxes(workload=f"{PACES}:as_before")])
 @pytest.fixture(scope="module")
 def suspects(plan_of: MakePlan) -> list[Suspect]:
     plans = [plan_of(f"{PACES}:{name}") for name in ("slower_since", "as_before")]
-    return [Suspect(cell=plan.trials[0].cell, configs=(CudnnConfig(),)) for plan in plans]
+    return [(plan.trials[0].cell, [CudnnConfig()]) for plan in plans]
 
 
 @pytest.fixture(scope="module")

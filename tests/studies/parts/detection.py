@@ -7,29 +7,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.confirmation import (
+from cudnn_sweep.analysis.nightly.confirm import (
     LOOKS,
+    MONTH,
     MOST_NIGHTS,
     WAITING_Z,
     judge_nights,
     judge_pairs,
 )
-from cudnn_sweep.analysis.nightly.gate import (
+from cudnn_sweep.analysis.nightly.detect import (
     FEWEST_NIGHTS,
-    FINE_NIGHTS,
-    MONTH,
     NO_CANDIDATE,
-    Array,
-    Mask,
-    Places,
     can_tell,
     compared_with,
     first_shown,
-    last_known,
+    last_measured,
     mended,
 )
-from cudnn_sweep.analysis.nightly.memory import Known, settled, stays
-from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
+from cudnn_sweep.analysis.nightly.memory import FINE_NIGHTS, FindingState, settled, stays
+from cudnn_sweep.analysis.nightly.series import STEADY_WALL, Array, Mask, Places
 from tests.studies.parts.simulated_nights import Histories, NightNoise
 
 MIN_EFFECT = STEADY_WALL.min_effect
@@ -54,7 +50,7 @@ class Alerts:
     pairs: int = 0
     """Fresh pairs that all candidates took."""
     known: Places | None = None
-    """Series × nights, as Known; None for rules that know nothing of nights before."""
+    """Series × nights, as FindingState; None for rules that know nothing of nights before."""
     sizes: Array | None = None
     """Series × nights: the log ratio of what waits or alerts; None as for `known`."""
     beyond: Mask | None = None
@@ -132,7 +128,7 @@ def by_waiting(tried: ScreenedHistories, z: float = WAITING_Z) -> Alerts:
     following = _Following(tried.histories, z)
     nights = tried.histories.values.shape[1]
     raised = np.zeros(tried.histories.values.shape, dtype=bool)
-    known = np.full(raised.shape, Known.NOTHING)
+    known = np.full(raised.shape, FindingState.NONE)
     sizes = np.full(raised.shape, np.nan)
     beyond = np.zeros(raised.shape, dtype=bool)
     since = np.full(raised.shape, NO_CANDIDATE)
@@ -151,7 +147,7 @@ class _Following:
         self._values = histories.values.copy()
         self._left_out = np.zeros(self._values.shape, dtype=bool)
         self.first = np.full(len(self._values), NO_CANDIDATE)
-        self.known = np.full(len(self._values), Known.NOTHING)
+        self.known = np.full(len(self._values), FindingState.NONE)
         self.sizes = np.full(len(self._values), np.nan)
         self.is_beyond = np.zeros(len(self._values), dtype=bool)
 
@@ -159,28 +155,30 @@ class _Following:
         """Which series alert anew."""
         found = self._screen(tonight)
         is_seen, known, self.is_beyond = found.since != NO_CANDIDATE, self.known, found.is_beyond
-        is_better = self._show_better(tonight, ~is_seen & (known == Known.WAITS))
+        is_better = self._show_better(tonight, ~is_seen & (known == FindingState.WAITING))
         ends = ~is_seen & ~stays(
             known, can_tell=found.can_tell, is_mended=found.is_mended, is_opposite=is_better
         )
-        self._left_out[ends & (known == Known.ALERTS), tonight + 1 - FINE_NIGHTS :] = False
-        known[ends] = Known.NOTHING
-        new = np.flatnonzero((known == Known.NOTHING) & is_seen)
+        self._left_out[ends & (known == FindingState.CONFIRMED), tonight + 1 - FINE_NIGHTS :] = (
+            False
+        )
+        known[ends] = FindingState.NONE
+        new = np.flatnonzero((known == FindingState.NONE) & is_seen)
         self._values[new, tonight] = self._histories.with_fresh[new, tonight]
-        self.first[new], known[new] = found.since[new], Known.WAITS
+        self.first[new], known[new] = found.since[new], FindingState.WAITING
         is_cleared = np.zeros(len(known), dtype=bool)
         is_cleared[new] = self._screen(tonight, new).since == NO_CANDIDATE
-        is_asked = ((known == Known.WAITS) | (known == Known.REFUTED)) & ~is_cleared
-        known[is_cleared] = Known.REFUTED
-        known[self._show_better(tonight, is_cleared)] = Known.NOTHING
+        is_asked = ((known == FindingState.WAITING) | (known == FindingState.REFUTED)) & ~is_cleared
+        known[is_cleared] = FindingState.REFUTED
+        known[self._show_better(tonight, is_cleared)] = FindingState.NONE
         self._judge(tonight, is_asked, is_seen)
         self._remember(tonight)
-        raised: Mask = is_asked & (known == Known.ALERTS)
+        raised: Mask = is_asked & (known == FindingState.CONFIRMED)
         return raised
 
     def _remember(self, tonight: int) -> None:
         """No later night is compared with those of an alert."""
-        for series in np.flatnonzero(self.known == Known.ALERTS):
+        for series in np.flatnonzero(self.known == FindingState.CONFIRMED):
             self._left_out[series, self.first[series] : tonight + 1] = True
 
     def _screen(self, tonight: int, series: Places | slice = slice(None)) -> _Screen:
@@ -201,7 +199,7 @@ class _Following:
         for night in np.unique(self.first[is_asked]):
             series = np.flatnonzero(is_asked & (self.first == night))
             since = self._values[series, night : tonight + 1]
-            before = last_known(kept[series, :night], MONTH)
+            before = last_measured(kept[series, :night], MONTH)
             judged = judge_nights(before, since, MIN_EFFECT, self._z)
             self.sizes[series] = judged.ratio_log
             self.known[series] = settled(

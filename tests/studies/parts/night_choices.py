@@ -1,7 +1,7 @@
 """Made-up nights whose processes choose between two kernels: today's alerts, and alerts that tell choices apart.
 
-Told apart, times are compared given the kernel, and the share of the slower kernel is tested on its own. No
-alert of `sweep nightly` does so yet. All is in log time, as in simulated_nights.
+Told apart, times are compared given the kernel, and the share of the slower kernel is tested on its own. Today pairs
+of the same kernel confirm too. All is in log time, as in simulated_nights.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,20 +10,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.confirmation import (
+from cudnn_sweep.analysis.nightly.confirm import (
     LOOKS,
+    MONTH,
     WRONGLY_REFUTED,
+    confirm,
     judge_pairs,
     t_quantile,
 )
-from cudnn_sweep.analysis.nightly.gate import (
-    FEWEST_NIGHTS,
-    MONTH,
-    NO_CANDIDATE,
-    Array,
-    Mask,
-    Places,
-)
+from cudnn_sweep.analysis.nightly.detect import FEWEST_NIGHTS, NO_CANDIDATE
+from cudnn_sweep.analysis.nightly.series import Array, Mask, Places
 from tests.studies.parts.detection import MIN_EFFECT, Alerts, by_waiting, screened
 from tests.studies.parts.simulated_nights import (
     FIRST_CHANGE,
@@ -103,9 +99,9 @@ class ChoiceFigures:
 
     change: Change
     series: int
+    pairs_unknown: Arm
+    """Whose kernels are not known."""
     pairs: Arm
-    pairs_alone: Arm
-    """Today's candidates, whose pairs are told apart."""
     pairs_apart: Arm
     """Candidates that are told apart, and so are their pairs."""
     waiting: Arm
@@ -113,7 +109,7 @@ class ChoiceFigures:
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        return (self.pairs, self.pairs_alone, self.pairs_apart, self.waiting, self.waiting_apart)
+        return (self.pairs_unknown, self.pairs, self.pairs_apart, self.waiting, self.waiting_apart)
 
 
 def simulate_choices(series: int, nights: int, seed: int) -> Iterator[ChoiceFigures]:
@@ -127,15 +123,15 @@ def try_change(nights: ChoiceNights, generator: np.random.Generator) -> ChoiceFi
     today = usual.since != NO_CANDIDATE
     told = (apart.since != NO_CANDIDATE) | share_candidates(nights)
     found = by_waiting(apart)
-    pairs, pairs_told, pairs_alone = (
+    pairs_unknown, pairs_told, pairs = (
         _arm(nights, by_fresh_pairs(nights, candidates, judge, generator), WITHIN)
-        for candidates, judge in ((today, all_pairs), (told, pairs_apart), (today, pairs_apart))
+        for candidates, judge in ((today, all_pairs), (told, pairs_apart), (today, todays_pairs))
     )
     return ChoiceFigures(
         change=nights.change,
         series=len(nights.share),
+        pairs_unknown=pairs_unknown,
         pairs=pairs,
-        pairs_alone=pairs_alone,
         pairs_apart=pairs_told,
         waiting=_arm(nights, by_waiting(usual), WITHIN_WAITING),
         waiting_apart=_arm(
@@ -222,9 +218,20 @@ def by_fresh_pairs(
 
 
 def all_pairs(ratios: Array, slow: Mask, look: int) -> tuple[Mask, Mask]:
-    """Today's: whatever the two processes chose."""
+    """Whatever the two processes chose."""
     judged = judge_pairs(ratios, MIN_EFFECT)
     return judged.is_confirmed, judged.is_refuted
+
+
+def todays_pairs(ratios: Array, slow: Mask, look: int) -> tuple[Mask, Mask]:
+    are_alike = slow[..., 0] == slow[..., 1]
+    states = np.array(
+        [
+            confirm(mine.tolist(), MIN_EFFECT, alike.tolist()).state
+            for mine, alike in zip(ratios, are_alike, strict=True)
+        ]
+    )
+    return states == "confirmed", states == "refuted"
 
 
 def pairs_apart(ratios: Array, slow: Mask, look: int) -> tuple[Mask, Mask]:

@@ -116,10 +116,11 @@ def realities(every: Sequence[RealityFigures]) -> str:
 def choices(every: Sequence[ChoiceFigures]) -> str:
     title = (
         "Processes that choose between two kernels. slower, share: of the second one, before the change. "
-        f"Today's pairs (within {WITHIN} nights) and further nights (within {WITHIN_WAITING}), and as they would be with "
-        "choices told apart: in the pairs alone, or in the screen too. false: per series, before the change:"
+        f"Pairs (within {WITHIN} nights) whose kernels are not known, today's, and as they would be with choices told apart "
+        f"in the screen too; further nights (within {WITHIN_WAITING}), and with choices told apart. false: per series, "
+        "before the change:"
     )
-    ways = ("pairs", "apart", "all apart", "nights", "all apart")
+    ways = ("unknown", "pairs", "all apart", "nights", "all apart")
     heads = ("", "noise", "slower", "share", *(name for way in ways for name in (way, "")))
     below = ("change", "", "", "", *("false", "found") * len(ways))
     return _table(title, heads, [below, *(_choices_row(each) for each in every)])

@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.gate import FINE_NIGHTS, NO_CANDIDATE, Array, Mask, Places
-from cudnn_sweep.analysis.nightly.memory import Known
-from cudnn_sweep.analysis.nightly.metric import STEADY_WALL
+from cudnn_sweep.analysis.nightly.detect import NO_CANDIDATE
+from cudnn_sweep.analysis.nightly.memory import FINE_NIGHTS, FindingState
+from cudnn_sweep.analysis.nightly.series import STEADY_WALL, Array, Mask, Places
 from cudnn_sweep.analysis.nightly.shared import are_alike, are_most, begun_with_most
 from tests.studies.parts.detection import Alerts, ScreenedHistories, by_waiting
 from tests.studies.parts.simulated_nights import (
@@ -116,7 +116,7 @@ def try_reality(reality: Reality, series: int, seed: int) -> RealityFigures:
     since = np.full(histories.values.shape, NO_CANDIDATE)
     alerts = by_waiting(ScreenedHistories(histories=histories, since=since))
     assert alerts.known is not None
-    alerting = alerts.known == Known.ALERTS
+    alerting = alerts.known == FindingState.CONFIRMED
     again = alerts.raised[:, AGAIN : AGAIN + IN_TIME].any(axis=1)
     findings = np.array(
         [
@@ -171,7 +171,7 @@ def findings_of(alerts: Alerts, group: slice) -> list[int]:
     is_shared = alone = np.zeros(len(known), dtype=bool)
     is_confirmed, found = False, []
     for night in range(known.shape[1]):
-        alerting = known[:, night] == Known.ALERTS
+        alerting = known[:, night] == FindingState.CONFIRMED
         lasting = beyond[:, max(0, night + 1 - FINE_NIGHTS) : night + 1].all(axis=1)
         since = alerts.since[group, night]
         alike = _alike(known[:, night], sizes[:, night], since, alone)
@@ -187,7 +187,7 @@ def findings_of(alerts: Alerts, group: slice) -> list[int]:
 
 def _alike(known: Places, sizes: Array, since: Places, alone: Mask) -> Mask:
     """Which series wait or alert with alike sizes since one time; none where those are not most."""
-    moved: Mask = np.isin(known, (Known.WAITS, Known.ALERTS)) & ~np.isnan(sizes)
+    moved: Mask = np.isin(known, (FindingState.WAITING, FindingState.CONFIRMED)) & ~np.isnan(sizes)
     alike = np.zeros_like(moved)
     if moved.any():
         most = int(np.bincount(since[moved]).argmax())

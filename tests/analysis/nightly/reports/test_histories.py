@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.metric import PEAK_MEMORY, STEADY_WALL
 from cudnn_sweep.analysis.nightly.reports.histories import levels
+from cudnn_sweep.analysis.nightly.series import PEAK_MEMORY, STEADY_WALL
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import xmlschema
 from markdown_it import MarkdownIt
 
 from cudnn_sweep.analysis.errors import ReportError, StoreError
-from cudnn_sweep.analysis.nightly.outcome import Change
 from cudnn_sweep.analysis.nightly.reports import as_json, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import as_row, from_json, to_json
 from cudnn_sweep.analysis.nightly.reports.grouped import headline, one_by_one
@@ -23,6 +22,7 @@ from cudnn_sweep.analysis.nightly.reports.markdown import to_markdown
 from cudnn_sweep.analysis.nightly.reports.page import to_html
 from cudnn_sweep.analysis.nightly.reports.words import finding_texts
 from cudnn_sweep.analysis.nightly.reports.write import night_reports, write_reports
+from cudnn_sweep.analysis.nightly.series import Change
 from tests.made_up_night import Night, hidden_from_wall
 
 SCHEMA = Path(__file__).parents[1] / "data" / "junit-10.xsd"

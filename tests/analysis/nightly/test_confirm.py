@@ -2,18 +2,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.nightly.confirmation import (
+from cudnn_sweep.analysis.nightly.confirm import (
     LOOKS,
     MOST_NIGHTS,
     confirm,
     confirm_by_waiting,
-    confirm_category,
+    confirm_words,
     judge_nights,
     smallest_step,
     t_above,
     t_quantile,
 )
-from cudnn_sweep.analysis.nightly.metric import PEAK_MEMORY, STEADY_WALL
+from cudnn_sweep.analysis.nightly.series import PEAK_MEMORY, STEADY_WALL
 
 STEP = np.log(1.05)
 
@@ -46,11 +46,22 @@ def test_pairs_are_judged_by_the_t_test_against_the_least_effect(
 
 def test_pairs_that_settle_nothing_ask_for_more() -> None:
     assert confirm([], 0.03).more_blocks == min(LOOKS)
-    assert confirm([None, STEP], 0.03).more_blocks == min(LOOKS) - 1
+    assert confirm([STEP], 0.03).more_blocks == min(LOOKS) - 1
     doubtful = [0.1, -0.02] * 3
     assert (confirm(doubtful, 0.03).state, confirm(doubtful, 0.03).more_blocks) == ("undecided", 6)
     given_up = confirm([0.1, -0.02] * 24, 0.03)
     assert (given_up.state, given_up.more_blocks) == ("undecided", 0)
+
+
+def test_pairs_of_the_same_kernels_confirm_what_other_choices_hide() -> None:
+    ratios = [0.05, 0.06, 0.15, 0.055, -0.05, 0.052, 0.058]
+    alike = [True, True, False, True, False, True, True]
+    found = confirm(ratios, 0.03, alike)
+    assert (found.state, found.blocks, found.more_blocks) == ("confirmed", 5, 0)
+    assert found.ratio == pytest.approx(np.exp(0.055), rel=1e-3)
+    without = confirm(ratios, 0.03)
+    assert (without.state, without.blocks) == ("undecided", 7)
+    assert confirm(ratios, 0.03, [*alike[:-1], False]) == without, "too few of them"
 
 
 def test_pairs_that_are_all_equal_are_settled_at_once() -> None:
@@ -112,10 +123,10 @@ def test_a_step_is_not_refuted_because_its_nights_count_little() -> None:
 
 
 def test_words_are_confirmed_where_most_fresh_ones_differ() -> None:
-    assert confirm_category(["b", "b", "a"], "a").state == "confirmed"
-    assert confirm_category(["a", "a", "b"], "a").state == "undecided"
-    assert confirm_category(["a", "a", "a"], "a").state == "refuted"
-    assert confirm_category([], "a").state == "undecided"
+    assert confirm_words(["b", "b", "a"], "a").state == "confirmed"
+    assert confirm_words(["a", "a", "b"], "a").state == "undecided"
+    assert confirm_words(["a", "a", "a"], "a").state == "refuted"
+    assert confirm_words([], "a").state == "undecided"
 
 
 @pytest.mark.parametrize("noise", [0.03, 0.15])

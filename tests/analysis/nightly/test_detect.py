@@ -3,9 +3,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.confirmation import confirm_by_waiting
-from cudnn_sweep.analysis.nightly.gate import FEWEST_NIGHTS, MONTH, screen, screen_category
-from cudnn_sweep.analysis.nightly.metric import (
+from cudnn_sweep.analysis.nightly.confirm import MONTH, confirm_by_waiting
+from cudnn_sweep.analysis.nightly.detect import FEWEST_NIGHTS, compared_with, screen, screen_words
+from cudnn_sweep.analysis.nightly.series import (
     AMOUNTS,
     ENGINE,
     ERROR,
@@ -59,7 +59,8 @@ def test_a_candidate_says_since_when_and_by_how_much() -> None:
     assert found.now == pytest.approx(2.21, abs=0.005)
     assert found.ratio == pytest.approx(1.105, abs=0.003)
     assert found.nights == len(NIGHTS) + 1
-    assert found.noise == pytest.approx(0.0148, abs=0.001), "1.4826 × a deviation of 1%"
+    (past,) = compared_with(np.log([NIGHTS[:10]]), min_effect=0.0)
+    assert past.line == pytest.approx(1.2 * 1.4826 * 0.01, abs=0.001), "a deviation of 1%"
 
 
 def test_few_nights_and_a_missing_night_are_no_pass() -> None:
@@ -84,7 +85,7 @@ def test_a_constant_series_is_held_to_the_least_effect() -> None:
     assert state([1e9] * 10, PEAK_MEMORY) == "fine"
     assert state([1e9] * 8 + [1.01e9] * 2, PEAK_MEMORY) == "fine"
     found = screen([1e9] * 8 + [2e9] * 2, PEAK_MEMORY)
-    assert (found.state, found.noise) == ("worse", 0.0)
+    assert found.state == "worse"
     assert found.ratio == pytest.approx(2.0)
 
 
@@ -120,39 +121,39 @@ def test_a_pinned_baseline_stays_what_is_compared_with() -> None:
 
 def test_another_word_is_news_in_two_of_three_nights() -> None:
     usual = ["a"] * 12
-    assert screen_category(usual, ENGINE).state == "fine"
-    assert screen_category([*usual, "b"], ENGINE).state == "fine"
-    found = screen_category([*usual, "b", None, "c"], ENGINE)
+    assert screen_words(usual, ENGINE).state == "fine"
+    assert screen_words([*usual, "b"], ENGINE).state == "fine"
+    found = screen_words([*usual, "b", None, "c"], ENGINE)
     assert (found.state, found.before, found.now) == ("different", "a", "c")
     assert found.first_bad_night_index == 12
-    assert screen_category([*usual, "b", "b", "a"], ENGINE).state == "fine"
-    assert screen_category(usual[:5], ENGINE).state == "insufficient_data"
-    assert screen_category([*usual, None], ENGINE).state == "insufficient_data"
+    assert screen_words([*usual, "b", "b", "a"], ENGINE).state == "fine"
+    assert screen_words(usual[:5], ENGINE).state == "insufficient_data"
+    assert screen_words([*usual, None], ENGINE).state == "insufficient_data"
 
 
 def test_a_word_that_comes_and_goes_is_no_news() -> None:
-    assert screen_category([*"aabaababaa", "b", "b"], ENGINE).state == "fine"
+    assert screen_words([*"aabaababaa", "b", "b"], ENGINE).state == "fine"
 
 
 def test_another_choice_is_no_news_of_a_search_that_keeps_choosing_anew() -> None:
     chosen = ["a", "b", "a", "c", "d", "a", "e", "a"]
-    assert screen_category([*chosen, "f", "a", "g"], ENGINE).state == "fine"
+    assert screen_words([*chosen, "f", "a", "g"], ENGINE).state == "fine"
     once = ["a"] * 11 + ["b"]
-    assert screen_category([*once, "f", "a", "g"], ENGINE).state == "different"
+    assert screen_words([*once, "f", "a", "g"], ENGINE).state == "different"
     signs = ["helps"] * 4 + ["equivalent"]
-    assert screen_category([*signs, "hurts", "hurts", "hurts"], SIGN).state == "different"
+    assert screen_words([*signs, "hurts", "hurts", "hurts"], SIGN).state == "different"
 
 
 def test_a_night_that_cannot_tell_the_sign_does_not_count() -> None:
     nights = ["helps", "inconclusive"] * 7 + ["hurts", "inconclusive", "hurts"]
-    assert screen_category(nights, SIGN).state == "different"
-    assert screen_category(nights[:-1], SIGN).state == "insufficient_data"
+    assert screen_words(nights, SIGN).state == "different"
+    assert screen_words(nights[:-1], SIGN).state == "insufficient_data"
 
 
 def test_failures_and_missing_cells_are_news_at_once_until_they_are_usual() -> None:
-    found = screen_category(["ok", "ok", "error"], FAILURE)
+    found = screen_words(["ok", "ok", "error"], FAILURE)
     assert (found.state, found.first_bad_night_index) == ("worse", 2)
-    assert screen_category(["present", "missing"], MISSING).state == "worse"
-    assert screen_category(["missing"], MISSING).state == "insufficient_data"
-    assert screen_category(["error"] * 3 + ["ok"], FAILURE).state == "better"
-    assert screen_category(["ok"] + ["error"] * 3, FAILURE).state == "fine"
+    assert screen_words(["present", "missing"], MISSING).state == "worse"
+    assert screen_words(["missing"], MISSING).state == "insufficient_data"
+    assert screen_words(["error"] * 3 + ["ok"], FAILURE).state == "better"
+    assert screen_words(["ok"] + ["error"] * 3, FAILURE).state == "fine"

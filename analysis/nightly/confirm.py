@@ -1,39 +1,40 @@
-"""Whether what a screen found is so: from fresh trials, or from the nights that follow.
+"""Whether a change is there, judged by fresh pairs, by the nights that follow, or by fresh words.
 
-Where two environments run side by side, their fresh trials are interleaved and the night that both
-share cancels: `confirm`. Of unchanged software it is the night that is in doubt, and no trial of the
-same night can settle that: its fresh replicates join the night's value, and `confirm_by_waiting` asks
-the nights that follow. Arrays hold a series a row.
+Fresh pairs of two softwares are interleaved, so that the night that both share cancels (`confirm`). Their log ratios
+get one-sided t tests against the least effect, after 6, 12, 24 and 48 pairs. Each look may spend a share of the error,
+as in group-sequential tests (Lan and DeMets 1983). Pairs whose processes took the same kernels are tested by
+themselves too: between kernels times differ by more than a change of software does.
+
+Of unchanged software it is the night that is in doubt, and no trial of the same night can settle that: its fresh
+replicates join the night's value, and the nights that follow are judged (`confirm_by_waiting`). Their mean, with odd
+nights cut off (winsorised, as by Huber 1964), is compared with a robust deviation of the nights before.
 """
 
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import compress
 from math import atan, cos, pi, sin, sqrt
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.gate import (
-    MONTH,
-    NORMAL,
-    RECENT,
-    Array,
-    Mask,
-    known_count,
-    known_median,
-)
-from cudnn_sweep.analysis.nightly.metric import Amount
+from cudnn_sweep.analysis.nightly.series import Amount, Array, Mask, medians, nights_in
 
 State: TypeAlias = Literal["confirmed", "refuted", "undecided"]
 
-# After how many pairs is asked, and each time's chance of a wrong confirmation at just the least effect,
+# The numbers of pairs to look at, and each look's chance of a wrong confirmation at just the least effect,
 # together 0.05: most candidates that are none end at the first, so that there it is hardest.
 LOOKS = {6: 0.002, 12: 0.008, 24: 0.015, 48: 0.025}
 WRONGLY_REFUTED = 0.05  # the same of a refutation, each time
+FEWEST_ALIKE = (
+    5  # pairs of the same kernels that are judged by themselves: fewer may agree by chance
+)
 LEAST_DEVIATION = 1e-9  # of log ratios: those of memory are all equal
 
+RECENT = 3  # nights that are screened: tonight and one more of them must be beyond the line
+MONTH = 30  # nights compared with: older ones are another season of the machine
 MOST_NIGHTS = 14  # that a candidate waits
 WAITING_Z = 4.5  # standard errors: at 2% noise a false alert in 300 series of 60 nights, or rarer
 NIGHT_COUNTS = 3  # standard deviations at most, so that one odd night settles nothing
@@ -43,6 +44,7 @@ OVERWHELMING = 10
 FEW_NIGHTS = 6
 LEAST_NOISE = 0.003  # from night to night: a few nights may agree by chance
 NOISE_IN_DOUBT = 1.5  # nights: of few nights the noise is taken for 1 + this / nights of itself
+NORMAL = 1.4826  # the standard deviation of normal noise, in median absolute deviations
 MEDIAN_VARIANCE = np.pi / 2  # of normal noise, in those of a mean
 ONE_SIDED = 1.645  # standard errors: one time in twenty
 TWO_SIDED = 1.96
@@ -50,7 +52,7 @@ TWO_SIDED = 1.96
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Confirmation:
-    """What is known of a candidate by now."""
+    """The judgement of a candidate so far."""
 
     state: State
     ratio: float | None = None
@@ -61,7 +63,7 @@ class Confirmation:
     blocks: int = 0
     """Pairs behind it; for a candidate that waits, nights since the change."""
     more_blocks: int = 0
-    """Pairs (or nights) to add before asking again; 0 where it is settled or is given up."""
+    """Pairs (or nights) to add before the next look; 0 where it is settled or is given up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,17 +91,39 @@ class Judged:
         )
 
 
-def confirm(log_ratios: Sequence[float | None], min_effect: float) -> Confirmation:
-    """Judge fresh pairs: log(current / last good) of each block, None where a block has no pair.
+def confirm(
+    log_ratios: Sequence[float], min_effect: float, are_alike: Sequence[bool] = ()
+) -> Confirmation:
+    """Judge fresh pairs: log(current / last good) of each block that has both.
 
-    The t test of every verdict, against the least effect. Ask after 6, 12, 24 and 48 pairs, as
-    `more_blocks` says; who asks more often is wrong more often.
+    Look after 6, 12, 24 and 48 pairs, as `more_blocks` says; who looks more often is wrong more often.
+    `are_alike`: which pairs are of the same kernels. Where they confirm, the ratio is theirs.
     """
-    ratios = np.array([ratio for ratio in log_ratios if ratio is not None], dtype=np.float64)
-    more = next((look - len(ratios) for look in LOOKS if look > len(ratios)), 0)
-    if len(ratios) < 2:
-        return Confirmation(state="undecided", blocks=len(ratios), more_blocks=more)
-    return judge_pairs(ratios, min_effect).one(len(ratios), more)
+    blocks, alike = len(log_ratios), list(compress(log_ratios, are_alike))
+    more = next((look - blocks for look in LOOKS if look > blocks), 0)
+    if blocks < 2:
+        return Confirmation(state="undecided", blocks=blocks, more_blocks=more)
+    if FEWEST_ALIKE <= len(alike) < blocks:
+        of_alike = judge_pairs(np.array(alike), min_effect, looked_at=blocks)
+        if of_alike.is_confirmed:
+            return of_alike.one(len(alike), more)
+    return judge_pairs(np.array(log_ratios), min_effect).one(blocks, more)
+
+
+def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judged:
+    """The log ratios of pairs, two or more, along the last axis; `looked_at`: of how many they are a part."""
+    blocks = ratios.shape[-1]
+    least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
+    se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
+    level = LOOKS[
+        max((look for look in LOOKS if look <= (looked_at or blocks)), default=min(LOOKS))
+    ]
+    return Judged(
+        is_confirmed=mean - t_quantile(level, blocks - 1) * se > least,
+        is_refuted=mean + t_quantile(WRONGLY_REFUTED, blocks - 1) * se < least,
+        ratio_log=mean,
+        half_width=t_quantile(0.025, blocks - 1) * se,
+    )
 
 
 def confirm_by_waiting(
@@ -110,10 +134,10 @@ def confirm_by_waiting(
     left_out: Collection[int] = (),
     is_pinned: bool = False,
 ) -> Confirmation:
-    """Judge the nights from the first bad one on by those before it; ask again each night.
+    """Judge the nights from the first bad one on by those before it; look again each night.
 
     `values` and `left_out` are as a screen has them; a night's fresh replicates belong to its value.
-    Keep the index of the first screen that found it, so that what is compared with stays.
+    Keep the index of the first screen that showed it, so that what is compared with stays.
     """
     before = _compared_with(values[:first_bad_night_index], left_out, is_pinned)
     since = [value for value in values[first_bad_night_index:] if value is not None]
@@ -124,57 +148,6 @@ def confirm_by_waiting(
     return judged.one(len(since), more)
 
 
-def smallest_step(
-    values: Sequence[float | None],
-    metric: Amount,
-    *,
-    left_out: Collection[int] = (),
-    is_pinned: bool = False,
-) -> float | None:
-    """As a share: the step that these nights would confirm in MOST_NIGHTS more, one time in two.
-
-    WAITING_Z standard errors, and no less than the least effect. None of fewer than two nights.
-    """
-    known = [place for place, value in enumerate(values) if value is not None][:-RECENT]
-    before = _compared_with(values[: max(known, default=0) + 1], left_out, is_pinned)
-    if len(before) < 2:
-        return None
-    logs = metric.logs(before)
-    noise = float(_noise(logs - np.median(logs))[0])
-    se = noise * np.sqrt(1 / MOST_NIGHTS + MEDIAN_VARIANCE / len(before))
-    return max(float(np.expm1(WAITING_Z * se)), metric.min_effect)
-
-
-def _compared_with(
-    earlier: Sequence[float | None], left_out: Collection[int], is_pinned: bool
-) -> list[float]:
-    known = [(place, value) for place, value in enumerate(earlier) if value is not None]
-    before = [value for place, value in known if place not in left_out]
-    return before[:MONTH] if is_pinned else before[-MONTH:]
-
-
-def confirm_category(fresh: Sequence[str], before: str) -> Confirmation:
-    """Judge the words of fresh trials by the one that was usual: most of them have to differ."""
-    different = len(fresh) - Counter(fresh)[before]
-    state: State = "undecided" if different or not fresh else "refuted"
-    if 2 * different > len(fresh):
-        state = "confirmed"
-    return Confirmation(state=state, blocks=len(fresh))
-
-
-def judge_pairs(ratios: Array, min_effect: float) -> Judged:
-    """The log ratios of pairs, two or more, along the last axis."""
-    blocks = ratios.shape[-1]
-    least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
-    se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
-    return Judged(
-        is_confirmed=mean - t_quantile(_level(blocks), blocks - 1) * se > least,
-        is_refuted=mean + t_quantile(WRONGLY_REFUTED, blocks - 1) * se < least,
-        ratio_log=mean,
-        half_width=t_quantile(0.025, blocks - 1) * se,
-    )
-
-
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = WAITING_Z) -> Judged:
     """Logarithms of the nights before a change and since, two or more each, along the last axis; of those
     before NaN counts for none.
@@ -182,11 +155,11 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = WAIT
     Against zero, not against the least effect: at 2% noise from night to night a step of 5% would
     else take a month. But the middle night since has to show as much as the least effect.
     """
-    level = known_median(before)[..., None]
+    level = medians(before)[..., None]
     noise = _noise(before - level)
     excess = since - level
     counted = np.clip(excess, -NIGHT_COUNTS * noise, NIGHT_COUNTS * noise).mean(axis=-1)
-    old, new, noise = known_count(before), since.shape[-1], noise[..., 0]
+    old, new, noise = nights_in(before), since.shape[-1], noise[..., 0]
     se = noise * np.sqrt(1 / new + MEDIAN_VARIANCE / old)
     ratio_log = np.median(excess, axis=-1)
     oddest = np.fmax(np.fmax.reduce(abs(before - level), axis=-1), LEAST_NOISE)
@@ -203,19 +176,53 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = WAIT
     )
 
 
-def _level(pairs: int) -> float:
-    return LOOKS[max((look for look in LOOKS if look <= pairs), default=min(LOOKS))]
+def smallest_step(
+    values: Sequence[float | None],
+    metric: Amount,
+    *,
+    left_out: Collection[int] = (),
+    is_pinned: bool = False,
+) -> float | None:
+    """As a share: the step that these nights would confirm in MOST_NIGHTS more, one time in two.
+
+    WAITING_Z standard errors, and no less than the least effect. None of fewer than two nights.
+    """
+    measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
+    before = _compared_with(values[: max(measured, default=0) + 1], left_out, is_pinned)
+    if len(before) < 2:
+        return None
+    logs = metric.logs(before)
+    noise = float(_noise(logs - np.median(logs))[0])
+    se = noise * np.sqrt(1 / MOST_NIGHTS + MEDIAN_VARIANCE / len(before))
+    return max(float(np.expm1(WAITING_Z * se)), metric.min_effect)
+
+
+def confirm_words(fresh: Sequence[str], before: str) -> Confirmation:
+    """Judge the words of fresh trials by the one that was usual: most of them have to differ."""
+    different = len(fresh) - Counter(fresh)[before]
+    state: State = "undecided" if different or not fresh else "refuted"
+    if 2 * different > len(fresh):
+        state = "confirmed"
+    return Confirmation(state=state, blocks=len(fresh))
+
+
+def _compared_with(
+    earlier: Sequence[float | None], left_out: Collection[int], is_pinned: bool
+) -> list[float]:
+    before = [
+        value for place, value in enumerate(earlier) if value is not None and place not in left_out
+    ]
+    return before[:MONTH] if is_pinned else before[-MONTH:]
 
 
 def _noise(deviations: Array) -> Array:
     """From night to night: a standard deviation in which odd nights count little. NaN counts for none."""
-    nights = known_count(deviations)[..., None]
-    robust = NORMAL * known_median(abs(deviations))[..., None]
+    nights = nights_in(deviations)[..., None]
+    robust = NORMAL * medians(abs(deviations))[..., None]
     most = np.maximum(3 * robust, LEAST_NOISE)
     squares = np.clip(deviations, -most, most) ** 2
     deviation = np.sqrt(np.nansum(squares, axis=-1, keepdims=True) / (nights - 1))
-    found: Array = np.maximum(deviation, LEAST_NOISE) * (1 + NOISE_IN_DOUBT / nights)
-    return found
+    return np.asarray(np.maximum(deviation, LEAST_NOISE) * (1 + NOISE_IN_DOUBT / nights))
 
 
 def t_above(t: float, df: int) -> float:

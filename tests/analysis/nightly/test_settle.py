@@ -5,11 +5,23 @@ from datetime import date, timedelta
 
 import pytest
 
-from cudnn_sweep.analysis.nightly.confirmation import Confirmation
+from cudnn_sweep.analysis.nightly.confirm import Confirmation, confirm, confirm_by_waiting
+from cudnn_sweep.analysis.nightly.detect import screen_all
 from cudnn_sweep.analysis.nightly.history import History
-from cudnn_sweep.analysis.nightly.judge import Remeasured, screen_all, settle
 from cudnn_sweep.analysis.nightly.memory import Memory
-from cudnn_sweep.analysis.nightly.outcome import Change, Finding
+from cudnn_sweep.analysis.nightly.outcome import Finding
+from cudnn_sweep.analysis.nightly.series import (
+    STEADY_DEVICE,
+    STEADY_WALL,
+    Change,
+)
+from cudnn_sweep.analysis.nightly.settle import (
+    FreshTrials,
+    Remeasured,
+    settle,
+    settle_all,
+    wall_of,
+)
 from tests.made_up_night import history_of, key_of
 
 FIRST = date(2026, 11, 1)
@@ -38,10 +50,10 @@ def pairs(state: str, low: float = 0.99) -> Remeasured:
 def judged(
     nights: History, earlier: Finding | None = None, fresh: Remeasured | None = None
 ) -> Finding | None:
-    found = screen_all(nights, Memory(findings=(earlier,) if earlier else ()), is_pinned=False)
+    found = screen_all(nights, Memory(findings=(earlier,) if earlier else ()))
     if not found.candidates:
         return None
-    return settle(found.candidates[0], fresh, nights, is_pinned=False, command="sweep launch")
+    return settle(found.candidates[0], fresh, nights, command="sweep launch")
 
 
 @pytest.mark.parametrize(
@@ -131,12 +143,10 @@ def test_what_was_refuted_is_measured_again_only_with_other_software() -> None:
     assert found is not None
     nights, moved = [*STEADY, *SLOWER, 11.0], len(STEADY) + len(SLOWER)
     known = [replace(found, state="refuted")]
-    again = screen_all(history(nights), Memory(findings=tuple(known)), is_pinned=False).candidates
-    anew = screen_all(
-        history(nights, new_torch_at=moved), Memory(findings=tuple(known)), is_pinned=False
-    ).candidates
+    again = screen_all(history(nights), Memory(findings=tuple(known))).candidates
+    anew = screen_all(history(nights, new_torch_at=moved), Memory(findings=tuple(known))).candidates
     edited = history(nights, workloads=[*["old"] * moved, "new"])
-    of_new_code = screen_all(edited, Memory(findings=tuple(known)), is_pinned=False).candidates
+    of_new_code = screen_all(edited, Memory(findings=tuple(known))).candidates
     assert [each.is_new for each in (*again, *anew, *of_new_code)] == [False, True, True]
 
 
@@ -148,7 +158,7 @@ def test_what_was_found_on_other_hardware_is_left_alone() -> None:
     found = judged(history([*STEADY, *SLOWER]))
     assert found is not None
     elsewhere = replace(found, state="refuted", key=replace(KEY, env_hash="elsewhere"))
-    again = screen_all(history([*STEADY, *SLOWER]), Memory(findings=(elsewhere,)), is_pinned=False)
+    again = screen_all(history([*STEADY, *SLOWER]), Memory(findings=(elsewhere,)))
     assert [each.is_new for each in again.candidates] == [True]
 
 
@@ -157,10 +167,9 @@ def test_what_waits_since_before_the_pinned_night_waits_on() -> None:
     better = judged(history(nights))
     assert better is not None
     earlier = replace(better, state="waiting", since=FIRST - timedelta(days=9))
-    (candidate,) = screen_all(
-        history(nights), Memory(findings=(earlier,)), is_pinned=True
-    ).candidates
-    found = settle(candidate, None, history(nights), is_pinned=True, command="again")
+    pinned = replace(history(nights), is_pinned=True)
+    (candidate,) = screen_all(pinned, Memory(findings=(earlier,))).candidates
+    found = settle(candidate, None, pinned, command="again")
     assert found is not None
     assert (found.state, found.direction) == ("waiting", "better")
 
@@ -182,5 +191,88 @@ def test_a_new_software_begins_a_suspicion_anew_unless_it_was_there_before(
         assert (found.since, found.cause) == (FIRST + timedelta(days=since), cause)
         assert isinstance(found.now, float) and isinstance(found.before, float)
         assert found.now / found.before == pytest.approx(found.ratio)
-    anew = screen_all(nights, Memory(findings=(waits,)), is_pinned=False).candidates
+    anew = screen_all(nights, Memory(findings=(waits,))).candidates
     assert [each.is_new for each in anew] == [since == 10], "then it is measured again"
+
+
+# --- Wall time, where device time changed ---
+
+DEVICE_KEY = key_of("steady_device")
+WALL: list[float | None] = [20.0, 20.2, 19.8, 20.1, 19.9, 20.0, 20.2, 19.8, 20.1, 20.3]
+DEVICE: list[float | None] = [10.0, 10.1, 9.9, 10.05, 9.95, 10.0, 10.1, 9.9, 11.5, 11.6]
+SINCE = 8
+
+
+def settled(
+    wall: list[float | None],
+    device: list[float | None] = DEVICE,
+    fresh: Remeasured | None = None,
+    earlier: Finding | None = None,
+) -> dict[str, Finding]:
+    """By metric."""
+    nights = history_of(DEVICE_KEY, device, FIRST)
+    other = history_of(wall_of(DEVICE_KEY), wall, FIRST)
+    nights = replace(nights, series=nights.series + other.series)
+    screened = screen_all(nights, Memory(findings=(earlier,) if earlier else ()))
+    remeasured = {DEVICE_KEY: fresh} if fresh else {}
+    findings = settle_all(screened, screened, remeasured, nights, lambda _: "again")
+    return {each.key.metric: each for each in findings}
+
+
+def test_wall_time_of_the_same_nights_stands_beside_device_time() -> None:
+    for first in (DEVICE[0], None):
+        device, wall = [first, *DEVICE[1:]], [first and WALL[0], *WALL[1:]]
+        found = settled(WALL, device)["steady_device"]
+        of_wall = confirm_by_waiting(wall, SINCE, STEADY_WALL)
+        assert (found.wall_ratio, found.wall_ratio_low) == (of_wall.ratio, of_wall.low)
+        assert found.ratio == confirm_by_waiting(device, SINCE, STEADY_DEVICE).ratio
+        assert of_wall.low is not None and of_wall.high is not None
+        assert of_wall.low < 1 < of_wall.high
+
+
+def test_wall_time_of_the_same_pairs_stands_beside_device_time() -> None:
+    wall = confirm([0.01, -0.01, 0.0, 0.005, 0.01, 0.0], STEADY_WALL.min_effect)
+    pairs = confirm([0.14, 0.15, 0.14, 0.15, 0.14, 0.15], STEADY_DEVICE.min_effect)
+    fresh = Remeasured(confirmation=pairs, of_two=(), wall=wall)
+    found = settled(WALL, fresh=fresh)["steady_device"]
+    assert (found.wall_ratio, found.wall_ratio_high) == (wall.ratio, wall.high)
+    later = settled(WALL, earlier=found)["steady_device"]
+    assert later == replace(found, now=later.now), "an alert that lasts keeps what its pairs said"
+
+
+def test_nothing_stands_beside_it_where_the_loop_waits_for_the_gpu_or_wall_time_changed() -> None:
+    waits_for_gpu = settled([value and 0.6 * value for value in WALL])
+    assert waits_for_gpu["steady_device"].wall_ratio is None
+    changed = settled([value and 2 * value for value in DEVICE])
+    assert changed["steady_wall"].state == changed["steady_device"].state == "confirmed"
+    assert changed["steady_device"].wall_ratio is None
+
+
+def test_wall_time_is_of_the_pairs_of_the_same_kernels_where_they_alone_confirm() -> None:
+    """In two of seven pairs one process took a slow kernel, which costs more than the new software."""
+    own, good = (["a", "b", "slow", "a", "a", "a", "a"], ["a", "b", "a", "a", "slow", "a", "a"])
+    device, wall = (
+        [1.05, 1.06, 1.15, 1.055, 0.95, 1.052, 1.058],
+        [1.0, 1.01, 1.4, 1.0, 0.7, 1.01, 1.0],
+    )
+    named = {"cell_id": "cell", "settings": "benchmark=false"}
+    pairs = [
+        {**named, "metric": metric, "block": block, "candidate": 10 * ratio, "baseline": 10.0}
+        for metric, ratios in (("steady_device", device), ("steady_wall", wall))
+        for block, ratio in enumerate(ratios)
+    ]
+    processes = [
+        {**named, "block": block, "software": software, "engine": kernel}
+        for software, kernels in ((None, own), ("last_good", good))
+        for block, kernel in enumerate(kernels)
+    ]
+    fresh = FreshTrials(processes=processes, signs=[], pairs=pairs, softwares={})
+    (candidate,) = screen_all(history_of(DEVICE_KEY, DEVICE, FIRST), Memory()).candidates
+    judged = fresh.judge_all([candidate], TORCH, is_cut=False)[DEVICE_KEY]
+    assert judged.wall is not None
+    assert (judged.confirmation.state, judged.confirmation.blocks) == ("confirmed", 5)
+    assert judged.wall.blocks == 5
+    assert judged.wall.ratio == pytest.approx(1.004, abs=1e-3)
+    alone = replace(fresh, processes=[{**row, "engine": None} for row in processes])
+    undecided = alone.judge_all([candidate], TORCH, is_cut=False)[DEVICE_KEY]
+    assert (undecided.confirmation.state, undecided.confirmation.blocks) == ("undecided", 7)

@@ -1,0 +1,190 @@
+"""What a night is compared by: metrics, each with the least change that counts, and series, with a value a night."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from hashlib import sha256
+from statistics import median
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+
+Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+Places: TypeAlias = NDArray[np.int64]
+
+LARGEST = 1e100  # stands for infinity and for NaN: an error of NaN is no small one
+ID_CHARACTERS = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Amount:
+    """A number a night, of which more is worse; compared as a ratio."""
+
+    name: str
+    meaning: str
+    unit: Literal["ms", "bytes", "share"]
+    min_effect: float
+    """The least change that counts, as a share."""
+    least: float
+    """In `unit`: a smaller number counts as this one, so that zero has a ratio and trifles have none."""
+
+    def logs(self, values: Sequence[float]) -> Array:
+        finite = np.nan_to_num(values, nan=LARGEST, posinf=LARGEST)
+        logs: Array = np.log(np.maximum(finite, self.least))
+        return logs
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Category:
+    """A word a night, which differs from the usual one or does not."""
+
+    name: str
+    meaning: str
+    good: str | None = None
+    """The word beside which every other is worse; None where there is none."""
+    no_answer: str | None = None
+    """The word of an undecided night: such a night does not count."""
+    at_once: bool = False
+    """One night is enough; else two of the last three."""
+    is_drawn: bool = False
+    """Chance has a part in it: where new words keep coming, one more is no news."""
+
+
+STEADY_WALL = Amount(
+    name="steady_wall",
+    meaning="wall time of an iteration",
+    unit="ms",
+    min_effect=MIN_EFFECT,  # as in every verdict: less does not survive a change of driver
+    least=1e-3,
+)
+STEADY_DEVICE = replace(STEADY_WALL, name="steady_device", meaning="device time of an iteration")
+COLD_EMPTY = Amount(
+    name="cold_empty",
+    meaning="first calls, compute cache empty",
+    unit="ms",
+    min_effect=0.1,  # paid once a process or a machine, and processes of one night differ by 4 to 10%
+    least=1.0,
+)
+COLD_WARM = replace(COLD_EMPTY, name="cold_warm", meaning="first calls, compute cache warm")
+PEAK_MEMORY = Amount(
+    name="peak_memory",
+    meaning="peak of the device memory reserved",
+    unit="bytes",
+    min_effect=MIN_EFFECT,
+    least=2.0 * 2**20,  # PyTorch's allocator takes memory in steps of 2 and 20 MiB
+)
+ERROR = Amount(
+    name="error",
+    meaning="relative error against float64",
+    unit="share",
+    min_effect=0.5,  # less is another order of summation; another precision is tenfold and more
+    least=1e-8,
+)
+ENGINE = Category(name="engine", meaning="kernels or engine chosen", is_drawn=True)
+SIGN = Category(name="sign", meaning="whether the setting helps or hurts", no_answer="inconclusive")
+FAILURE = Category(name="failure", meaning="outcome of the trials", good="ok", at_once=True)
+MISSING = Category(name="missing", meaning="whether it was measured", good="present", at_once=True)
+
+Metric: TypeAlias = Amount | Category
+AMOUNTS = (STEADY_WALL, STEADY_DEVICE, COLD_EMPTY, COLD_WARM, PEAK_MEMORY, ERROR)
+METRIC_OF: dict[str, Metric] = {
+    metric.name: metric for metric in (*AMOUNTS, ENGINE, SIGN, FAILURE, MISSING)
+}
+"""By name. A night's JSON may have names of other versions, and SHARED."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeriesKey:
+    """Identifies a series: a metric of a cell and config, on one kind of hardware."""
+
+    metric: str
+    """Name of a Metric."""
+    env_hash: str
+    gpu: str
+    cell_id: str
+    cell: str
+    """In words: workload, problem, direction, shape, regime, state, precision, layout."""
+    settings: str
+    """The config, or of the metric `sign` the contrast, in words."""
+
+    @property
+    def series_id(self) -> str:
+        """The same every night, whatever its cell is called."""
+        parts = (self.metric, self.env_hash, self.cell_id, self.settings)
+        return sha256("\n".join(parts).encode()).hexdigest()[:ID_CHARACTERS]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """A part of the software or hardware that is not what it was."""
+
+    part: str
+    """As the record's column: torch, cudnn, driver, version, gpu, ...; or `workload`, a user's own code."""
+    before: str
+    now: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NightPoint:
+    """One night of one series."""
+
+    night: str
+    """Its sweep_id."""
+    date: date
+    value: float | str | None
+    """In the metric's unit; None where the cell is missing; text where the metric is no number."""
+    processes: int
+    software_hash: str
+    gpu_uuid: str | None = None
+    """UUID of the GPU that most of its processes ran on."""
+    host: str | None = None
+    cpu_model: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Series:
+    key: SeriesKey
+    points: tuple[NightPoint, ...]
+    """The series' nights on one env_hash, oldest first, from the baseline on."""
+    is_judged: bool = True
+    """Whether there were enough nights to compare tonight with."""
+    smallest_step: float | None = None
+    """The smallest step, as a share, that its nights would confirm one time in two; None for words."""
+    could_show: bool = True
+    """Whether its nights could show a change of just the least effect; for words, another word."""
+
+    @property
+    def numbers(self) -> list[float | None]:
+        return [each.value if isinstance(each.value, float) else None for each in self.points]
+
+    @property
+    def words(self) -> list[str | None]:
+        return [each.value if isinstance(each.value, str) else None for each in self.points]
+
+    def place_of(self, first: date) -> int | None:
+        """Index of its first night from this date on."""
+        return next((at for at, point in enumerate(self.points) if point.date >= first), None)
+
+
+def typical(numbers: Sequence[float | None]) -> float | None:
+    """Their median; None where there is none."""
+    measured = [each for each in numbers if each is not None]
+    return median(measured) if measured else None
+
+
+def nights_in(logs: Array) -> Places:
+    """How many nights along the last axis are no NaN."""
+    return np.asarray((~np.isnan(logs)).sum(axis=-1))
+
+
+def medians(logs: Array) -> Array:
+    """Along the last axis, without NaN; NaN where nothing else is."""
+    ordered = np.sort(logs, axis=-1)  # NaN last
+    nights = nights_in(logs)[..., None]
+    low, high = np.maximum(nights - 1, 0) // 2, np.minimum(nights // 2, logs.shape[-1] - 1)
+    middle = [np.take_along_axis(ordered, place, axis=-1)[..., 0] for place in (low, high)]
+    return np.asarray((middle[0] + middle[1]) / 2)
