@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, chdir, contextmanager
@@ -84,14 +85,50 @@ query helps_or_hurts --results made-up --min-effect lots
 query helps_or_hurts --results made-up --nope 1
 query sweeps --results nowhere
 query sweeps --results made-up --sweep-id nope
+query sweeps --results .
+query
+query --min-effect 0.1 helps_or_hurts
+query failures --results made-up --sweep-id
+query failures stray --results made-up
+query 'select 1' --format parquet --results made-up
+query asked/drift.sql --results made-up
+query asked/drift.sql --results made-up --help
+query memory_cost --results made-up
+query 'from worst_regressions()' --results made-up
+query records --results made-up
+query 'from helps_or_hurts' --results made-up
+query 'from helps_or_hurts' --results made-up --help
 report --results made-up --page nope
 report --results made-up --steps 5
 report --results nowhere
+report --results made-up --page field_cases --output field.html
+report --results made-up --against night-2026-03-01-made-up --output two.html
+report --results made-up --against night-2026-03-01-made-up --sweep-id friday
+report --results made-up --against night-2026-03-01-made-up --sweep-id night-2026-03-01-made-up
+report --results made-up --against night-2026-03-01-made-up --field benchmark
 compare 2.11.0 2.12.0 --results made-up
 compare 2.11.0 9.9.9 --results made-up
+compare 2.11.0 2.12.0 --results made-up --where driver=1.0
+compare 2.11.0 2.12.0 --results made-up --where drier=1.0
+compare 2.11.0 2.12.0 --results made-up --where torch=2.11.0
+compare 2.11.0 2.12.0 --results made-up --sweep-id 2.11*
+compare 2.11.0 2.12.0 --results made-up --fail-on worse
+compare 2.11.0 2.12.0 --results made-up --fail-on hurts
+compare 2.11.0 2.12.0 --results made-up --fail-on helps
 repro N042
 repro nope
+repro nope --results made-up
+repro 0bf74acf30572149 --results REFERENCE --issue
 launch nowhere.yaml --dry-run
+launch preload.yaml
+launch there.yaml
+launch there.yaml --json
+launch --json --dry-run
+launch --only workload
+launch --shard 1/2
+launch --resume a --new
+launch --new --sweep-id a
+launch --sweep-id a/b
 launch --suite nope --dry-run
 nightly nowhere.yaml
 nightly --night tomorrow
@@ -104,6 +141,11 @@ audit nowhere.py
 schema nope
 nope
 """
+FILES = {  # which some of them ask for
+    "asked/drift.sql": "-- Since when? '$at' is none\nselect '$on' from records where torch < $before",
+    "preload.yaml": "metadata: {sweep: {preload: [no_such_package.nets]}}",
+    "there.yaml": "metadata: {sweep: {address: '127.0.0.1:1'}}",
+}
 
 
 class Goldens:
@@ -247,9 +289,13 @@ class Goldens:
     def _commands(self) -> str:
         """What commands print, and their exit codes: `$ command`, `[code]`, output and messages."""
         parts = []
-        with chdir(self._folder):
+        for name, text in FILES.items():
+            (self._folder / name).parent.mkdir(exist_ok=True)
+            (self._folder / name).write_text(text)
+        fork_server = "cudnn_sweep.orchestrator.running.this_machine.ForkServer"
+        with chdir(self._folder), patch(fork_server, None):  # none of them starts one
             for line in COMMANDS.strip().splitlines():
-                code, text = typed(*line.split())
+                code, text = typed(*shlex.split(line.replace("REFERENCE", str(REFERENCE))))
                 parts.append(f"$ sweep {line}\n[{code}]\n{self._plain(text).rstrip()}\n")
         return "\n".join(parts)
 

@@ -220,15 +220,6 @@ def test_the_command_compares_every_stored_contrast_twins_only_alone(filled: Sto
     assert [each["name"] for each in json.loads(twins.stdout)["contrasts"]] == ["twin: 0 → 1"]
 
 
-def test_the_command_writes_the_file_and_answers_in_a_line(kept: Store, tmp_path: Path) -> None:
-    output = tmp_path / "mine.html"
-    found = _report(kept, "--field", "benchmark", "--output", str(output))
-    assert found.stdout.startswith(
-        f"{output}: benchmark: false → true: 3 of 3 cells decided (helps in 1"
-    )
-    assert output.read_text().startswith("<!doctype html>")
-
-
 def test_charts_are_exported(kept: Store, tmp_path: Path) -> None:
     folder = tmp_path / "charts"
     _report(kept, "--format", "json", "--charts", str(folder))
@@ -272,19 +263,15 @@ def _report(store: Store, *options: str) -> Result:
     return CliRunner().invoke(app, ["report", "--results", store.location, *options])
 
 
-@pytest.fixture
-def two(store: Store) -> str:
+def test_each_cell_and_config_of_two_sweeps_is_a_row_of_one_chart(store: Store) -> None:
     """With benchmark on, tuesday takes 20% longer, with another torch."""
     for sweep_id, ms, torch in (("monday", 5.0, "2.10.0"), ("tuesday", 6.0, "2.11.0")):
         for block in range(3):
             changes = {"sweep_id": sweep_id, "torch": torch, "software_hash": torch}
             store.write(*make_pair(block, 10.0, ms, **changes))
-    return store.location
-
-
-def test_each_cell_and_config_of_two_sweeps_is_a_row_of_one_chart(two: str) -> None:
-    options = ["--against", "monday", "--sweep-id", "tuesday", "--json", "--results", two]
-    told = json.loads(CliRunner().invoke(app, ["report", *options]).stdout)
+    told = json.loads(
+        _report(store, "--against", "monday", "--sweep-id", "tuesday", "--json").stdout
+    )
     (contrast,) = told["contrasts"]
     assert contrast["name"] == "sweep: monday → tuesday"
     assert told["common"][0] == "sweep: monday → tuesday (torch: 2.10.0 → 2.11.0)"
@@ -296,27 +283,3 @@ def test_each_cell_and_config_of_two_sweeps_is_a_row_of_one_chart(two: str) -> N
         "benchmark=true": 1.2,
     }
     assert told["charts"] == ["effect"]
-
-
-def test_the_page_of_two_sweeps_has_that_chart_alone(two: str, tmp_path: object) -> None:
-    page = f"{tmp_path}/two.html"
-    asked = ["report", "--against", "monday", "--results", two, "--output", page]
-    found = CliRunner().invoke(app, asked)
-    assert "sweep: monday → tuesday: 2 of 2 cells decided (hurts in 1" in found.stdout
-    with open(page) as file:
-        text = file.read()
-    assert '"name":"effect"' in text and '"name":"heat_map"' not in text
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--sweep-id", "friday"], "sweep=friday: nothing is stored of it; there are sweep=monday"),
-        (["--sweep-id", "monday"], "both mean sweep=monday: nothing to compare"),
-        (["--field", "benchmark"], "not with --field or --page"),
-    ],
-)
-def test_what_does_not_go_with_against_is_told(two: str, options: list[str], told: str) -> None:
-    found = CliRunner().invoke(app, ["report", "--against", "monday", "--results", two, *options])
-    assert found.exit_code == 2
-    assert told in found.stderr

@@ -47,28 +47,6 @@ def test_a_row_is_a_line_of_the_columns_that_people_read(drivers: str) -> None:
     assert "heuristic_mode_b=false" in row_["settings"]
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (("--where", "driver=1.0"), "--where driver=1.0: there are 570.1, 580.1"),
-        (("--where", "drier=1.0"), "--where drier=1.0: found no column 'drier'"),
-        (("--where", "torch=2.10.0"), "torch=2.11.0: nothing is stored of it"),
-        (("--sweep-id", "2.10*"), "torch=2.11.0: nothing is stored of it"),
-        (("--fail-on", "worse"), "'worse' is not one of"),
-    ],
-)
-def test_what_is_not_there_is_named(drivers: str, options: tuple[str, ...], told: str) -> None:
-    found = _compare("torch=2.10.0", "torch=2.11.0", drivers, *options)
-    assert found.exit_code == 2
-    assert told in found.stderr
-
-
-@pytest.mark.parametrize(("verdict", "code"), [("hurts", 6), ("helps", 0), (None, 0)])
-def test_a_pipeline_can_fail_on_a_verdict(drivers: str, verdict: str | None, code: int) -> None:
-    options = ["--fail-on", verdict] if verdict else []
-    assert _compare("torch=2.10.0", "torch=2.11.0", drivers, *options).exit_code == code
-
-
 def test_nothing_compared_is_no_success(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     for name in ("monday", "tuesday"):

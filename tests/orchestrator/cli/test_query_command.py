@@ -98,14 +98,6 @@ def test_an_export_is_whole_or_not_there_and_replaces_nothing(
     assert [each.read_bytes() for each in file.parent.iterdir()] == [before]
 
 
-def test_a_folder_without_results_is_named_with_those_below_it(
-    results: Path, tmp_path: Path
-) -> None:
-    found = _query("sweeps", tmp_path)
-    assert found.exit_code == 2
-    assert f"folders below it do: --results {results}" in found.stderr
-
-
 @pytest.mark.parametrize("name", ["helps_or_hurts", "cold_cost", "choice_stability"])
 def test_a_question_over_stored_rows_has_a_line_a_row_and_names_that_differ(
     stored_rows: Database, name: str
@@ -172,28 +164,6 @@ def test_damaged_files_are_named(results: Path) -> None:
         assert f"left out {torn}" in named.stderr, words
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "the question is missing or not first"),
-        (["--min-effect", "0.1", "helps_or_hurts"], "not first: found --min-effect"),
-        (["failures", "--sweep-id"], "option --sweep-id needs a value"),
-        (["failures", "stray"], "found 'stray' after the question"),
-        (["select nothing from records"], "the query failed"),
-        (["select 1", "--format", "parquet"], "format parquet needs --output FILE"),
-    ],
-)
-def test_a_mistake_is_a_message_and_exit_code_2(
-    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "results").mkdir()
-    found = CliRunner().invoke(app, ["query", *arguments])
-    assert found.exit_code == 2
-    assert message in found.stderr
-    assert "Traceback" not in found.stderr
-
-
 def test_rows_wider_than_the_terminal_become_blocks() -> None:
     answer = pq.read_table(ONE_RECORD, columns=["workload", "message", "steady_wall_ms"])
     assert draw(answer, width=20) == "workload        conv2d\nsteady_wall_ms  10.0\n"
@@ -202,6 +172,11 @@ def test_rows_wider_than_the_terminal_become_blocks() -> None:
 
 def _query(question: str, results: Path, *options: str) -> Result:
     return CliRunner().invoke(app, ["query", question, "--results", str(results), *options])
+
+
+def test_a_column_that_only_tables_have_is_explained(results: Path) -> None:
+    told = _query("select cell from records", results)
+    assert (told.exit_code, "`cell` is made of workload, problem, " in told.stderr) == (2, True)
 
 
 def test_sql_longer_than_a_file_name_may_be_is_answered(results: Path) -> None:
@@ -233,27 +208,3 @@ def test_installed_results_answer_alone_or_beside_one_s_own(results: Path, tmp_p
     (both,) = json.loads(found.stdout)
     assert both["trials"] == row["trials"] + 1
     assert found.stderr == f"warning: no results are stored in {empty}\n"
-
-
-@pytest.mark.parametrize(
-    ("question", "told"),
-    [
-        ("drift", "drift uses $before: declare it in a line of its own, `-- $before TEXT = NULL:"),
-        ("memory_cost", "there is no question 'memory_cost' any more: sweep query helps_or_hurts"),
-        ("from worst_regressions()", "any more: sweep query helps_or_hurts --worst 20"),
-        ("records", "`records` is the view of all trials: sweep query 'from records limit 5'"),
-        ("from helps_or_hurts", "helps_or_hurts is a macro: write `from helps_or_hurts()`"),
-        ("select cell from records", "`cell` is made of workload, problem, input_shape, ..."),
-    ],
-)
-@pytest.mark.parametrize("options", [(), ("--help",)])
-def test_what_a_question_lacks_is_said(
-    results: Path, monkeypatch: pytest.MonkeyPatch, question: str, told: str, options: tuple[str]
-) -> None:
-    monkeypatch.chdir(results)
-    Path("drift.sql").write_text(
-        "-- Since when? '$at' is none\nselect '$on' as text from records where torch < $before"
-    )
-    found = _query(question, results, *options)
-    assert (found.exit_code, found.stdout) == (2, "")
-    assert told in found.stderr
