@@ -21,24 +21,36 @@ from unittest.mock import patch
 
 import typer
 from rich.console import Console
+from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.formats import to_json
 from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_names
+from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nightly.reports import as_json, markdown
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.stored import open_stored
+from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, Probes, examine
+from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
-from cudnn_sweep.orchestrator.planning.spec import load_suite, suite_names
+from cudnn_sweep.orchestrator.planning.spec import (
+    SweepSpec,
+    cells_named,
+    choose_suite,
+    load_suite,
+    suite_names,
+)
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
+from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.hashes import text_hash
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 from tests.goldens.made_up import write_made_up
@@ -48,6 +60,7 @@ Collect: TypeAlias = Callable[[], Any]
 Device: TypeAlias = Literal["cuda", "cpu"]
 
 ROOT = Path(__file__).parents[2]
+MISTAKES = Path(__file__).parent / "mistakes.yaml"
 RESULTS = ROOT / "docs/results"
 WIDTH = 100
 A_MODEL = WorkloadFacts(  # whether or not its package is installed
@@ -175,6 +188,7 @@ class Goldens:
             "doctor.json": self._doctor,
             "help.txt": help_of_all,
             "commands.txt": self._commands,
+            "mistakes.txt": self._mistakes,
         }
         return found | (self._slow() if self._whole else {})
 
@@ -298,6 +312,33 @@ class Goldens:
                 code, text = typed(*shlex.split(line.replace("REFERENCE", str(REFERENCE))))
                 parts.append(f"$ sweep {line}\n[{code}]\n{self._plain(text).rstrip()}\n")
         return "\n".join(parts)
+
+    def _mistakes(self) -> str:
+        """What is said of each text in mistakes.yaml, in a suite or a launch file that is planned."""
+        parts = []
+        with chdir(mkdtemp(dir=self._folder)):
+            for what, kind in YAML(typ="safe", pure=True).load(MISTAKES.read_text()).items():
+                file = Path("shapes.csv" if "beside" in kind else kind.get("file", "suite.yaml"))
+                Path("suite.yaml").write_text(kind.get("beside", ""))
+                for text in kind["texts"]:
+                    file.write_text(kind["as"].replace("TEXT", text))
+                    said = self._plain(_said_of(Path(kind.get("file", "suite.yaml"))))
+                    parts.append(f"{what}: {text.strip()}\n→ {said}\n")
+        return "\n".join(parts)
+
+
+def _said_of(file: Path) -> str:
+    """Of a suite, or of a launch file: why it cannot be planned."""
+    try:
+        if file.stem == "suite":
+            name, suite = str(file), load_suite(str(file))
+        else:
+            name, suite = choose_suite(read_launch_file(file, SweepSpec).sweep, None)
+        with cells_named(file, name):
+            _plan(suite, name, "cuda")
+    except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
+        return str(error)
+    return "is planned"
 
 
 def typed(*arguments: str) -> tuple[int, str]:
