@@ -250,15 +250,3 @@ def _exits(code: int) -> None:
 
 def _no_machine(*_: object, **__: object) -> None:
     raise SpecError("no machine is looked at here")
-
-
-@pytest.mark.parametrize(
-    "value", ["NaN", "-Infinity", "1e999", '{"a": [NaN]}', "[" * 100_000], ids=lambda text: text[:9]
-)
-def test_argument_that_is_no_json_for_a_model_is_refused_in_a_line(value: str) -> None:
-    words = ["try", "nets.py:Net", "--input", "1x3x8x8", "--argument", f"width={value}"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 2
-    told = " ".join(done.output.replace("│", "").split())
-    assert "allowed: finite numbers" in told
-    assert len(done.output) < 1000

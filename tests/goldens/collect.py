@@ -61,6 +61,7 @@ Device: TypeAlias = Literal["cuda", "cpu"]
 
 ROOT = Path(__file__).parents[2]
 MISTAKES = Path(__file__).parent / "mistakes.yaml"
+ONE_RECORD = ROOT / "tests/analysis/data/schema-1.parquet"
 RESULTS = ROOT / "docs/results"
 WIDTH = 100
 A_MODEL = WorkloadFacts(  # whether or not its package is installed
@@ -111,6 +112,22 @@ query 'from worst_regressions()' --results made-up
 query records --results made-up
 query 'from helps_or_hurts' --results made-up
 query 'from helps_or_hurts' --results made-up --help
+query 'select workload, steady_wall_ms from records' --results one --format json
+query 'select cell from records' --results one
+query failures --results one
+query failures --results one --sweep-id gone
+query helps_or_hurts --results one
+query helps_or_hurts --results empty --format json
+query 'select count(*) as n from records' --results torn --format csv
+query 'select count(*) as n from records' --results one --results torn --results empty --format csv
+query 'select count(*) as n, min(gpu) as gpu from records' --reference --json
+query 'select count(*) as n from records' --reference --results one --results empty --json
+query my_slowest --least-ms 2.5 --results one --format csv
+query queries/my_slowest.sql --least-ms 2.5 --results one --format csv
+report --results empty --format markdown
+report --results torn --format markdown
+report --results empty --page field_cases --format markdown
+compare night-1 gone --results torn
 report --results made-up --page nope
 report --results made-up --steps 5
 report --results nowhere
@@ -143,21 +160,68 @@ launch --resume a --new
 launch --new --sweep-id a
 launch --sweep-id a/b
 launch --suite nope --dry-run
+launch noops.yaml --dry-run --sweep-id june --shard 2/2
+launch noops.yaml --dry-run --shard 5/4
+launch noops.yaml --dry-run --sweep-id june --shard 9/9
+launch pods.yaml
+launch suite.yaml --dry-run
+launch suite.yaml --suite quick
+launch nets.py
+launch noops.yaml --at 02:30
 nightly nowhere.yaml
 nightly --night tomorrow
 schedule install nowhere.yaml
+schedule install night-1.yaml --at 02:30 --cron --dry-run
+schedule install night-2.yaml --at 02:30 --cron --dry-run
+schedule install noops.yaml --at 2:30 --cron --dry-run
 status nowhere.yaml
 attach nowhere.yaml
 doctor --telemetry fake_hot
+try nets.py:Net --input 1x3x8x8 --argument width=NaN
+try nets.py:Net --input 1x3x8x8 --argument 'width={"a": [1e999]}'
 trace nope:nope
 audit nowhere.py
 schema nope
 nope
 """
+ASKED = """
+advice steps=20 state=warm
+advice hours=0.5 runs=10000
+advice memory_limit_gib=0.002
+advice is_over=false steps=100000
+break_even per=shape
+break_even iterations=1000
+break_even field=deterministic
+compare_gpus baseline=env-b200 candidate=NVIDIA\\ H200
+compare_software baseline=2.12.0
+compare_software candidate=2.11.0 baseline=software-new
+decided of_cells=100
+helps_or_hurts field=deterministic
+helps_or_hurts field=twin baseline=0 candidate=1
+helps_or_hurts worst=5 iterations=10
+layout_effect baseline=channels_last candidate=contiguous
+model_step field=deterministic
+precision_cost candidate=tf32
+precision_cost baseline=tf32 candidate=bf16
+slow_gpus least_trials=1 threshold=0.2
+what_was_chosen field=benchmark_limit baseline=10 candidate=0
+what_was_chosen field=twin baseline=0 candidate=1
+"""  # questions with parameters
 FILES = {  # which some of them ask for
     "asked/drift.sql": "-- Since when? '$at' is none\nselect '$on' from records where torch < $before",
     "preload.yaml": "metadata: {sweep: {preload: [no_such_package.nets]}}",
     "there.yaml": "metadata: {sweep: {address: '127.0.0.1:1'}}",
+    "other.sql": "-- $price MONEY = 3: of something else\nselect 1\n",
+    "queries/my_slowest.sql": "-- Which is slowest?\n-- $least_ms DOUBLE = 0: anything\nselect $least_ms as ms\n",
+    "one/sweep=night-1/note": "",
+    "torn/sweep=night-1/part-2.parquet": "PAR1",
+    "empty/note": "",
+    "noops.yaml": "metadata: {sweep: {cells: [{workload: noop}], replicates: 6}}",
+    "suite.yaml": "cells: [{workload: noop}]\n",
+    "pods.yaml": "metadata: {sweep: {kubernetes: {namespace: a, image: b, workers: 1, gpus: 1}}}",
+    "wrong.yaml": "cells: [{workload: conv, problem: tutorials/rgb}]",
+    "night-1.yaml": "metadata: {sweep: {nightly: {webhook: {url_file: gone}}}}",
+    "night-2.yaml": "metadata: {sweep: {nightly: {suite: wrong.yaml}}}",
 }
 
 
@@ -181,6 +245,7 @@ class Goldens:
     def every(self) -> dict[str, Collect]:
         found: dict[str, Collect] = {
             **{f"answers/{name}.json.xz": self._answers(name) for name in query_names()},
+            "answers/asked.json.xz": self._asked,
             "reports/made-up.json.xz": self._report("made-up"),
             "pages/advice-made-up.md": self._page("advice", "made-up"),
             "nights/planted.json.xz": self._planted_nights,
@@ -218,6 +283,17 @@ class Goldens:
             }
 
         return answers
+
+    def _asked(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {"reference": {}, "made-up": {}}
+        for line in ASKED.strip().splitlines():
+            name, *given = shlex.split(line)
+            query = load_query(name)
+            values = query.parse_values(dict(each.split("=") for each in given))
+            for store, answers in found.items():
+                answer = self._database(store).query(query.sql, query.values(values))
+                answers[line] = json.loads(to_json(answer))
+        return found
 
     def _database(self, store: str) -> Database:
         if store not in self._databases:
@@ -301,13 +377,22 @@ class Goldens:
         }
 
     def _commands(self) -> str:
-        """What commands print, and their exit codes: `$ command`, `[code]`, output and messages."""
+        """What commands print, and their exit codes: `$ command`, `[code]`, output and messages. They look at the
+        fake machine.
+        """
         parts = []
         for name, text in FILES.items():
-            (self._folder / name).parent.mkdir(exist_ok=True)
+            (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self._folder / name).write_text(text)
-        fork_server = "cudnn_sweep.orchestrator.running.this_machine.ForkServer"
-        with chdir(self._folder), patch(fork_server, None):  # none of them starts one
+        for store in ("one", "torn"):
+            shutil.copy(ONE_RECORD, self._folder / f"{store}/sweep=night-1/part-1.parquet")
+        place = FakeMachine(script=FakeScript(), night=FAKE_NIGHTS[0])
+        machine = "cudnn_sweep.orchestrator.running.this_machine.ThisMachine"
+        with (
+            chdir(self._folder),
+            patch(f"{machine}.look", lambda _, suite: place.look(suite)),
+            patch("cudnn_sweep.orchestrator.process.client.ForkServer", None),
+        ):
             for line in COMMANDS.strip().splitlines():
                 code, text = typed(*shlex.split(line.replace("REFERENCE", str(REFERENCE))))
                 parts.append(f"$ sweep {line}\n[{code}]\n{self._plain(text).rstrip()}\n")

@@ -5,7 +5,6 @@ import math
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.report.content import gather
-from cudnn_sweep.analysis.report.delivery import as_html, as_json, as_markdown
+from cudnn_sweep.analysis.report.delivery import as_html, as_markdown
 from cudnn_sweep.analysis.report.figures.palette import LIGHT
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.pictures import drawn_rows, export, figures
@@ -101,20 +100,6 @@ def test_sizes_and_batches_of_one_workload_are_drawn_together(
         ("b", "net", "3x64x64", 64, True),
         ("c", "net", "3x128x128", 8, True),
     ]
-
-
-def test_an_empty_store_says_so_in_every_format(store: Store) -> None:
-    found = _payload(store)
-    assert found.nothing == "No trial is stored here: there is nothing to report yet."
-    assert found.nothing in as_markdown(found)
-    assert json.loads(as_json(found))["nothing"] == found.nothing
-    assert "No trial is stored here" in as_html(found)
-
-
-def test_a_store_of_one_config_has_nothing_to_compare(store: Store) -> None:
-    store.write(make_pair(0, 10.0, 9.0)[0])
-    found = _payload(store)
-    assert (found.contrasts, str(found.nothing)[:33]) == ([], "No two configs that differ in one")
 
 
 @pytest.fixture(scope="module")
@@ -205,19 +190,6 @@ def test_trials_beyond_the_cap_are_left_to_a_query(
         "sweep query \"select * from records where cell_id = 'CELL'\" --results "
     )
     assert len(as_html(found).encode()) < 1_200_000
-
-
-def test_the_command_compares_every_stored_contrast_twins_only_alone(filled: Store) -> None:
-    off, on = make_pair(0, 10.0, 10.0)
-    filled.write(in_cell(replace(off, trial_id="twin", twin=1), "gain"))
-    filled.write(in_cell(replace(on, trial_id="exact", deterministic=True), "gain"))
-    read = json.loads(_report(filled, "--format", "json").stdout)
-    assert [each["name"] for each in read["contrasts"]] == [
-        "benchmark: false → true",
-        "deterministic: false → true",
-    ]
-    twins = _report(filled, "--field", "twin", "--baseline", "0", "--candidate", "1", "--json")
-    assert [each["name"] for each in json.loads(twins.stdout)["contrasts"]] == ["twin: 0 → 1"]
 
 
 def test_charts_are_exported(kept: Store, tmp_path: Path) -> None:

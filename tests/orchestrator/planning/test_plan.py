@@ -185,11 +185,6 @@ def test_shard_that_is_none_is_named(text: str) -> None:
         read_shard(text)
 
 
-def test_more_shards_than_blocks_are_refused(plan_of: MakePlan) -> None:
-    with pytest.raises(SpecError, match="--shard 5/5: the plan has 4 blocks, none for this one"):
-        read_shard("5/5").part(plan_of("noop", replicates=4))
-
-
 def test_recorders_of_two_shards_share_a_sweep_and_compact_it_at_once(
     tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
