@@ -128,6 +128,9 @@ report --results empty --format markdown
 report --results torn --format markdown
 report --results empty --page field_cases --format markdown
 compare night-1 gone --results torn
+compare software-last-good software-new --results made-up
+compare night-1 claims --results one --reference --json
+compare night-1 claims --results one --reference --fail-on hurts
 report --results made-up --page nope
 report --results made-up --steps 5
 report --results nowhere
@@ -163,6 +166,18 @@ launch --suite nope --dry-run
 launch noops.yaml --dry-run --sweep-id june --shard 2/2
 launch noops.yaml --dry-run --shard 5/4
 launch noops.yaml --dry-run --sweep-id june --shard 9/9
+launch noops.yaml --dry-run --replicates 8
+launch noops.yaml --dry-run --replicates decided
+launch noops.yaml --dry-run --replicates decided:10
+launch noops.yaml --dry-run --replicates decided:2
+launch noops.yaml --dry-run --replicates some
+launch noops.yaml --dry-run --replicates 0
+launch two.yaml --dry-run
+launch two.yaml --dry-run --only benchmark=true
+launch two.yaml --dry-run --only benchmark=true --only replicate=7
+launch two.yaml --dry-run --only problem=tutorials/rgb224
+launch two.yaml --dry-run --only colour=red
+launch two.yaml --dry-run --only workload=noop
 launch pods.yaml
 launch suite.yaml --dry-run
 launch suite.yaml --suite quick
@@ -217,6 +232,7 @@ FILES = {  # which some of them ask for
     "torn/sweep=night-1/part-2.parquet": "PAR1",
     "empty/note": "",
     "noops.yaml": "metadata: {sweep: {cells: [{workload: noop}], replicates: 6}}",
+    "two.yaml": "metadata: {sweep: {cells: [{workload: conv, problem: [tutorials/rgb224, tutorials/rgb256]}]}}",
     "suite.yaml": "cells: [{workload: noop}]\n",
     "pods.yaml": "metadata: {sweep: {kubernetes: {namespace: a, image: b, workers: 1, gpus: 1}}}",
     "wrong.yaml": "cells: [{workload: conv, problem: tutorials/rgb}]",

@@ -123,14 +123,6 @@ def test_only_narrows_by_field_and_value(plan_of: MakePlan) -> None:
     assert narrow(capitals, [("workload", model)]).trials == capitals.trials
 
 
-def test_only_names_what_is_wrong(plan_of: MakePlan) -> None:
-    plan = plan_of("noop")
-    with pytest.raises(SpecError, match="unknown field 'colour'; allowed: .*workload"):
-        narrow(plan, [("colour", "red")])
-    with pytest.raises(SpecError, match="workload=conv leaves no trial; found: noop"):
-        narrow(plan, [("workload", "conv")])
-
-
 def test_an_estimate_of_blocks_until_decided_begins_with_the_first_look(plan_of: MakePlan) -> None:
     fixed = plan_of("noop", replicates=5)
     assert {trial.replicate for trial in fixed.first_look().trials} == {0, 1, 2}
