@@ -11,7 +11,6 @@ from cudnn_sweep.workloads.survey import Survey
 from tests.analysis.conftest import Ask as Ask  # noqa: PLC0414
 
 Need: TypeAlias = Callable[[bool, str], None]
-MakeRecord: TypeAlias = Callable[..., RunRecord]
 Look: TypeAlias = Callable[[SuiteSpec], Survey]
 """What planning asks of this machine."""
 MakePlan: TypeAlias = Callable[..., Plan]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -244,11 +244,6 @@ class Ask(Protocol):
     def __call__(
         self, name: str, records: Iterable[RunRecord], **values: Value
     ) -> list[dict[str, Any]]: ...
-
-
-@pytest.fixture(scope="session", name="make_record")
-def _make_record() -> Callable[..., RunRecord]:
-    return make_record
 
 
 @pytest.fixture

@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.asking import formats
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value, load_query, query_names
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.cli.drawing import draw
 
 SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]
@@ -134,13 +132,3 @@ def test_runaway_question_ends_at_once(number: signal.Signals) -> None:
     _, said = asking.communicate(timeout=LONG_S)
     assert asking.returncode == 128 + number
     assert "Traceback" not in said
-
-
-def test_unrelated_sql_file_hides_no_question(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "other.sql").write_text("-- $price MONEY = 3: of something else\nselect 1\n")
-    monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, ["query", "--list"])
-    assert done.exit_code == 0 and "helps_or_hurts" in done.stdout
-    assert "other.sql: parameter price: found type MONEY" in done.stderr

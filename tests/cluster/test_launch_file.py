@@ -51,35 +51,6 @@ def test_each_part_is_read_in_its_own_yaml(read: Read) -> None:
     assert launch.ray_part["metadata"] == {"sweep": {"suite": True}, "theirs": {"flag": True}}
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("metadata:\n  sweep:\n    suite: 1", ":3: metadata.sweep.suite: found `1`, wanted text"),
-        ("metadata:\n  sweep: {suit: x}", ":2: metadata.sweep.suit: unknown key (did you mean"),
-        ("metadata: {sweep: 5}", ":1: metadata.sweep: found `5`, wanted a mapping"),
-        ("metadata: [1]", ":1: metadata: found `[1]`, wanted a mapping"),
-        ("cluster_name: 5", ":1: cluster_name: found `5`, wanted text"),
-        ("\nsweep: {suite: x}", ":2: sweep: unknown key, allowed: cluster_name, metadata; the sw"),
-        ("metadata: {sweep: {suite: x}}\nmetadata: {}", "2: metadata: occurs twice"),
-        ("cluster_name: &a {sweep: {}}\nmetadata:\n  <<: *a", ":2: metadata.sweep: comes through"),
-        ("cluster_name: !!python/name:os.system x", ":1: PyYAML, with which Ray reads this file"),
-        ("cluster_name: 2026-05-45", "PyYAML, with which Ray reads this file, refuses it: day is"),
-        ("provider: {type: local}", "'cluster_name' is a required property (Ray's schema)"),
-        (LOCAL + "auht: {}", ":6: auht: unknown key (did you mean `auth`?), allowed: auth, "),
-        (LOCAL + "auth: {user: x}", ":6: auth.user: unknown key (did you mean `ssh_user`?)"),
-        (LOCAL + "max_workers: many", ":6: max_workers: 'many' is not of type 'integer' (Ray's"),
-        ("cluster_name: x\nprovider: {type: locl}", ":2: provider.type: found `locl`, Ray knows:"),
-        ("cluster_name: x\nprovider: {type: local}", "Ray refuses it: Please supply a `head_ip`"),
-        ("cluster_name: x\nprovider: {type: external, module: a.b}", "Ray refuses it: KeyError"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_mistake_is_named(read: Read, text: str, said: str) -> None:
-    with pytest.raises(LaunchFileError) as error:
-        read(text)
-    assert said in str(error.value)
-
-
 def test_ray_checks_without_a_word(read: Read, capfd: pytest.CaptureFixture[str]) -> None:
     read("cluster_name: x\nprovider: {type: aws, region: us-west-2}\n")
     assert capfd.readouterr() == ("", "")

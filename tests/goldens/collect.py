@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, chdir, contextmanager
@@ -20,24 +21,36 @@ from unittest.mock import patch
 
 import typer
 from rich.console import Console
+from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.formats import to_json
 from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_names
+from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nightly.reports import as_json, markdown
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.stored import open_stored
+from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, Probes, examine
+from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
 from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
-from cudnn_sweep.orchestrator.planning.spec import load_suite, suite_names
+from cudnn_sweep.orchestrator.planning.spec import (
+    SweepSpec,
+    cells_named,
+    choose_suite,
+    load_suite,
+    suite_names,
+)
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
+from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.hashes import text_hash
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 from tests.goldens.made_up import write_made_up
@@ -47,6 +60,8 @@ Collect: TypeAlias = Callable[[], Any]
 Device: TypeAlias = Literal["cuda", "cpu"]
 
 ROOT = Path(__file__).parents[2]
+MISTAKES = Path(__file__).parent / "mistakes.yaml"
+ONE_RECORD = ROOT / "tests/analysis/data/schema-1.parquet"
 RESULTS = ROOT / "docs/results"
 WIDTH = 100
 A_MODEL = WorkloadFacts(  # whether or not its package is installed
@@ -84,26 +99,146 @@ query helps_or_hurts --results made-up --min-effect lots
 query helps_or_hurts --results made-up --nope 1
 query sweeps --results nowhere
 query sweeps --results made-up --sweep-id nope
+query sweeps --results .
+query
+query --min-effect 0.1 helps_or_hurts
+query failures --results made-up --sweep-id
+query failures stray --results made-up
+query 'select 1' --format parquet --results made-up
+query asked/drift.sql --results made-up
+query asked/drift.sql --results made-up --help
+query memory_cost --results made-up
+query 'from worst_regressions()' --results made-up
+query records --results made-up
+query 'from helps_or_hurts' --results made-up
+query 'from helps_or_hurts' --results made-up --help
+query 'select workload, steady_wall_ms from records' --results one --format json
+query 'select cell from records' --results one
+query failures --results one
+query failures --results one --sweep-id gone
+query helps_or_hurts --results one
+query helps_or_hurts --results empty --format json
+query 'select count(*) as n from records' --results torn --format csv
+query 'select count(*) as n from records' --results one --results torn --results empty --format csv
+query 'select count(*) as n, min(gpu) as gpu from records' --reference --json
+query 'select count(*) as n from records' --reference --results one --results empty --json
+query my_slowest --least-ms 2.5 --results one --format csv
+query queries/my_slowest.sql --least-ms 2.5 --results one --format csv
+report --results empty --format markdown
+report --results torn --format markdown
+report --results empty --page field_cases --format markdown
+compare night-1 gone --results torn
+compare software-last-good software-new --results made-up
+compare night-1 claims --results one --reference --json
+compare night-1 claims --results one --reference --fail-on hurts
 report --results made-up --page nope
 report --results made-up --steps 5
 report --results nowhere
+report --results made-up --page field_cases --output field.html
+report --results made-up --against night-2026-03-01-made-up --output two.html
+report --results made-up --against night-2026-03-01-made-up --sweep-id friday
+report --results made-up --against night-2026-03-01-made-up --sweep-id night-2026-03-01-made-up
+report --results made-up --against night-2026-03-01-made-up --field benchmark
 compare 2.11.0 2.12.0 --results made-up
 compare 2.11.0 9.9.9 --results made-up
+compare 2.11.0 2.12.0 --results made-up --where driver=1.0
+compare 2.11.0 2.12.0 --results made-up --where drier=1.0
+compare 2.11.0 2.12.0 --results made-up --where torch=2.11.0
+compare 2.11.0 2.12.0 --results made-up --sweep-id 2.11*
+compare 2.11.0 2.12.0 --results made-up --fail-on worse
+compare 2.11.0 2.12.0 --results made-up --fail-on hurts
+compare 2.11.0 2.12.0 --results made-up --fail-on helps
 repro N042
 repro nope
+repro nope --results made-up
+repro 0bf74acf30572149 --results REFERENCE --issue
 launch nowhere.yaml --dry-run
+launch preload.yaml
+launch there.yaml
+launch there.yaml --json
+launch --json --dry-run
+launch --only workload
+launch --shard 1/2
+launch --resume a --new
+launch --new --sweep-id a
+launch --sweep-id a/b
 launch --suite nope --dry-run
+launch noops.yaml --dry-run --sweep-id june --shard 2/2
+launch noops.yaml --dry-run --shard 5/4
+launch noops.yaml --dry-run --sweep-id june --shard 9/9
+launch noops.yaml --dry-run --replicates 8
+launch noops.yaml --dry-run --replicates decided
+launch noops.yaml --dry-run --replicates decided:10
+launch noops.yaml --dry-run --replicates decided:2
+launch noops.yaml --dry-run --replicates some
+launch noops.yaml --dry-run --replicates 0
+launch two.yaml --dry-run
+launch two.yaml --dry-run --only benchmark=true
+launch two.yaml --dry-run --only benchmark=true --only replicate=7
+launch two.yaml --dry-run --only problem=tutorials/rgb224
+launch two.yaml --dry-run --only colour=red
+launch two.yaml --dry-run --only workload=noop
+launch pods.yaml
+launch suite.yaml --dry-run
+launch suite.yaml --suite quick
+launch nets.py
+launch noops.yaml --at 02:30
 nightly nowhere.yaml
 nightly --night tomorrow
 schedule install nowhere.yaml
+schedule install night-1.yaml --at 02:30 --cron --dry-run
+schedule install night-2.yaml --at 02:30 --cron --dry-run
+schedule install noops.yaml --at 2:30 --cron --dry-run
 status nowhere.yaml
 attach nowhere.yaml
 doctor --telemetry fake_hot
+try nets.py:Net --input 1x3x8x8 --argument width=NaN
+try nets.py:Net --input 1x3x8x8 --argument 'width={"a": [1e999]}'
 trace nope:nope
 audit nowhere.py
 schema nope
 nope
 """
+ASKED = """
+advice steps=20 state=warm
+advice hours=0.5 runs=10000
+advice memory_limit_gib=0.002
+advice is_over=false steps=100000
+break_even per=shape
+break_even iterations=1000
+break_even field=deterministic
+compare_gpus baseline=env-b200 candidate=NVIDIA\\ H200
+compare_software baseline=2.12.0
+compare_software candidate=2.11.0 baseline=software-new
+decided of_cells=100
+helps_or_hurts field=deterministic
+helps_or_hurts field=twin baseline=0 candidate=1
+helps_or_hurts worst=5 iterations=10
+layout_effect baseline=channels_last candidate=contiguous
+model_step field=deterministic
+precision_cost candidate=tf32
+precision_cost baseline=tf32 candidate=bf16
+slow_gpus least_trials=1 threshold=0.2
+what_was_chosen field=benchmark_limit baseline=10 candidate=0
+what_was_chosen field=twin baseline=0 candidate=1
+"""  # questions with parameters
+FILES = {  # which some of them ask for
+    "asked/drift.sql": "-- Since when? '$at' is none\nselect '$on' from records where torch < $before",
+    "preload.yaml": "metadata: {sweep: {preload: [no_such_package.nets]}}",
+    "there.yaml": "metadata: {sweep: {address: '127.0.0.1:1'}}",
+    "other.sql": "-- $price MONEY = 3: of something else\nselect 1\n",
+    "queries/my_slowest.sql": "-- Which is slowest?\n-- $least_ms DOUBLE = 0: anything\nselect $least_ms as ms\n",
+    "one/sweep=night-1/note": "",
+    "torn/sweep=night-1/part-2.parquet": "PAR1",
+    "empty/note": "",
+    "noops.yaml": "metadata: {sweep: {cells: [{workload: noop}], replicates: 6}}",
+    "two.yaml": "metadata: {sweep: {cells: [{workload: conv, problem: [tutorials/rgb224, tutorials/rgb256]}]}}",
+    "suite.yaml": "cells: [{workload: noop}]\n",
+    "pods.yaml": "metadata: {sweep: {kubernetes: {namespace: a, image: b, workers: 1, gpus: 1}}}",
+    "wrong.yaml": "cells: [{workload: conv, problem: tutorials/rgb}]",
+    "night-1.yaml": "metadata: {sweep: {nightly: {webhook: {url_file: gone}}}}",
+    "night-2.yaml": "metadata: {sweep: {nightly: {suite: wrong.yaml}}}",
+}
 
 
 class Goldens:
@@ -126,6 +261,7 @@ class Goldens:
     def every(self) -> dict[str, Collect]:
         found: dict[str, Collect] = {
             **{f"answers/{name}.json.xz": self._answers(name) for name in query_names()},
+            "answers/asked.json.xz": self._asked,
             "reports/made-up.json.xz": self._report("made-up"),
             "pages/advice-made-up.md": self._page("advice", "made-up"),
             "nights/planted.json.xz": self._planted_nights,
@@ -133,6 +269,7 @@ class Goldens:
             "doctor.json": self._doctor,
             "help.txt": help_of_all,
             "commands.txt": self._commands,
+            "mistakes.txt": self._mistakes,
         }
         return found | (self._slow() if self._whole else {})
 
@@ -162,6 +299,17 @@ class Goldens:
             }
 
         return answers
+
+    def _asked(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {"reference": {}, "made-up": {}}
+        for line in ASKED.strip().splitlines():
+            name, *given = shlex.split(line)
+            query = load_query(name)
+            values = query.parse_values(dict(each.split("=") for each in given))
+            for store, answers in found.items():
+                answer = self._database(store).query(query.sql, query.values(values))
+                answers[line] = json.loads(to_json(answer))
+        return found
 
     def _database(self, store: str) -> Database:
         if store not in self._databases:
@@ -245,13 +393,53 @@ class Goldens:
         }
 
     def _commands(self) -> str:
-        """What commands print, and their exit codes: `$ command`, `[code]`, output and messages."""
+        """What commands print, and their exit codes: `$ command`, `[code]`, output and messages. They look at the
+        fake machine.
+        """
         parts = []
-        with chdir(self._folder):
+        for name, text in FILES.items():
+            (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self._folder / name).write_text(text)
+        for store in ("one", "torn"):
+            shutil.copy(ONE_RECORD, self._folder / f"{store}/sweep=night-1/part-1.parquet")
+        place = FakeMachine(script=FakeScript(), night=FAKE_NIGHTS[0])
+        machine = "cudnn_sweep.orchestrator.running.this_machine.ThisMachine"
+        with (
+            chdir(self._folder),
+            patch(f"{machine}.look", lambda _, suite: place.look(suite)),
+            patch("cudnn_sweep.orchestrator.process.client.ForkServer", None),
+        ):
             for line in COMMANDS.strip().splitlines():
-                code, text = typed(*line.split())
+                code, text = typed(*shlex.split(line.replace("REFERENCE", str(REFERENCE))))
                 parts.append(f"$ sweep {line}\n[{code}]\n{self._plain(text).rstrip()}\n")
         return "\n".join(parts)
+
+    def _mistakes(self) -> str:
+        """What is said of each text in mistakes.yaml, in a suite or a launch file that is planned."""
+        parts = []
+        with chdir(mkdtemp(dir=self._folder)):
+            for what, kind in YAML(typ="safe", pure=True).load(MISTAKES.read_text()).items():
+                file = Path("shapes.csv" if "beside" in kind else kind.get("file", "suite.yaml"))
+                Path("suite.yaml").write_text(kind.get("beside", ""))
+                for text in kind["texts"]:
+                    file.write_text(kind["as"].replace("TEXT", text))
+                    said = self._plain(_said_of(Path(kind.get("file", "suite.yaml"))))
+                    parts.append(f"{what}: {text.strip()}\n→ {said}\n")
+        return "\n".join(parts)
+
+
+def _said_of(file: Path) -> str:
+    """Of a suite, or of a launch file: why it cannot be planned."""
+    try:
+        if file.stem == "suite":
+            name, suite = str(file), load_suite(str(file))
+        else:
+            name, suite = choose_suite(read_launch_file(file, SweepSpec).sweep, None)
+        with cells_named(file, name):
+            _plan(suite, name, "cuda")
+    except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
+        return str(error)
+    return "is planned"
 
 
 def typed(*arguments: str) -> tuple[int, str]:

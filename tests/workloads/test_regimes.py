@@ -5,7 +5,7 @@ from statistics import fmean, median
 
 import pytest
 
-from cudnn_sweep.workloads.errors import WorkloadError, unknown
+from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_regime import make_regime, regime_types
 from cudnn_sweep.workloads.problem import Shape
 
@@ -109,40 +109,3 @@ def test_few_multiples_come_again_and_again() -> None:
     ]
     with pytest.raises(WorkloadError, match="4 sizes in steps of 32 do not fit below"):
         make_regime("cycle", {"sizes": 4, "step": 16, "multiple": 32}).period((8, 3, 120, 120))
-
-
-def test_an_unknown_regime_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(WorkloadError) as error:
-        make_regime("often", {})
-    allowed = [*regime_types(), "listed", "FILE.py:NAME"]
-    assert str(error.value) == str(unknown("regime", "often", allowed))
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters", "base", "message"),
-    [
-        ("multi_scale", {}, BASE, "10 sizes in steps of 32 do not fit below"),
-        ("progressive", {"stages": 9}, (1, 3, 8, 8), "has not 9 sizes from 0.5"),
-        ("train_and_eval", {"eval_batch": 1.0}, BASE, "a batch of 8 times 1.0 is the same"),
-        ("serving_queue", {}, (1, 3, 8, 8), "a batch of 1 has no smaller one"),
-        (
-            "lengths",
-            {},
-            BASE,
-            "there must be 1000 lengths at least from 6 to the last size, found 128",
-        ),
-        ("fixed", {"sizes": 3}, BASE, "unknown parameter 'sizes'; allowed: it takes none"),
-        ("cycle", {"sizes": 1}, BASE, "sizes must be at least 2, found 1"),
-        ("cycle", {"sizes": 2.5}, BASE, "sizes must be a whole number, found 2.5"),
-        ("cycle", {"sizes": 9, "step": 16}, BASE, "do not fit"),
-        ("fresh", {"smallest": 1.5}, BASE, "below 1, found 1.5"),
-        ("fresh", {}, (1, 1, 4, 4), "fewer than 1000 sizes"),
-        ("last_partial_batch", {"last": 0.5}, (1, 3, 8, 8), "a batch of 1 has no smaller one"),
-    ],
-)
-def test_mistake_is_named(
-    name: str, parameters: dict[str, float], base: tuple[int, ...], message: str
-) -> None:
-    with pytest.raises(WorkloadError) as error:
-        make_regime(name, parameters).period(base)
-    assert message in str(error.value)

@@ -1,11 +1,13 @@
-"""The questions `roofline`, `coverage`, `model_step` and `time_shares`."""
+"""Questions about cells and choices, in cases that the stores of the goldens have not."""
 
 from dataclasses import replace
+from math import nan
 from typing import Any
 
 import pytest
 
 from cudnn_sweep.analysis.answering.verdicts import TimeShare, time_shares
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
 from tests.analysis.conftest import Ask, in_cell, make_pair, make_record
@@ -20,47 +22,6 @@ def test_the_worst_of_all_is_what_fails(ask: Ask) -> None:
         ("cell-lost", "fails"),
         ("cell-slow", "hurts"),
     ]
-
-
-@pytest.mark.parametrize(("convolution_bytes", "limit"), [(10**9, "compute"), (10**11, "memory")])
-def test_a_roofline_is_limited_by_what_takes_longer(
-    ask: Ask, convolution_bytes: int, limit: str
-) -> None:
-    trials = [
-        make_record(
-            trial_id=str(number),
-            convolution_flops=2 * 10**12,
-            convolution_bytes=convolution_bytes,
-            steady_device_ms=ms,
-            roofline_ms=2.0,
-            roofline_share=2.0 / ms,
-            calibration_matmul_tflops=1000.0,
-            calibration_copy_gbps=4000.0,
-        )
-        for number, ms in enumerate([4.0, 5.0, 8.0])
-    ]
-    trials.append(make_record(trial_id="unknown", roofline_share=None))
-    (row,) = ask("roofline", trials)
-    assert (row["processes"], row["timed_ms"], row["roofline_share"]) == (3, 5.0, 0.4)
-    assert (row["headroom_ms"], row["limited_by"]) == (3.0, limit)
-    assert row["operations_per_byte"] == pytest.approx(2 * 10**12 / convolution_bytes)
-    assert row["achieved_tflops"] == pytest.approx(400)
-    assert row["achieved_gbps"] == pytest.approx(convolution_bytes / 5e6)
-
-
-def test_coverage_counts_blocks_by_why_they_are_of_no_use(ask: Ask) -> None:
-    blocks = [make_pair(block, 10.0, 5.0, plan_trials=20) for block in range(6)]
-    blocks[1][1] = replace(blocks[1][1], slot="GPU-1")
-    blocks[2][0] = replace(blocks[2][0], warnings=["throttled"])
-    blocks[3][1] = replace(blocks[3][1], status="timeout")
-    del blocks[4][1]
-    twin = replace(blocks[5][0], trial_id="twin", twin=1)
-    (row,) = ask("coverage", [*(trial for block in blocks for trial in block), twin])
-    assert (row["configs"], row["blocks"], row["usable_blocks"]) == (2, 6, 2)
-    assert (row["incomplete_blocks"], row["split_blocks"], row["doubtful_blocks"]) == (2, 1, 1)
-    assert (row["planned"], row["recorded"], row["missing"]) == (13, 12, 1)
-    assert (row["ok"], row["failed"], row["replicates"]) == (11, 1, 4)
-    assert (row["sweep_planned"], row["sweep_recorded"]) == (20, 12)
 
 
 def _cell(name: str, baseline_ms: float, candidate_ms: float, **changes: Any) -> list[RunRecord]:
@@ -104,28 +65,7 @@ def test_precisions_of_one_convolution_are_steps_of_their_own(ask: Ask) -> None:
     assert ratios == {ways[0]: pytest.approx(0.5), ways[1]: pytest.approx(1.0)}
 
 
-def test_a_set_of_problems_that_is_no_network_is_no_step(ask: Ask) -> None:
-    assert ask("model_step", pairs("a", "tutorials/rgb256", 1, 10.0, 5.0)) == []
-    (row,) = ask("model_step", pairs("b", "resnet50/conv2", 3, 10.0, 5.0))
-    assert row["network"] == "resnet50"
-
-
 PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks", "exit")
-
-
-def test_every_second_is_in_one_part(store: Store) -> None:
-    first = make_record(trial_id="a")
-    second = make_record(trial_id="b", log_s=None, steady_s=2.9, process_s=4.0, gap_s=None)
-    found = _shares(store, first, second)
-    assert set(found) == {*PHASES, "log", "gap", "other"}
-    assert sum(share.total_s for share in found.values()) == pytest.approx(2 + 1.5 + 0.01 + 4)
-    assert sum(share.share for share in found.values()) == pytest.approx(1)
-    steady = found["steady"]
-    assert steady.trials == 2
-    assert steady.median_s == pytest.approx(1.9)
-    assert steady.share == pytest.approx(3.8 / 7.51)
-    assert (found["log"].trials, found["log"].total_s, found["log"].median_s) == (1, 1.5, 1.5)
-    assert found["other"].total_s == pytest.approx(2 * (2 - 1.96))
 
 
 def test_a_trial_that_never_answered_counts_as_other(store: Store) -> None:
@@ -139,3 +79,54 @@ def test_a_trial_that_never_answered_counts_as_other(store: Store) -> None:
 def _shares(store: Store, *records: RunRecord) -> dict[str, TimeShare]:
     store.write(*records)
     return {share.part: share for share in time_shares(store)}
+
+
+def test_kernels_of_two_sources_are_not_called_other_ones(ask: Ask) -> None:
+    baseline, candidate = make_pair(0, 10.0, 5.0)
+    assert ask("what_was_chosen", [baseline, replace(candidate, kernels_source="profiler")]) == []
+
+
+@pytest.mark.parametrize(
+    ("blocks", "words"),
+    [
+        (2, "in one half 0.93; in 1 of 2 processes 0.86"),
+        (3, "usually 0.93; in 1 of 3 processes 0.86"),
+    ],
+)
+def test_of_two_processes_neither_is_usual(kept_store: Store, blocks: int, words: str) -> None:
+    asked = f"select in_choices(2, {blocks}, {blocks - 1}, ln(0.93), [ln(0.86)], 0.03) as said"
+    with open_database(kept_store) as database:
+        assert database.query(asked).to_pylist() == [{"said": words}]
+
+
+def test_trials_without_a_fingerprint_are_left_out(ask: Ask) -> None:
+    assert ask("computes", [make_record(fingerprint=None)]) == []
+    assert ask("computes", [make_record(trial_id="failed", status="crash")]) == []
+
+
+def test_losses_of_configs_are_compared_within_their_blocks(ask: Ask) -> None:
+    losses = [(2.0, 2.001), (2.0, 1.99)]
+    trials = [
+        replace(trial, loss_first=loss, loss_last=0.1, fingerprint=None)
+        for block, pair in enumerate(losses)
+        for trial, loss in zip(make_pair(block, 10.0, 5.0), pair, strict=True)
+    ]
+    default, searched = ask("computes", trials)
+    assert (default["loss"], default["loss_pairs"], default["loss_difference"]) == (2.0, 0, None)
+    assert (searched["processes"], searched["loss_pairs"]) == (0, 2)
+    assert searched["loss_difference"] == pytest.approx(0.005)
+    assert default["finite_losses"] is searched["finite_losses"] is True
+
+
+@pytest.mark.parametrize("broken", [{"loss_first": nan}, {"loss_last": nan}])
+def test_a_loss_that_is_no_number_is_told(ask: Ask, broken: dict[str, Any]) -> None:
+    default, searched = (
+        replace(trial, loss_first=2.0, loss_last=1.0) for trial in make_pair(0, 10.0, 5.0)
+    )
+    rows = ask("computes", [default, replace(searched, **broken)])
+    assert [row["finite_losses"] for row in rows] == [True, False]
+
+
+def test_what_is_no_training_has_no_loss(ask: Ask) -> None:
+    (row,) = ask("computes", [make_record(loss_first=None, loss_last=None)])
+    assert (row["loss"], row["loss_pairs"], row["finite_losses"]) == (None, 0, None)

@@ -60,38 +60,12 @@ def test_an_unpaired_comparison_is_welchs_on_logarithms(ask: Ask, cell: Cell) ->
     )
 
 
-def test_a_precision_is_compared_in_speed_and_error(ask: Ask, cell: Cell) -> None:
-    exact = cell("a", SLOW, precision="fp32", relative_l2_error=1e-7, relative_max_error=2e-7)
-    tf32 = cell("b", [8.0, 8.1], precision="tf32", relative_l2_error=3e-4)
-    bf16 = cell("c", FAST, precision="bf16", relative_l2_error=2e-3)
-    bf16[1] = replace(bf16[1], relative_l2_error=4e-3)
-    rows = ask("precision_cost", [*exact, *tf32, *bf16])
-    assert [row["contrast"] for row in rows] == ["precision: fp32 → bf16", "precision: fp32 → tf32"]
-    assert rows[0]["relative_l2_error"] == 4e-3, "the largest"
-    assert rows[0]["baseline_relative_l2_error"] == 1e-7
-    assert [row["precision"] for row in rows] == ["bf16", "tf32"]
-    (row,) = ask("precision_cost", [], candidate="tf32")
-    assert row["contrast"] == "precision: fp32 → tf32"
-    (row,) = ask("precision_cost", [], baseline="tf32", candidate="bf16")
-    assert row["ratio"] == pytest.approx(np.exp(np.log(FAST).mean() - np.log([8.0, 8.1]).mean()))
-
-
 def test_one_process_is_no_verdict(ask: Ask, cell: Cell) -> None:
     (row,) = ask(
         "precision_cost", [*cell("a", SLOW, precision="fp32"), *cell("b", [5.0], precision="bf16")]
     )
     assert (row["wall_verdict"], row["ratio_low"]) == ("inconclusive", None)
     assert row["ratio"] == pytest.approx(5 / np.exp(np.log(SLOW).mean()))
-
-
-def test_doubtful_processes_and_twins_are_left_out(ask: Ask, cell: Cell) -> None:
-    slow = cell("a", SLOW, precision="fp32")
-    shared = replace(slow[0], trial_id="shared", steady_wall_ms=99.0, warnings=["shared_gpu"])
-    capped = replace(slow[1], trial_id="capped", warnings=["power_capped"])
-    twin = replace(slow[0], trial_id="twin", steady_wall_ms=99.0, twin=1)
-    fast = cell("b", FAST, precision="bf16")
-    (row,) = ask("precision_cost", [*slow, shared, capped, twin, *fast])
-    assert (row["baseline_processes"], row["doubtful_processes"]) == (5, 1)
 
 
 def test_cells_that_differ_in_more_are_not_compared(ask: Ask, cell: Cell) -> None:
@@ -129,25 +103,6 @@ def test_device_times_of_two_sources_are_not_compared(ask: Ask, cell: Cell) -> N
     (row,) = ask("precision_cost", [*cell("a", SLOW, precision="fp32"), *profiled])
     assert (row["wall_verdict"], row["device_verdict"]) == ("helps", None)
     assert (row["device_ratio"], row["candidate_device_ms"]) == (None, None)
-
-
-def test_gpus_are_compared_each_with_each(ask: Ask, cell: Cell) -> None:
-    h200 = cell("a", SLOW)
-    b200 = cell("b", FAST, gpu="NVIDIA B200", env_hash="env-b", driver="580.1")
-    b200 = [replace(each, software_hash="software-b") for each in b200]
-    capped = cell("c", SLOW, env_hash="env-c")
-    fast = [replace(each, calibration_matmul_tflops=1400.0) for each in b200]
-    rows = ask("compare_gpus", [*h200, *fast, *capped])
-    assert [row["contrast"] for row in rows] == [
-        "gpu: NVIDIA B200 → NVIDIA H200",
-        "gpu: NVIDIA B200 → NVIDIA H200",
-        "gpu: NVIDIA H200 → NVIDIA H200",
-    ]
-    assert [row["env_hash"] for row in rows] == ["env-a", "env-c", "env-c"]
-    assert (rows[0]["wall_verdict"], rows[0]["matmul_ratio"]) == ("hurts", 0.5)
-    assert (rows[0]["baseline_driver"], rows[0]["driver"]) == ("580.1", "570.1")
-    (row,) = ask("compare_gpus", [], baseline="env-a", candidate="NVIDIA B200")
-    assert (row["contrast"], row["wall_verdict"]) == ("gpu: NVIDIA H200 → NVIDIA B200", "helps")
 
 
 def test_gpus_are_compared_under_one_cudnn(ask: Ask, cell: Cell) -> None:

@@ -2,37 +2,12 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from scipy import stats
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from tests.analysis.conftest import Ask, make_pair
 
 GIB = 2**30
-
-
-def test_cold_costs_are_told_apart_by_the_state_of_the_compute_cache(ask: Ask) -> None:
-    trials = _cold(make_pair(0, 10.0, 5.0, compute_cache="empty"), [40.0, 10.0], [900.0, 110.0])
-    for block, extra in [(1, 300.0), (2, 320.0), (3, 340.0)]:
-        candidate = [30.0 + 0.75 * extra, 10.0 + 0.25 * extra]
-        trials += _cold(make_pair(block, 10.0, 5.0), [30.0, 10.0], candidate)
-    default, searched = make_pair(4, 10.0, 5.0)
-    trials += [default, replace(searched, compute_cache="empty")]  # pairs with no empty one
-    empty, warm = ask("cold_cost", trials)
-    assert (empty["compute_cache"], empty["blocks"], empty["extra_ms"]) == ("empty", 1, 960.0)
-    assert (empty["cold_verdict"], empty["extra_ms_low"]) == ("inconclusive", None)
-    assert (warm["compute_cache"], warm["blocks"], warm["shapes"]) == ("warm", 3, 2)
-    assert (warm["baseline_cold_ms"], warm["candidate_cold_ms"]) == (40.0, 360.0)
-    low, high = stats.t.interval(0.95, 2, 320.0, 20 / np.sqrt(3))
-    assert warm["extra_ms"] == pytest.approx(320)
-    assert warm["extra_ms_low"] == pytest.approx(low, rel=1e-6)
-    assert warm["extra_ms_high"] == pytest.approx(high, rel=1e-6)
-    assert warm["extra_first_shape_ms"] == pytest.approx(240)
-    assert warm["extra_later_shape_ms"] == pytest.approx(80)
-    assert warm["extra_iterations"] == pytest.approx(32)
-    assert warm["cold_ratio"] == pytest.approx(np.cbrt(340 * 360 * 380) / 40)
-    assert warm["cold_verdict"] == "hurts"
 
 
 def test_cold_costs_are_over_the_shapes_that_both_met(ask: Ask) -> None:

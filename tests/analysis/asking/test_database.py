@@ -73,13 +73,6 @@ def test_a_select_may_call_a_macro_however_it_is_spelt(attacked: Database) -> No
     assert row == {"t": pytest.approx(stats.t.ppf(0.975, 4), abs=1e-6)}
 
 
-def test_records_hold_each_trial_once_from_loose_files_and_parts(kept_store: Store) -> None:
-    sql = "select sweep_id, count(*) as trials from records group by all order by all"
-    with open_database(kept_store) as database:
-        found = database.query(sql).to_pylist()
-    assert found == [{"sweep_id": "night-1", "trials": 9}, {"sweep_id": "night-2", "trials": 6}]
-
-
 def test_stores_opened_one_after_another_or_side_by_side_keep_their_rows_apart(
     kept_store: Store,
 ) -> None:

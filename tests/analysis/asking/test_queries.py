@@ -158,16 +158,6 @@ def test_sql_goes_on_from_a_question_asked_with_parameters(answering_store: Stor
     assert counts[2] < counts[0]
 
 
-@pytest.mark.parametrize(
-    ("type_", "text", "value"),
-    [("TEXT", "a", "a"), ("DOUBLE", "0.5", 0.5), ("BIGINT", "7", 7), ("BOOLEAN", "True", True)],
-)
-def test_parameters_are_read_by_their_type(type_: str, text: str, value: object) -> None:
-    asked = parse_query("mine", f"-- Why?\n-- $x {type_} = NULL: anything\nselect $x")
-    assert asked.values({}) == {"x": None}
-    assert asked.parse_values({"x": text}) == {"x": value}
-
-
 def test_a_text_default_may_hold_a_colon_and_prints_as_sql() -> None:
     asked = parse_query("mine", "-- Why?\n-- $x TEXT = 'a: b': anything\nselect $x;\n")
     assert asked.prepared({}).endswith("select $x;\nEXECUTE q(x := 'a: b');\n")

@@ -101,13 +101,6 @@ def test_nothing_from_a_store_becomes_markup(shown: Shown) -> None:
     assert "<script>" not in as_markdown(changed)
 
 
-def test_page_over_an_empty_store_says_so(store: Store) -> None:
-    Path(store.location).mkdir()
-    empty = show(FIELD_CASES, open_stored([store.location]), ["results"], None)
-    assert empty.headline() == "No trial is stored here."
-    assert "No trial is stored here." in as_html(empty)
-
-
 @pytest.fixture(scope="module")
 def claims(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     """On two GPUs: benchmark makes the tutorials' convolution neither faster nor slower on one, faster on the other."""

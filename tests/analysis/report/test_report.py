@@ -5,7 +5,6 @@ import math
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.report.content import gather
-from cudnn_sweep.analysis.report.delivery import as_html, as_json, as_markdown
+from cudnn_sweep.analysis.report.delivery import as_html, as_markdown
 from cudnn_sweep.analysis.report.figures.palette import LIGHT
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.pictures import drawn_rows, export, figures
@@ -101,20 +100,6 @@ def test_sizes_and_batches_of_one_workload_are_drawn_together(
         ("b", "net", "3x64x64", 64, True),
         ("c", "net", "3x128x128", 8, True),
     ]
-
-
-def test_an_empty_store_says_so_in_every_format(store: Store) -> None:
-    found = _payload(store)
-    assert found.nothing == "No trial is stored here: there is nothing to report yet."
-    assert found.nothing in as_markdown(found)
-    assert json.loads(as_json(found))["nothing"] == found.nothing
-    assert "No trial is stored here" in as_html(found)
-
-
-def test_a_store_of_one_config_has_nothing_to_compare(store: Store) -> None:
-    store.write(make_pair(0, 10.0, 9.0)[0])
-    found = _payload(store)
-    assert (found.contrasts, str(found.nothing)[:33]) == ([], "No two configs that differ in one")
 
 
 @pytest.fixture(scope="module")
@@ -207,28 +192,6 @@ def test_trials_beyond_the_cap_are_left_to_a_query(
     assert len(as_html(found).encode()) < 1_200_000
 
 
-def test_the_command_compares_every_stored_contrast_twins_only_alone(filled: Store) -> None:
-    off, on = make_pair(0, 10.0, 10.0)
-    filled.write(in_cell(replace(off, trial_id="twin", twin=1), "gain"))
-    filled.write(in_cell(replace(on, trial_id="exact", deterministic=True), "gain"))
-    read = json.loads(_report(filled, "--format", "json").stdout)
-    assert [each["name"] for each in read["contrasts"]] == [
-        "benchmark: false → true",
-        "deterministic: false → true",
-    ]
-    twins = _report(filled, "--field", "twin", "--baseline", "0", "--candidate", "1", "--json")
-    assert [each["name"] for each in json.loads(twins.stdout)["contrasts"]] == ["twin: 0 → 1"]
-
-
-def test_the_command_writes_the_file_and_answers_in_a_line(kept: Store, tmp_path: Path) -> None:
-    output = tmp_path / "mine.html"
-    found = _report(kept, "--field", "benchmark", "--output", str(output))
-    assert found.stdout.startswith(
-        f"{output}: benchmark: false → true: 3 of 3 cells decided (helps in 1"
-    )
-    assert output.read_text().startswith("<!doctype html>")
-
-
 def test_charts_are_exported(kept: Store, tmp_path: Path) -> None:
     folder = tmp_path / "charts"
     _report(kept, "--format", "json", "--charts", str(folder))
@@ -272,19 +235,15 @@ def _report(store: Store, *options: str) -> Result:
     return CliRunner().invoke(app, ["report", "--results", store.location, *options])
 
 
-@pytest.fixture
-def two(store: Store) -> str:
+def test_each_cell_and_config_of_two_sweeps_is_a_row_of_one_chart(store: Store) -> None:
     """With benchmark on, tuesday takes 20% longer, with another torch."""
     for sweep_id, ms, torch in (("monday", 5.0, "2.10.0"), ("tuesday", 6.0, "2.11.0")):
         for block in range(3):
             changes = {"sweep_id": sweep_id, "torch": torch, "software_hash": torch}
             store.write(*make_pair(block, 10.0, ms, **changes))
-    return store.location
-
-
-def test_each_cell_and_config_of_two_sweeps_is_a_row_of_one_chart(two: str) -> None:
-    options = ["--against", "monday", "--sweep-id", "tuesday", "--json", "--results", two]
-    told = json.loads(CliRunner().invoke(app, ["report", *options]).stdout)
+    told = json.loads(
+        _report(store, "--against", "monday", "--sweep-id", "tuesday", "--json").stdout
+    )
     (contrast,) = told["contrasts"]
     assert contrast["name"] == "sweep: monday → tuesday"
     assert told["common"][0] == "sweep: monday → tuesday (torch: 2.10.0 → 2.11.0)"
@@ -296,27 +255,3 @@ def test_each_cell_and_config_of_two_sweeps_is_a_row_of_one_chart(two: str) -> N
         "benchmark=true": 1.2,
     }
     assert told["charts"] == ["effect"]
-
-
-def test_the_page_of_two_sweeps_has_that_chart_alone(two: str, tmp_path: object) -> None:
-    page = f"{tmp_path}/two.html"
-    asked = ["report", "--against", "monday", "--results", two, "--output", page]
-    found = CliRunner().invoke(app, asked)
-    assert "sweep: monday → tuesday: 2 of 2 cells decided (hurts in 1" in found.stdout
-    with open(page) as file:
-        text = file.read()
-    assert '"name":"effect"' in text and '"name":"heat_map"' not in text
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--sweep-id", "friday"], "sweep=friday: nothing is stored of it; there are sweep=monday"),
-        (["--sweep-id", "monday"], "both mean sweep=monday: nothing to compare"),
-        (["--field", "benchmark"], "not with --field or --page"),
-    ],
-)
-def test_what_does_not_go_with_against_is_told(two: str, options: list[str], told: str) -> None:
-    found = CliRunner().invoke(app, ["report", "--against", "monday", "--results", two, *options])
-    assert found.exit_code == 2
-    assert told in found.stderr

@@ -30,51 +30,6 @@ def results(tmp_path: Path) -> Path:
     return folder
 
 
-def test_sql_text_is_answered(results: Path) -> None:
-    found = _query("select workload, steady_wall_ms from records", results, "--format", "json")
-    assert json.loads(found.stdout) == [{"workload": "conv2d", "steady_wall_ms": 10.0}]
-
-
-def test_a_named_question_is_a_table_in_sql() -> None:
-    macro = "helps_or_hurts(min_effect := 0.5, of_sweep_id := 'claims')"
-    sql = f"select cell_id, wall_verdict from {macro} order by all"
-    found = json.loads(_query(sql, REFERENCE, "--format", "json").stdout)
-    options = ["--min-effect", "0.5", "--sweep-id", "claims", "--format", "json"]
-    named = json.loads(_query("helps_or_hurts", REFERENCE, *options).stdout)
-    rows = sorted((row["cell_id"], row["wall_verdict"]) for row in named)
-    assert rows and [tuple(row.values()) for row in found] == rows
-
-
-def test_an_empty_store_is_answered_and_said_so(tmp_path: Path) -> None:
-    found = _query("helps_or_hurts", tmp_path, "--format", "json")
-    assert (found.exit_code, json.loads(found.stdout)) == (0, [])
-    assert "no rows: no results are stored in" in found.stderr
-
-
-@pytest.mark.parametrize(
-    ("question", "options", "why"),
-    [
-        ("failures", (), "every recorded trial is ok"),
-        ("failures", ("--sweep-id", "gone"), "no sweep gone is stored in"),
-        ("helps_or_hurts", (), "no cell has two configs"),
-    ],
-)
-def test_no_rows_say_why(results: Path, question: str, options: tuple[str, ...], why: str) -> None:
-    found = _query(question, results, *options)
-    assert (found.exit_code, found.stdout) == (0, "")
-    assert f"note: no rows: {why}" in found.stderr
-
-
-def test_several_results_are_read_together(results: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(results, other)
-    count = "select count(*) as n from records"
-    both = ("--results", str(other), "--format", "csv")
-    assert _query(count, results, *both).stdout == "n\n1\n", "a copied row counts once"
-    prelude = _query(count, results, "--results", str(other), "--prelude").stdout
-    assert str(results) in prelude and str(other) in prelude
-
-
 def test_an_export_is_whole_or_not_there_and_replaces_nothing(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,14 +51,6 @@ def test_an_export_is_whole_or_not_there_and_replaces_nothing(
     refused = _query(f"--export={file}", results)
     assert (refused.exit_code, f"{file} exists: remove it" in refused.stderr) == (2, True)
     assert [each.read_bytes() for each in file.parent.iterdir()] == [before]
-
-
-def test_a_folder_without_results_is_named_with_those_below_it(
-    results: Path, tmp_path: Path
-) -> None:
-    found = _query("sweeps", tmp_path)
-    assert found.exit_code == 2
-    assert f"folders below it do: --results {results}" in found.stderr
 
 
 @pytest.mark.parametrize("name", ["helps_or_hurts", "cold_cost", "choice_stability"])
@@ -139,59 +86,15 @@ def test_the_answer_goes_to_a_file(results: Path, tmp_path: Path) -> None:
     assert pq.read_table(output).to_pydict() == {"n": [1]}
 
 
-def test_the_prelude_ends_with_the_question_as_asked(results: Path) -> None:
-    found = _query("failures", results, "--prelude", "--sweep-id", "night-1")
+def test_the_prelude_reads_all_results_and_ends_with_the_question_as_asked(
+    results: Path, tmp_path: Path
+) -> None:
+    other = shutil.copytree(results, tmp_path / "other")
+    asked = ("--results", str(other), "--prelude", "--sweep-id", "night-1")
+    found = _query("failures", results, *asked)
     assert found.stdout.startswith("create or replace view records")
+    assert str(results) in found.stdout and str(other) in found.stdout
     assert found.stdout.endswith("EXECUTE q(sweep_id := 'night-1');\n")
-
-
-def test_a_users_own_file_is_listed_and_asked_by_its_name(
-    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "queries").mkdir()
-    text = "-- Which is slowest?\n-- $least_ms DOUBLE = 0: anything\nselect $least_ms as ms\n"
-    file = tmp_path / "queries" / "my_slowest.sql"
-    file.write_text(text)
-    for name in ("my_slowest", str(file)):
-        found = _query(name, results, "--least-ms", "2.5", "--format", "csv")
-        assert found.stdout == "ms\n2.5\n"
-    listed = CliRunner().invoke(app, ["query", "--list"])
-    assert "my_slowest (queries/my_slowest.sql): Which is slowest?" in listed.stdout
-    assert "    --least-ms DOUBLE (default 0.0): anything" in listed.stdout
-
-
-def test_damaged_files_are_named(results: Path) -> None:
-    torn = results / "sweep=night-1" / "part-2.parquet"
-    torn.write_bytes(b"PAR1")
-    found = _query("select count(*) as n from records", results, "--format", "csv")
-    assert found.stdout == "n\n1\n"
-    assert f"left out {torn}" in found.stderr
-    for words in (["report", "--format", "markdown"], ["compare", "night-1", "gone"]):
-        named = CliRunner().invoke(app, [*words, "--results", str(results)])
-        assert f"left out {torn}" in named.stderr, words
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "the question is missing or not first"),
-        (["--min-effect", "0.1", "helps_or_hurts"], "not first: found --min-effect"),
-        (["failures", "--sweep-id"], "option --sweep-id needs a value"),
-        (["failures", "stray"], "found 'stray' after the question"),
-        (["select nothing from records"], "the query failed"),
-        (["select 1", "--format", "parquet"], "format parquet needs --output FILE"),
-    ],
-)
-def test_a_mistake_is_a_message_and_exit_code_2(
-    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "results").mkdir()
-    found = CliRunner().invoke(app, ["query", *arguments])
-    assert found.exit_code == 2
-    assert message in found.stderr
-    assert "Traceback" not in found.stderr
 
 
 def test_rows_wider_than_the_terminal_become_blocks() -> None:
@@ -219,39 +122,3 @@ def test_results_are_those_of_the_launch_file(
     (tmp_path / "cluster.yaml").write_text("metadata: {sweep: {results: elsewhere}}")
     found = CliRunner().invoke(app, ["query", "select count(*) from records", "--format", "csv"])
     assert found.stdout.splitlines()[1] == "1"
-
-
-def test_installed_results_answer_alone_or_beside_one_s_own(results: Path, tmp_path: Path) -> None:
-    asked = ["query", "select count(*) as trials, min(gpu) as gpu from records", "--json"]
-    (row,) = json.loads(CliRunner().invoke(app, [*asked, "--reference"]).stdout)
-    assert row["trials"] > 300
-    assert row["gpu"] == "NVIDIA H200"
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    folders = ["--results", str(results), "--results", str(empty)]
-    found = CliRunner().invoke(app, [*asked, "--reference", *folders])
-    (both,) = json.loads(found.stdout)
-    assert both["trials"] == row["trials"] + 1
-    assert found.stderr == f"warning: no results are stored in {empty}\n"
-
-
-@pytest.mark.parametrize(
-    ("question", "told"),
-    [
-        ("drift", "drift uses $before: declare it in a line of its own, `-- $before TEXT = NULL:"),
-        ("records", "`records` is the view of all trials: sweep query 'from records limit 5'"),
-        ("from helps_or_hurts", "helps_or_hurts is a macro: write `from helps_or_hurts()`"),
-        ("select cell from records", "`cell` is made of workload, problem, input_shape, ..."),
-    ],
-)
-@pytest.mark.parametrize("options", [(), ("--help",)])
-def test_what_a_question_lacks_is_said(
-    results: Path, monkeypatch: pytest.MonkeyPatch, question: str, told: str, options: tuple[str]
-) -> None:
-    monkeypatch.chdir(results)
-    Path("drift.sql").write_text(
-        "-- Since when? '$at' is none\nselect '$on' as text from records where torch < $before"
-    )
-    found = _query(question, results, *options)
-    assert (found.exit_code, found.stdout) == (2, "")
-    assert told in found.stderr

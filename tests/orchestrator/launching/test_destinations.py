@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.reach.known import SentJob
 from cudnn_sweep.orchestrator.cli import app
-from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching import destinations
 from cudnn_sweep.orchestrator.launching.destinations import destination_of
 from cudnn_sweep.orchestrator.launching.launch import launch
@@ -213,13 +212,6 @@ def test_a_sweep_that_has_ended_is_not_asked_to_end(
     monkeypatch.setattr(RunningCluster, "jobs", lambda self: nullcontext(ended))
     told = CliRunner().invoke(app, ["stop", str(file.path)], catch_exceptions=False)
     assert told.stdout == "june-1 has ended already: succeeded.\n"
-
-
-def test_a_file_for_pods_does_not_mean_this_machine(tmp_path: Path) -> None:
-    keys = "{namespace: a, image: b, workers: 1, gpus: 1}"
-    file = read(tmp_path, f"metadata: {{sweep: {{kubernetes: {keys}}}}}")
-    with pytest.raises(SpecError, match="these pods are not on this machine: `--manifest` prints"):
-        destination_of(file)
 
 
 @pytest.mark.parametrize("kind", [ADDRESS, LAUNCHED + "metadata: {sweep: {}}\n"])

@@ -26,11 +26,6 @@ def test_a_suite_may_stand_in_the_launch_files_place(here: Path) -> None:
         asked_file(suite, "quick", None)
 
 
-def test_a_python_file_is_for_sweep_try() -> None:
-    with pytest.raises(SpecError, match=r"nets.py is Python; .* sweep try nets.py:NAME --input"):
-        asked_file(Path("nets.py"), None, None)
-
-
 def test_a_launch_file_that_is_named_must_be_there(here: Path) -> None:
     named = Path("gone.yaml")
     assert asked_file(named, None, None).file == named

@@ -123,14 +123,6 @@ def test_only_narrows_by_field_and_value(plan_of: MakePlan) -> None:
     assert narrow(capitals, [("workload", model)]).trials == capitals.trials
 
 
-def test_only_names_what_is_wrong(plan_of: MakePlan) -> None:
-    plan = plan_of("noop")
-    with pytest.raises(SpecError, match="unknown field 'colour'; allowed: .*workload"):
-        narrow(plan, [("colour", "red")])
-    with pytest.raises(SpecError, match="workload=conv leaves no trial; found: noop"):
-        narrow(plan, [("workload", "conv")])
-
-
 def test_an_estimate_of_blocks_until_decided_begins_with_the_first_look(plan_of: MakePlan) -> None:
     fixed = plan_of("noop", replicates=5)
     assert {trial.replicate for trial in fixed.first_look().trials} == {0, 1, 2}
@@ -183,11 +175,6 @@ def test_every_block_is_in_one_shard_whole_and_in_its_order(plan_of: MakePlan, c
 def test_shard_that_is_none_is_named(text: str) -> None:
     with pytest.raises(SpecError, match=f"found '{text}', allowed: I/N with I from 1 to N"):
         read_shard(text)
-
-
-def test_more_shards_than_blocks_are_refused(plan_of: MakePlan) -> None:
-    with pytest.raises(SpecError, match="--shard 5/5: the plan has 4 blocks, none for this one"):
-        read_shard("5/5").part(plan_of("noop", replicates=4))
 
 
 def test_recorders_of_two_shards_share_a_sweep_and_compact_it_at_once(

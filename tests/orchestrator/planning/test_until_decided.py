@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
@@ -25,7 +25,6 @@ from cudnn_sweep.orchestrator.nightly.request import read_night
 from cudnn_sweep.orchestrator.planning.options import (
     LaunchOptions,
     NightOptions,
-    read_replicates,
 )
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import request_of
@@ -34,7 +33,7 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.running.run_sweep import Planned, Ran, plan_sweep, run_sweep
-from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, LOOKS, UntilDecided
+from cudnn_sweep.workloads.cells.suite import LOOKS
 from cudnn_sweep.workloads.survey import Survey
 
 AT_MOST = 12
@@ -186,23 +185,6 @@ def test_shards_own_whole_cells_and_together_run_what_one_launch_does(
     assert len(store.snapshot("two").table(["cell_id"])) == recorded
 
 
-def test_replicates_are_read_as_they_are_typed() -> None:
-    assert read_replicates("8") == 8
-    assert read_replicates("decided") == UntilDecided(until="decided")
-    assert read_replicates("decided:50") == UntilDecided(until="decided", at_most=50)
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "some", "decided:2", "decided:201", "decided:", ""])
-def test_replicates_that_are_none_are_named(text: str) -> None:
-    with pytest.raises(SpecError, match=f"found '{text}', allowed: a number from 1, decided"):
-        read_replicates(text)
-
-
-def test_looks_end_with_the_most_blocks() -> None:
-    assert UntilDecided(until="decided", at_most=10).looks == (3, 5, 8, 10)
-    assert UntilDecided(until="decided", at_most=3).looks == (3,)
-
-
 UNSAID = """
 metadata:
   sweep:
@@ -228,30 +210,6 @@ def blocks(plan: Plan) -> set[int]:
     """How many each cell has."""
     found = {(trial.cell.cell_id, trial.replicate) for trial in plan.trials}
     return set(Counter(cell_id for cell_id, _ in found).values())
-
-
-def test_a_launch_goes_on_until_each_cell_is_decided(unsaid: LaunchOptions) -> None:
-    plan = default(unsaid)
-    assert plan.looks == BY_DEFAULT.looks and blocks(plan) == {BY_DEFAULT.at_most}
-    assert default(unsaid, suite="quick").looks == BY_DEFAULT.looks, "nor does the default suite"
-    fixed = default(unsaid, replicates="4")
-    assert not fixed.looks and blocks(fixed) == {4}
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"only": ("benchmark=true",)}, {5}),
-        ({"only": ("benchmark=true", "replicate=7")}, {1}),
-        ({"only": ("problem=tutorials/rgb224",)}, {BY_DEFAULT.at_most}),
-    ],
-)
-def test_a_part_of_a_cell_has_a_fixed_number(
-    unsaid: LaunchOptions, change: Mapping[str, Any], expected: set[int]
-) -> None:
-    plan = default(unsaid, **change)
-    assert blocks(plan) == expected
-    assert bool(plan.looks) == (expected == {BY_DEFAULT.at_most})
 
 
 def test_configs_of_which_no_two_compare_have_a_fixed_number(unsaid: LaunchOptions) -> None:

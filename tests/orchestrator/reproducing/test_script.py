@@ -188,25 +188,6 @@ def row_of(plan_of: MakePlan, record_of: RecordOf, tmp_path: Path) -> Any:
     return made
 
 
-def test_trial_has_a_script_of_its_own_settings(row_of: Any) -> None:
-    config = CudnnConfig(benchmark=True, heuristic_mode_b=True)
-    row = row_of(config=config, layout="channels_last")
-    made = of_trial(row)
-    ((label, found),) = made.sides.items()
-    assert label == "benchmark=true heuristic_mode_b=true"
-    assert (found.config, found.layout) == (config, "channels_last")
-    assert found.problem is not None
-    assert found.problem.weight_shape == (64, 3, 3, 3)
-    text = script(made)
-    assert "'benchmark': True" in text
-    assert "TORCH_CUDNN_USE_HEURISTIC_MODE_B" in text
-    body = issue(made, {})
-    assert f"| torch | {row['torch']} |" in body
-    assert "| route | Cudnn |" in body
-    assert "| device time | 0.500 ms |" in body
-    assert "```python\n# trial " in body
-
-
 @pytest.mark.parametrize(
     ("axes", "why"),
     [

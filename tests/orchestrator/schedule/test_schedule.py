@@ -149,26 +149,6 @@ def test_dry_run_prints_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
-@pytest.mark.parametrize(
-    ("nightly", "said"),
-    [
-        ("{suite: nihgtly}", ":1: metadata.sweep.nightly: unknown suite 'nihgtly'"),
-        ("{webhook: {url_file: gone}}", "webhook.url_file: gone cannot be read"),
-        ("{suite: wrong.yaml}", "wrong.yaml:1: cells[0]: unknown problem 'tutorials/rgb'"),
-    ],
-)
-def test_mistake_in_the_launch_file_is_told_at_once(
-    tmp_path: Path, nightly: str, said: str
-) -> None:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(f"metadata: {{sweep: {{nightly: {nightly}}}}}")
-    (tmp_path / "wrong.yaml").write_text("cells: [{workload: conv, problem: tutorials/rgb}]")
-    told = CliRunner().invoke(
-        app, ["schedule", "install", str(file), "--at", "02:30", "--cron", "--dry-run"]
-    )
-    assert told.exit_code == 2 and said in told.stderr
-
-
 def test_networks_that_a_night_leaves_out_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

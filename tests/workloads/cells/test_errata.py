@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict_text
 from cudnn_sweep.workloads.cells import errata
 from cudnn_sweep.workloads.cells.config import CudnnConfig, apply_config
@@ -129,27 +128,6 @@ def test_a_suite_lists_rules_in_any_order() -> None:
     assert config == _config("{errata: [ConvBwdData:1, ConvFwd:5, ConvFwd:5]}")
     assert config.errata == "ConvBwdData:1, ConvFwd:5"
     assert _config("{errata: []}").errata == ""
-
-
-@pytest.mark.parametrize(
-    ("config", "named"),
-    [
-        ("{errata: [ConvFwd5]}", "found 'ConvFwd5'"),
-        ("{errata: [ConvFwd:256]}", "below 256"),
-        ("{errata: ['pin ConvFwd:5:k2=1']}", "found 'pin ConvFwd:5:k2=1'"),
-        ("{errata: missing.json}", "missing.json: No such file"),
-        ("{environment: {CUDA_CACHE_DISABLE: '1'}}", "the setting compute_cache_disabled"),
-        ("{environment: {NVIDIA_TF32_OVERRIDE: '0'}}", "which belongs to precision"),
-        ("{environment: {CUDNN_ERRATA_JSON_FILE: a}}", "the setting errata"),
-        ("{environment: {CUDA_VISIBLE_DEVICES: '1'}}", "cudnn-sweep itself"),
-        ("{environment: {PYTHONPATH: a}}", "found 'PYTHONPATH'"),
-        ("{environment: {'A B': a}}", "found 'A B'"),
-    ],
-)
-def test_what_no_config_takes_is_named(config: str, named: str) -> None:
-    with pytest.raises(LaunchFileError) as caught:
-        _config(config)
-    assert named in str(caught.value)
 
 
 @pytest.mark.usefixtures("environment", "pytorchs_own")

@@ -1,17 +1,11 @@
 """A suite's axes become cells, and a mistake in them is named."""
 
-import re
 from typing import Any
-
-import pytest
-from pydantic import ValidationError
-from ruamel.yaml import YAML
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, configs_of_cells, expand_cells
 from cudnn_sweep.workloads.cells.suite import CellAxes, ProblemSpec, SuiteSpec
-from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_regime import regime_types
 from cudnn_sweep.workloads.problem import load_problems
 
@@ -86,62 +80,6 @@ def test_all_regimes_are_those_that_suit_but_for_what_is_named_beside() -> None:
     found = cells({"workload": "conv", "problem": "stem", "regime": ["all", own]}, problems=OWN)
     assert [cell.regime_parameters["sizes"] for cell in found if cell.regime == "cycle"] == [2]
     assert "multi_scale" not in {cell.regime for cell in found}, "32 pixels are too few for it"
-
-
-def test_what_is_named_must_suit_though_all_stands_beside_it() -> None:
-    with pytest.raises(WorkloadError, match="multi_scale: 10 sizes in steps of 32 do not fit"):
-        cells(
-            {"workload": "conv", "problem": "stem", "regime": ["all", "multi_scale"]}, problems=OWN
-        )
-
-
-# a cell as a suite has it, and what is said of it
-MISTAKES = {
-    "workload: conv": "needs a problem",
-    "workload: conv, problem: resnet50/stem": "unknown problem 'resnet50/stem'; allowed: resnet50/",
-    "workload: conv, problem: resnet51": "unknown problem 'resnet51'; allowed: ",
-    "workload: mnist, problem: tutorials/rgb224": "mnist takes no problem, found 'tutorials/rgb224'",
-    "workload: mnist, input: 8x1x28x28": "takes no input (a model does), found '8x1x28x28'",
-    "workload: 'my.nets:Net'": "model my.nets:Net needs an input",
-    "workload: mnist, model: {loss: cross_entropy}": "workload mnist is no model",
-    "workload: 'my.nets:Net', input: 8x3x32x32, model: {loss: entropy}": "unknown loss 'entropy'; allowed: ",
-    "workload: mnist, regime: cycle": "regime cycle varies space; workload mnist may vary batch",
-    "workload: conv, problem: networks/wavenet, regime: {lengths: {shortest: 0.01, median: 0.05}}": (
-        "too small for problem networks/wavenet"
-    ),
-    "workload: mnist, regime: {fixed: {}, cycle: {}}": (
-        "a regime is one name with its parameters, found fixed, cycle"
-    ),
-    "workload: mnist, state: misplaced": "unknown state 'misplaced'; allowed: ",
-}
-
-
-@pytest.mark.parametrize(("cell", "message"), MISTAKES.items())
-def test_mistake_is_named(cell: str, message: str) -> None:
-    with pytest.raises(WorkloadError) as error:
-        cells(YAML(typ="safe", pure=True).load(f"{{{cell}}}"))
-    assert message in str(error.value)
-
-
-def test_sizes_that_are_none_are_refused() -> None:
-    with pytest.raises(ValueError, match="expected sizes such as 8x3x224x224, found '8x3xb'"):
-        CellAxes.model_validate({"workload": "my.nets:Net", "input": "8x3xb"})
-    with pytest.raises(ValueError, match="expected sizes of 1 or more, found '0x3x8x8'"):
-        CellAxes.model_validate({"workload": "my.nets:Net", "input": "0x3x8x8"})
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ([4, 3, 64, 64], "expected an input's sizes such as 8x3x224x224, found 4"),
-        (["4x3x64x64", "4x1"], "found 4x3x64x64, 4x1: a list stands for cells, one of each"),
-    ],
-)
-def test_what_is_no_input_is_refused_and_makes_no_other_cells(
-    given: list[int | str], message: str
-) -> None:
-    with pytest.raises(ValidationError, match=re.escape(message)):
-        CellAxes.model_validate({"workload": "net.py:Net", "input": given})
 
 
 def test_cells_may_have_configs_of_their_own() -> None:

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
-from cudnn_sweep.workloads.errors import WorkloadError
 from tests.conftest import ROOT
 
 NET = "net.py:Net"
@@ -66,44 +64,6 @@ def test_what_a_file_leaves_out_is_the_cells(tmp_path: Path) -> None:
     assert volumes.shapes().period(volumes.input_shape) == ((1, 3, 8, 9, 7),)
     (sentences,) = cells_of(tmp_path, "length,count\n5,2\n", input="2x16")
     assert sentences.shapes().period(sentences.input_shape) == ((2, 5), (2, 5))
-
-
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (
-            "batch,height,width\n4,64,x\n",
-            "shapes.csv:2: width: found 'x', wanted a whole number of",
-        ),
-        ("# a\nbatch,height,width\n4,64\n", "shapes.csv:3: found 2 values, wanted 3: batch,height"),
-        (
-            "batch,heigth,width\n4,64,8\n",
-            "shapes.csv:1: found the columns batch,heigth,width; allow",
-        ),
-        (
-            "batch,count\n4,0\n",
-            "shapes.csv:2: count: found '0', wanted a whole number of 1 or more",
-        ),
-        ("batch\n", "shapes.csv: found 0 shapes, allowed are a header and 1 to 10,000"),
-        ("count\n3\n", "shapes.csv:1: found the columns count; allowed: batch, then length or"),
-    ],
-)
-def test_a_mistake_in_the_file_has_its_line(tmp_path: Path, table: str, message: str) -> None:
-    with pytest.raises(LaunchFileError) as error:
-        cells_of(tmp_path, table)
-    assert str(error.value).startswith(f"{tmp_path}/suite.yaml:4: cells[0].regime.listed: ")
-    assert message in str(error.value)
-
-
-def test_other_mistakes_are_named(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadError, match="has the sizes length; the input 8x3x96x96 has height"):
-        cells_of(tmp_path, "length\n4\n")
-    with pytest.raises(WorkloadError, match="regime listed needs a file"):
-        cells_of(tmp_path, TABLE, "listed")
-    with pytest.raises(LaunchFileError, match="gone.csv: cannot be read: No such file"):
-        cells_of(tmp_path, TABLE, "{listed: {file: gone.csv}}")
-    with pytest.raises(LaunchFileError, match=re.escape("did you mean `file`?")):
-        cells_of(tmp_path, TABLE, "{listed: {fil: shapes.csv}}")
 
 
 def test_the_recipe_of_the_document_writes_such_a_file(

@@ -79,36 +79,6 @@ def test_disabled_compute_cache_is_seen_by_the_process_and_in_its_record(
     assert (found.loss_first, found.compute_cache) == (1.0, None), "without CUDA there is no cache"
 
 
-@pytest.mark.parametrize(
-    ("state", "parameters", "message"),
-    [
-        ("misaligned", {"offset": 4}, "offset must be 1 to 3 elements, found 4"),
-        ("little_memory", {"free_mib": 0}, "free_mib must be at least 1, found 0"),
-        ("second_thread", {"threads": 3}, "unknown parameter 'threads'; allowed: it takes none"),
-    ],
-)
-def test_state_says_what_a_number_may_be(
-    state: str, parameters: dict[str, float], message: str
-) -> None:
-    with pytest.raises(WorkloadError, match=message):
-        make_state(state, parameters)
-
-
-@pytest.mark.parametrize(
-    ("workload", "direction", "message"),
-    [
-        ("conv", "forward", "state checkpoint needs a backward pass; direction forward has none"),
-        ("conv", "backward_data", "direction backward_data has none"),
-        ("mnist", "training", "runs the forward pass again; workload mnist cannot do that"),
-    ],
-)
-def test_planning_refuses_a_recomputation_that_cannot_be(
-    workload: str, direction: str, message: str
-) -> None:
-    with pytest.raises(WorkloadError, match=message):
-        one_cell(workload, direction=direction, state="checkpoint")
-
-
 def test_a_file_that_is_not_called_as_its_state_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
