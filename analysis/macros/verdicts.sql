@@ -58,17 +58,19 @@ reasons as (
     select
         cell,
         any_value(no_effect_reason) is null as may_matter,
+        list_sort(list(distinct sweep_id)) as sweeps,
         any_value(between_looks) as between_looks
     from blocks
     group by cell
 ),
 
--- Rows whose setting cannot have mattered are a family of their own: however many they are, they
--- hide no effect of the others.
+-- What else is stored takes no verdict back: the cells of one sweep are a family, and so are those
+-- that the same sweeps measured. Rows whose setting cannot have mattered are a family of their own:
+-- however many they are, they hide no effect of the others.
 estimates as materialized (
     select
         found.*,
-        reasons.may_matter as family,
+        [reasons.may_matter::text] || reasons.sweeps as family,
         reasons.between_looks
     from over_choices('by_clock') as found
     inner join reasons on found.cell = reasons.cell

@@ -20,7 +20,7 @@
 -- cold_ratio: candidate / baseline, geometric mean over blocks
 -- cold_ratio_low: lower end of its 95% interval
 -- cold_ratio_high: upper end of its 95% interval
--- cold_verdict: verdict on it; multiple tests are corrected for in each state
+-- cold_verdict: verdict on it; multiple tests are corrected for in each state and sweep
 -- extra_ms: candidate's cold cost less the baseline's, mean over blocks
 -- extra_ms_low: lower end of its 95% interval
 -- extra_ms_high: upper end of its 95% interval
@@ -47,7 +47,8 @@ estimates as ( -- noqa: ST03
     select
         cell,
         any_value(compute_cache) as clock,
-        any_value(no_effect_reason) is null as family, -- noqa: RF04
+        [(any_value(no_effect_reason) is null)::text] || list_sort(list(distinct sweep_id))
+            as family, -- noqa: RF04
         avg(log_ratio) as mean,
         standard_error(log_ratio) as se,
         count(log_ratio) - 1 as df

@@ -14,12 +14,13 @@
 -- A row a cell and set of other settings; of blocks in turns and of blocks whose processes ran one
 -- after another a row each. A ratio is candidate time / baseline time, the geometric mean over
 -- blocks, with its 95% interval. Each verdict tests against the minimum effect; 5% of those that
--- help or hurt may be wrong: Benjamini-Hochberg over the rows of this answer whose setting can
--- have mattered ($sweep_id leaves fewer). A candidate that failed in more blocks than its
--- baseline, by Fisher's exact test or where no block is left to compare, reads fails, whatever the
--- times of the others. Without CUDA, or with its cache disabled in both configs, the net verdict
--- takes every block. Field twin, '0' against '1', compares each config with itself in A/A pairs:
--- what helps or hurts there is a false alarm.
+-- help or hurt may be wrong: Benjamini-Hochberg over the rows of one sweep whose setting can have
+-- mattered, so what else is stored takes no verdict back. Cells that the same several sweeps
+-- measured are corrected for together. A candidate that failed in more blocks than its baseline, by
+-- Fisher's exact test or where no block is left to compare, reads fails, whatever the times of the
+-- others. Without CUDA, or with its cache disabled in both configs, the net verdict takes every
+-- block. Field twin, '0' against '1', compares each config with itself in A/A pairs: what helps or
+-- hurts there is a false alarm.
 --
 -- $worst takes the rows whose candidate fails, or is slower by a verdict in wall or device time:
 -- first those that fail, then by the larger of the two ratios. An open loop that is slower pays for

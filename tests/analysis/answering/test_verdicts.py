@@ -390,3 +390,28 @@ def test_verdicts_do_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
         found.append(sorted(verdicts(store), key=str))
     assert found[0] == found[1] == found[2]
     assert sum(each.split_blocks for each in found[0]) == 4
+
+
+def test_other_sweeps_take_no_verdict_of_a_sweep_back(tmp_path: Path) -> None:
+    """A slowdown that passes beside 4 cells, not beside 60; cells of both sweeps are corrected for together."""
+    store = open_store(str(tmp_path))
+    scatter = (-0.0076, -0.0038, 0.0, 0.0038, 0.0076)
+    slower, alike = (scattered([mean + each for each in scatter]) for mean in (np.log(1.045), 0.0))
+
+    def write(sweep: str, cells: dict[str, Blocks]) -> None:
+        rows = [
+            in_cell(row, name, sweep_id=sweep, attempt_id=f"{sweep}-{name}-{row.trial_id}")
+            for name, pairs in cells.items()
+            for row in chain.from_iterable(pairs)
+        ]
+        store.write_part(sweep, to_table(rows))
+
+    write("own", {"slower": slower, "in both": slower} | {f"alike-{n}": alike for n in range(3)})
+    before = {each.cell_id: each for each in verdicts(store)}
+    assert before["slower"].wall_verdict == before["in both"].wall_verdict == "hurts"
+    write("other", {"in both": alike} | {f"other-{n}": alike for n in range(60)})
+    after = {each.cell_id: each for each in verdicts(store)}
+    assert len(after) == 65
+    assert after["slower"] == before["slower"]
+    assert after["in both"].blocks == 10
+    assert after["in both"].wall_verdict == "inconclusive"
