@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 from datetime import date
 from io import StringIO
 from pathlib import Path
+from pkgutil import resolve_name
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, Literal, TypeAlias
 from unittest.mock import patch
@@ -415,31 +416,38 @@ class Goldens:
         return "\n".join(parts)
 
     def _mistakes(self) -> str:
-        """What is said of each text in mistakes.yaml, in a suite or a launch file that is planned."""
+        """What is said of each text in mistakes.yaml by the function that reads it, else of the suite or the launch
+        file that is planned.
+        """
         parts = []
         with chdir(mkdtemp(dir=self._folder)):
             for what, kind in YAML(typ="safe", pure=True).load(MISTAKES.read_text()).items():
                 file = Path("shapes.csv" if "beside" in kind else kind.get("file", "suite.yaml"))
                 Path("suite.yaml").write_text(kind.get("beside", ""))
+                read = resolve_name(kind["by"]) if "by" in kind else _planned
                 for text in kind["texts"]:
-                    file.write_text(kind["as"].replace("TEXT", text))
-                    said = self._plain(_said_of(Path(kind.get("file", "suite.yaml"))))
+                    file.write_text(kind.get("as", "TEXT").replace("TEXT", text))
+                    said = self._plain(_said_of(read, Path(kind.get("file", "suite.yaml"))))
                     parts.append(f"{what}: {text.strip()}\n→ {said}\n")
         return "\n".join(parts)
 
 
-def _said_of(file: Path) -> str:
-    """Of a suite, or of a launch file: why it cannot be planned."""
+def _said_of(read: Callable[[Path], object], file: Path) -> str:
     try:
-        if file.stem == "suite":
-            name, suite = str(file), load_suite(str(file))
-        else:
-            name, suite = choose_suite(read_launch_file(file, SweepSpec).sweep, None)
-        with cells_named(file, name):
-            _plan(suite, name, "cuda")
-    except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
+        read(file)
+    except (AnalysisError, ClusterError, OrchestratorError, WorkloadError, ValueError) as error:
         return str(error)
-    return "is planned"
+    return "is planned" if read is _planned else "is read"
+
+
+def _planned(file: Path) -> None:
+    """A suite, or a launch file."""
+    if file.stem == "suite":
+        name, suite = str(file), load_suite(str(file))
+    else:
+        name, suite = choose_suite(read_launch_file(file, SweepSpec).sweep, None)
+    with cells_named(file, name):
+        _plan(suite, name, "cuda")
 
 
 def typed(*arguments: str) -> tuple[int, str]:
