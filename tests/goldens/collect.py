@@ -88,7 +88,9 @@ OF_THIS_MACHINE = ("CPU", "Ray", "results", "temporary files", "compute caches",
 COMMANDS = """
 --version
 suites
+suites --json
 workloads
+workloads --json
 query --list
 query sweeps --results made-up
 query helps_or_hurts --results made-up
@@ -180,12 +182,19 @@ launch two.yaml --dry-run --only problem=tutorials/rgb224
 launch two.yaml --dry-run --only colour=red
 launch two.yaml --dry-run --only workload=noop
 launch pods.yaml
+launch pods.yaml --manifest
+launch claimed.yaml --manifest --at 02:30
+launch pods.yaml --manifest --at 02:30 --only benchmark=0
+launch noops.yaml --manifest
 launch suite.yaml --dry-run
 launch suite.yaml --suite quick
 launch nets.py
 launch noops.yaml --at 02:30
 nightly nowhere.yaml
 nightly --night tomorrow
+nightly night-3.yaml --fake tim.yaml
+nightly night-3.yaml --fake problm.yaml
+nightly night-3.yaml --fake leaves.yaml
 schedule install nowhere.yaml
 schedule install night-1.yaml --at 02:30 --cron --dry-run
 schedule install night-2.yaml --at 02:30 --cron --dry-run
@@ -195,8 +204,26 @@ attach nowhere.yaml
 doctor --telemetry fake_hot
 try nets.py:Net --input 1x3x8x8 --argument width=NaN
 try nets.py:Net --input 1x3x8x8 --argument 'width={"a": [1e999]}'
+try nets.py:Net --input 0x3x8x8
+try nets.py:Net --input 8
+try nets.py:Net --input 8,3,8,8
+try nets.py:Net --input 8xthree
+try nets.py:Net --input 8x3x32x32 --input 8x4x32x32
+advise nets.py:Net --input 8x3x32x32 --regime fresh --shapes s.csv
+advise nets.py:Net --input 8x3x32x32 --shapes nowhere.csv
+try gone.py:Net
+try no_such_package:Net
+try no_such_workload
+advise batch_norm --from-store
 trace nope:nope
+trace nets:small --input 2x3x8x8 --output there.yaml
+trace nets --input 2x3x8x8
+trace nets:small --argument 6 --input 2x3x8x8
+trace nets:small --input 2x7 --input 2x3x8x8
+trace nets:small --input 3,4
 audit nowhere.py
+audit --shapes x.txt audited.py
+audit --shapes mine.csv audited.py
 schema nope
 nope
 """
@@ -236,7 +263,14 @@ FILES = {  # which some of them ask for
     "two.yaml": "metadata: {sweep: {cells: [{workload: conv, problem: [tutorials/rgb224, tutorials/rgb256]}]}}",
     "suite.yaml": "cells: [{workload: noop}]\n",
     "pods.yaml": "metadata: {sweep: {kubernetes: {namespace: a, image: b, workers: 1, gpus: 1}}}",
+    "claimed.yaml": "metadata: {sweep: {kubernetes: {namespace: a, image: b, workers: 1, gpus: 1, results_claim: c}}}",
     "wrong.yaml": "cells: [{workload: conv, problem: tutorials/rgb}]",
+    "audited.py": "print('is run')\n",
+    "mine.csv": "batch,count\n1,1\n",
+    "tim.yaml": "effects: [{tim: 2.0}]",
+    "problm.yaml": "effects: [{where: {problm: x}, time: 2.0}]",
+    "leaves.yaml": "effects: [{where: {benchmark: '1'}, time: 2.0}]",
+    "night-3.yaml": "metadata: {sweep: {nightly: {suite: suite.yaml}}}",
     "night-1.yaml": "metadata: {sweep: {nightly: {webhook: {url_file: gone}}}}",
     "night-2.yaml": "metadata: {sweep: {nightly: {suite: wrong.yaml}}}",
 }
