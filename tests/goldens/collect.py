@@ -214,7 +214,10 @@ advise nets.py:Net --input 8x3x32x32 --shapes nowhere.csv
 try gone.py:Net
 try no_such_package:Net
 try no_such_workload
-advise batch_norm --from-store
+advise batch_norm --from-store --input 8x3x32x32 --regime '{cycle: {sizes: 4}}' --hours 2.5 --memory-limit 12 --runs 3
+freeze batch_norm --output there.yaml
+freeze batch_norm --output missing/a.json
+freeze batch_norm --check bare.json
 trace nope:nope
 trace nets:small --input 2x3x8x8 --output there.yaml
 trace nets --input 2x3x8x8
@@ -265,6 +268,7 @@ FILES = {  # which some of them ask for
     "pods.yaml": "metadata: {sweep: {kubernetes: {namespace: a, image: b, workers: 1, gpus: 1}}}",
     "claimed.yaml": "metadata: {sweep: {kubernetes: {namespace: a, image: b, workers: 1, gpus: 1, results_claim: c}}}",
     "wrong.yaml": "cells: [{workload: conv, problem: tutorials/rgb}]",
+    "bare.json": '{"version": 1, "rules": []}',
     "audited.py": "print('is run')\n",
     "mine.csv": "batch,count\n1,1\n",
     "tim.yaml": "effects: [{tim: 2.0}]",

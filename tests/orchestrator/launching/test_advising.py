@@ -322,18 +322,3 @@ def test_limits_count_from_the_commands_start(
         planned = plan_step(step, suite, machine.look(suite), suite_name="try", minutes=3)
         assert planned.chosen.measure.timeout_s == timeout_s
         assert planned.request.budget_minutes == pytest.approx(budget_s / 60, abs=0.2)
-
-
-def test_the_command_to_ask_again_has_what_was_typed(tmp_path: Path) -> None:
-    options = _options(
-        input=("8x3x32x32",),
-        regime="{cycle: {sizes: 4}}",
-        hours=2.5,
-        state="warm",
-        memory_limit=12.0,
-        runs=3,
-    )
-    assert options.command() == (
-        "sweep advise batch_norm --input 8x3x32x32 --hours 2.5 --regime '{cycle: {sizes: 4}}' --state warm "
-        "--memory-limit 12 --runs 3"
-    )
