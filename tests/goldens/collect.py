@@ -175,6 +175,9 @@ launch noops.yaml --dry-run --replicates decided:10
 launch noops.yaml --dry-run --replicates decided:2
 launch noops.yaml --dry-run --replicates some
 launch noops.yaml --dry-run --replicates 0
+launch gone.yaml --dry-run
+launch regime.yaml --dry-run
+launch red.yaml --dry-run
 launch two.yaml --dry-run
 launch two.yaml --dry-run --only benchmark=true
 launch two.yaml --dry-run --only benchmark=true --only replicate=7
@@ -268,6 +271,10 @@ FILES = {  # which some of them ask for
     "pods.yaml": "metadata: {sweep: {kubernetes: {namespace: a, image: b, workers: 1, gpus: 1}}}",
     "claimed.yaml": "metadata: {sweep: {kubernetes: {namespace: a, image: b, workers: 1, gpus: 1, results_claim: c}}}",
     "wrong.yaml": "cells: [{workload: conv, problem: tutorials/rgb}]",
+    "gone.yaml": "metadata: {sweep: {cells: [{workload: 'gone.py:x'}]}}",
+    "regime.yaml": "metadata: {sweep: {cells: [{workload: mnist, regime: 'cudnn_sweep.workloads.regime:ShapeRegime'}]}}",
+    "red.yaml": "metadata: {sweep: {cells: [{workload: 'net [red].py:net', input: 1x3x8x8}]}}",
+    "net [red].py": "import torch\nnet = torch.nn.Conv2d(3, 4, 1)\n",
     "bare.json": '{"version": 1, "rules": []}',
     "audited.py": "print('is run')\n",
     "mine.csv": "batch,count\n1,1\n",
@@ -472,13 +479,13 @@ class Goldens:
 
 def _said_of(read: Callable[[Path], object], file: Path) -> str:
     try:
-        read(file)
+        said = read(file)
     except (AnalysisError, ClusterError, OrchestratorError, WorkloadError, ValueError) as error:
         return str(error)
-    return "is planned" if read is _planned else "is read"
+    return said if isinstance(said, str) else "is read"
 
 
-def _planned(file: Path) -> None:
+def _planned(file: Path) -> str:
     """A suite, or a launch file."""
     if file.stem == "suite":
         name, suite = str(file), load_suite(str(file))
@@ -486,6 +493,7 @@ def _planned(file: Path) -> None:
         name, suite = choose_suite(read_launch_file(file, SweepSpec).sweep, None)
     with cells_named(file, name):
         _plan(suite, name, "cuda")
+    return "is planned"
 
 
 def typed(*arguments: str) -> tuple[int, str]:
