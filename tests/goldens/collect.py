@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import asdict, replace
 from datetime import date
+from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
 from pkgutil import resolve_name
@@ -187,6 +188,7 @@ launch two.yaml --dry-run --only workload=noop
 launch pods.yaml
 launch pods.yaml --manifest
 launch claimed.yaml --manifest --at 02:30
+launch kubernetes.yaml --manifest --at 02:30
 launch pods.yaml --manifest --at 02:30 --only benchmark=0
 launch noops.yaml --manifest
 launch suite.yaml --dry-run
@@ -275,6 +277,7 @@ FILES = {  # which some of them ask for
     "regime.yaml": "metadata: {sweep: {cells: [{workload: mnist, regime: 'cudnn_sweep.workloads.regime:ShapeRegime'}]}}",
     "red.yaml": "metadata: {sweep: {cells: [{workload: 'net [red].py:net', input: 1x3x8x8}]}}",
     "net [red].py": "import torch\nnet = torch.nn.Conv2d(3, 4, 1)\n",
+    "kubernetes.yaml": (ROOT / "cluster/examples/kubernetes.yaml").read_text(),
     "bare.json": '{"version": 1, "rules": []}',
     "audited.py": "print('is run')\n",
     "mine.csv": "batch,count\n1,1\n",
@@ -386,6 +389,7 @@ class Goldens:
             str(self._folder): "FOLDER",
             str(RESULTS): "RESULTS",
             str(ROOT): "ROOT",
+            f"rayVersion: {version('ray')}": "rayVersion: RAY",
         }
         for path, name in places.items():
             text = text.replace(path, name)

@@ -26,14 +26,11 @@ from cudnn_sweep.orchestrator.running.run_sweep import Planned
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from tests.orchestrator.freezing.fake_probe import VERSION, FakeProbe
 
+pytestmark = pytest.mark.usefixtures("here")
+
 FASTER = [{"ConvFwd_eng1": 2.0, "ConvFwd_eng2": 1.0}, {"ConvFwd_eng3": 1.0}]
 RULES = f"ConvFwd:1@{VERSION}"
 DONE, CHANGED, FAILED = 0, 3, 4
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def _machine(frozen_time: float) -> FakeMachine:
