@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import asdict, replace
 from datetime import date
+from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
+from pkgutil import resolve_name
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, Literal, TypeAlias
 from unittest.mock import patch
@@ -87,7 +89,9 @@ OF_THIS_MACHINE = ("CPU", "Ray", "results", "temporary files", "compute caches",
 COMMANDS = """
 --version
 suites
+suites --json
 workloads
+workloads --json
 query --list
 query sweeps --results made-up
 query helps_or_hurts --results made-up
@@ -172,6 +176,9 @@ launch noops.yaml --dry-run --replicates decided:10
 launch noops.yaml --dry-run --replicates decided:2
 launch noops.yaml --dry-run --replicates some
 launch noops.yaml --dry-run --replicates 0
+launch gone.yaml --dry-run
+launch regime.yaml --dry-run
+launch red.yaml --dry-run
 launch two.yaml --dry-run
 launch two.yaml --dry-run --only benchmark=true
 launch two.yaml --dry-run --only benchmark=true --only replicate=7
@@ -179,12 +186,20 @@ launch two.yaml --dry-run --only problem=tutorials/rgb224
 launch two.yaml --dry-run --only colour=red
 launch two.yaml --dry-run --only workload=noop
 launch pods.yaml
+launch pods.yaml --manifest
+launch claimed.yaml --manifest --at 02:30
+launch kubernetes.yaml --manifest --at 02:30
+launch pods.yaml --manifest --at 02:30 --only benchmark=0
+launch noops.yaml --manifest
 launch suite.yaml --dry-run
 launch suite.yaml --suite quick
 launch nets.py
 launch noops.yaml --at 02:30
 nightly nowhere.yaml
 nightly --night tomorrow
+nightly night-3.yaml --fake tim.yaml
+nightly night-3.yaml --fake problm.yaml
+nightly night-3.yaml --fake leaves.yaml
 schedule install nowhere.yaml
 schedule install night-1.yaml --at 02:30 --cron --dry-run
 schedule install night-2.yaml --at 02:30 --cron --dry-run
@@ -194,8 +209,29 @@ attach nowhere.yaml
 doctor --telemetry fake_hot
 try nets.py:Net --input 1x3x8x8 --argument width=NaN
 try nets.py:Net --input 1x3x8x8 --argument 'width={"a": [1e999]}'
+try nets.py:Net --input 0x3x8x8
+try nets.py:Net --input 8
+try nets.py:Net --input 8,3,8,8
+try nets.py:Net --input 8xthree
+try nets.py:Net --input 8x3x32x32 --input 8x4x32x32
+advise nets.py:Net --input 8x3x32x32 --regime fresh --shapes s.csv
+advise nets.py:Net --input 8x3x32x32 --shapes nowhere.csv
+try gone.py:Net
+try no_such_package:Net
+try no_such_workload
+advise batch_norm --from-store --input 8x3x32x32 --regime '{cycle: {sizes: 4}}' --hours 2.5 --memory-limit 12 --runs 3
+freeze batch_norm --output there.yaml
+freeze batch_norm --output missing/a.json
+freeze batch_norm --check bare.json
 trace nope:nope
+trace nets:small --input 2x3x8x8 --output there.yaml
+trace nets --input 2x3x8x8
+trace nets:small --argument 6 --input 2x3x8x8
+trace nets:small --input 2x7 --input 2x3x8x8
+trace nets:small --input 3,4
 audit nowhere.py
+audit --shapes x.txt audited.py
+audit --shapes mine.csv audited.py
 schema nope
 nope
 """
@@ -235,7 +271,20 @@ FILES = {  # which some of them ask for
     "two.yaml": "metadata: {sweep: {cells: [{workload: conv, problem: [tutorials/rgb224, tutorials/rgb256]}]}}",
     "suite.yaml": "cells: [{workload: noop}]\n",
     "pods.yaml": "metadata: {sweep: {kubernetes: {namespace: a, image: b, workers: 1, gpus: 1}}}",
+    "claimed.yaml": "metadata: {sweep: {kubernetes: {namespace: a, image: b, workers: 1, gpus: 1, results_claim: c}}}",
     "wrong.yaml": "cells: [{workload: conv, problem: tutorials/rgb}]",
+    "gone.yaml": "metadata: {sweep: {cells: [{workload: 'gone.py:x'}]}}",
+    "regime.yaml": "metadata: {sweep: {cells: [{workload: mnist, regime: 'cudnn_sweep.workloads.regime:ShapeRegime'}]}}",
+    "red.yaml": "metadata: {sweep: {cells: [{workload: 'net [red].py:net', input: 1x3x8x8}]}}",
+    "net [red].py": "import torch\nnet = torch.nn.Conv2d(3, 4, 1)\n",
+    "kubernetes.yaml": (ROOT / "cluster/examples/kubernetes.yaml").read_text(),
+    "bare.json": '{"version": 1, "rules": []}',
+    "audited.py": "print('is run')\n",
+    "mine.csv": "batch,count\n1,1\n",
+    "tim.yaml": "effects: [{tim: 2.0}]",
+    "problm.yaml": "effects: [{where: {problm: x}, time: 2.0}]",
+    "leaves.yaml": "effects: [{where: {benchmark: '1'}, time: 2.0}]",
+    "night-3.yaml": "metadata: {sweep: {nightly: {suite: suite.yaml}}}",
     "night-1.yaml": "metadata: {sweep: {nightly: {webhook: {url_file: gone}}}}",
     "night-2.yaml": "metadata: {sweep: {nightly: {suite: wrong.yaml}}}",
 }
@@ -340,6 +389,7 @@ class Goldens:
             str(self._folder): "FOLDER",
             str(RESULTS): "RESULTS",
             str(ROOT): "ROOT",
+            f"rayVersion: {version('ray')}": "rayVersion: RAY",
         }
         for path, name in places.items():
             text = text.replace(path, name)
@@ -415,30 +465,38 @@ class Goldens:
         return "\n".join(parts)
 
     def _mistakes(self) -> str:
-        """What is said of each text in mistakes.yaml, in a suite or a launch file that is planned."""
+        """What is said of each text in mistakes.yaml by the function that reads it, else of the suite or the launch
+        file that is planned.
+        """
         parts = []
         with chdir(mkdtemp(dir=self._folder)):
             for what, kind in YAML(typ="safe", pure=True).load(MISTAKES.read_text()).items():
                 file = Path("shapes.csv" if "beside" in kind else kind.get("file", "suite.yaml"))
                 Path("suite.yaml").write_text(kind.get("beside", ""))
+                read = resolve_name(kind["by"]) if "by" in kind else _planned
                 for text in kind["texts"]:
-                    file.write_text(kind["as"].replace("TEXT", text))
-                    said = self._plain(_said_of(Path(kind.get("file", "suite.yaml"))))
+                    file.write_text(kind.get("as", "TEXT").replace("TEXT", text))
+                    said = self._plain(_said_of(read, Path(kind.get("file", "suite.yaml"))))
                     parts.append(f"{what}: {text.strip()}\n→ {said}\n")
         return "\n".join(parts)
 
 
-def _said_of(file: Path) -> str:
-    """Of a suite, or of a launch file: why it cannot be planned."""
+def _said_of(read: Callable[[Path], object], file: Path) -> str:
     try:
-        if file.stem == "suite":
-            name, suite = str(file), load_suite(str(file))
-        else:
-            name, suite = choose_suite(read_launch_file(file, SweepSpec).sweep, None)
-        with cells_named(file, name):
-            _plan(suite, name, "cuda")
-    except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
+        said = read(file)
+    except (AnalysisError, ClusterError, OrchestratorError, WorkloadError, ValueError) as error:
         return str(error)
+    return said if isinstance(said, str) else "is read"
+
+
+def _planned(file: Path) -> str:
+    """A suite, or a launch file."""
+    if file.stem == "suite":
+        name, suite = str(file), load_suite(str(file))
+    else:
+        name, suite = choose_suite(read_launch_file(file, SweepSpec).sweep, None)
+    with cells_named(file, name):
+        _plan(suite, name, "cuda")
     return "is planned"
 
 

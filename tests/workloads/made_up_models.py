@@ -1,9 +1,11 @@
 """Models made up for tests, losses for them, and how a test builds and runs one."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+from ruamel.yaml import YAML
 from torch import nn
 
 from cudnn_sweep.workloads.cells.measurement import Computed
@@ -145,6 +147,14 @@ def setting(
 def build(name: str, wanted: Setting, *, seed: int = 1) -> TimedStep:
     torch.manual_seed(seed)
     return find_workload(name).step(wanted)
+
+
+def train(file: Path) -> None:
+    """A step of the model whose name and choices are this file."""
+    told = file.read_text().replace("HERE", __file__)
+    name, model = YAML(typ="safe", pure=True).load(told)
+    step = build(name, setting(**model))
+    step.run(step.prepare(IMAGES))
 
 
 def computed(name: str, wanted: Setting, shape: Shape = IMAGES, seed: int = 1) -> Computed:

@@ -84,6 +84,8 @@ def test_a_file_or_name_that_is_not_there_is_told_with_what_is(
         import_named("my_net.py:Segmenter")
     with pytest.raises(WorkloadError, match="in my_nets.py 'Segmentor'; allowed: Segmenter$"):
         import_named("my_nets.py:Segmentor")
+    with pytest.raises(WorkloadError, match="in my_nets.py 'sys.path'; allowed: Segmenter$"):
+        import_named("my_nets.py:sys.path")
     with pytest.raises(WorkloadError, match=r"name the class: my_nets.py:NAME \(found: none\)$"):
         find_workload("my_nets.py")
     Path("more.py").write_text(

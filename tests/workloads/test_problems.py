@@ -1,12 +1,10 @@
 """The convolution problems that files name."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
-from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.problem import PROBLEMS, ConvProblem, find_problem, load_problems
+from cudnn_sweep.workloads.problem import PROBLEMS, ConvProblem, load_problems
 
 
 def test_every_problem_file_names_its_source() -> None:
@@ -56,17 +54,3 @@ def test_bundled_sets_are_whole() -> None:
     assert files["deepbench_server"] == 107
     assert files["deepbench_device"] == 16
     assert files["convnet_benchmarks"] == 5
-
-
-def test_sizes_that_do_not_fit_each_other_are_refused() -> None:
-    problem = find_problem("tutorials/rgb256")
-    with pytest.raises(WorkloadError, match="kernel_size .* has not one number"):
-        replace(problem, kernel_size=(3,))
-    with pytest.raises(WorkloadError, match="2 groups do not divide"):
-        replace(problem, groups=2)
-    with pytest.raises(WorkloadError, match="only a transposed one has output padding"):
-        replace(problem, output_padding=(1, 1))
-    with pytest.raises(
-        WorkloadError, match="unknown problem 'rgb'; allowed: .* like .*tutorials/rgb"
-    ):
-        find_problem("rgb")

@@ -12,7 +12,6 @@ from cudnn_sweep.orchestrator.auditing.input_shapes import (
     shapes_text,
     suite_text,
 )
-from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.auditing.findings import Findings, InputShape, Model, Sizes
 from cudnn_sweep.workloads.cells.listed_shapes import read_rows
 from tests.orchestrator.blank import blank
@@ -108,6 +107,3 @@ def test_only_a_file_of_an_audit_is_written_anew(tmp_path: Path) -> None:
     check_may_write(file)
     file.write_text(shapes_text(inputs_of({(8, 3, 4, 4): (5, 0)}), "train.py"))
     check_may_write(file)
-    file.write_text("batch,count\n8,1\n")
-    with pytest.raises(SpecError, match="exists, and no audit wrote it"):
-        check_may_write(file)

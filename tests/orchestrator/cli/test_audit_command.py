@@ -7,9 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, Write
 from cudnn_sweep.workloads.cells.listed_shapes import ListedSpec
@@ -99,24 +97,6 @@ def test_exit_code_is_that_of_the_script_and_its_options_are_its_own(here: Path)
     assert "exit code 7" in ended.stderr
     assert "The script did not import torch." in ended.stderr
     assert not (here / "shapes.csv").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ["--shapes", "x.txt", SCRIPT],
-            "--shapes x.txt: the name of a file of shapes ends in .csv",
-        ),
-        (["--shapes", "mine.csv", SCRIPT], "mine.csv exists, and no audit wrote it"),
-    ],
-)
-def test_mistakes_are_named_before_the_script_runs(here: Path, words: list[str], said: str) -> None:
-    (here / "mine.csv").write_text("batch,count\n1,1\n")
-    ended = CliRunner().invoke(app, ["audit", *words], prog_name="sweep")
-    assert ended.exit_code == 2
-    assert f"sweep: {said}" in ended.stderr
-    assert (here / "mine.csv").read_text() == "batch,count\n1,1\n"
 
 
 CROPS = """

@@ -1,7 +1,5 @@
 """`sweep suites` and `sweep workloads`: everything that there is, a line each; and what Tab completes."""
 
-import json
-
 import pytest
 from typer.testing import CliRunner
 
@@ -10,7 +8,6 @@ from cudnn_sweep.orchestrator.planning.spec import suite_names
 from cudnn_sweep.workloads.find_regime import regime_types
 from cudnn_sweep.workloads.find_state import state_types
 from cudnn_sweep.workloads.find_workload import bundled_workloads
-from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import load_problems
 
 
@@ -27,7 +24,6 @@ def test_every_suite_is_listed_with_what_it_asks() -> None:
         assert len(found[name].split()) > 2, (
             f"{name}: the comment at its head should say what it is"
         )
-    assert found["thorough"].startswith("a GPU")
 
 
 def test_everything_that_a_cell_may_name_is_listed() -> None:
@@ -39,19 +35,6 @@ def test_everything_that_a_cell_may_name_is_listed() -> None:
         )
     for name in (*bundled_workloads(), *regime_types(), *state_types()):
         assert len(found[name].split()) > 2, f"{name}: its docstring should say what it is"
-    assert found["resnet50"].startswith("23 ")
-    assert found["precision"] == ", ".join(PRECISIONS)
-    assert "(multiple=1, sizes=4, step=16)" in found["cycle"]
-
-
-def test_programs_read_the_same_as_json() -> None:
-    for command in ("suites", "workloads"):
-        done = CliRunner().invoke(app, [command, "--json"], catch_exceptions=False)
-        found = json.loads(done.stdout)
-        names = {each["name"] for each in found[command]}
-        assert names <= rows(command).keys()
-    assert {each["name"] for each in found["regimes"]} == set(regime_types())
-    assert found["precisions"] == list(PRECISIONS)
 
 
 @pytest.mark.parametrize(

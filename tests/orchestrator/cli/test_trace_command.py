@@ -192,27 +192,3 @@ def test_inputs_are_described_as_in_a_suite(here: Path, monkeypatch: pytest.Monk
     words = shlex.split(again.removeprefix("#"))
     assert words[2:6] == ["nets.py:Texts", "--input", "2x9", "--inputs"]
     assert yaml.safe_load(words[6]) == yaml.safe_load(inputs)
-
-
-MISTAKES = {
-    "file exists": (["nets:cluster"], "cluster.yaml exists; choose another with --output"),
-    "reference": (["nets"], "found 'nets', allowed: package.module:name"),
-    "argument": (["nets:small", "--argument", "6"], "found '6', allowed: NAME=VALUE"),
-    "twice": (
-        ["nets:small", "--input", "2x7"],
-        "found 2, allowed: one. If the model takes several tensors: --inputs '[{shape: [2, 7]}, {shape: [2, 3, 8, 8]}]'",
-    ),
-    "input": (["nets:small", "--input", "3,4"], "expected sizes such as 8x3x224x224, found '3,4'"),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistake_is_told_before_anything_runs(
-    here: Path, monkeypatch: pytest.MonkeyPatch, mistake: str
-) -> None:
-    monkeypatch.chdir(here)
-    monkeypatch.setattr("cudnn_sweep.orchestrator.process.client.ForkServer", None)
-    words, message = MISTAKES[mistake]
-    told = CliRunner().invoke(app, ["trace", *words, "--input", "2x3x8x8"], env={"COLUMNS": "200"})
-    assert told.exit_code == 2
-    assert message in told.stderr

@@ -16,7 +16,6 @@ from rich.console import Console
 from cudnn_sweep.analysis.report.pages.page import find_page, show
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.analysis.storing.stored import open_stored
-from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.freeze import freeze
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed
 from cudnn_sweep.orchestrator.launching.advising import advise, suite_to_compare
@@ -27,14 +26,11 @@ from cudnn_sweep.orchestrator.running.run_sweep import Planned
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from tests.orchestrator.freezing.fake_probe import VERSION, FakeProbe
 
+pytestmark = pytest.mark.usefixtures("here")
+
 FASTER = [{"ConvFwd_eng1": 2.0, "ConvFwd_eng2": 1.0}, {"ConvFwd_eng3": 1.0}]
 RULES = f"ConvFwd:1@{VERSION}"
 DONE, CHANGED, FAILED = 0, 3, 4
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def _machine(frozen_time: float) -> FakeMachine:
@@ -135,13 +131,6 @@ def test_where_nothing_can_be_banned_nothing_is_compared(tmp_path: Path) -> None
     assert not open_store(str(tmp_path / "results")).sweep_ids()
 
 
-def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "mine.json").write_text("{}")
-    with pytest.raises(SpecError, match=r"mine\.json is there already"):
-        _said(_options(output="mine.json"), FASTER)
-    assert (tmp_path / "mine.json").read_text() == "{}"
-
-
 @pytest.mark.usefixtures("kept")
 def test_a_check_says_whether_the_same_plans_are_taken() -> None:
     check = _options(check="batch_norm.json")
@@ -163,12 +152,6 @@ def test_a_check_sees_what_is_slower_than_off() -> None:
     assert (code, told["holds"], told["same_plans"]) == (CHANGED, False, 2)
 
 
-def test_a_check_wants_a_file_of_freeze(tmp_path: Path) -> None:
-    (tmp_path / "bare.json").write_text('{"version": 1, "rules": []}')
-    with pytest.raises(SpecError, match=r"--check: bare\.json has rules alone"):
-        _said(_options(check="bare.json"), FASTER)
-
-
 def test_a_step_that_does_not_run_has_its_own_exit_code(tmp_path: Path) -> None:
     @contextmanager
     def opened(planned: Planned, console: Console) -> Iterator[FakeProbe]:
@@ -181,5 +164,3 @@ def test_a_step_that_does_not_run_has_its_own_exit_code(tmp_path: Path) -> None:
     )
     assert code == FAILED
     assert "a process ended: no memory" in said.getvalue()
-    with pytest.raises(SpecError, match="--output: missing is no folder"):
-        _said(_options(output="missing/a.json"), FASTER)

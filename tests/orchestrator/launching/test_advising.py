@@ -74,19 +74,6 @@ def _faster(ratio: float) -> FakeEffect:
     return FakeEffect(where={"benchmark": "true"}, time=ratio)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "told"),
-    [
-        ("0x3x8x8", "--input: expected sizes of 1 or more, found '0x3x8x8'"),
-        ("8", "--input: expected an input's sizes such as 8x3x224x224, found 8"),
-        ("8,3,8,8", "--input: expected sizes such as 8x3x224x224, found '8,3,8,8'"),
-    ],
-)
-def test_an_input_that_is_none_is_told(tmp_path: Path, sizes: str, told: str) -> None:
-    with pytest.raises(SpecError, match=told):
-        suite_of(_options(workload="nets.py:Net", input=(sizes,)), 5)
-
-
 class Decided(NamedTuple):
     """A clear case, measured once: its folder, and how that launch ended."""
 
@@ -237,12 +224,6 @@ def test_a_limit_on_searches_is_advised_where_it_was_measured_to_save_time(
     assert ("with a limit on its searches" in said) == pasted
 
 
-def test_nothing_stored_says_what_to_do(tmp_path: Path) -> None:
-    options = _options(from_store=True)
-    with pytest.raises(SpecError, match="found no sweep of .*batch_norm.* without --from-store"):
-        _said(options, _machine())
-
-
 CONV = ("in_channels=3", "out_channels=4", "kernel_size=3")
 MODEL: dict[str, Any] = {
     "workload": "torch.nn:Conv2d",
@@ -331,25 +312,6 @@ def test_several_inputs_come_equally_often(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"input": ("8x3x32x32", "8x4x32x32")}, "same channels"),
-        ({"input": ("8x3x32x32",), "regime": "fresh", "shapes": "s.csv"}, "give one"),
-        (
-            {"input": ("8x3x32x32",), "shapes": "nowhere.csv"},
-            "--shapes: .*nowhere.csv: cannot be read",
-        ),
-        ({"input": ("8xthree",)}, "--input: "),
-    ],
-)
-def test_sizes_that_mean_nothing_are_named(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(SpecError, match=message):
-        suite_of(_options(**changes), 3)
-
-
 @pytest.mark.parametrize(("gone_s", "timeout_s", "budget_s"), [(0, 90, 170), (100, 60, 70)])
 def test_limits_count_from_the_commands_start(
     tmp_path: Path, gone_s: float, timeout_s: float, budget_s: float
@@ -360,18 +322,3 @@ def test_limits_count_from_the_commands_start(
         planned = plan_step(step, suite, machine.look(suite), suite_name="try", minutes=3)
         assert planned.chosen.measure.timeout_s == timeout_s
         assert planned.request.budget_minutes == pytest.approx(budget_s / 60, abs=0.2)
-
-
-def test_the_command_to_ask_again_has_what_was_typed(tmp_path: Path) -> None:
-    options = _options(
-        input=("8x3x32x32",),
-        regime="{cycle: {sizes: 4}}",
-        hours=2.5,
-        state="warm",
-        memory_limit=12.0,
-        runs=3,
-    )
-    assert options.command() == (
-        "sweep advise batch_norm --input 8x3x32x32 --hours 2.5 --regime '{cycle: {sizes: 4}}' --state warm "
-        "--memory-limit 12 --runs 3"
-    )

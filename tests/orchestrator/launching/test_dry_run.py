@@ -28,23 +28,6 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer) -
     return lambda *words: CliRunner().invoke(app, ["launch", *words])
 
 
-NO_PERIOD = "cudnn_sweep.workloads.regime:ShapeRegime"
-
-
-@pytest.mark.parametrize(
-    ("cell", "message"),
-    [
-        ("workload: 'gone.py:x'", "there is no file gone.py"),
-        (f"workload: mnist, regime: '{NO_PERIOD}'", f"regime {NO_PERIOD} has no method `period`"),
-    ],
-)
-def test_mistake_in_a_cell_is_named(typed: Typed, tmp_path: Path, cell: str, message: str) -> None:
-    (tmp_path / "cluster.yaml").write_text(f"metadata: {{sweep: {{cells: [{{{cell}}}]}}}}")
-    told = typed("--dry-run")
-    assert told.exit_code == 2, told.output
-    assert f"cluster.yaml:1: metadata.sweep.cells[0]: {message}" in told.stderr
-
-
 def test_suite_that_needs_cuda_is_refused_without(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("")
     (tmp_path / "gpu.yaml").write_text("needs_cuda: true\ncells: [{workload: noop}]\n")
@@ -64,14 +47,6 @@ def test_gpus_that_are_not_there_are_named(typed: Typed, tmp_path: Path) -> None
     told = typed("--dry-run")
     assert told.exit_code == 2
     assert "gpus.models: asked for B200, found " in told.stderr
-
-
-def test_names_in_brackets_are_shown_whole(typed: Typed, tmp_path: Path) -> None:
-    (tmp_path / "net [red].py").write_text("import torch\nnet = torch.nn.Conv2d(3, 4, 1)\n")
-    cell = f"{{workload: '{tmp_path}/net [red].py:net', input: 1x3x8x8}}"
-    (tmp_path / "cluster.yaml").write_text(f"metadata: {{sweep: {{cells: [{cell}]}}}}")
-    told = typed("--dry-run")
-    assert "net [red].py:net training" in told.output
 
 
 def test_dry_run_prints_the_plan_and_starts_nothing_and_needs_no_torch_in_its_own_process(

@@ -7,12 +7,10 @@ import shlex
 from datetime import date
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
 from cudnn_sweep.orchestrator.cli import app
-from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.advising import advise, try_step
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
@@ -62,12 +60,3 @@ def test_what_a_failed_try_or_advice_names_next_tells_the_failures(tmp_path: Pat
         assert exit_code == CELL_FAILED
         assert "does not run here" in text
         assert "crash" in _pasted(text)
-
-
-@pytest.mark.parametrize("workload", ["gone.py:Net", "no_such_package:Net", "no_such_workload"])
-def test_a_workload_that_is_not_there_is_named_before_anything_is_stored(
-    tmp_path: Path, workload: str
-) -> None:
-    with pytest.raises(SpecError, match=re.escape(workload.partition(":")[0])):
-        _tried(tmp_path / "results", _machine(), workload)
-    assert not (tmp_path / "results").exists()

@@ -6,7 +6,6 @@ import pytest
 
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.asked_file import asked_file
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 
@@ -22,8 +21,6 @@ def test_a_suite_may_stand_in_the_launch_files_place(here: Path) -> None:
     asked = asked_file(suite, None, None)
     assert (asked.file, asked.suite) == (Path("cluster.yaml"), "mine.yaml")
     assert asked_file(None, None, None).note is None
-    with pytest.raises(SpecError, match="mine.yaml is a suite, and so is --suite quick"):
-        asked_file(suite, "quick", None)
 
 
 def test_a_launch_file_that_is_named_must_be_there(here: Path) -> None:

@@ -38,28 +38,6 @@ def test_suite_of_regimes_has_them_all(look: Look) -> None:
     )
 
 
-def test_block_holds_each_config_of_one_cell_once(look: Look) -> None:
-    suite = load_suite("quick")
-    for _, trials in planned("quick", look).blocks():
-        assert len({trial.cell.cell_id for trial in trials}) == 1
-        assert len({trial.replicate for trial in trials}) == 1
-        plain = [trial.config for trial in trials if not trial.twin]
-        assert sorted(map(str, plain)) == sorted(map(str, suite.configs))
-
-
-def test_one_block_in_twenty_carries_an_aa_pair(look: Look) -> None:
-    plan = planned("quick", look)
-    assert len({trial.trial_id for trial in plan.trials}) == len(plan.trials)
-    blocks = list(plan.blocks())
-    with_twin = [trials for _, trials in blocks if any(trial.twin for trial in trials)]
-    assert len(with_twin) == -(-len(blocks) // 20)
-    for trials in with_twin:
-        twin = next(trial for trial in trials if trial.twin)
-        other = next(t for t in trials if t.config == twin.config and not t.twin)
-        assert other.trial_id != twin.trial_id
-        assert other.seed == twin.seed
-
-
 def _orders(plan: Plan) -> dict[str, list[list[tuple[CudnnConfig, int]]]]:
     """Of each cell its blocks' configs in order, and which of an A/A pair each is."""
     found: dict[str, list[list[tuple[CudnnConfig, int]]]] = {}
@@ -92,25 +70,6 @@ def test_of_more_configs_each_comes_first_and_before_each_other_equally_often(
     assert set(Counter(placed[0] for placed in plain).values()) == {2}
     before = Counter((one, other) for placed in plain for one, other in combinations(placed, 2))
     assert set(before.values()) == {count}
-
-
-def test_the_second_of_an_aa_pair_comes_first_in_every_other_one(plan_of: MakePlan) -> None:
-    (blocks,) = _orders(plan_of("noop", replicates=81)).values()
-    leads = [
-        placed.index((CudnnConfig(), 1)) < placed.index((CudnnConfig(), 0))
-        for placed in blocks
-        if (CudnnConfig(), 1) in placed
-    ]
-    assert leads in ([True, False, True, False, True], [False, True, False, True, False])
-
-
-def test_first_replicate_to_run_has_the_new_compute_cache(look: Look) -> None:
-    seen: Counter[tuple[str, int]] = Counter()
-    for trial in planned("quick", look).trials:
-        if not trial.twin and trial.config.benchmark:
-            assert trial.replicate == seen[trial.cell.cell_id, 0]
-            seen[trial.cell.cell_id, 0] += 1
-            assert trial.cache_generation == 0
 
 
 def test_only_narrows_by_field_and_value(plan_of: MakePlan) -> None:

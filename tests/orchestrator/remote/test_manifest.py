@@ -23,7 +23,6 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.manifests.kubernetes import RESULTS_FOLDER
 from cudnn_sweep.orchestrator.cli import app
-from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.destinations import destination_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of
@@ -79,7 +78,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def printed(file: Path, nightly_at: time | None = None, **options: Any) -> Resources:
-    """By kind; ConfigMaps by name."""
+    """By kind; ConfigMaps by name. All of it is valid."""
     text = manifest(LaunchOptions(file=file, **options), nightly_at)
     found: list[dict[str, Any]] = list(yaml.safe_load_all(text))
     kinds = {
@@ -87,7 +86,20 @@ def printed(file: Path, nightly_at: time | None = None, **options: Any) -> Resou
         for each in found
     }
     assert len(kinds) == len(found)
+    for kind, each in kinds.items():
+        if kind != "RayJob":
+            kubernetes_validate.validate(each, KUBERNETES, strict=True)
+    check_job(job_of(kinds))
     return kinds
+
+
+def job_of(resources: Resources) -> dict[str, Any]:
+    """The one that is applied, or that a night submits."""
+    if "RayJob" in resources:
+        return resources["RayJob"]
+    submits = resources["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    job: dict[str, Any] = yaml.safe_load(files_of(resources, submits["volumes"][0])["rayjob.yaml"])
+    return job
 
 
 def files_of(resources: Resources, volume: dict[str, Any]) -> dict[str, str]:
@@ -118,25 +130,6 @@ def check_job(job: dict[str, Any]) -> None:
         kubernetes_validate.validate(pod, KUBERNETES, strict=True)
 
 
-def test_job_is_valid_and_its_head_has_no_gpu() -> None:
-    resources = printed(EXAMPLE)
-    job = resources.pop("RayJob")
-    check_job(job)
-    for each in resources.values():
-        kubernetes_validate.validate(each, KUBERNETES, strict=True)
-    cluster = job["spec"]["rayClusterSpec"]
-    assert cluster["authOptions"] == {"mode": "token"}
-    assert cluster["headGroupSpec"]["rayStartParams"] == {"num-cpus": "0", "num-gpus": "0"}
-    head, worker = (
-        group["template"]["spec"]["containers"][0]
-        for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])
-    )
-    assert "nvidia.com/gpu" not in head["resources"]["limits"]
-    assert worker["resources"]["limits"]["nvidia.com/gpu"] == "1"
-    assert head["envFrom"] == [{"secretRef": {"name": "my-bucket-keys"}}]
-    assert "envFrom" not in worker
-
-
 def test_pods_have_what_the_launch_file_says_of_them(mine: Path) -> None:
     (page,) = re.findall(
         r"(?<=    kubernetes:\n)(?:.+\n)+", sample("docs/kubernetes.md", "gpu_pod:")
@@ -147,16 +140,11 @@ def test_pods_have_what_the_launch_file_says_of_them(mine: Path) -> None:
     mine.write_text(MINE.replace(re.findall("kubernetes: (.*)", MINE)[0], json.dumps(kubernetes)))
     for nightly_at in (None, NIGHT):
         resources = printed(mine, nightly_at)
-        for kind, each in resources.items():
-            if kind != "RayJob":
-                kubernetes_validate.validate(each, KUBERNETES, strict=True)
-        job = resources.get("RayJob")
-        if job is None:
+        job = job_of(resources)
+        if nightly_at:
             cron = resources["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
             assert cron["serviceAccountName"] == "lab-7-a-nightly", "which may submit"
             assert cron["imagePullSecrets"] == keys["pod"]["imagePullSecrets"]
-            job = yaml.safe_load(files_of(resources, cron["volumes"][0])["rayjob.yaml"])
-        check_job(job)
         assert keys["labels"].items() <= job["metadata"]["labels"].items()
         cluster = job["spec"]["rayClusterSpec"]
         head, worker = (
@@ -177,23 +165,6 @@ def test_pods_have_what_the_launch_file_says_of_them(mine: Path) -> None:
         assert mount["name"] in [volume["name"] for volume in worker["volumes"]]
         assert container["resources"]["limits"][keys["gpu_resource"]] == "2"
         assert "nvidia.com/gpu" not in container["resources"]["limits"]
-
-
-def test_nights_are_valid_and_submit_a_valid_job() -> None:
-    resources = printed(EXAMPLE, NIGHT)
-    for each in resources.values():
-        kubernetes_validate.validate(each, KUBERNETES, strict=True)
-    cron = resources["CronJob"]["spec"]
-    assert (cron["schedule"], cron["timeZone"]) == ("30 2 * * *", "Etc/UTC")
-    pod = cron["jobTemplate"]["spec"]["template"]["spec"]
-    submitted = files_of(resources, pod["volumes"][0])
-    job = yaml.safe_load(submitted["rayjob.yaml"])
-    check_job(job)
-    assert files_of_the_head(resources, job)["run.sh"].endswith("&& sweep nightly cluster.yaml\n")
-    (rule,) = resources["Role"]["rules"]
-    assert (rule["apiGroups"], rule["resources"]) == (["ray.io"], ["rayjobs"])
-    assert resources["RoleBinding"]["subjects"][0]["name"] == pod["serviceAccountName"]
-    assert resources["ServiceAccount"]["metadata"]["name"] == pod["serviceAccountName"]
 
 
 @pytest.mark.parametrize(
@@ -272,37 +243,11 @@ def test_more_code_than_a_config_map_holds_is_refused(mine: Path) -> None:
         printed(mine)
 
 
-@pytest.mark.parametrize(
-    ("remove", "nightly_at", "said"),
-    [
-        ("    kubernetes: ", None, "metadata.sweep.kubernetes: is missing: --manifest takes `image`"),
-        (", results_claim: kept", None, "`results` is a folder of a pod and ends with it: give a URL"),
-        ("", NIGHT, "metadata.sweep.kubernetes.kubectl_image: is missing"),
-    ],
-)  # fmt: skip
-def test_what_is_missing_is_named(
-    mine: Path, remove: str, nightly_at: time | None, said: str
-) -> None:
-    text = MINE.replace(remove, "    nightly: {} #") if "kubernetes" in remove else MINE
-    mine.write_text(text.replace(remove, ""))
-    with pytest.raises((SpecError, ClusterError)) as error:
-        printed(mine, nightly_at)
-    assert said in str(error.value)
-
-
-def test_night_takes_no_narrower_choice(mine: Path) -> None:
-    with pytest.raises(SpecError, match="a night takes what it runs from the launch file"):
-        printed(mine, NIGHT, only=("benchmark=0",))
-
-
 def test_nothing_but_yaml_is_printed() -> None:
+    assert len(printed(EXAMPLE)) == 2
     done = CliRunner().invoke(app, ["launch", str(EXAMPLE), "--manifest"])
     assert done.exit_code == 0
     assert [each["kind"] for each in yaml.safe_load_all(done.stdout)] == ["ConfigMap", "RayJob"]
-    every_night = ["launch", str(EXAMPLE), "--manifest", "--at", "02:30"]
-    nights = CliRunner().invoke(app, every_night)
-    assert (nights.exit_code, "kind: CronJob" in nights.stdout) == (0, True), nights.output
-    assert CliRunner().invoke(app, ["launch", str(EXAMPLE), "--at", "02:30"]).exit_code == 2
 
 
 @pytest.mark.slow

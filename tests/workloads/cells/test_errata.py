@@ -99,23 +99,10 @@ def test_a_file_of_somebody_else_is_read_rule_by_rule(tmp_path: Path) -> None:
     assert text_of(read_file(file)) == "ConvBwdData:2@91900-, ConvFwd:4:k2=1"
 
 
-@pytest.mark.parametrize(
-    ("content", "named"),
-    [
-        ("", "is no errata file"),
-        ("[]", "is no errata file"),
-        ('{"version": 1}', "missing 'rules'"),
-        ('{"rules": [{"engine": 1}]}', "missing 'operation'"),
-        ('{"rules": [{"operation": "Conv", "engine": 1}]}', "found 'Conv:1"),
-        ('{"rules": [3]}', "is no errata file"),
-        ("[" * 100_000, "is no errata file"),
-    ],
-)
-def test_what_is_no_errata_file_is_named(tmp_path: Path, content: str, named: str) -> None:
-    (tmp_path / "bad.json").write_text(content)
-    with pytest.raises(ValueError, match="bad.json") as caught:
+def test_a_file_that_is_nested_too_deeply_is_no_errata_file(tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="bad.json: is no errata file"):
         read_file(tmp_path / "bad.json")
-    assert named in str(caught.value)
 
 
 def _config(text: str) -> CudnnConfig:

@@ -7,7 +7,6 @@ from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, configs_of_cells, expand_cells
 from cudnn_sweep.workloads.cells.suite import CellAxes, ProblemSpec, SuiteSpec
 from cudnn_sweep.workloads.find_regime import regime_types
-from cudnn_sweep.workloads.problem import load_problems
 
 FACTS = {
     "conv": WorkloadFacts(
@@ -36,16 +35,6 @@ def cells(*axes: dict[str, Any], problems: dict[str, Any] | None = None) -> list
         problems={n: ProblemSpec.model_validate(spec) for n, spec in (problems or {}).items()},
     )
     return expand_cells(suite, FACTS, device="cpu", gpu="any")
-
-
-def test_file_of_problems_stands_for_all_of_them() -> None:
-    found = [
-        cell.problem.name
-        for cell in cells({"workload": "conv", "problem": "resnet50"})
-        if cell.problem
-    ]
-    assert found == [name for name in load_problems() if name.startswith("resnet50/")]
-    assert len(found) == 23
 
 
 def test_suite_may_have_problems_of_its_own() -> None:
@@ -94,8 +83,3 @@ def test_cells_may_have_configs_of_their_own() -> None:
     configs = configs_of_cells(suite, FACTS, device="cpu", gpu="any")
     assert [configs[cell.cell_id] for cell in found] == [(exact, off, on), (off, on)]
     assert suite.every_config == [off, on, exact]
-
-
-def test_cells_without_configs_of_their_own_have_the_suites() -> None:
-    suite = SuiteSpec(cells=[CellAxes(workload="conv", problem="tutorials")])
-    assert configs_of_cells(suite, FACTS, device="cpu", gpu="any") == {}

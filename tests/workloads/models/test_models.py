@@ -9,7 +9,6 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.user_code import import_named
@@ -130,48 +129,7 @@ def test_weights_drawn_at_import_do_not_depend_on_the_trial(tmp_path: Path) -> N
     assert torch.equal(*found)
 
 
-SGD = "optimiser sgd: unknown parameter 'rate'; allowed: lr, momentum, weight_decay"
-
-
-@pytest.mark.parametrize(
-    ("name", "model", "message"),
-    [
-        (
-            "number",
-            {},
-            r":number is a int; allowed: a workload, made by @workload\(...\) .* model: ",
-        ),
-        ("ModelChoice", {}, ":ModelChoice is a class; allowed"),
-        ("Smal", {}, "unknown name in .*made_up_models.py 'Smal'; allowed: .*Small"),
-        ("small", {}, r"missing a required argument: 'width'; allowed .*: \(width: int\)"),
-        ("Small", {"arguments": {"depth": 3}}, r"unexpected keyword argument 'depth'.*\(width: in"),
-        ("made", {"arguments": {"width": 3}}, "is a module already: no arguments, found width"),
-        ("no_model", {}, ":no_model returned a str; allowed: a torch.nn.Module"),
-        ("nn.ReLU", {}, "unknown name in"),
-        ("Plain", {"loss": here("number")}, ":number is a int; allowed: a function"),
-        ("Plain", {"loss": here("gone")}, "unknown name in .*'gone'"),
-        (
-            "Plain",
-            {"loss": "hinge"},
-            "unknown loss 'hinge'; allowed: FILE.py:NAME, MODULE:NAME, cro",
-        ),
-        ("Plain", {"optimiser": "lion"}, "unknown optimiser 'lion'; allowed: adam, adamw, rmspro"),
-        ("Plain", {"optimiser_parameters": {"rate": 0.1}}, SGD),
-        ("Plain", {"optimiser_parameters": {"lr": float("nan")}}, "sgd: lr must be finite"),
-    ],
-)
-def test_mistakes_in_a_model_say_what_was_found_and_what_is_allowed(
-    name: str, model: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(WorkloadError, match=message):
-        build(here(name), setting(**model))
-
-
-def test_a_model_without_weights_cannot_train_but_infers() -> None:
-    with pytest.raises(
-        WorkloadError, match="has nothing to train; allowed: `direction: inference`"
-    ):
-        build("torch.nn:ReLU", setting())
+def test_a_model_without_weights_infers() -> None:
     found = examined(build("torch.nn:ReLU", setting("inference")))
     assert float(found["output"].min()) == 0
 
