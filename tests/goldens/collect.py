@@ -29,6 +29,7 @@ from cudnn_sweep.analysis.asking.formats import to_json
 from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_names
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nightly.reports import as_json, markdown
+from cudnn_sweep.analysis.nightly.reports.write import night_reports
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.stored import open_stored
 from cudnn_sweep.cluster.errors import ClusterError
@@ -54,6 +55,7 @@ from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.hashes import text_hash
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 from tests.goldens.made_up import write_made_up
+from tests.made_up_night import nights_like_it
 from tests.orchestrator.nightly import test_month as month
 
 Collect: TypeAlias = Callable[[], Any]
@@ -264,6 +266,7 @@ class Goldens:
             "answers/asked.json.xz": self._asked,
             "reports/made-up.json.xz": self._report("made-up"),
             "pages/advice-made-up.md": self._page("advice", "made-up"),
+            "reports/nights.json.xz": reports_of_nights,
             "nights/planted.json.xz": self._planted_nights,
             "plans.json.xz": plans,
             "doctor.json": self._doctor,
@@ -426,6 +429,18 @@ class Goldens:
                     said = self._plain(_said_of(Path(kind.get("file", "suite.yaml"))))
                     parts.append(f"{what}: {text.strip()}\n→ {said}\n")
         return "\n".join(parts)
+
+
+def reports_of_nights() -> dict[str, dict[str, Any]]:
+    """Of made-up nights, by the file: of a page for a browser the data, without the drawings."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, night in nights_like_it().items():
+        texts = {report.file: report.render(*night) for report in night_reports()}
+        (data,) = re.findall('id="report">(.*?)</script>', texts["night.html"])
+        page = json.loads(data)
+        del page["drawings"]
+        found[name] = texts | {"night.json": json.loads(texts["night.json"]), "night.html": page}
+    return found
 
 
 def _said_of(file: Path) -> str:
