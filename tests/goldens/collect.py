@@ -20,8 +20,10 @@ from typing import Any, Literal, TypeAlias
 from unittest.mock import patch
 
 import typer
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from rich.console import Console
 from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
@@ -419,14 +421,19 @@ class Goldens:
 
     def _mistakes(self) -> str:
         """What is said of each text in mistakes.yaml, in a suite or a launch file that is planned."""
-        parts = []
+        parts, schemas = [], {}
+        for name in ("launch-file", "suite"):
+            schemas[name] = Draft202012Validator(json.loads(typed("schema", name)[1]))
         with chdir(mkdtemp(dir=self._folder)):
             for what, kind in YAML(typ="safe", pure=True).load(MISTAKES.read_text()).items():
                 file = Path("shapes.csv" if "beside" in kind else kind.get("file", "suite.yaml"))
+                schema = schemas["launch-file" if "file" in kind else "suite"]
                 Path("suite.yaml").write_text(kind.get("beside", ""))
                 for text in kind["texts"]:
                     file.write_text(kind["as"].replace("TEXT", text))
                     said = self._plain(_said_of(Path(kind.get("file", "suite.yaml"))))
+                    if file.suffix == ".yaml" and not _takes(schema, file.read_text()):
+                        said += "\nIt is against the schema."
                     parts.append(f"{what}: {text.strip()}\n→ {said}\n")
         return "\n".join(parts)
 
@@ -441,6 +448,14 @@ def reports_of_nights() -> dict[str, dict[str, Any]]:
         del page["drawings"]
         found[name] = texts | {"night.json": json.loads(texts["night.json"]), "night.html": page}
     return found
+
+
+def _takes(schema: Draft202012Validator, text: str) -> bool:
+    """What is no YAML, no schema sees."""
+    try:
+        return bool(schema.is_valid(YAML(typ="safe", pure=True).load(text)))
+    except (YAMLError, ValueError):
+        return True
 
 
 def _said_of(file: Path) -> str:
