@@ -101,6 +101,12 @@ query helps_or_hurts --help
 query nope --results made-up
 query helps_or_hurts --results made-up --min-effect lots
 query helps_or_hurts --results made-up --nope 1
+query helps_or_hurts --results made-up --min-effect -0.03
+query helps_or_hurts --results made-up --min-effect nan
+query helps_or_hurts --results made-up --min-effect inf
+query helps_or_hurts --results made-up --field bench
+query break_even --results made-up --per week
+query advice --results made-up --state cold
 query sweeps --results nowhere
 query sweeps --results made-up --sweep-id nope
 query sweeps --results .
@@ -111,8 +117,6 @@ query failures stray --results made-up
 query 'select 1' --format parquet --results made-up
 query asked/drift.sql --results made-up
 query asked/drift.sql --results made-up --help
-query memory_cost --results made-up
-query 'from worst_regressions()' --results made-up
 query records --results made-up
 query 'from helps_or_hurts' --results made-up
 query 'from helps_or_hurts' --results made-up --help
@@ -149,6 +153,13 @@ compare 2.11.0 2.12.0 --results made-up --where driver=1.0
 compare 2.11.0 2.12.0 --results made-up --where drier=1.0
 compare 2.11.0 2.12.0 --results made-up --where torch=2.11.0
 compare 2.11.0 2.12.0 --results made-up --sweep-id 2.11*
+compare torch=2.1 2.12.0 --results made-up
+compare night ours=0.1.0 --results made-up
+compare torch=3.0 2.12.0 --results made-up
+compare colour=red 2.12.0 --results made-up
+compare night-2026-03-01-made-up ours=0.1.0 --results made-up
+compare 2026-03-01 2026-03-03 --results made-up
+compare h200 b200 --results made-up --where problem=network/conv1 --where precision=fp32
 compare 2.11.0 2.12.0 --results made-up --fail-on worse
 compare 2.11.0 2.12.0 --results made-up --fail-on hurts
 compare 2.11.0 2.12.0 --results made-up --fail-on helps
