@@ -276,6 +276,10 @@ class Goldens:
     def every(self) -> dict[str, Collect]:
         found: dict[str, Collect] = {
             **{f"answers/{name}.json.xz": self._answers(name) for name in query_names()},
+            **{
+                f"answers/{name}.json.xz": self._answers(name, "reference", "made-up")
+                for name in part_names()
+            },
             "answers/asked.json.xz": self._asked,
             "reports/made-up.json.xz": self._report("made-up"),
             "pages/advice-made-up.md": self._page("advice", "made-up"),
@@ -293,7 +297,6 @@ class Goldens:
         others = [name for name in self.stores if name != "made-up"]
         against = ("--against", "night-2026-03-01-made-up")
         return {
-            **{f"answers/{n}.json.xz": self._answers(n, "reference") for n in part_names()},
             **{f"reports/{n.replace('/', '-')}.json.xz": self._report(n) for n in others},
             "reports/made-up.md": self._words("made-up"),
             "reports/made-up-against.md": self._words("made-up", *against),
