@@ -174,15 +174,6 @@ def test_setting_that_makes_a_step_fail_does_not_cost_nothing(claim: Claim) -> N
     assert {row["verdict"] for row in claim(9, crashes)} == {"does not hold"}
 
 
-def test_claim_that_holds_in_some_cells_counts_them_by_condition(claim: Claim) -> None:
-    helped = contrast("a", "benchmark", {"ms": 10}, {"ms": 7}, **RGB256)
-    equal = contrast("b", "benchmark", {}, {}, **RGB256 | {"direction": "forward_backward"})
-    rows = claim(1, helped + equal)
-    assert {(row["verdict"], row["holds_in"]) for row in rows} == {
-        ("holds only when", "forward, tf32: 1 of 1; forward_backward, tf32: 0 of 1")
-    }
-
-
 def test_claim_most_of_whose_figures_are_undecided_is_undecided(claim: Claim) -> None:
     decided = contrast("a", "benchmark", {"ms": 10}, {"ms": 7}, **RGB256)
     wide = [
@@ -194,21 +185,6 @@ def test_claim_most_of_whose_figures_are_undecided_is_undecided(claim: Claim) ->
     assert {row["verdict"] for row in rows} == {"undecided"}
     assert {row["holds_in"] for row in rows} == {"forward, tf32: 1 of 1, 2 undecided"}
     assert {row["holds_here"] for row in rows} == {"1 of 1, 2 undecided"}
-
-
-def test_sizes_that_stay_and_sizes_that_are_new_are_two_conditions(claim: Claim) -> None:
-    stays = contrast("a", "benchmark", {"ms": 10, "cold_ms": 30}, {"ms": 10, "cold_ms": 500})
-    pays = contrast(
-        "b", "benchmark", {"ms": 10, "cold_ms": 30}, {"ms": 5, "cold_ms": 530}, layout="other"
-    )
-    new = contrast("c", "benchmark", {"ms": 10}, {"ms": 90}, **FRESH)
-    rows = claim(4, stays + pays + new)
-    assert rows[0]["verdict"] == "holds only when"
-    assert rows[0]["holds_in"] == "always new: 1 of 1; sizes stay: 1 of 2"
-    assert rows[0]["in_words"] == "holds only when: always new; in part: sizes stay (1 of 2)"
-    crossing = [row for row in rows if row["condition"].startswith("crossing")]
-    assert [row["value"] for row in crossing] == [pytest.approx(100, rel=0.01)]
-    assert crossing[0]["outcome"] is None
 
 
 def test_shapes_of_a_cell_are_in_the_same_order_in_each_answer(claim: Claim) -> None:
