@@ -225,6 +225,9 @@ break_even field=deterministic
 compare_gpus baseline=env-b200 candidate=NVIDIA\\ H200
 compare_software baseline=2.12.0
 compare_software candidate=2.11.0 baseline=software-new
+compare_software candidate=software-new
+compare_software candidate=2.11.0
+compare_software candidate=1.0
 decided of_cells=100
 helps_or_hurts field=deterministic
 helps_or_hurts field=twin baseline=0 candidate=1
