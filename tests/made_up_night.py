@@ -182,3 +182,43 @@ def hidden_from_wall(finding: Finding, ratio: float, low: float, high: float) ->
         wall_ratio_low=low,
         wall_ratio_high=high,
     )
+
+
+def nights_like_it() -> dict[str, Night]:
+    """The made-up night, and others with one thing changed each."""
+    outcome, series = made_up_night()
+    slower, *_ = outcome.findings
+    why = ("2 nights compare and 7 are needed: wait",)
+    untold = replace(
+        outcome,
+        state="could_not_tell",
+        reasons=why,
+        insufficient_series=6,
+        fine_series=0,
+        findings=(),
+    )
+    ours = (Change(part="version", before="0.1.0", now="0.2.0"),)
+    hidden = hidden_from_wall(slower, 1.01, 1.004, 1.02)
+    others = [replace(hidden, key=replace(hidden.key, cell_id=name)) for name in ("b", "c")]
+    key = replace(slower.key, metric="shared", cell="GPU-1 on node-1", settings="most series worse")
+    gpu = replace(slower, key=key, before="none", now="8 of 10 times", moved=(), cause="hardware")
+    member = replace(slower, shared=key.series_id)
+    found: dict[str, list[Finding]] = {
+        f"confirmed by {metric}": [
+            replace(slower, key=replace(slower.key, metric=metric), blocks=blocks)
+        ]
+        for metric, blocks in (("failure", 6), ("sign", 1))
+    }
+    found |= {"hidden from wall time": [hidden], "hidden beside shown": [hidden, *others, slower]}
+    outcomes = {
+        "as made up": outcome,
+        "fine": replace(outcome, state="fine", findings=(), fine_series=4, blunt_series=1),
+        "our own version": replace(outcome, findings=(replace(slower, moved=ours),), changes=ours),
+        "a whole GPU": replace(outcome, findings=(gpu,), members=(member,)),
+        **{name: replace(outcome, findings=tuple(each)) for name, each in found.items()},
+    }
+    nobody = [replace(one, is_judged=False) for one in series]
+    return {name: (each, series) for name, each in outcomes.items()} | {
+        "could not tell": (untold, nobody),
+        "still learning": (replace(untold, state="learning"), nobody),
+    }

@@ -22,8 +22,10 @@ from typing import Any, Literal, TypeAlias
 from unittest.mock import patch
 
 import typer
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from rich.console import Console
 from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
@@ -31,6 +33,7 @@ from cudnn_sweep.analysis.asking.formats import to_json
 from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_names
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nightly.reports import as_json, markdown
+from cudnn_sweep.analysis.nightly.reports.write import night_reports
 from cudnn_sweep.analysis.storing.reference import REFERENCE
 from cudnn_sweep.analysis.storing.stored import open_stored
 from cudnn_sweep.cluster.errors import ClusterError
@@ -56,6 +59,7 @@ from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.hashes import text_hash
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 from tests.goldens.made_up import write_made_up
+from tests.made_up_night import nights_like_it
 from tests.orchestrator.nightly import test_month as month
 
 Collect: TypeAlias = Callable[[], Any]
@@ -101,6 +105,12 @@ query helps_or_hurts --help
 query nope --results made-up
 query helps_or_hurts --results made-up --min-effect lots
 query helps_or_hurts --results made-up --nope 1
+query helps_or_hurts --results made-up --min-effect -0.03
+query helps_or_hurts --results made-up --min-effect nan
+query helps_or_hurts --results made-up --min-effect inf
+query helps_or_hurts --results made-up --field bench
+query break_even --results made-up --per week
+query advice --results made-up --state cold
 query sweeps --results nowhere
 query sweeps --results made-up --sweep-id nope
 query sweeps --results .
@@ -111,8 +121,6 @@ query failures stray --results made-up
 query 'select 1' --format parquet --results made-up
 query asked/drift.sql --results made-up
 query asked/drift.sql --results made-up --help
-query memory_cost --results made-up
-query 'from worst_regressions()' --results made-up
 query records --results made-up
 query 'from helps_or_hurts' --results made-up
 query 'from helps_or_hurts' --results made-up --help
@@ -149,6 +157,13 @@ compare 2.11.0 2.12.0 --results made-up --where driver=1.0
 compare 2.11.0 2.12.0 --results made-up --where drier=1.0
 compare 2.11.0 2.12.0 --results made-up --where torch=2.11.0
 compare 2.11.0 2.12.0 --results made-up --sweep-id 2.11*
+compare torch=2.1 2.12.0 --results made-up
+compare night ours=0.1.0 --results made-up
+compare torch=3.0 2.12.0 --results made-up
+compare colour=red 2.12.0 --results made-up
+compare night-2026-03-01-made-up ours=0.1.0 --results made-up
+compare 2026-03-01 2026-03-03 --results made-up
+compare h200 b200 --results made-up --where problem=network/conv1 --where precision=fp32
 compare 2.11.0 2.12.0 --results made-up --fail-on worse
 compare 2.11.0 2.12.0 --results made-up --fail-on hurts
 compare 2.11.0 2.12.0 --results made-up --fail-on helps
@@ -246,6 +261,9 @@ break_even field=deterministic
 compare_gpus baseline=env-b200 candidate=NVIDIA\\ H200
 compare_software baseline=2.12.0
 compare_software candidate=2.11.0 baseline=software-new
+compare_software candidate=software-new
+compare_software candidate=2.11.0
+compare_software candidate=1.0
 decided of_cells=100
 helps_or_hurts field=deterministic
 helps_or_hurts field=twin baseline=0 candidate=1
@@ -310,9 +328,14 @@ class Goldens:
     def every(self) -> dict[str, Collect]:
         found: dict[str, Collect] = {
             **{f"answers/{name}.json.xz": self._answers(name) for name in query_names()},
+            **{
+                f"answers/{name}.json.xz": self._answers(name, "reference", "made-up")
+                for name in part_names()
+            },
             "answers/asked.json.xz": self._asked,
             "reports/made-up.json.xz": self._report("made-up"),
             "pages/advice-made-up.md": self._page("advice", "made-up"),
+            "reports/nights.json.xz": reports_of_nights,
             "nights/planted.json.xz": self._planted_nights,
             "plans.json.xz": plans,
             "doctor.json": self._doctor,
@@ -326,7 +349,6 @@ class Goldens:
         others = [name for name in self.stores if name != "made-up"]
         against = ("--against", "night-2026-03-01-made-up")
         return {
-            **{f"answers/{n}.json.xz": self._answers(n, "reference") for n in part_names()},
             **{f"reports/{n.replace('/', '-')}.json.xz": self._report(n) for n in others},
             "reports/made-up.md": self._words("made-up"),
             "reports/made-up-against.md": self._words("made-up", *against),
@@ -468,17 +490,43 @@ class Goldens:
         """What is said of each text in mistakes.yaml by the function that reads it, else of the suite or the launch
         file that is planned.
         """
-        parts = []
+        parts, schemas = [], {}
+        for name in ("launch-file", "suite"):
+            schemas[name] = Draft202012Validator(json.loads(typed("schema", name)[1]))
         with chdir(mkdtemp(dir=self._folder)):
             for what, kind in YAML(typ="safe", pure=True).load(MISTAKES.read_text()).items():
                 file = Path("shapes.csv" if "beside" in kind else kind.get("file", "suite.yaml"))
+                schema = schemas["launch-file" if "file" in kind else "suite"]
                 Path("suite.yaml").write_text(kind.get("beside", ""))
                 read = resolve_name(kind["by"]) if "by" in kind else _planned
                 for text in kind["texts"]:
                     file.write_text(kind.get("as", "TEXT").replace("TEXT", text))
                     said = self._plain(_said_of(read, Path(kind.get("file", "suite.yaml"))))
+                    is_planned = read is _planned and file.suffix == ".yaml"
+                    if is_planned and not _takes(schema, file.read_text()):
+                        said += "\nIt is against the schema."
                     parts.append(f"{what}: {text.strip()}\n→ {said}\n")
         return "\n".join(parts)
+
+
+def reports_of_nights() -> dict[str, dict[str, Any]]:
+    """Of made-up nights, by the file: of a page for a browser the data, without the drawings."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, night in nights_like_it().items():
+        texts = {report.file: report.render(*night) for report in night_reports()}
+        (data,) = re.findall('id="report">(.*?)</script>', texts["night.html"])
+        page = json.loads(data)
+        del page["drawings"]
+        found[name] = texts | {"night.json": json.loads(texts["night.json"]), "night.html": page}
+    return found
+
+
+def _takes(schema: Draft202012Validator, text: str) -> bool:
+    """What is no YAML, no schema sees."""
+    try:
+        return bool(schema.is_valid(YAML(typ="safe", pure=True).load(text)))
+    except (YAMLError, ValueError):
+        return True
 
 
 def _said_of(read: Callable[[Path], object], file: Path) -> str:

@@ -6,7 +6,6 @@ import pytest
 from scipy import stats
 
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, break_evens
-from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
 from tests.analysis.conftest import Ask, make_pair
@@ -98,11 +97,6 @@ def test_without_second_calls_every_shape_gains_the_regimes_mean(answer: Answer)
     blank = [[_visiting(each, [30, 10], [None, None]) for each in pair] for pair in pairs]
     answer(blank)
     assert [row.gain_ms for row in answer([], per="shape")] == [5.0, 5.0]
-
-
-def test_another_per_is_named_with_the_valid_ones(answer: Answer) -> None:
-    with pytest.raises(QueryError, match="per: found week, allowed are regime and shape"):
-        answer([make_pair(0, 10.0, 5.0)], per="week")
 
 
 @pytest.mark.parametrize(

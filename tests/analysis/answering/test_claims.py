@@ -174,27 +174,6 @@ def test_setting_that_makes_a_step_fail_does_not_cost_nothing(claim: Claim) -> N
     assert {row["verdict"] for row in claim(9, crashes)} == {"does not hold"}
 
 
-def test_ratio_of_a_figure_and_the_times_of_its_processes_are_the_planted_ones(
-    claim: Claim,
-) -> None:
-    rows = claim(1, contrast("cell", "benchmark", {"ms": 10}, {"ms": 7}, **RGB256))
-    wall, device = sorted(rows, key=lambda row: row["measure"], reverse=True)
-    assert wall["value"] == pytest.approx(0.7) == device["value"]
-    assert wall["value_low"] <= wall["value"] <= wall["value_high"]
-    assert wall["baseline_samples"] == pytest.approx([10 * (1 + n / 1000) for n in range(BLOCKS)])
-    assert wall["candidate_samples"] == pytest.approx([7 * (1 + n / 1000) for n in range(BLOCKS)])
-    assert device["outcome"] is None, "wall time decides"
-
-
-def test_claim_that_holds_in_some_cells_counts_them_by_condition(claim: Claim) -> None:
-    helped = contrast("a", "benchmark", {"ms": 10}, {"ms": 7}, **RGB256)
-    equal = contrast("b", "benchmark", {}, {}, **RGB256 | {"direction": "forward_backward"})
-    rows = claim(1, helped + equal)
-    assert {(row["verdict"], row["holds_in"]) for row in rows} == {
-        ("holds only when", "forward, tf32: 1 of 1; forward_backward, tf32: 0 of 1")
-    }
-
-
 def test_claim_most_of_whose_figures_are_undecided_is_undecided(claim: Claim) -> None:
     decided = contrast("a", "benchmark", {"ms": 10}, {"ms": 7}, **RGB256)
     wide = [
@@ -208,21 +187,6 @@ def test_claim_most_of_whose_figures_are_undecided_is_undecided(claim: Claim) ->
     assert {row["holds_here"] for row in rows} == {"1 of 1, 2 undecided"}
 
 
-def test_sizes_that_stay_and_sizes_that_are_new_are_two_conditions(claim: Claim) -> None:
-    stays = contrast("a", "benchmark", {"ms": 10, "cold_ms": 30}, {"ms": 10, "cold_ms": 500})
-    pays = contrast(
-        "b", "benchmark", {"ms": 10, "cold_ms": 30}, {"ms": 5, "cold_ms": 530}, layout="other"
-    )
-    new = contrast("c", "benchmark", {"ms": 10}, {"ms": 90}, **FRESH)
-    rows = claim(4, stays + pays + new)
-    assert rows[0]["verdict"] == "holds only when"
-    assert rows[0]["holds_in"] == "always new: 1 of 1; sizes stay: 1 of 2"
-    assert rows[0]["in_words"] == "holds only when: always new; in part: sizes stay (1 of 2)"
-    crossing = [row for row in rows if row["condition"].startswith("crossing")]
-    assert [row["value"] for row in crossing] == [pytest.approx(100, rel=0.01)]
-    assert crossing[0]["outcome"] is None
-
-
 def test_shapes_of_a_cell_are_in_the_same_order_in_each_answer(claim: Claim) -> None:
     shapes = [[4, size] for size in (9, 3, 8, 1)]
     records = [
@@ -233,29 +197,6 @@ def test_shapes_of_a_cell_are_in_the_same_order_in_each_answer(claim: Claim) -> 
     rows = claim(4, records)
     crossing = [row["input_shape"] for row in rows if row["condition"].startswith("crossing")]
     assert crossing == ["4x1", "4x3", "4x8", "4x9"]
-
-
-def test_results_are_compared_across_processes_and_within_one(claim: Claim) -> None:
-    """What the processes gave with benchmark off and on, and whether they say that it changes results."""
-    cases = {("a", "ab"): "holds", ("a", "a"): "does not hold", ("ab", "ab"): "does not hold"}
-    records = [
-        record
-        for off, on in cases
-        for record in on_gpu(
-            f"{off}-{on}",
-            contrast("cell", "benchmark", {"fingerprints": off}, {"fingerprints": on}),
-        )
-    ]
-    rows = {(row["gpu"], row["condition"]): row for row in claim(6, records)}
-    for (off, on), outcome in cases.items():
-        across = rows[f"{off}-{on}", ACROSS]
-        assert across["outcome"] == outcome
-        assert rows[f"{off}-{on}", "within a process"]["outcome"] == "does not hold"
-        assert (across["baseline_value"], across["value"]) == (len(off), len(on))
-        assert len(set(across["baseline_samples"])) == len(off)
-        assert len(set(across["candidate_samples"])) == len(on)
-        together = {*across["baseline_samples"], *across["candidate_samples"]}
-        assert together == set(map(float, range(1, len({*off, *on}) + 1)))
 
 
 def test_process_that_does_not_repeat_its_bits_is_seen(claim: Claim) -> None:
@@ -321,33 +262,7 @@ def test_clock_of_the_script_is_held_against_fresh_processes(claim: Claim) -> No
         assert min(clock["candidate_samples"]) == on_ms and clock["trials"] == BLOCKS
 
 
-def test_what_is_seldom_told_has_a_condition_each(claim: Claim) -> None:
-    peaks = (
-        {"steady_peak_reserved_bytes": 10**9, "cold_peak_reserved_bytes": size}
-        for size in (10**9, 3 * 10**9)
-    )
-    p, benchmark = {"problem": "p"}, "benchmark"
-    records = [
-        *contrast("memory", benchmark, *peaks, launch_bound=False, problem="big"),
-        *contrast("launches", benchmark, {"device_ms": 8.0}, {"device_ms": 4.0}, problem="small"),
-        *contrast("tf32", benchmark, {}, {"ms": 5}, **p, precision="tf32"),
-        *contrast("bf16", benchmark, {}, {}, **p, precision="bf16"),
-        *contrast("cl", benchmark, {}, {}, **p, precision="bf16", layout="channels_last"),
-        *contrast("limit", "benchmark_limit", {"value": 10}, {"value": 0, "ms": 5}, benchmark=True),
-    ]
-    rows = claim(12, records)
-    outcomes = {
-        (row["condition"], row["problem"], row["cell_id"]): row["outcome"]
-        for row in rows
-        if row["outcome"]
-    }
-    told = {
-        ("memory", "big", "memory"): "holds",
-        ("memory", "p", "tf32"): "does not hold",
-        ("launches", "small", "launches"): "holds",
-        ("precision", "p", None): "holds",
-        ("layout", "p", None): "does not hold",
-        ("choices", "p", "tf32"): "does not hold",
-        ("limit", "vgg_256_56", "limit"): "holds",
-    }
-    assert {place: outcomes[place] for place in told} == told
+def test_timing_all_plans_may_find_faster_ones(claim: Claim) -> None:
+    faster = {"value": 0, "ms": 5}
+    rows = claim(12, contrast("cell", "benchmark_limit", {"value": 10}, faster, benchmark=True))
+    assert "holds" in {row["outcome"] for row in rows if row["condition"] == "limit"}

@@ -1,8 +1,6 @@
 """Between cells: `precision_cost`, `layout_effect`, `compare_gpus` and `compare_software`."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -108,37 +106,6 @@ def test_device_times_of_two_sources_are_not_compared(ask: Ask, cell: Cell) -> N
 def test_gpus_are_compared_under_one_cudnn(ask: Ask, cell: Cell) -> None:
     other = cell("b", FAST, gpu="NVIDIA B200", env_hash="env-b", cudnn=92000, software_hash="new")
     assert ask("compare_gpus", [*cell("a", SLOW), *other]) == []
-
-
-def test_the_last_two_softwares_are_compared(ask: Ask, cell: Cell) -> None:
-    versions = [("2.10.0", SLOW), ("2.11.0", SLOW), ("2.12.0", FAST)]
-    trials = [
-        replace(
-            each,
-            trial_id=f"{torch}-{each.trial_id}",
-            torch=torch,
-            software_hash=f"software-{torch}",
-            started_at=each.started_at + timedelta(days=day),
-            fingerprint=f"bits-{torch}",
-            calibration_copy_gbps=4000.0 + 400 * day,
-        )
-        for day, (torch, times) in enumerate(versions)
-        for each in cell("a", times)
-    ]
-    (row,) = ask("compare_software", trials)
-    assert (row["contrast"], row["wall_verdict"]) == ("torch: 2.11.0 → 2.12.0", "helps")
-    assert (row["other_kernels"], row["same_bits"]) == (False, False)
-    assert row["copy_ratio"] == pytest.approx(4800 / 4400)
-    (row,) = ask("compare_software", [], baseline="2.10.0")
-    assert row["contrast"] == "torch: 2.10.0 → 2.12.0"
-    (row,) = ask("compare_software", [], candidate="2.11.0")
-    assert row["contrast"] == "torch: 2.10.0 → 2.11.0"
-    (row,) = ask("compare_software", [], baseline="2.12.0")
-    assert row["contrast"] == "torch: 2.12.0 → 2.11.0", "back again"
-    assert row["wall_verdict"] == "hurts"
-    (row,) = ask("compare_software", [], baseline="software-2.12.0", candidate="2.10.0")
-    assert row["contrast"] == "torch: 2.12.0 → 2.10.0"
-    assert ask("compare_software", [], candidate="1.0") == []
 
 
 def test_identical_times_are_equivalent(ask: Ask, cell: Cell) -> None:

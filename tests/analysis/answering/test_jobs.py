@@ -10,7 +10,6 @@ import pytest
 
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import load_query
-from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import ComputedTensor, ListedShape, RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
 from tests.analysis.conftest import Ask, make_pair
@@ -242,11 +241,6 @@ def test_results_that_differ_between_processes_are_counted_by_tensor(ask: Ask) -
     row = _asked(ask("advice", records))
     assert (row["baseline_results"], row["candidate_results"]) == (1, 4)
     assert row["candidate_varies_in"] == ["gradient of conv1.weight"]
-
-
-def test_a_mistaken_state_is_named(ask: Ask) -> None:
-    with pytest.raises(QueryError, match="state: found cold, allowed are container and warm"):
-        ask("advice", _blocks(), state="cold")
 
 
 def test_more_runs_have_a_narrower_interval_and_the_mean_the_narrowest(ask: Ask) -> None:

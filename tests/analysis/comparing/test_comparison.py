@@ -9,9 +9,7 @@ from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.comparing.bisection import next_to_try, read_candidates
 from cudnn_sweep.analysis.comparing.comparison import (
     Comparison,
-    Side,
     compare,
-    find_side,
     suggestion,
 )
 from cudnn_sweep.analysis.errors import QueryError
@@ -19,16 +17,6 @@ from cudnn_sweep.analysis.storing.store import Store
 from tests.analysis.conftest import make_record
 
 Compare = Callable[..., Comparison]
-
-NAMES = [
-    Side(kind="sweep", name="20261121-101500-ab12"),
-    Side(kind="torch", name="2.11.0+cu130"),
-    Side(kind="torch", name="2.12.0+cu130"),
-    Side(kind="ours", name="0.1.0"),
-    Side(kind="driver", name="0.1.0"),
-    Side(kind="gpu", name="NVIDIA H200"),
-    Side(kind="date", name="2026-11-21"),
-]
 
 TUESDAY = {"sweep_id": "tuesday"}
 
@@ -47,37 +35,6 @@ def sides(store: Store) -> Compare:
             return compare(database, a, b, 0.03)
 
     return made
-
-
-@pytest.mark.parametrize(
-    ("asked", "kind"),
-    [
-        ("2.11.0", "torch"),
-        ("h200", "gpu"),
-        ("2026-11-21", "date"),
-        ("20261121-101500-ab12", "sweep"),
-        ("ours=0.1.0", "ours"),
-    ],
-)
-def test_a_side_is_found_by_what_it_is_called(asked: str, kind: str) -> None:
-    assert find_side(asked, NAMES).kind == kind
-
-
-@pytest.mark.parametrize(
-    ("asked", "error"),
-    [
-        ("0.1.0", r"may mean driver=0\.1\.0, ours=0\.1\.0; name one as KIND=NAME"),
-        ("torch=2", r"may mean torch=2\.11\.0\+cu130, torch=2\.12\.0\+cu130"),
-        ("torch=3.0", r"nothing is stored of it; there are torch=2\.11\.0\+cu130, torch=2\.12"),
-        ("B200", "nothing is stored of it; there are sweep=20261121"),
-        ("colour=red", "found kind 'colour', allowed are sweep, torch,"),
-    ],
-)
-def test_a_side_that_is_unclear_is_an_error_that_lists_what_there_is(
-    asked: str, error: str
-) -> None:
-    with pytest.raises(QueryError, match=error):
-        find_side(asked, NAMES)
 
 
 def test_a_users_own_code_that_differs_is_named(sides: Compare) -> None:
@@ -190,22 +147,6 @@ def test_of_many_values_of_a_part_three_are_listed(sides: Compare) -> None:
     found = sides("monday", "tuesday", *clocks, ([10.0], TUESDAY))
     told = found.differences["max_sm_clock_mhz"]
     assert told == "max_sm_clock_mhz: 1000, 1001, 1002 and 2 more → 1980"
-
-
-def test_gpus_of_two_models_are_compared_where_they_measured_the_same(sides: Compare) -> None:
-    other = {"gpu": "NVIDIA B200", "env_hash": "env-b", "cell_id": "cell-b", "sweep_id": "b"}
-    newer = other | {"software_hash": "newer", "torch": "2.12.0"}
-    times = [10.0, 10.1, 9.9]
-    half = [ms / 2 for ms in times]
-    found = sides("H200", "B200", (times, {}), (half, other), (times, newer))
-    (row,) = found.rows.to_pylist()  # the software that both have
-    assert (row["verdict"], row["ratio"]) == ("helps", pytest.approx(0.5))
-    assert found.counts() == {"helps": 1}
-
-
-def test_sides_with_trials_in_common_are_refused(sides: Compare) -> None:
-    with pytest.raises(QueryError, match="2 trials belong both to sweep=night-1 and to torch=2.11"):
-        sides("night-1", "2.11.0", ([10.0, 10.1], {}))
 
 
 def test_what_to_try_next_follows_from_what_got_slower(sides: Compare) -> None:

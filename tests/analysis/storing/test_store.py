@@ -20,17 +20,6 @@ from cudnn_sweep.analysis.storing.store import Store, open_store
 from tests.analysis.conftest import make_pair, make_record
 
 
-def test_written_trials_are_found_again_loose_and_compacted(store: Store) -> None:
-    for record in make_pair(0, 10.0, 12.0):
-        store.write(record)
-    loose = store.stored_trials("night-1")
-    store.compact("night-1")
-    assert len(store.files()) == 1
-    assert store.stored_trials("night-1") == loose
-    assert set(loose) == {"trial-0-false", "trial-0-true"}
-    assert loose["trial-0-true"].env_hash == "env-a"
-
-
 def test_an_empty_store_has_no_sweeps(store: Store) -> None:
     store.compact("night-1")
     assert store.sweeps() == []
@@ -57,23 +46,6 @@ def test_the_highest_retry_counts_then_the_earliest_try(store: Store) -> None:
         store.write(make_record(attempt_id=attempt_id, retry=retry, ended_at=ended))
     assert store.stored_trials("night-1")["trial-0"].attempt_id == "retried"
     assert store.sweeps()[0].recorded == 1
-
-
-def test_killed_between_a_parts_rename_and_the_removals_nothing_is_lost_or_counted_twice(
-    store: Store, tmp_path: Path
-) -> None:
-    for record in make_pair(0, 10.0, 12.0):
-        store.write(record)
-    trials = tmp_path / "results/sweep=night-1/trials"
-    shutil.copytree(trials, tmp_path / "before")
-    store.compact("night-1")
-    shutil.copytree(tmp_path / "before", trials, dirs_exist_ok=True)
-
-    assert len(store.files()) == 3
-    assert store.sweeps()[0].recorded == 2
-    store.compact("night-1")
-    assert len(store.files()) == 1, "rows that are in a part already make no second part"
-    assert store.sweeps()[0].recorded == 2
 
 
 def test_many_small_parts_become_one_and_a_large_one_stays(
@@ -135,13 +107,15 @@ def test_files_that_the_compacting_process_wrote_are_not_read_again(
     assert set(store.stored_trials("night-1")) == set(names)
 
 
-def test_killed_while_parts_were_merged_nothing_is_lost_or_counted_twice(
-    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("parts", [0, 2])
+def test_killed_before_what_became_a_part_was_removed_nothing_is_lost_or_counted_twice(
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, parts: int
 ) -> None:
+    """Of two loose trials, or of two parts that were merged."""
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 2)
     sweep = tmp_path / "results/sweep=night-1"
     for number in range(2):
-        _add_part(store, number)
+        (_add_part if parts else _add)(store, number)
     shutil.copytree(sweep, tmp_path / "before")
     store.compact("night-1")
     shutil.copytree(tmp_path / "before", sweep, dirs_exist_ok=True)
@@ -151,7 +125,7 @@ def test_killed_while_parts_were_merged_nothing_is_lost_or_counted_twice(
         (found,) = database.query("select count(*) as trials from records").to_pylist()
     assert found == {"trials": 2} and store.sweeps()[0].recorded == 2
     store.compact("night-1")
-    assert len(store.files()) == 1
+    assert len(store.files()) == 1, "rows that are in a part already make no second part"
     assert store.sweeps()[0].recorded == 2
 
 
@@ -166,19 +140,6 @@ def test_a_question_is_answered_though_its_parts_are_merged_meanwhile(
         assert database.query(sql).to_pylist() == [{"total_ms": 20.0}]
         store.compact("night-1")
         assert database.query(sql).to_pylist() == [{"total_ms": 20.0}]
-
-
-def test_torn_files_are_left_out_then_set_aside_and_named(store: Store, tmp_path: Path) -> None:
-    for record in make_pair(0, 10.0, 12.0):
-        store.write(record)
-    whole, torn = (tmp_path / "results" / path for path in store.files())
-    torn.write_bytes(torn.read_bytes()[:-100])
-    assert set(store.stored_trials("night-1")) == {"trial-0-false"}
-    store.compact("night-1")
-    assert torn.exists() and not whole.exists()
-    assert store.set_aside_torn() == [f"{torn}.torn"]
-    assert Path(f"{torn}.torn").exists() and not torn.exists()
-    assert store.set_aside_torn() == []
 
 
 def test_two_launches_may_set_the_same_torn_file_aside(
@@ -213,14 +174,6 @@ def test_objects_are_opened_side_by_side_and_torn_ones_left_out(
     monkeypatch.setattr(store.folder, "read", answered_late)
     found = store.snapshot()
     assert (found.rows, found.torn) == (1, (store.folder.shown(torn),))
-
-
-def test_bytes_changed_inside_a_file_are_found(store: Store, tmp_path: Path) -> None:
-    store.write(make_record(message="intact"))
-    (path,) = store.files()
-    file = tmp_path / "results" / path
-    file.write_bytes(file.read_bytes().replace(b"intact", b"broken", 1))
-    assert store.torn_files() == [path]
 
 
 def test_only_stale_temporary_files_are_removed(store: Store, tmp_path: Path) -> None:
