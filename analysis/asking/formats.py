@@ -13,9 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.printable import printable
 from cudnn_sweep.analysis.storing import parquet
-from cudnn_sweep.analysis.words import number
+from cudnn_sweep.analysis.words import number, printable
 
 FORMULA = re.compile(r"\s*[=+\-@\t\r]")
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.answering.cell_names import ID_CHARACTERS, Words, words_apart
 from cudnn_sweep.analysis.answering.verdicts import OfCell
-from cudnn_sweep.analysis.printable import cudnn_version
+from cudnn_sweep.analysis.words import cudnn_version
 
 GROUPED = ("direction", "precision", "layout")
 ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")

@@ -43,7 +43,7 @@ def doctor(
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.doctor.check import worst
     from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
-    from cudnn_sweep.orchestrator.planning.asked_file import results_of_the_launch_file
+    from cudnn_sweep.orchestrator.planning.spec import results_of_the_launch_file
     from cudnn_sweep.orchestrator.showing.say import console_here, say
 
     console = console_here(plain_width=PLAIN_WIDTH)

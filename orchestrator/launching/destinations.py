@@ -1,16 +1,20 @@
 """Where a launch goes, as its launch file says: a row a kind. A kind is a file that declares a Destination."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 
-from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile
+from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile, no_launch_file, read_launch_file
 from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.night_name import NightName
-from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
+from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, SweepSpec
 from cudnn_sweep.orchestrator.running.place import NightPlace
 
 if TYPE_CHECKING:
@@ -95,3 +99,22 @@ def cluster_of(file: File) -> "RunningCluster":
             f"{file.path} names no cluster that jobs are sent to: it means {destination.where}"
         )
     return destination
+
+
+def launch(options: LaunchOptions, console: Console) -> int:
+    """Returns the exit code: 0 every trial is recorded, 1 not so, 4 a cell has no trial that ended well.
+
+    Raises one of the folders' errors where nothing can start.
+    """
+    file = launch_file(options.file)
+    request = replace(request_of(file, options), launched_at=monotonic())
+    destination = destination_of(file)
+    if options.dry_run:
+        return destination.show(request, console)
+    return destination.launch(request, console)
+
+
+def launch_file(file: Path | None) -> LaunchFile[SweepSpec]:
+    if file is None:
+        return no_launch_file(LAUNCH_FILE, SweepSpec)
+    return read_launch_file(file, SweepSpec)

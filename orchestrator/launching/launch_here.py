@@ -12,7 +12,7 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
-from cudnn_sweep.orchestrator.recording.hopeless import cause
+from cudnn_sweep.orchestrator.recording.recorder import cause
 from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.orchestrator.running.run_sweep import (
     CELL_FAILED,
@@ -23,8 +23,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import (
     run_sweep,
 )
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-from cudnn_sweep.orchestrator.showing.labels import cell_labels
-from cudnn_sweep.orchestrator.showing.plan_text import print_part
+from cudnn_sweep.orchestrator.showing.plan_text import cell_labels, print_part
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary, to_json
 from cudnn_sweep.workloads.cells.measurement import TrialRequest

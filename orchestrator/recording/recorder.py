@@ -4,20 +4,69 @@ One in a launch, on the launching node; Tune's host runs a GroupRecorder.
 """
 
 import asyncio
+import re
+from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cudnn_sweep.analysis.asking.settings import config_name, texts_of
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.storing.collector import Collector
-from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.storing.schema import RunRecord, settings
+from cudnn_sweep.analysis.storing.store import Collector, open_store
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import private_folder
-from cudnn_sweep.orchestrator.recording.hopeless import Hopeless
+from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.recording.progress import Failure, Progress, SlotState
 from cudnn_sweep.workloads.warnings import OF_THE_CODE
 
+TIMES = 2  # of each config: once may be a matter of the shapes that were drawn
+RAISED = re.compile(
+    r"(?P<type>\w+(?:\.\w+)*): .*\((?P<place>\S+:\d+ in [^)]+)\)(?:;.*)?", re.DOTALL
+)
 MAX_LOST = 3  # a trial that takes its worker along so often again is left for the next launch
+
+
+def cause(status: str, message: str) -> tuple[str, str]:
+    """What trials that failed alike have in common: an exception's type and place, else the whole message."""
+    raised = RAISED.fullmatch(message)
+    return status, f"{raised['type']} at {raised['place']}" if raised else message
+
+
+class Hopeless:
+    """Cells that cannot run: every config raises the same Python exception, twice. Out of memory, a crash or a hang
+    is a result, of which each trial counts.
+    """
+
+    def __init__(self, configs: int | None) -> None:
+        """`configs`: how many a cell has; None: no cell is given up."""
+        self._configs = configs
+        self._seen: Counter[tuple[str, tuple[str, str], str]] = Counter()
+        self._measured: set[str] = set()
+        self._cells: dict[str, str] = {}
+
+    @property
+    def cells(self) -> Mapping[str, str]:
+        """The cells that are given up, by cell_id, each with its message."""
+        return self._cells
+
+    def note(self, record: RunRecord) -> None:
+        cell_id, message = record.cell_id, record.message or ""
+        if record.status == "ok":
+            self._measured.add(cell_id)
+        if record.status != "error" or self._configs is None or cell_id in self._measured:
+            return
+        config = config_name(texts_of({name: getattr(record, name) for name in settings()}))
+        error = cause(record.status, message)
+        self._seen[cell_id, error, config] += 1
+        alike = [key for key, times in self._seen.items() if times >= TIMES]
+        if sum(key[:2] == (cell_id, error) for key in alike) >= self._configs:
+            self._cells[cell_id] = message
+
+
+def configs_to_fail(session: Session) -> int:
+    """How many configs must raise it before a cell is given up: where there are two to compare, two."""
+    return max(len(session.plan.configs()), 2 if session.contrasts else 1)
 
 
 class Recorder:

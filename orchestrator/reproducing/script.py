@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cudnn_sweep.analysis.asking.formats import escaped
-from cudnn_sweep.analysis.printable import one_line
+from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.orchestrator.reproducing.reproduced import Reproduced
 from cudnn_sweep.workloads.cells.config import (
     COMPUTE_CACHE_DISABLED,

@@ -8,8 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cudnn_sweep.analysis.printable import printable
-from cudnn_sweep.analysis.words import clock
+from cudnn_sweep.analysis.words import clock, printable
 from cudnn_sweep.orchestrator.showing.say import plain_table
 from cudnn_sweep.workloads.auditing.findings import (
     Convolution,

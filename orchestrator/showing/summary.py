@@ -29,13 +29,17 @@ from cudnn_sweep.analysis.asking.formats import json_value
 from cudnn_sweep.analysis.storing.progress import StoredTrial, blocks_of, planned
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.words import counted, given, percent
-from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.standing import standings, stopped_cells
+from cudnn_sweep.orchestrator.planning.standing import (
+    break_evens_of,
+    standings,
+    stopped_cells,
+    verdicts_of,
+)
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice
-from cudnn_sweep.orchestrator.recording.hopeless import cause
 from cudnn_sweep.orchestrator.recording.progress import Failure, Progress
+from cudnn_sweep.orchestrator.recording.recorder import cause
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.orchestrator.showing.verdict_table import verdict_label, verdict_table
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName

@@ -22,7 +22,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     values,
 )
 from cudnn_sweep.analysis.nightly.series import Series
-from cudnn_sweep.analysis.printable import one_line
+from cudnn_sweep.analysis.words import one_line
 
 MOST_ROWS = 100  # of a table: a step's summary may have 1 MiB
 

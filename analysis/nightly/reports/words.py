@@ -17,13 +17,14 @@ from cudnn_sweep.analysis.nightly.series import (
     SeriesKey,
 )
 from cudnn_sweep.analysis.nightly.shared import SHARED
-from cudnn_sweep.analysis.printable import one_line, part_text
 from cudnn_sweep.analysis.words import (
     TWICE,
     change,
     counted,
     duration,
     number,
+    one_line,
+    part_text,
     percent,
     ratio,
     size,

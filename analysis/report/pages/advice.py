@@ -17,9 +17,8 @@ from cudnn_sweep.analysis.answering.advice import (
 from cudnn_sweep.analysis.answering.advice_words import advice_facts, advice_headline
 from cudnn_sweep.analysis.answering.answers import typed
 from cudnn_sweep.analysis.asking.database import Database
-from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.report.pages.page import Entry, Page, Rows
-from cudnn_sweep.analysis.words import counted, milliseconds, percent
+from cudnn_sweep.analysis.words import counted, cudnn_version, milliseconds, percent
 
 ABOUT = (
     "What a job of so many steps takes with torch.backends.cudnn.benchmark on and off, by the trials that are "

@@ -6,12 +6,13 @@ import pytest
 from scipy import stats
 
 from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.comparing.bisection import next_to_try, read_candidates
 from cudnn_sweep.analysis.comparing.comparison import (
     Comparison,
     Side,
     compare,
     find_side,
+    next_to_try,
+    read_candidates,
     suggestion,
 )
 from cudnn_sweep.analysis.errors import QueryError

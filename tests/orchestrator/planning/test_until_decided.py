@@ -18,9 +18,13 @@ from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching import launch_here
-from cudnn_sweep.orchestrator.launching.launch import launch
-from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
-from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
+from cudnn_sweep.orchestrator.launching.destinations import launch
+from cudnn_sweep.orchestrator.nightly.fake.machine import (
+    FakeEffect,
+    FakeMachine,
+    FakeNoise,
+    FakeScript,
+)
 from cudnn_sweep.orchestrator.nightly.request import read_night
 from cudnn_sweep.orchestrator.planning.options import (
     LaunchOptions,

@@ -25,7 +25,7 @@ from cudnn_sweep.workloads.measuring.device_time import (
     time_profiled,
     time_replays,
 )
-from cudnn_sweep.workloads.measuring.loops import Loop
+from cudnn_sweep.workloads.measuring.steady import Loop
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.precision import find_precision
