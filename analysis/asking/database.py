@@ -222,7 +222,6 @@ def _told(failure: str) -> str:
 
 
 def left_out(torn: str) -> str:
-    """The warning of a file that the answers lack."""
     return f"left out {torn}: damaged, or no record of ours; a launch sets such files aside"
 
 
@@ -242,7 +241,6 @@ class _Instance:
             self.connection.execute(f"set {name} = {literal(value)}")
 
     def make(self, macros: Mapping[str, str]) -> None:
-        """Those that are not there yet."""
         for name, statement in macros.items():
             if self._macros.get(name) != statement:
                 self.connection.execute(statement)

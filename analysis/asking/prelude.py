@@ -128,12 +128,10 @@ def _stored_rows(store: Store) -> list[str]:
 # column of `records` has `of_` before its name: `helps_or_hurts(of_sweep_id := 'june')`.
 @cache
 def question_macros() -> Mapping[str, str]:
-    """Statements by the macros' names."""
     return {name: _macro(load_query(name)) for name in query_names()}
 
 
 def macro_parameter(parameter: QueryParameter) -> str:
-    """What it is called there."""
     is_column = parameter.name in (*arrow_schema().names, *OTHER_COLUMNS)
     return f"of_{parameter.name}" if is_column else parameter.name
 

@@ -190,7 +190,6 @@ class Comparison:
 
     @property
     def marked(self) -> NamedQuery:
-        """With the columns that a terminal shows."""
         names = [f"{side}_{part}" for part in self.mixed for side in "ab"]
         versions = [f"{name}, " for name in names if name in self.rows.column_names]
         return parse_query("compare", MARKED.format(versions="".join(versions)))
@@ -235,7 +234,6 @@ def compare(
 
 
 def _asking(database: Database, where: Sequence[str]) -> Ask:
-    """Asks about the records that have these values alone."""
     wanted: dict[str, list[str]] = {}
     for each in where:
         column, _, value = each.partition("=")

@@ -43,12 +43,10 @@ class StoredCell(OfCell):
 
     @property
     def shape(self) -> list[int]:
-        """Batch and all other sizes."""
         return [int(size) for size in self.input_shape.split("x")]
 
     @property
     def size(self) -> str:
-        """All but the batch."""
         return self.input_shape.partition("x")[2]
 
 
@@ -148,7 +146,6 @@ def _environment_said(cells: list[StoredCell]) -> list[str]:
 
 
 def _joined(words: list[Words], said: Collection[str], places: Sequence[str] = ()) -> list[str]:
-    """The words about what is said, and the cell's environment."""
     names = [[word for about, word in each.items() if about in said] for each in words]
     ends = places or [""] * len(words)
     return [" ".join([*name, end]).rstrip() for name, end in zip(names, ends, strict=True)]

@@ -239,7 +239,6 @@ def _trial(row: Row) -> Row:
 
 
 def _times(content: Content) -> Iterable[Row]:
-    """Each part's share over all sweeps."""
     shares = content.time_shares
     total_s = sum(share.total_s for share in shares)
     measuring = {share.part: share.measuring for share in shares}

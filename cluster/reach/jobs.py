@@ -105,7 +105,6 @@ class Jobs:
         return {job.submission_id for job in jobs if job.submission_id}
 
     def output(self, job_id: str) -> str:
-        """All that the job has printed so far."""
         found: str = self._asked(lambda: self._client.get_job_logs(job_id), job_id)
         return found
 

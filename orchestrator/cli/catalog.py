@@ -96,7 +96,6 @@ def schema(
 
 
 def _with_defaults(rule: type) -> str:
-    """What a regime or a state does, and its parameters."""
     parameters = [f"{each.name}={each.default}" for each in fields(rule)]
     return _summary(rule.__doc__) + (f" ({', '.join(parameters)})" if parameters else "")
 

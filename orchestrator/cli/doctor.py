@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.workloads.hardware.monitor import MonitorKind
+
 if TYPE_CHECKING:
     from rich.text import Text
 
     from cudnn_sweep.orchestrator.doctor.check import Check
-    from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 
 PLAIN_WIDTH = 100  # columns where the output is no terminal
 STATE_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
@@ -30,9 +31,7 @@ def doctor(
     seconds: Annotated[
         float, typer.Option(min=0.0, help="Duration of the self-test.")
     ] = SELF_TEST_S,
-    telemetry: Annotated[
-        str, "nvml, off, or a fake GPU such as fake_calm or fake_shared."
-    ] = "nvml",
+    telemetry: Annotated[MonitorKind, "What reads the GPU: NVML, nothing, or a fake."] = "nvml",
     json: Annotated[bool, "Print the checks as JSON."] = False,
 ) -> None:
     """Check whether this machine is fit to measure on: software, GPUs, disks, Ray, and a self-test.
@@ -50,7 +49,7 @@ def doctor(
     checks: list[Check] = []
     options = DoctorOptions(
         results=results or results_of_the_launch_file(),
-        telemetry=_source(telemetry),
+        telemetry=telemetry,
         quick=quick,
         self_test_s=seconds,
     )
@@ -67,20 +66,7 @@ def doctor(
     leave(PROBLEM if worst(checks) == "problem" else 0)
 
 
-def _source(name: str) -> "MonitorKind":
-    from typing import get_args
-
-    from cudnn_sweep.workloads.hardware.monitor import MonitorKind
-
-    sources: tuple[MonitorKind, ...] = get_args(MonitorKind)
-    for source in sources:
-        if name == source:
-            return source
-    raise typer.BadParameter(f"--telemetry takes one of {', '.join(sources)}; found {name!r}")
-
-
 def _drawn(check: "Check", width: int) -> "Text":
-    """State, name and what was found; below it what to do."""
     from rich.text import Text
 
     head = f"{check.state:<{STATE_WIDTH}}  {check.name:<{NAME_WIDTH}}  "

@@ -108,7 +108,6 @@ def _wide(column: "MarkedColumn", whole: bool) -> int:
 
 
 def _narrow(column: "MarkedColumn") -> int:
-    """With its head on several lines."""
     return max(map(cell_len, [*column.name.split("_"), *column.texts]))
 
 

@@ -29,7 +29,6 @@ def contrasts_of(configs: Iterable[CudnnConfig]) -> tuple[Contrast, ...]:
 
 
 def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
-    """Those between configs of one cell."""
     of_cells: dict[str, set[CudnnConfig]] = {}
     for trial in plan.trials:
         of_cells.setdefault(trial.cell.cell_id, set()).add(trial.config)

@@ -224,7 +224,6 @@ class Begun:
         return self.heard()
 
     def end(self) -> Outcome:
-        """Kill it."""
         self._server._tell(line_of(END, self._number))
         while isinstance(heard := self.heard(), Said):
             pass

@@ -132,7 +132,6 @@ class Recorder:
         return self._progress.stopped is not None
 
     def stop(self, reason: str) -> None:
-        """No further trial starts."""
         self._progress.stopped = self._progress.stopped or reason
 
     def trial_lost(self, reason: str) -> None:

@@ -190,7 +190,6 @@ def _join(request: JobRequest) -> None:
 
 
 def _sweep(request: JobRequest, nodes: list[Node], sweeps: int, console: Console) -> int:
-    """On nodes of one GPU model."""
     asked, location = request.sweep, request.location()
     if not Location(location).is_url and Path(RECORDS).is_dir():
         shutil.copytree(RECORDS, location, dirs_exist_ok=True)

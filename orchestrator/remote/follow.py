@@ -167,7 +167,6 @@ def _read_all(
 
 
 def _lines(chunks: AsyncIterator[str]) -> Iterator[str]:
-    """Whole lines of a stream of pieces."""
     with asyncio.Runner() as runner:
         rest = ""
         while True:

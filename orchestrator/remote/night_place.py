@@ -73,13 +73,11 @@ class NightOnCluster:
         yield run
 
     def _found(self) -> NodesFound:
-        """The nodes, which are looked at once."""
         self._known = self._known or self._do(self._survey).found
         assert self._known is not None
         return self._known
 
     def _do(self, job: SurveyJob | SessionJob) -> JobReport:
-        """On a node of the cluster: as a process here."""
         return run_inside(replace(self._request, job=job), self._console)
 
 

@@ -103,7 +103,6 @@ def _layout(side: Side) -> str:
 
 
 def _assigned(name: str, values: Mapping[str, Any]) -> list[str]:
-    """A dictionary over few lines."""
     lines, line = [], f"{name} = {{"
     for key, value in values.items():
         word = f"{key!r}: {value!r}, "

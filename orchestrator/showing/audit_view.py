@@ -94,7 +94,6 @@ def _changes(write: Write) -> bool:
 
 
 def _writes_table(writes: Sequence[Write]) -> Table:
-    """Those that changed something come first."""
     columns = ("set", "from", "to", "by", "called from", "times", "after calls")
     rows = [
         (

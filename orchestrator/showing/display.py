@@ -228,7 +228,6 @@ def _clock(seconds: float) -> str:
 
 @contextmanager
 def now_and_then(do: Callable[[], object], *, every_s: float) -> Iterator[None]:
-    """Calls `do` in a thread until the block ends."""
     ended = Event()
 
     def repeat() -> None:

@@ -248,7 +248,6 @@ def _print_failures(
 
 
 def _print_cause(console: Console, summary: Summary, failures: Sequence[Failure]) -> None:
-    """A cause, how many trials it ended and of which cells."""
     first = failures[0]
     ids = dict.fromkeys(summary.plan_cells.get(each.trial_id, "") for each in failures)
     names = [summary.cells[cell_id] for cell_id in ids if cell_id in summary.cells]
@@ -300,7 +299,6 @@ def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
 
 
 def _grouped(speeds: list[GpuSpeed], *names: str) -> Iterator[list[GpuSpeed]]:
-    """Those together that have these columns in common."""
     common = attrgetter(*names)
     for _, found in groupby(sorted(speeds, key=common), key=common):
         yield list(found)

@@ -57,7 +57,6 @@ class Hardware:
 
 
 def hardwares(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, Hardware]:
-    """By env_hash."""
     found: dict[str, dict[Night, str]] = {}
     for one in series:
         nights = found.setdefault(one.key.env_hash, {})
@@ -115,7 +114,6 @@ def _levels(values: Sequence[Value], metric: Metric | None) -> Iterable[Level]:
 
 
 def _runs(values: Sequence[Value]) -> Iterable[Level]:
-    """Nights in a row with one word."""
     for word, places in groupby(range(len(values)), lambda place: values[place]):
         if word is not None:
             nights = list(places)

@@ -129,7 +129,6 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
 
 
 def not_measured(outcome: NightOutcome) -> str:
-    """Which models of the suite, and why."""
     return one_line(f"{', '.join(outcome.skipped)}: {next(iter(outcome.skipped.values()))}")
 
 
@@ -253,7 +252,6 @@ def _ratio(finding: Finding) -> str:
 
 
 def _of_many(finding: Finding) -> str:
-    """One that stands for most times of a GPU."""
     place = finding.key.cell.rpartition(" on ")[2]
     told = f"{finding.now} on {place} are {'slower' if finding.direction == 'worse' else 'faster'}"
     if finding.wall_ratio is not None:
@@ -262,7 +260,6 @@ def _of_many(finding: Finding) -> str:
 
 
 def _in_percent(ratio: float, low: float | None, high: float | None) -> str:
-    """As a verdict's headline has it."""
     sign, word = (1, "more") if ratio >= 1 else (-1, "less")
     size = f"{percent(abs(ratio - 1))} {word}"
     if low is None or high is None:

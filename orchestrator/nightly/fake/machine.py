@@ -249,7 +249,6 @@ class FakeTrial:
         return other[-1] if other else f"fake_kernel_{content_hash(chosen)[:6]}"
 
     def _draw(self, *what: str) -> float:
-        """A normal random number."""
         seed = int(content_hash((self.script.seed, *what)), 16)
         return float(np.random.default_rng(seed).standard_normal())
 
