@@ -30,9 +30,8 @@ from cudnn_sweep.analysis.asking.prelude import (
     macros_in,
     question_macros,
 )
-from cudnn_sweep.analysis.asking.queries import NamedQuery, Value, load_query
+from cudnn_sweep.analysis.asking.queries import NamedQuery, Value, literal, load_query
 from cudnn_sweep.analysis.asking.settings_sql import with_config
-from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.snapshot import Snapshot
 from cudnn_sweep.analysis.storing.store import LISTINGS

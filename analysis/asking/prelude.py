@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from cudnn_sweep.analysis.asking.queries import NamedQuery, QueryParameter, load_query, query_names
+from cudnn_sweep.analysis.asking.queries import (
+    NamedQuery,
+    QueryParameter,
+    literal,
+    load_query,
+    query_names,
+)
 from cudnn_sweep.analysis.asking.settings_sql import settings_macros, sql_type, with_config
-from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.storing.schema import arrow_schema
 from cudnn_sweep.analysis.storing.store import SWEEP, Store
 from cudnn_sweep.analysis.storing.stored import Stored

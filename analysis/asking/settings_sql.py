@@ -5,8 +5,8 @@ A question says `config`, a struct of every setting that the view `records` has 
 
 import pyarrow as pa
 
+from cudnn_sweep.analysis.asking.queries import literal
 from cudnn_sweep.analysis.asking.settings import PLAIN
-from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.storing.schema import arrow_schema, settings
 
 QUOTED_MACRO = f"""\

@@ -9,8 +9,7 @@ import pyarrow as pa
 from packaging.version import InvalidVersion, Version
 
 from cudnn_sweep.analysis.asking.database import Database
-from cudnn_sweep.analysis.asking.queries import NamedQuery, parse_query
-from cudnn_sweep.analysis.asking.sql_text import literal
+from cudnn_sweep.analysis.asking.queries import NamedQuery, literal, parse_query
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import arrow_schema, columns_of
 from cudnn_sweep.analysis.words import part_text, some

@@ -36,8 +36,7 @@ def status(
     json: Annotated[bool, "Print the status as JSON."] = False,
 ) -> None:
     """Show the progress of the last sweep: on this machine, or sent to FILE's cluster."""
-    from cudnn_sweep.orchestrator.launching.destinations import destination_of, launch_file
-    from cudnn_sweep.orchestrator.launching.launch_here import Here
+    from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of, launch_file
     from cudnn_sweep.orchestrator.planning.spec import asked_file
     from cudnn_sweep.orchestrator.remote.status import status_here, status_of
 

@@ -29,14 +29,14 @@ from cudnn_sweep.analysis.nightly.shared import SHARED
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.night_name import (
+from cudnn_sweep.orchestrator.planning.options import NightOptions
+from cudnn_sweep.orchestrator.planning.spec import (
     NightName,
+    SweepSpec,
     is_night_of,
     launch_name,
     read_date,
 )
-from cudnn_sweep.orchestrator.planning.options import NightOptions
-from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 
 MOST_NAMED = 10  # of what could have been meant
 

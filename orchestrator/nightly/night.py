@@ -30,7 +30,7 @@ from cudnn_sweep.analysis.storing.progress import sweep_states
 from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError, WebhookError
-from cudnn_sweep.orchestrator.launching.launch_here import print_planned
+from cudnn_sweep.orchestrator.launching.destinations import print_planned
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.compare import compare, not_measured
 from cudnn_sweep.orchestrator.nightly.diary import as_sent_alert

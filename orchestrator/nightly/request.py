@@ -19,10 +19,9 @@ from cudnn_sweep.orchestrator.launching.destinations import Destination, destina
 from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.fake.machine import read_fake_machine
 from cudnn_sweep.orchestrator.nightly.webhook import Webhook, find_webhook
-from cudnn_sweep.orchestrator.planning.night_name import NightName, launch_name
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
-from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.planning.spec import NightName, SweepSpec, launch_name
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of
 from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec

@@ -10,8 +10,7 @@ from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 from cudnn_sweep.orchestrator.planning.job import Job
-from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.planning.shard import Shard
+from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 
 

@@ -22,10 +22,9 @@ from cudnn_sweep.cluster.reach.known import KnownCluster, SentJob
 from cudnn_sweep.cluster.reach.launcher import bring_up, take_down, tunnel, workers_at_first
 from cudnn_sweep.cluster.reach.secured import SecuredFile, make_token, mark_anew, secure
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.planning.spec import NightName, SweepSpec
 from cudnn_sweep.orchestrator.remote.follow import JobReport, follow
 from cudnn_sweep.orchestrator.remote.plans import (
     refuse_json,

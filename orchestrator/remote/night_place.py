@@ -13,8 +13,8 @@ from cudnn_sweep.cluster.reach.known import SentJob
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError
-from cudnn_sweep.orchestrator.planning.night_name import NightName, is_of
 from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.spec import NightName, is_of
 from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.remote.events import NodesFound
 from cudnn_sweep.orchestrator.remote.follow import JobReport, follow

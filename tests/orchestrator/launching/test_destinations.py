@@ -20,8 +20,7 @@ from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.reach.known import SentJob
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.launching import destinations
-from cudnn_sweep.orchestrator.launching.destinations import destination_of, launch
-from cudnn_sweep.orchestrator.launching.launch_here import Here
+from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of, launch
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec

@@ -12,9 +12,8 @@ from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan, narrow
+from cudnn_sweep.orchestrator.planning.plan import Plan, Shard, make_plan, narrow, read_shard
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of
 from cudnn_sweep.orchestrator.recording.recorder import Recorder

@@ -11,9 +11,8 @@ from cudnn_sweep.analysis.answering.verdicts import verdicts
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
+from cudnn_sweep.orchestrator.planning.plan import Plan, Shard, Trial, narrow, read_shard
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
-from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.planning.sweep_selection import (
     SweepChoice,
     SweepSelection,

@@ -17,7 +17,7 @@ from cudnn_sweep.analysis.answering.verdicts import contrast_states, verdicts
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.launching import launch_here
+from cudnn_sweep.orchestrator.launching import destinations
 from cudnn_sweep.orchestrator.launching.destinations import launch
 from cudnn_sweep.orchestrator.nightly.fake.machine import (
     FakeEffect,
@@ -153,7 +153,7 @@ def test_a_launch_that_is_cut_prints_the_table_and_next_steps_of_one_that_ends(
     machine: FakeMachine, options: LaunchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = Cut(script=machine.script, night=machine.night)
-    monkeypatch.setattr(launch_here, "ThisMachine", lambda: cut)
+    monkeypatch.setattr(destinations, "ThisMachine", lambda: cut)
     told = Console(record=True, width=160)
     with pytest.raises(KeyboardInterrupt):
         launch(replace(options, minutes=0.4, json=True), told)
