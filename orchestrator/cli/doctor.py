@@ -31,7 +31,12 @@ def doctor(
     seconds: Annotated[
         float, typer.Option(min=0.0, help="Duration of the self-test.")
     ] = SELF_TEST_S,
-    telemetry: Annotated[MonitorKind, "What reads the GPU: NVML, nothing, or a fake."] = "nvml",
+    telemetry: Annotated[
+        MonitorKind,
+        typer.Option(
+            metavar="SOURCE", help="nvml, off, or a fake GPU such as fake_calm or fake_shared."
+        ),
+    ] = "nvml",
     json: Annotated[bool, "Print the checks as JSON."] = False,
 ) -> None:
     """Check whether this machine is fit to measure on: software, GPUs, disks, Ray, and a self-test.
