@@ -31,7 +31,7 @@ from cudnn_sweep.analysis.asking.prelude import (
     question_macros,
 )
 from cudnn_sweep.analysis.asking.queries import NamedQuery, Value, literal, load_query
-from cudnn_sweep.analysis.asking.settings_sql import with_config
+from cudnn_sweep.analysis.asking.settings import with_config
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.snapshot import Snapshot
 from cudnn_sweep.analysis.storing.store import LISTINGS

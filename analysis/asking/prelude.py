@@ -13,7 +13,7 @@ from cudnn_sweep.analysis.asking.queries import (
     load_query,
     query_names,
 )
-from cudnn_sweep.analysis.asking.settings_sql import settings_macros, sql_type, with_config
+from cudnn_sweep.analysis.asking.settings import settings_macros, sql_type, with_config
 from cudnn_sweep.analysis.storing.schema import arrow_schema
 from cudnn_sweep.analysis.storing.store import SWEEP, Store
 from cudnn_sweep.analysis.storing.stored import Stored

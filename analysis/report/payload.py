@@ -187,7 +187,6 @@ def sentences(
 
 
 def cost(content: Content) -> str:
-    """Trials, the slots' time, and how much of it was measuring."""
     total_s = sum(share.total_s for share in content.time_shares)
     measuring_s = sum(share.total_s for share in content.time_shares if share.measuring)
     trials = sum(cell.stored.trials for cell in content.cells)

@@ -11,7 +11,7 @@ import yaml  # type: ignore[import-untyped]
 from pydantic import JsonValue
 
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
+from cudnn_sweep.cluster.keys import KubernetesKeys
 
 TEMPLATE = resource_files(__package__).joinpath("kubernetes.yaml")
 RESULTS_FOLDER = "/sweep-results"  # where the head finds the claim for results

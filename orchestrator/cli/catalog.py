@@ -123,7 +123,6 @@ def _print(heads: tuple[str, str, str], rows: Iterable[tuple[str, str, str]]) ->
 
 
 def _first_sentence(text: str) -> str:
-    """The first sentence of the comment at a file's head."""
     comment: list[str] = []
     for line in text.splitlines():
         if not line.startswith("#"):

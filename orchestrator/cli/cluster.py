@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from cudnn_sweep.cluster.reach.jobs import Jobs
-    from cudnn_sweep.cluster.reach.known import SentJob
+    from cudnn_sweep.cluster.reach.jobs import Jobs, SentJob
     from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster
 
 File = Annotated[Path, typer.Argument(help="The launch file that was launched.")]

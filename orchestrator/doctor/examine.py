@@ -125,7 +125,6 @@ def _failures(records: list[RunRecord]) -> Iterator[Check]:
 
 
 def _doubts(records: list[RunRecord]) -> Iterator[Check]:
-    """What the GPU said while it was under load."""
     for name, advice in ADVICE.items():
         trials = sum(name in (record.warnings or ()) for record in records)
         if trials:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 
+from cudnn_sweep.cluster.keys import NightlyKeys
 from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile, no_launch_file, read_launch_file
-from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions

@@ -12,8 +12,8 @@ from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.keys import NightlyKeys
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
-from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Destination, destination_of
 from cudnn_sweep.orchestrator.nightly.diary import Diary

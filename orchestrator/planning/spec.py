@@ -10,9 +10,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, PositiveFloat, field_validator, model_validator
 
-from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
+from cudnn_sweep.cluster.keys import KubernetesKeys, NightlyKeys
 from cudnn_sweep.cluster.launch_file import LaunchFile
-from cudnn_sweep.cluster.nightly_keys import NightlyKeys
 from cudnn_sweep.cluster.strict.document import dotted, read_document
 from cudnn_sweep.cluster.strict.strict_yaml import check_part, read_strict
 from cudnn_sweep.orchestrator.errors import SpecError

@@ -34,7 +34,7 @@ from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing, s
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.events import (
     Ended,
     Event,

@@ -15,7 +15,7 @@ from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.standing import verdicts_of
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.events import (
     Ended,
     Event,

@@ -8,14 +8,13 @@ from pathlib import Path
 from rich.console import Console
 
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs
-from cudnn_sweep.cluster.reach.known import SentJob
+from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs, SentJob
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.spec import NightName, is_of
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.events import NodesFound
 from cudnn_sweep.orchestrator.remote.follow import JobReport, follow
 from cudnn_sweep.orchestrator.remote.inside import run_inside

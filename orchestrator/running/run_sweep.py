@@ -34,7 +34,7 @@ from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, cells_named
 from cudnn_sweep.orchestrator.planning.standing import contrasts_in, contrasts_of, stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, choose_sweep
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running.place import Place, RunSession
 from cudnn_sweep.orchestrator.showing.plan_text import print_stopped
 from cudnn_sweep.orchestrator.showing.say import say, warn

@@ -21,8 +21,7 @@ from cudnn_sweep.analysis.asking.settings import shortened
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.recording.progress import Progress
-from cudnn_sweep.orchestrator.recording.recorder import cause
+from cudnn_sweep.orchestrator.recording.recorder import Progress, cause
 from cudnn_sweep.orchestrator.showing.plan_text import cell_labels, trial_label
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.orchestrator.showing.verdict_table import (

@@ -13,7 +13,7 @@ from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.standing import contrasts_in, settings_of
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig

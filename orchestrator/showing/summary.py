@@ -38,8 +38,7 @@ from cudnn_sweep.orchestrator.planning.standing import (
     verdicts_of,
 )
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice
-from cudnn_sweep.orchestrator.recording.progress import Failure, Progress
-from cudnn_sweep.orchestrator.recording.recorder import cause
+from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress, cause
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.orchestrator.showing.verdict_table import verdict_label, verdict_table
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
@@ -139,7 +138,6 @@ class Summary:
         yield from more_blocks(self.verdicts)
 
     def counted(self) -> Iterator[str]:
-        """How much is recorded, and how much of it counts."""
         outcomes = ", ".join(f"{count} {status}" for status, count in sorted(self.statuses.items()))
         most = "at most " if self.out_of_reach is not None else ""
         yield (

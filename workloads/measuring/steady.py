@@ -16,10 +16,11 @@ from cudnn_sweep.workloads.cells.measurement import (
     SteadyDevice,
     SteadyWall,
 )
-from cudnn_sweep.workloads.measuring.cuda_graph import CannotCapture, check_capturable
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.measuring.device_time import (
+    CannotCapture,
     Step,
+    check_capturable,
     time_flushed,
     time_profiled,
     time_replays,

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from statistics import fmean
 
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
-from cudnn_sweep.workloads.measuring.cuda_graph import CannotCapture
-from cudnn_sweep.workloads.measuring.device_time import Replays, replays_of_batch
+from cudnn_sweep.workloads.measuring.device_time import CannotCapture, Replays, replays_of_batch
 from cudnn_sweep.workloads.measuring.sampling import Sampled
 from cudnn_sweep.workloads.measuring.steady import (
     GROUP_S,

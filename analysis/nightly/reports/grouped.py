@@ -76,7 +76,6 @@ class OneChange:
 
     @property
     def cells(self) -> str:
-        """Its series, in words."""
         if self.is_of_many:
             return self.findings[0].cell
         cells = list(dict.fromkeys(each.cell for each in self.findings))

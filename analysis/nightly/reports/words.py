@@ -146,7 +146,6 @@ def acceptances(outcome: NightOutcome) -> list[str]:
 
 
 def machine(one: Machine) -> str:
-    """Which it is, and its calibration beside what was usual."""
     named = [one.gpu, one.gpu_uuid, f"on {one.host}", one.cpu_model, f"{one.trials:,} trials"]
     shares = (("matrix product", one.matmul), ("copy", one.copy))
     measured = [f"{what} {ratio(share)}" for what, share in shares if share is not None]
@@ -202,7 +201,6 @@ def moves(changes: Sequence[Change]) -> str:
 
 
 def values(change: Change) -> tuple[str, str]:
-    """Before and now, as a person reads them."""
     return part_text(change.part, change.before), part_text(change.part, change.now)
 
 
@@ -298,7 +296,6 @@ def _fresh(finding: Finding) -> str:
 
 
 def cause(finding: Finding) -> str:
-    """What is known of its reason."""
     if not finding.moved:
         return "nothing known has changed"
     known = "changed meanwhile" if finding.cause == "unknown" else finding.cause

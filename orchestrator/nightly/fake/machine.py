@@ -28,9 +28,8 @@ from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import standings
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
-from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.recording.record import make_record
-from cudnn_sweep.orchestrator.recording.recorder import Recorder
+from cudnn_sweep.orchestrator.recording.recorder import Progress, Recorder
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.running.run_sweep import planned_on
 from cudnn_sweep.orchestrator.showing.say import say

@@ -19,7 +19,7 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import (
     choose_sweep,
 )
 from cudnn_sweep.orchestrator.process.protocol import Status
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import repeats_of, run_rounds, session_for
 from cudnn_sweep.orchestrator.showing.summary import split_lines
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment

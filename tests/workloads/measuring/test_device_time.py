@@ -12,15 +12,13 @@ from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.calibration import calibrate
 from cudnn_sweep.workloads.measuring.choice import read_choice
-from cudnn_sweep.workloads.measuring.cuda_graph import (
+from cudnn_sweep.workloads.measuring.device import Device
+from cudnn_sweep.workloads.measuring.device_time import (
     CannotCapture,
     capture,
     check_capturable,
-    replay_ms,
-)
-from cudnn_sweep.workloads.measuring.device import Device
-from cudnn_sweep.workloads.measuring.device_time import (
     profiled_kernels,
+    replay_ms,
     time_flushed,
     time_profiled,
     time_replays,

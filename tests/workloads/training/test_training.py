@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.measuring.cuda_graph import capture, check_capturable
+from cudnn_sweep.workloads.measuring.device_time import capture, check_capturable
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.training.loss import floating_tensors, make_loss
